@@ -1,0 +1,54 @@
+# One command per task; each builds the environment it needs in .venv and is quick when run again.
+
+VENV := .venv
+BIN := $(VENV)/bin
+CANDIDATES := $(if $(PYTHON),$(PYTHON),python3 python3.11 python3.12 python3.13 python3.14 python)
+
+.PHONY: help demo test lint bench clean
+
+help:
+	@echo "make demo   a consumer group on a built-in cluster: read, commit, crash, go on (under 40 s)"
+	@echo "make test   every test, with a real Kafka broker (needs Java 17+ and Maven)"
+	@echo "make lint   format, lint, types and import rules"
+	@echo "make bench  this consumer beside others on one Kafka (needs Java 17+ and Maven)"
+	@echo "make clean  remove .venv and caches"
+
+demo: $(VENV)/.demo
+	@$(BIN)/python -m demo
+
+test: java $(VENV)/.test
+	@$(BIN)/python -m pytest $(ARGS)
+
+lint: $(VENV)/.lint $(VENV)/.test
+	@PATH="$(CURDIR)/$(BIN):$$PATH" .ci/run lint types imports
+
+bench: java $(VENV)/.bench
+	@$(BIN)/python -m benchmarks $(ARGS)
+
+clean:
+	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+
+# The stamps: an extra of pyproject.toml is installed again when pyproject.toml changed.
+$(VENV)/.%: pyproject.toml | $(BIN)/python
+	@echo "installing tandem-kafka[$*] into $(VENV)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$*]'
+	@touch $@
+
+$(BIN)/python:
+	@for candidate in $(CANDIDATES); do \
+	    if "$$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+	        echo "making $(VENV) with $$("$$candidate" --version)"; \
+	        "$$candidate" -m venv $(VENV) && exit 0; \
+	        echo "$$candidate cannot make a virtual environment (on Debian: install python3-venv)" >&2; \
+	        rm -rf $(VENV); exit 1; \
+	    fi; \
+	done; \
+	echo "Python 3.11 or newer is needed; tried: $(CANDIDATES)." >&2; \
+	echo "Name one with: make PYTHON=/path/to/python ..." >&2; exit 1
+
+.PHONY: java
+java:
+	@command -v java >/dev/null || { echo "Java 17 or newer is needed to run Kafka: no 'java' on the PATH" >&2; exit 1; }
+	@version=$$(java -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p' | head -n 1); \
+	[ "$${version:-0}" -ge 17 ] || { echo "Java 17 or newer is needed to run Kafka: this is $${version:-unknown}" >&2; exit 1; }
+	@command -v mvn >/dev/null || { echo "Maven is needed to download Kafka: no 'mvn' on the PATH" >&2; exit 1; }

@@ -1,0 +1,1 @@
+"""Partition assignors: pure functions from members and topics to an assignment."""

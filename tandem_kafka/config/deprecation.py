@@ -1,0 +1,21 @@
+"""Warnings about what will go away, at the line of the user's code that asked for it."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+
+__all__ = ["warn_deprecated"]
+
+_PACKAGE = __name__.partition(".")[0]
+
+
+def warn_deprecated(text: str) -> None:
+    """Give a DeprecationWarning at the first caller outside this package.
+
+    Python shows such a warning only when it points at the user's own code.
+    """
+    level, frame = 1, inspect.currentframe()
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == _PACKAGE:
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, DeprecationWarning, stacklevel=level)

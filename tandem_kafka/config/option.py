@@ -1,0 +1,63 @@
+"""How an option is written down: a dataclass field that carries its check and its sentence."""
+
+from __future__ import annotations
+
+from dataclasses import Field, dataclass, field
+from typing import Any, Final
+
+from tandem_kafka.config.checks import Check
+from tandem_kafka.errors import KafkaConfigurationError
+
+__all__ = ["Option", "option", "option_of", "parse_option"]
+
+_KEY: Final = "option"
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """What is known of an option beside its name, type and default.
+
+    Attributes:
+        check: What may be given.
+        doc: One sentence for the documentation, with the unit where there is one.
+        secret: Its value is never shown.
+        shown_default: The default as the documentation says it, where that is not its repr.
+    """
+
+    check: Check
+    doc: str
+    secret: bool = False
+    shown_default: str | None = None
+
+
+def option(
+    default: object,
+    check: Check,
+    doc: str,
+    *,
+    secret: bool = False,
+    shown_default: str | None = None,
+) -> Any:
+    """Return the dataclass field of an option."""
+    return field(default=default, metadata={_KEY: Option(check, doc, secret, shown_default)})
+
+
+def option_of(spec: Field[Any]) -> Option:
+    """Return what is known of an option, given its field."""
+    known: Option = spec.metadata[_KEY]
+    return known
+
+
+def parse_option(spec: Field[Any], value: object) -> object:
+    """Return the value to keep.
+
+    Raises:
+        KafkaConfigurationError: The value is not allowed.
+    """
+    known = option_of(spec)
+    try:
+        return known.check.parse(value)
+    except (TypeError, ValueError) as error:
+        shown = "<hidden>" if known.secret else repr(value)
+        problem = str(error) or f"must be {known.check.allowed}"
+        raise KafkaConfigurationError(f"{spec.name}={shown}: {problem}") from None

@@ -1,0 +1,169 @@
+"""What options have to do with each other."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, Any, Final
+
+from tandem_kafka.errors import InvalidGroupIdError, KafkaConfigurationError
+
+if TYPE_CHECKING:
+    from tandem_kafka.config.options import Config
+
+__all__ = ["check_rules", "settle_defaults"]
+
+_Given = Collection[str]
+
+#: A first value and the limit that it grows to. A limit left at its default never stands in the
+#: way of a larger first value.
+_GROWING: Final = (
+    ("retry_backoff_ms", "retry_backoff_max_ms"),
+    ("reconnect_backoff_ms", "reconnect_backoff_max_ms"),
+    ("socket_connection_setup_timeout_ms", "socket_connection_setup_timeout_max_ms"),
+    ("max_partition_fetch_bytes", "fetch_buffer_max_bytes"),
+)
+#: Each has to be below the next: a broker may hold a fetch back for the wait, and a connection
+#: must not count as idle while a request is out on it.
+_RISING: Final = (
+    ("fetch_max_wait_ms", "request_timeout_ms"),
+    ("request_timeout_ms", "connections_max_idle_ms"),
+    ("heartbeat_interval_ms", "session_timeout_ms"),
+)
+_INSTANCE_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,249}", re.ASCII)
+_TLS_FILES: Final = (
+    "ssl_cafile",
+    "ssl_certfile",
+    "ssl_keyfile",
+    "ssl_password",
+    "ssl_crlfile",
+    "ssl_ciphers",
+)
+_SASL: Final = (
+    "sasl_mechanism",
+    "sasl_plain_username",
+    "sasl_plain_password",
+    "sasl_oauth_token_provider",
+)
+
+
+def settle_defaults(config: Config, given: _Given) -> dict[str, Any]:
+    """Return the options whose value follows from others."""
+    settled: dict[str, Any] = {}
+    for first, limit in _GROWING:
+        if limit not in given and getattr(config, limit) < getattr(config, first):
+            settled[limit] = getattr(config, first)
+    if config.group_id is None and "enable_auto_commit" not in given:
+        settled["enable_auto_commit"] = False
+    largest_answer = config.fetch_max_bytes + config.max_partition_fetch_bytes
+    if config.receive_message_max_bytes < largest_answer:
+        settled["receive_message_max_bytes"] = largest_answer
+    return settled
+
+
+def check_rules(config: Config, given: _Given) -> None:
+    """Check settled options against each other.
+
+    Raises:
+        KafkaConfigurationError: Two options contradict one another.
+        InvalidGroupIdError: The group's name is blank.
+    """
+    for rule in _RULES:
+        rule(config, given)
+
+
+def _check_group(config: Config, given: _Given) -> None:
+    if "group_id" in given and config.group_id is not None and not config.group_id.strip():
+        raise InvalidGroupIdError(f"group_id={config.group_id!r}: must not be blank")
+    if config.group_id is None and config.enable_auto_commit:
+        raise KafkaConfigurationError("enable_auto_commit=True: needs a group_id")
+    instance = config.group_instance_id
+    if instance is None:
+        return
+    if config.group_id is None:
+        raise KafkaConfigurationError(f"group_instance_id={instance!r}: needs a group_id")
+    if instance in {".", ".."} or not _INSTANCE_ID.fullmatch(instance):
+        raise KafkaConfigurationError(
+            f"group_instance_id={instance!r}: must be 1 to 249 of A-Z a-z 0-9 . _ -, "
+            "and neither '.' nor '..'"
+        )
+
+
+def _check_orders(config: Config, _given: _Given) -> None:
+    for lower, upper in _RISING:
+        if getattr(config, lower) >= getattr(config, upper):
+            raise KafkaConfigurationError(f"{_show(config, lower)}: must be below {upper}")
+    # The buffer too: one that cannot hold what a single partition may send would not be a bound.
+    for first, limit in _GROWING:
+        if getattr(config, limit) < getattr(config, first):
+            raise KafkaConfigurationError(
+                f"{_show(config, limit)}: must be at least {_show(config, first)}"
+            )
+
+
+def _check_assignors(config: Config, _given: _Given) -> None:
+    """Refuse a mix of eager and cooperative assignors: the group could not agree on one way."""
+    ways = [
+        set(assignor.supported_protocols())
+        for assignor in map(_instance, config.partition_assignment_strategy)
+        if hasattr(assignor, "supported_protocols")
+    ]
+    if ways and not set.intersection(*ways):
+        raise KafkaConfigurationError(
+            "partition_assignment_strategy: eager and cooperative assignors do not mix"
+        )
+
+
+def _instance(assignor: object) -> object:
+    return assignor() if isinstance(assignor, type) else assignor
+
+
+def _check_tls(config: Config, _given: _Given) -> None:
+    files = [name for name in _TLS_FILES if getattr(config, name) is not None]
+    context = ["ssl_context"] if config.ssl_context is not None else []
+    if files + context and "SSL" not in config.security_protocol.split("_"):
+        raise _unused(config, files + context)
+    if files and context:
+        raise KafkaConfigurationError(f"{', '.join(files)}: not together with ssl_context")
+    if config.ssl_certfile is None and (config.ssl_keyfile or config.ssl_password):
+        raise KafkaConfigurationError("ssl_keyfile and ssl_password: need ssl_certfile")
+
+
+def _check_sasl(config: Config, _given: _Given) -> None:
+    if not config.security_protocol.startswith("SASL_"):
+        unused = [name for name in _SASL if getattr(config, name) is not None]
+        if unused:
+            raise _unused(config, unused)
+        return
+    mechanism = config.sasl_mechanism
+    if mechanism is None:
+        raise KafkaConfigurationError(f"{_show(config, 'security_protocol')}: needs sasl_mechanism")
+    if mechanism == "PLAIN" or mechanism.startswith("SCRAM-"):
+        _check_needed(config, mechanism, ("sasl_plain_username", "sasl_plain_password"))
+    elif mechanism == "OAUTHBEARER":
+        _check_needed(config, mechanism, ("sasl_oauth_token_provider",))
+
+
+def _check_needed(config: Config, mechanism: str, names: tuple[str, ...]) -> None:
+    missing = [name for name in names if getattr(config, name) is None]
+    if missing:
+        raise KafkaConfigurationError(f"sasl_mechanism={mechanism!r}: needs {', '.join(missing)}")
+
+
+def _unused(config: Config, names: list[str]) -> KafkaConfigurationError:
+    return KafkaConfigurationError(
+        f"{', '.join(names)}: without use in security_protocol={config.security_protocol!r}"
+    )
+
+
+def _show(config: Config, name: str) -> str:
+    return f"{name}={getattr(config, name)!r}"
+
+
+_RULES: Final[tuple[Callable[[Config, _Given], None], ...]] = (
+    _check_group,
+    _check_orders,
+    _check_assignors,
+    _check_tls,
+    _check_sasl,
+)

@@ -1,0 +1,1 @@
+"""The application thread's side: the facade that users call."""

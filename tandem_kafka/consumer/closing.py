@@ -1,0 +1,126 @@
+"""Closing, phase by phase: nothing that fails in one keeps the next from being done."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from tandem_kafka.consumer.background import BackgroundEvents
+from tandem_kafka.consumer.commits import Commits
+from tandem_kafka.consumer.core import Core
+from tandem_kafka.consumer.deserializers import Deserializers
+from tandem_kafka.consumer.listener import ListenerCalls
+from tandem_kafka.errors import KafkaTimeoutError, RebalanceCallbackError
+from tandem_kafka.events.application import Close, LeaveGroup, Unsubscribe
+from tandem_kafka.shared.group import NO_GENERATION
+
+__all__ = ["Closing"]
+
+log = logging.getLogger(__name__)
+
+DEFAULT_TIMEOUT_MS = 30_000
+#: The network thread is given this long beyond the deadline to end.
+JOIN_GRACE_MS = 2_000
+
+
+class Closing:
+    """What unsubscribe() and close() have in common, and the rest of close()."""
+
+    def __init__(
+        self,
+        core: Core,
+        commits: Commits,
+        listener: ListenerCalls,
+        background: BackgroundEvents,
+        deserializers: Deserializers,
+    ) -> None:
+        self._core = core
+        self._commits = commits
+        self._listener = listener
+        self._background = background
+        self._deserializers = deserializers
+        self._errors: list[BaseException] = []
+
+    def unsubscribe(self) -> None:
+        """Give partitions back, leave the group, drop the subscription.
+
+        Raises:
+            RebalanceCallbackError: The listener raised; everything else has been done.
+        """
+        self._errors = []
+        deadline_ms = self._core.deadline_ms(None)
+        self._give_back(deadline_ms, commit=self._commits.automatic)
+        self._attempt(lambda: self._core.ask(Unsubscribe(deadline_ms=deadline_ms)))
+        self._raise_first()
+
+    def close(self, timeout_ms: float | None, *, commit: bool) -> None:
+        """Close the consumer within the timeout.
+
+        Raises:
+            RebalanceCallbackError: The listener raised.
+            BaseException: KeyboardInterrupt and the like, once the consumer is closed.
+        """
+        self._errors = []
+        request_timeout_ms = self._core.config.request_timeout_ms
+        timeout_ms = DEFAULT_TIMEOUT_MS if timeout_ms is None else timeout_ms
+        deadline_ms = self._core.deadline_ms(min(timeout_ms, request_timeout_ms))
+        try:
+            self._give_back(deadline_ms, commit=commit and self._commits.automatic)
+            self._attempt(lambda: self._commits.await_pending(deadline_ms, interruptible=False))
+        finally:
+            self._end_network_thread(deadline_ms)
+        # What could not be sent any more has been failed by now: its callbacks run too.
+        self._attempt(self._commits.run_callbacks)
+        self._attempt(self._deserializers.close)
+        self._raise_first()
+
+    # --- phases --------------------------------------------------------------------------------
+
+    def _give_back(self, deadline_ms: int, *, commit: bool) -> None:
+        """Commit, run the listener, leave the group: in this order."""
+        subscription = self._core.link.subscription
+        if commit:
+            self._attempt(lambda: self._commits.commit_quietly(deadline_ms))
+        if not subscription.auto_assigned:
+            return
+        held = frozenset(subscription.assigned)
+        generation = self._core.link.group.metadata.generation_id
+        if generation == NO_GENERATION:
+            self._attempt(lambda: self._listener.lost(held))
+        else:
+            self._attempt(lambda: self._listener.revoked(held))
+        event = LeaveGroup(deadline_ms=deadline_ms, reason="the consumer is leaving")
+        self._attempt(lambda: self._core.ask(event))
+
+    def _end_network_thread(self, deadline_ms: int) -> None:
+        self._attempt(lambda: self._core.link.queue.add(Close(deadline_ms=deadline_ms)))
+        join_by_ms = max(deadline_ms, self._core.clock.now_ms()) + JOIN_GRACE_MS
+        try:
+            ended = self._core.driver.join(join_by_ms)
+        except BaseException as error:  # noqa: BLE001 - Ctrl-C: raised when all is done
+            self._errors.append(error)
+            self._core.link.loop.stop()
+            ended = self._core.driver.join(self._core.clock.now_ms() + JOIN_GRACE_MS)
+        if not ended:
+            log.warning("the network thread did not end in time; it is left to end by itself")
+            self._core.link.loop.stop()
+
+    def _attempt(self, step: Callable[[], object]) -> None:
+        """Do a step; what it raises is kept, and only that."""
+        try:
+            step()
+        except KafkaTimeoutError as error:
+            log.warning("closing: %s", error)
+        except BaseException as error:  # noqa: BLE001 - raised when all is done
+            self._errors.append(error)
+
+    def _raise_first(self) -> None:
+        if not self._errors:
+            return
+        first, *others = self._errors
+        for error in others:
+            log.error("a further error while closing: %r", error)
+        if isinstance(first, RebalanceCallbackError) or not isinstance(first, Exception):
+            raise first
+        msg = f"User rebalance callback throws an error: {first!r}"
+        raise RebalanceCallbackError(msg) from first

@@ -1,0 +1,132 @@
+"""Commits as the application thread sees them: sync, async with callbacks, on an interval."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kafka.future import Future
+
+from tandem_kafka.consumer.core import Core
+from tandem_kafka.events.application import AutoCommit, CommitAsync, CommitSync
+from tandem_kafka.types import OffsetAndMetadata, TopicPartition
+
+__all__ = ["Commits"]
+
+log = logging.getLogger(__name__)
+
+Offsets = Mapping[TopicPartition, OffsetAndMetadata]
+Callback = Callable[[Offsets, Any], object]
+
+
+@dataclass(frozen=True, slots=True)
+class _Pending:
+    event: CommitAsync
+    future: Future
+    callback: Callback | None
+
+
+class Commits:
+    """Keeps async commits in order until their callbacks have run on this thread."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._pending: deque[_Pending] = deque()
+        self._interval_ms = core.config.auto_commit_interval_ms
+        self._next_auto_ms = core.clock.now_ms() + self._interval_ms
+
+    @property
+    def automatic(self) -> bool:
+        """True when positions are committed in the background."""
+        config = self._core.config
+        return config.enable_auto_commit and config.group_id is not None
+
+    # --- sync ----------------------------------------------------------------------------------
+
+    def commit_sync(self, offsets: Offsets | None, timeout_ms: float | None) -> None:
+        """Commit and wait; async commits asked for earlier are dealt with first."""
+        chosen = dict(
+            self._core.link.subscription.consumed_offsets() if offsets is None else offsets
+        )
+        deadline_ms = self._core.deadline_ms(timeout_ms)
+        self.await_pending(deadline_ms, interruptible=True)
+        if chosen:
+            event = CommitSync(deadline_ms=deadline_ms, offsets=chosen)
+            self._core.ask(event, interruptible=True)
+
+    def commit_quietly(self, deadline_ms: int) -> None:
+        """Commit before partitions are given back; a failure is logged and stops nothing."""
+        chosen = self._core.link.subscription.consumed_offsets()
+        if not chosen:
+            return
+        try:
+            self._core.ask(CommitSync(deadline_ms=deadline_ms, offsets=chosen))
+        except Exception as error:  # noqa: BLE001 - giving back must go on
+            log.warning("auto-commit failed before partitions were given back: %s", error)
+        self._next_auto_ms = self._core.clock.now_ms() + self._interval_ms
+
+    # --- async ---------------------------------------------------------------------------------
+
+    def commit_async(self, offsets: Offsets | None, callback: Callback | None) -> Future:
+        """Commit without waiting; the future ends and the callback runs in a later call."""
+        chosen = dict(
+            self._core.link.subscription.consumed_offsets() if offsets is None else offsets
+        )
+        if callback is None:
+            callback = self._core.config.default_offset_commit_callback
+        event = CommitAsync(offsets=chosen)
+        future = Future()
+        self._pending.append(_Pending(event, future, callback))
+        self._core.link.queue.add(event)
+        self.run_callbacks()
+        return future
+
+    @property
+    def waiting(self) -> bool:
+        """True when a callback can run now."""
+        return bool(self._pending) and self._pending[0].event.future.done
+
+    def run_callbacks(self) -> None:
+        """Run the callbacks of what is done, in the order of the commits."""
+        while self.waiting:
+            pending = self._pending.popleft()
+            error = pending.event.future.error
+            if error is None:
+                pending.future.success(pending.event.offsets)
+            else:
+                pending.future.failure(error)
+                if pending.callback is None:
+                    log.warning("asynchronous commit failed: %s", error)
+            if pending.callback is not None:
+                pending.callback(pending.event.offsets, error)
+
+    def await_pending(self, deadline_ms: int, *, interruptible: bool) -> None:
+        """Wait for the async commits asked for so far, and run their callbacks."""
+        last = self._pending[-1].event.future if self._pending else None
+        if last is not None:
+            self._core.wait(self._all_done, deadline_ms, interruptible=interruptible)
+        self.run_callbacks()
+
+    def _all_done(self) -> bool:
+        return all(pending.event.future.done for pending in self._pending)
+
+    # --- on an interval ------------------------------------------------------------------------
+
+    def auto_commit(self, now_ms: int, *, due: bool = True) -> None:
+        """Commit in the background what was handed out, once per interval.
+
+        Called before new records are handed out: what is positioned now has been dealt with.
+        """
+        if not self.automatic or (due and now_ms < self._next_auto_ms):
+            return
+        self._next_auto_ms = now_ms + self._interval_ms
+        offsets = self._core.link.subscription.consumed_offsets()
+        if offsets:
+            self._core.link.queue.add(AutoCommit(offsets=offsets))
+
+    def next_auto_commit_ms(self, default_ms: int) -> int:
+        """Return when `auto_commit` has something to do."""
+        return self._next_auto_ms if self.automatic else default_ms

@@ -1,0 +1,53 @@
+"""Rebalance listeners: kafka-python's class, or any object with its methods."""
+
+from __future__ import annotations
+
+from collections.abc import Set as AbstractSet
+from typing import Any
+
+from kafka.consumer.subscription_state import ConsumerRebalanceListener
+
+from tandem_kafka.errors import InvalidArgumentError
+from tandem_kafka.types import TopicPartition
+
+__all__ = ["ConsumerRebalanceListener", "ListenerCalls", "check_listener"]
+
+_REQUIRED = ("on_partitions_revoked", "on_partitions_assigned")
+
+
+def check_listener(listener: Any) -> None:
+    """Raise if an object cannot be a listener.
+
+    Raises:
+        InvalidArgumentError: A method is missing.
+    """
+    missing = [name for name in _REQUIRED if not callable(getattr(listener, name, None))]
+    if listener is not None and missing:
+        msg = (
+            f"listener must have the methods {', '.join(_REQUIRED)}; "
+            f"{type(listener).__name__} has no {' and no '.join(missing)}"
+        )
+        raise InvalidArgumentError(msg)
+
+
+class ListenerCalls:
+    """Calls the listener that is registered now, if there is one."""
+
+    def __init__(self) -> None:
+        self.listener: Any = None
+
+    def assigned(self, partitions: AbstractSet[TopicPartition]) -> None:
+        """Call `on_partitions_assigned`, also with nothing new."""
+        if self.listener is not None:
+            self.listener.on_partitions_assigned(set(partitions))
+
+    def revoked(self, partitions: AbstractSet[TopicPartition]) -> None:
+        """Call `on_partitions_revoked`, unless there is nothing to revoke."""
+        if self.listener is not None and partitions:
+            self.listener.on_partitions_revoked(set(partitions))
+
+    def lost(self, partitions: AbstractSet[TopicPartition]) -> None:
+        """Call `on_partitions_lost`, or where there is none `on_partitions_revoked`."""
+        if self.listener is not None and partitions:
+            lost = getattr(self.listener, "on_partitions_lost", None)
+            (lost or self.listener.on_partitions_revoked)(set(partitions))

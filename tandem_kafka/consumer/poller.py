@@ -1,0 +1,90 @@
+"""The loop inside `poll()`, and iteration over single records."""
+
+from __future__ import annotations
+
+from tandem_kafka.consumer.background import BackgroundEvents
+from tandem_kafka.consumer.collector import Collector
+from tandem_kafka.consumer.commits import Commits
+from tandem_kafka.consumer.core import Core
+from tandem_kafka.consumer.records import ConsumerRecords
+from tandem_kafka.errors import IllegalStateError
+from tandem_kafka.events.application import Poll
+from tandem_kafka.shared.subscription import SubscriptionKind
+
+__all__ = ["POLL_EVENT_MS", "Poller"]
+
+#: While records flow, the network thread is told this often that the application is alive.
+POLL_EVENT_MS = 1_000
+
+
+class Poller:
+    """Collects what has been fetched, or waits for it."""
+
+    def __init__(
+        self, core: Core, commits: Commits, collector: Collector, background: BackgroundEvents
+    ) -> None:
+        self._core = core
+        self._commits = commits
+        self._collector = collector
+        self._background = background
+        self._event: Poll | None = None
+        self._next_event_ms = 0
+        self._interval_ms = max(1, min(POLL_EVENT_MS, core.config.max_poll_interval_ms // 4))
+
+    def poll(self, deadline_ms: int, max_records: int) -> ConsumerRecords:
+        """Return records as soon as there are any; empty at the deadline.
+
+        Raises:
+            IllegalStateError: Nothing is subscribed or assigned.
+            WakeupError: `wakeup()` was called.
+            KafkaError: What the network thread has to tell, or the next record cannot be read.
+        """
+        if self._core.link.subscription.kind is SubscriptionKind.NONE:
+            msg = "Consumer is not subscribed to any topics or assigned any partitions"
+            raise IllegalStateError(msg)
+        self._commits.auto_commit(self._core.clock.now_ms())
+        while True:
+            self._core.raise_if_woken()
+            self._commits.run_callbacks()
+            self._background.process()
+            if self._core.closed:
+                self._core.raise_closed()  # a listener closed it
+            seen = self._core.link.buffer.added
+            batch = self._collector.collect(max_records)
+            now_ms = self._core.clock.now_ms()
+            self._tell_alive(now_ms, idle=not batch)
+            if batch or batch.next_offsets or now_ms >= deadline_ms:
+                return batch
+            self._wait(seen, deadline_ms)
+
+    def _wait(self, seen: int, deadline_ms: int) -> None:
+        link = self._core.link
+
+        def news() -> bool:
+            return link.buffer.added != seen or len(self._background) > 0 or self._commits.waiting
+
+        self._core.wait(news, min(deadline_ms, self._next_event_ms))
+
+    def _tell_alive(self, now_ms: int, *, idle: bool) -> None:
+        """Send a poll event: on an interval, and whenever something has to get going.
+
+        A consumer whose records flow needs none in between, which saves the network thread a
+        wake-up, and the GIL a hand-over, for each poll().
+        """
+        due = now_ms >= self._next_event_ms or (idle and not self._settled())
+        if due and (self._event is None or self._event.future.done):
+            self._event = Poll(deadline_ms=now_ms + self._core.config.default_api_timeout_ms)
+            self._next_event_ms = now_ms + self._interval_ms
+            self._core.link.queue.add(self._event)
+
+    def _settled(self) -> bool:
+        """Tell whether every partition that is to be read can be read."""
+        subscription = self._core.link.subscription
+        if subscription.auto_assigned and not subscription.assigned:
+            return False
+        return all(
+            state.has_valid_position
+            and not state.awaiting_callback
+            and not state.pending_revocation
+            for state in subscription.assigned.values()
+        )

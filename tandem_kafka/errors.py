@@ -1,0 +1,152 @@
+"""Every error a user may meet: kafka-python's own classes, and ours beside them.
+
+`KafkaError` is the root of them all. An error whose `retriable` is true went away or will go away
+by itself; the consumer retries it where it can and raises it only when a deadline passed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from kafka.errors import (
+    BrokerResponseError,
+    CommitFailedError,
+    CorruptRecordError,
+    GroupAuthorizationFailedError,
+    IllegalArgumentError,
+    IllegalStateError,
+    InvalidGroupIdError,
+    InvalidReceiveError,
+    InvalidTopicError,
+    KafkaConfigurationError,
+    KafkaConnectionError,
+    KafkaError,
+    KafkaProtocolError,
+    KafkaTimeoutError,
+    LogTruncationError,
+    NoOffsetForPartitionError,
+    OffsetOutOfRangeError,
+    RetriableError,
+    SaslAuthenticationFailedError,
+    TopicAuthorizationFailedError,
+    UnsupportedCodecError,
+    UnsupportedVersionError,
+    for_code,
+)
+
+if TYPE_CHECKING:
+    from tandem_kafka.types import TopicPartition
+
+__all__ = [
+    "AuthenticationError",
+    "BrokerResponseError",
+    "CommitFailedError",
+    "ConcurrentModificationError",
+    "ConsumerClosedError",
+    "CorruptRecordError",
+    "ForkedConsumerError",
+    "GroupAuthorizationFailedError",
+    "IllegalArgumentError",
+    "IllegalStateError",
+    "InvalidArgumentError",
+    "InvalidGroupIdError",
+    "InvalidReceiveError",
+    "InvalidTopicError",
+    "KafkaConfigurationError",
+    "KafkaConnectionError",
+    "KafkaError",
+    "KafkaProtocolError",
+    "KafkaTimeoutError",
+    "LogTruncationError",
+    "NoOffsetForPartitionError",
+    "NotAssignedError",
+    "OffsetOutOfRangeError",
+    "RebalanceCallbackError",
+    "RecordDeserializationError",
+    "RetriableCommitFailedError",
+    "RetriableError",
+    "SaslAuthenticationFailedError",
+    "TlsAuthenticationError",
+    "TopicAuthorizationFailedError",
+    "UnsupportedCodecError",
+    "UnsupportedVersionError",
+    "WakeupError",
+    "for_code",
+]
+
+
+class AuthenticationError(KafkaError):
+    """The broker did not accept who we are, or we did not accept who it is."""
+
+
+class TlsAuthenticationError(AuthenticationError):
+    """The TLS handshake failed: an untrusted certificate, a wrong host name, no common cipher."""
+
+
+class ConcurrentModificationError(KafkaError, RuntimeError):
+    """A second thread called the consumer while the first was inside one of its methods."""
+
+
+class ConsumerClosedError(IllegalStateError):
+    """The consumer has been closed."""
+
+
+class ForkedConsumerError(IllegalStateError):
+    """The consumer was made in another process; a child must make its own after `fork()`."""
+
+
+class InvalidArgumentError(IllegalArgumentError, ValueError):
+    """An argument is outside what is allowed."""
+
+
+class NotAssignedError(IllegalStateError, ValueError):
+    """The partition is not assigned to this consumer."""
+
+
+class RebalanceCallbackError(KafkaError):
+    """A rebalance listener raised; the cause is its exception."""
+
+
+class RetriableCommitFailedError(RetriableError):
+    """An asynchronous commit failed for a passing reason; the cause tells which."""
+
+
+class WakeupError(KafkaError):
+    """`wakeup()` ended the call."""
+
+
+class RecordDeserializationError(KafkaError):
+    """A deserializer raised; seek behind `offset` to leave the record out.
+
+    Attributes:
+        origin: ``"key"`` or ``"value"``.
+        partition: Topic and partition of the record.
+        offset: Its offset.
+        timestamp: Its timestamp in milliseconds, -1 if it has none.
+        key: Its raw key.
+        value: Its raw value.
+        headers: Its headers.
+    """
+
+    def __init__(  # noqa: PLR0913, PLR0917 - the record's coordinates
+        self,
+        origin: str,
+        partition: TopicPartition,
+        offset: int,
+        timestamp: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Sequence[tuple[str, bytes | None]],
+    ) -> None:
+        super().__init__(
+            f"cannot deserialize the {origin} of {partition.topic}-{partition.partition} "
+            f"at offset {offset}; seek to offset {offset + 1} to go on behind it"
+        )
+        self.origin = origin
+        self.partition = partition
+        self.offset = offset
+        self.timestamp = timestamp
+        self.key = key
+        self.value = value
+        self.headers = headers

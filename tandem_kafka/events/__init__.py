@@ -1,0 +1,1 @@
+"""What the two threads say to each other."""

@@ -1,0 +1,288 @@
+"""What the application thread asks of the network thread.
+
+Every event carries a future and an absolute deadline. The network thread looks at each one once,
+in order (`network/event_processor.py`); the future may end much later.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from tandem_kafka.events.completable import NO_DEADLINE_MS, Completion
+from tandem_kafka.types import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+
+__all__ = [
+    "ApplicationEvent",
+    "ApplyAssignment",
+    "Assign",
+    "AutoCommit",
+    "Bootstrap",
+    "CallbackCompleted",
+    "Close",
+    "CommitAsync",
+    "CommitSync",
+    "CurrentLag",
+    "EnforceRebalance",
+    "Event",
+    "FetchCommitted",
+    "LeaveGroup",
+    "ListOffsets",
+    "ListTopics",
+    "PartitionsForTopic",
+    "Pause",
+    "Poll",
+    "ResetOffsets",
+    "Resume",
+    "Seek",
+    "Subscribe",
+    "SubscribePattern",
+    "Unsubscribe",
+    "UpdatePositions",
+]
+
+Offsets = Mapping[TopicPartition, OffsetAndMetadata]
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Event:
+    """What all events have.
+
+    Attributes:
+        deadline_ms: When the caller stops waiting, in the clock's time.
+        future: The result.
+    """
+
+    operation: ClassVar[str] = ""
+    #: A metadata error (an invalid topic, a refused log-in) fails an event of this kind.
+    needs_metadata: ClassVar[bool] = False
+
+    deadline_ms: int = NO_DEADLINE_MS
+    future: Completion[Any] = field(default_factory=Completion, repr=False)
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Poll(Event):
+    """The application is in poll(): join, reset the poll timer, look positions up."""
+
+    operation: ClassVar[str] = "poll()"
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class AutoCommit(Event):
+    """The auto-commit interval is over; `offsets` are those of the records handed out."""
+
+    operation: ClassVar[str] = "auto-commit"
+    offsets: Offsets
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class CommitSync(Event):
+    """Commit, retrying until the deadline."""
+
+    operation: ClassVar[str] = "commit()"
+    offsets: Offsets
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class CommitAsync(Event):
+    """Commit once; what comes of it goes to a callback."""
+
+    operation: ClassVar[str] = "commit_async()"
+    offsets: Offsets
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class FetchCommitted(Event):
+    """Look committed offsets up; the result has None for a partition without one."""
+
+    operation: ClassVar[str] = "committed()"
+    partitions: frozenset[TopicPartition]
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class ListOffsets(Event):
+    """Look offsets up by timestamp (-1 end, -2 beginning); None where there is no such record."""
+
+    operation: ClassVar[str] = "looking offsets up"
+    needs_metadata: ClassVar[bool] = True
+    timestamps: Mapping[TopicPartition, int]
+    future: Completion[dict[TopicPartition, OffsetAndTimestamp | None]] = field(
+        default_factory=Completion, repr=False
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class UpdatePositions(Event):
+    """Give every assigned partition a valid position; done when `partition` has one."""
+
+    operation: ClassVar[str] = "position()"
+    needs_metadata: ClassVar[bool] = True
+    partition: TopicPartition
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Seek(Event):
+    """Go on at an offset; with a leader epoch the position is validated first (KIP-320)."""
+
+    operation: ClassVar[str] = "seek()"
+    partition: TopicPartition
+    offset: int
+    leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class ResetOffsets(Event):
+    """Look the position up anew by timestamp (-1 end, -2 beginning)."""
+
+    operation: ClassVar[str] = "seek_to_beginning() or seek_to_end()"
+    partitions: frozenset[TopicPartition]
+    timestamp: int
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Assign(Event):
+    """Read these partitions, without a group's say."""
+
+    operation: ClassVar[str] = "assign()"
+    partitions: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Subscribe(Event):
+    """Read what the group assigns of these topics; the next poll joins."""
+
+    operation: ClassVar[str] = "subscribe()"
+    topics: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class SubscribePattern(Event):
+    """Read what the group assigns of the topics that match."""
+
+    operation: ClassVar[str] = "subscribe(pattern=...)"
+    pattern: re.Pattern[str]
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Unsubscribe(Event):
+    """Drop subscription and assignment (the group has been left before)."""
+
+    operation: ClassVar[str] = "unsubscribe()"
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class LeaveGroup(Event):
+    """Leave the group; done when the coordinator answered or cannot be asked."""
+
+    operation: ClassVar[str] = "leaving the group"
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Pause(Event):
+    """Hand out nothing of these partitions."""
+
+    operation: ClassVar[str] = "pause()"
+    partitions: frozenset[TopicPartition]
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Resume(Event):
+    """Hand out records of these partitions again."""
+
+    operation: ClassVar[str] = "resume()"
+    partitions: frozenset[TopicPartition]
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class CurrentLag(Event):
+    """Records between the position and the end; None (and a look-up begins) while unknown."""
+
+    operation: ClassVar[str] = "current_lag()"
+    partition: TopicPartition
+    future: Completion[int | None] = field(default_factory=Completion, repr=False)
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class PartitionsForTopic(Event):
+    """Describe one topic; None if it is not there."""
+
+    operation: ClassVar[str] = "partitions_for_topic()"
+    topic: str
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class ListTopics(Event):
+    """Describe all topics that may be seen."""
+
+    operation: ClassVar[str] = "topics()"
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Bootstrap(Event):
+    """Reach the cluster: done with the first metadata."""
+
+    operation: ClassVar[str] = "bootstrap()"
+    needs_metadata: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class EnforceRebalance(Event):
+    """Ask the group to rebalance (KIP-568)."""
+
+    operation: ClassVar[str] = "enforce_rebalance()"
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class ApplyAssignment(Event):
+    """The application is inside poll(): the new assignment may take effect."""
+
+    operation: ClassVar[str] = "applying an assignment"
+    partitions: frozenset[TopicPartition]
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class CallbackCompleted(Event):
+    """A rebalance callback has run, well or badly."""
+
+    operation: ClassVar[str] = "a rebalance callback"
+    error: Exception | None
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Close(Event):
+    """Send what must still be sent, then end the network thread."""
+
+    operation: ClassVar[str] = "close()"
+
+
+ApplicationEvent = (
+    Poll
+    | AutoCommit
+    | CommitSync
+    | CommitAsync
+    | FetchCommitted
+    | ListOffsets
+    | UpdatePositions
+    | Seek
+    | ResetOffsets
+    | Assign
+    | Subscribe
+    | SubscribePattern
+    | Unsubscribe
+    | LeaveGroup
+    | Pause
+    | Resume
+    | CurrentLag
+    | PartitionsForTopic
+    | ListTopics
+    | Bootstrap
+    | EnforceRebalance
+    | ApplyAssignment
+    | CallbackCompleted
+    | Close
+)

@@ -1,0 +1,58 @@
+"""The two queues between the threads."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+from tandem_kafka.events.application import ApplicationEvent
+from tandem_kafka.events.background import BackgroundEvent, ErrorEvent
+
+__all__ = ["ApplicationQueue", "BackgroundQueue"]
+
+
+class ApplicationQueue:
+    """From the application thread to the network thread."""
+
+    def __init__(self, wakeup: Callable[[], None]) -> None:
+        self._events: deque[ApplicationEvent] = deque()
+        self._wakeup = wakeup
+
+    def __len__(self) -> int:
+        return len(self._events)
+
+    def add(self, event: ApplicationEvent) -> None:
+        """Application thread: append, and end the network thread's sleep."""
+        self._events.append(event)
+        self._wakeup()
+
+    def take(self) -> ApplicationEvent | None:
+        """Network thread: take the oldest."""
+        return self._events.popleft() if self._events else None
+
+
+class BackgroundQueue:
+    """From the network thread to the application thread."""
+
+    def __init__(self) -> None:
+        self._events: deque[BackgroundEvent] = deque()
+        #: Events ever added. Writer: the network thread.
+        self.added = 0
+
+    def __len__(self) -> int:
+        return len(self._events)
+
+    def add(self, event: BackgroundEvent) -> None:
+        """Network thread: append."""
+        self._events.append(event)
+        self.added += 1
+
+    def add_error(self, event: ErrorEvent) -> None:
+        """Network thread: append, unless the same error already waits to be raised."""
+        waiting = [e.error for e in tuple(self._events) if isinstance(e, ErrorEvent)]
+        if not any(type(e) is type(event.error) and e.args == event.error.args for e in waiting):
+            self.add(event)
+
+    def take(self) -> BackgroundEvent | None:
+        """Application thread: take the oldest."""
+        return self._events.popleft() if self._events else None

@@ -1,0 +1,1 @@
+"""The network thread: its loop, the client and the sockets."""

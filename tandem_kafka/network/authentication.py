@@ -1,0 +1,182 @@
+"""SASL: proving to a broker who we are, by kafka-python's mechanisms.
+
+The exchange is sans-I/O. It is asked for the next message to send and told every answer; its
+connection moves the bytes. Whatever a mechanism computes goes through `run`, which for
+mechanisms that may block (a provider of tokens, a Kerberos ticket) is `Driver.offload`.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from typing import Any, Final, Protocol
+
+from kafka.net.sasl import get_sasl_mechanism
+
+from tandem_kafka.errors import (
+    KafkaConfigurationError,
+    KafkaError,
+    SaslAuthenticationFailedError,
+    for_code,
+)
+from tandem_kafka.network.settings import NetworkSettings
+from tandem_kafka.wire.messages import SaslAuthenticateRequest, SaslHandshakeRequest
+
+__all__ = ["Runner", "SaslExchange", "run_inline"]
+
+_UNSUPPORTED_MECHANISM: Final = 33
+_AUTHENTICATION_FAILED: Final = 58
+
+#: Mechanisms that only compute; all others, users' own too, may wait for something.
+_COMPUTE_ONLY: Final = frozenset({"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"})
+
+#: The least that SaslAuthenticate needs: version 0 of the handshake goes on with bare tokens.
+_HANDSHAKE_VERSION: Final = 1
+
+_OPTIONS: Final = (
+    "security_protocol",
+    "sasl_mechanism",
+    "sasl_plain_username",
+    "sasl_plain_password",
+    "sasl_kerberos_name",
+    "sasl_kerberos_service_name",
+    "sasl_kerberos_domain_name",
+    "sasl_oauth_token_provider",
+)
+
+
+class Runner(Protocol):
+    """Runs `work` now or elsewhere, and calls `done` on the network thread."""
+
+    def __call__(
+        self, work: Callable[[], Any], done: Callable[[Any | BaseException], None]
+    ) -> None:
+        """Begin the work."""
+        ...
+
+
+def run_inline(work: Callable[[], Any], done: Callable[[Any | BaseException], None]) -> None:
+    """Run `work` at once."""
+    try:
+        result = work()
+    except Exception as error:  # noqa: BLE001 - a mechanism raises what it likes
+        result = error
+    done(result)
+
+
+class _Step(enum.Enum):
+    HANDSHAKE = "tell the broker the mechanism"
+    COMPUTING = "the mechanism works on a token"
+    TOKEN = "a token is ready to be sent"  # noqa: S105 - not a password
+    WAITING = "waiting for the broker"
+    DONE = "authenticated"
+
+
+class SaslExchange:
+    """One authentication on one connection.
+
+    Attributes:
+        session_lifetime_ms: How long the broker will accept the connection; 0 for ever.
+    """
+
+    def __init__(self, settings: NetworkSettings, host: str, offload: Runner) -> None:
+        name = settings.sasl_mechanism
+        if not name:
+            raise KafkaConfigurationError("sasl_mechanism is needed with SASL")
+        self._name = name
+        self._config = {option: getattr(settings, option) for option in _OPTIONS}
+        self._config["host"] = host
+        self._run = run_inline if name in _COMPUTE_ONLY else offload
+        self._step = _Step.HANDSHAKE
+        self._mechanism: Any = None
+        self._token = b""
+        self._error: KafkaError | None = None
+        self.session_lifetime_ms = 0
+
+    @property
+    def done(self) -> bool:
+        """True once the broker has accepted us."""
+        return self._step is _Step.DONE
+
+    def next_message(self) -> Any | None:
+        """Return the message to send now, None while there is none.
+
+        Raises:
+            SaslAuthenticationFailedError: The mechanism failed.
+        """
+        if self._error is not None:
+            raise self._error
+        if self._step is _Step.HANDSHAKE:
+            self._step = _Step.WAITING
+            return SaslHandshakeRequest(mechanism=self._name, min_version=_HANDSHAKE_VERSION)
+        if self._step is _Step.TOKEN:
+            self._step = _Step.WAITING
+            return SaslAuthenticateRequest(auth_bytes=self._token)
+        return None
+
+    def receive(self, answer: Any) -> None:
+        """Take in the broker's answer to the last message.
+
+        Raises:
+            SaslAuthenticationFailedError: The broker turned us away.
+            UnsupportedSaslMechanismError: It does not know the mechanism.
+        """
+        if hasattr(answer, "mechanisms"):
+            self._check_mechanism(answer)
+            self._compute(self._begin)
+        else:
+            self._check_token(answer)
+            self.session_lifetime_ms = max(0, answer.session_lifetime_ms)
+            token = bytes(answer.auth_bytes or b"")
+            self._compute(lambda: self._go_on(token))
+
+    def _check_mechanism(self, answer: Any) -> None:
+        if answer.error_code == _UNSUPPORTED_MECHANISM:
+            enabled = ", ".join(sorted(answer.mechanisms)) or "none"
+            raise for_code(answer.error_code)(
+                f"the broker has not enabled SASL mechanism {self._name}; it has: {enabled}"
+            )
+        if answer.error_code:
+            raise for_code(answer.error_code)(f"SASL {self._name}: the broker refused to begin")
+
+    def _check_token(self, answer: Any) -> None:
+        if answer.error_code == _AUTHENTICATION_FAILED:
+            raise SaslAuthenticationFailedError(
+                f"SASL {self._name}: {answer.error_message or 'the broker gave no reason'}"
+            )
+        if answer.error_code:
+            raise for_code(answer.error_code)(f"SASL {self._name}: {answer.error_message}")
+
+    def _compute(self, work: Callable[[], bytes | None]) -> None:
+        self._step = _Step.COMPUTING
+        self._run(work, self._computed)
+        if self._error is not None:
+            raise self._error
+
+    def _begin(self) -> bytes | None:
+        self._mechanism = get_sasl_mechanism(self._name)(**self._config)
+        return bytes(self._mechanism.auth_bytes())
+
+    def _go_on(self, token: bytes) -> bytes | None:
+        self._mechanism.receive(token)
+        if not self._mechanism.is_done():
+            return bytes(self._mechanism.auth_bytes())
+        if not self._mechanism.is_authenticated():
+            raise SaslAuthenticationFailedError(
+                f"SASL {self._name}: the exchange ended without success"
+            )
+        return None
+
+    def _computed(self, result: bytes | BaseException | None) -> None:
+        if isinstance(result, SaslAuthenticationFailedError):
+            self._error = result
+        elif isinstance(result, BaseException):
+            self._error = SaslAuthenticationFailedError(
+                f"SASL {self._name}: {type(result).__name__}: {result}"
+            )
+            self._error.__cause__ = result
+        elif result is None:
+            self._step = _Step.DONE
+        else:
+            self._token = result
+            self._step = _Step.TOKEN

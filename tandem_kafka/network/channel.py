@@ -1,0 +1,214 @@
+"""One socket of the Python transport: connect, TLS handshake, write queue, frames.
+
+A channel never blocks and never waits: the selector tells it what its socket is ready for, it
+does what can be done and says by `interest()` what it waits for next. Errors are raised and end
+the channel.
+"""
+
+from __future__ import annotations
+
+import enum
+import os
+import selectors
+import socket
+import ssl
+from collections import deque
+from typing import Final
+
+from tandem_kafka.errors import KafkaConnectionError, KafkaError, TlsAuthenticationError
+from tandem_kafka.network.frames import FrameReader
+from tandem_kafka.network.tls import handshake_error
+from tandem_kafka.network.transport import (
+    ConnectionOpened,
+    FrameReceived,
+    ServerAddress,
+    TransportEvent,
+)
+
+__all__ = ["Channel"]
+
+#: Bytes that one connection may take in one turn before the others get theirs.
+RECEIVE_BUDGET: Final = 8 * 1024 * 1024
+
+_READ: Final = selectors.EVENT_READ
+_WRITE: Final = selectors.EVENT_WRITE
+
+
+class _Phase(enum.Enum):
+    CONNECTING = "connecting"
+    HANDSHAKE = "TLS handshake"
+    OPEN = "open"
+
+
+class Channel:
+    """A non-blocking connection to one broker, with or without TLS."""
+
+    __slots__ = (
+        "_context",
+        "_outgoing",
+        "_phase",
+        "_read_wants_write",
+        "_reader",
+        "_received",
+        "_write_wants_read",
+        "address",
+        "interest_now",
+        "number",
+        "sock",
+        "where",
+    )
+
+    def __init__(
+        self,
+        number: int,
+        address: ServerAddress,
+        sock: socket.socket,
+        reader: FrameReader,
+        context: ssl.SSLContext | None,
+    ) -> None:
+        self.number = number
+        self.address = address
+        self.sock = sock
+        self.where = describe(address)
+        self.interest_now = 0
+        self._reader = reader
+        self._context = context
+        self._phase = _Phase.CONNECTING
+        self._outgoing: deque[memoryview] = deque()
+        self._received = False
+        # TLS may need to write in order to read (a change of keys), and the other way round.
+        self._read_wants_write = False
+        self._write_wants_read = False
+
+    def interest(self) -> int:
+        """Return what the socket must become ready for before anything can be done."""
+        if self._phase is _Phase.CONNECTING:
+            return _WRITE
+        if self._phase is _Phase.HANDSHAKE:
+            return _WRITE if self._read_wants_write else _READ
+        to_write = bool(self._outgoing) and not self._write_wants_read
+        return _READ | _WRITE if to_write or self._read_wants_write else _READ
+
+    def has_unread(self) -> bool:
+        """True when TLS holds decrypted bytes, of which the selector knows nothing."""
+        return isinstance(self.sock, ssl.SSLSocket) and self.sock.pending() > 0
+
+    def advance(self, ready: int, events: list[TransportEvent]) -> None:
+        """Do what the socket is ready for."""
+        if self._phase is _Phase.CONNECTING:
+            self._finish_connect(events)
+        elif self._phase is _Phase.HANDSHAKE:
+            self._shake_hands(events)
+        else:
+            if ready & _READ:
+                self._write_wants_read = False
+            self.flush()
+            if ready & _READ or self._read_wants_write:
+                self._read_wants_write = False
+                self.receive(events)
+
+    def send(self, frame: bytes) -> None:
+        """Queue a frame and send what the socket takes."""
+        idle = not self._outgoing
+        self._outgoing.append(memoryview(frame))
+        if idle and self._phase is _Phase.OPEN:
+            self.flush()
+
+    def flush(self) -> None:
+        """Send until the queue is empty or the socket is full."""
+        outgoing = self._outgoing
+        while outgoing and not self._write_wants_read:
+            try:
+                count = self.sock.send(outgoing[0])
+            except (BlockingIOError, ssl.SSLWantWriteError):
+                return
+            except ssl.SSLWantReadError:
+                self._write_wants_read = True
+                return
+            if count == len(outgoing[0]):
+                outgoing.popleft()
+            else:
+                outgoing[0] = outgoing[0][count:]
+
+    def receive(self, events: list[TransportEvent]) -> None:
+        """Receive what is there, within the budget."""
+        reader, budget = self._reader, RECEIVE_BUDGET
+        while budget > 0:
+            buffer = reader.buffer()
+            count = self._receive_into(buffer)
+            if count < 0:
+                return
+            if count == 0:
+                raise KafkaConnectionError(f"{self.where} closed the connection")
+            self._received = True
+            budget -= count
+            # `extend` keeps what it was given before an inadmissible frame raises.
+            events.extend(FrameReceived(self.number, frame) for frame in reader.advance(count))
+            # A short read emptied the socket: asking again would only cost a system call, and
+            # with it a hand-over of the GIL. TLS always reads short: one record at a time.
+            if count < len(buffer) and self._context is None:
+                return
+
+    def _receive_into(self, buffer: memoryview) -> int:
+        """Return how many bytes came, 0 at the end of the stream, -1 for none as yet."""
+        try:
+            return self.sock.recv_into(buffer)
+        except (BlockingIOError, ssl.SSLWantReadError):
+            return -1
+        except ssl.SSLWantWriteError:
+            self._read_wants_write = True
+            return -1
+        except ssl.SSLError as error:
+            # In TLS 1.3 the broker refuses our certificate after our side of the handshake.
+            if not self._received and "ALERT" in (error.reason or ""):
+                raise TlsAuthenticationError(f"TLS with {self.where}: {error}") from error
+            raise
+
+    def _finish_connect(self, events: list[TransportEvent]) -> None:
+        code = self.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if code:
+            raise OSError(code, os.strerror(code))
+        if self._context is None:
+            self._open(events)
+            return
+        self._phase = _Phase.HANDSHAKE
+        self.sock = self._context.wrap_socket(
+            self.sock,
+            server_hostname=self.address.host.strip("[]").rstrip("."),
+            do_handshake_on_connect=False,
+        )
+        self._shake_hands(events)
+
+    def _shake_hands(self, events: list[TransportEvent]) -> None:
+        assert isinstance(self.sock, ssl.SSLSocket)  # noqa: S101 - for the type checker
+        self._read_wants_write = False
+        try:
+            self.sock.do_handshake()
+        except ssl.SSLWantReadError:
+            return
+        except ssl.SSLWantWriteError:
+            self._read_wants_write = True
+            return
+        except OSError as error:
+            raise handshake_error(error, self.where) from error
+        self._open(events)
+
+    def _open(self, events: list[TransportEvent]) -> None:
+        self._phase = _Phase.OPEN
+        events.append(ConnectionOpened(self.number))
+        self.flush()
+
+    def failure(self, error: Exception) -> KafkaError:
+        """Say in a user's words what ended the channel."""
+        if isinstance(error, KafkaError):
+            return error
+        doing = "cannot connect to" if self._phase is _Phase.CONNECTING else "lost"
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        return KafkaConnectionError(f"{doing} {self.where}: {reason}")
+
+
+def describe(address: ServerAddress) -> str:
+    """Name an address for a message."""
+    if address.ip == address.host:
+        return f"{address.host}:{address.port}"
+    return f"{address.host}:{address.port} ({address.ip})"

@@ -1,0 +1,327 @@
+"""Requests to connections: queues, the choice of a node, deadlines; the managers' way out.
+
+A turn of the network loop is `complete(transport.poll(prepare(now)), now)`. Nothing here blocks.
+Futures are completed only at the end of `prepare` and `complete`, so a callback that adds or
+disconnects never meets the client in the middle of something.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from tandem_kafka.errors import KafkaConnectionError, KafkaTimeoutError
+from tandem_kafka.events.completable import NO_DEADLINE_MS
+from tandem_kafka.network.connection import Delivery
+from tandem_kafka.network.link import ConnectionKey, Link
+from tandem_kafka.network.offloading import Offloader
+from tandem_kafka.network.pool import ConnectionPool, NetworkCounters
+from tandem_kafka.network.settings import NetworkSettings
+from tandem_kafka.network.transport import Transport, TransportEvent
+from tandem_kafka.request_managers.base import (
+    FOREVER_MS,
+    AnyNode,
+    Purpose,
+    ToNode,
+    UnsentRequest,
+)
+from tandem_kafka.runtime import Random
+from tandem_kafka.types import Node
+
+__all__ = ["NetworkClient", "Nodes"]
+
+log = logging.getLogger(__name__)
+
+
+class Nodes(Protocol):
+    """Who can be asked; `ClusterMetadata` is one."""
+
+    def nodes(self) -> Sequence[Node]:
+        """Return the brokers, or the bootstrap servers (with negative ids) before the first."""
+        ...
+
+    def rebootstrap(self) -> None:
+        """Forget the brokers and begin again with the bootstrap servers."""
+        ...
+
+
+class NetworkClient:
+    """Sends requests to brokers and completes their futures; used by the network thread only."""
+
+    def __init__(
+        self,
+        settings: NetworkSettings,
+        transport: Transport,
+        driver: Offloader,
+        random: Random,
+        nodes: Nodes,
+    ) -> None:
+        self._settings = settings
+        self._transport = transport
+        self._random = random
+        self._nodes = nodes
+        self._pool = ConnectionPool(settings, transport, driver, random)
+        self._queues: dict[ConnectionKey, deque[UnsentRequest]] = {}
+        self._any: deque[UnsentRequest] = deque()
+        self._known: Sequence[Node] = ()
+        self._known_by_id: dict[int, Node] = {}
+        self._deliveries: list[Delivery] = []
+        # Once is enough until a broker has answered again.
+        self._rebootstrapped = False
+
+    @property
+    def counters(self) -> NetworkCounters:
+        """Totals since the start; cheap to read."""
+        return self._pool.counters
+
+    # What the loop calls.
+
+    def add(self, request: UnsentRequest, now_ms: int) -> None:
+        """Queue a request; the next `prepare` sends it or sees to its connection."""
+        del now_ms  # part of the contract with the managers; the deadline is in the request
+        destination = request.destination
+        if isinstance(destination, AnyNode):
+            self._any.append(request)
+        else:
+            key = (destination.node.node_id, destination.purpose)
+            self._queues.setdefault(key, deque()).append(request)
+
+    def prepare(self, now_ms: int) -> int:
+        """Send what can be sent, end what is overdue; return how long `poll` may wait.
+
+        0 means that futures ended here or that new nodes are known: the managers should be
+        asked again before the thread sleeps.
+        """
+        self._notice_nodes()
+        self._pool.turn(now_ms)
+        self._take_downs()
+        self._expire(now_ms)
+        self._send_to_nodes(now_ms)
+        changed = self._send_to_any(now_ms)
+        self._take_downs()
+        if self._deliver() or changed:
+            return 0
+        return max(1, min(self._attention_ms(now_ms) - now_ms, FOREVER_MS))
+
+    def complete(self, events: Iterable[TransportEvent], now_ms: int) -> None:
+        """Take what `poll` returned; completes the futures of the requests concerned."""
+        for event in events:
+            self._pool.handle(event, now_ms)
+        self._take_downs()
+        self._deliver()
+
+    def close(self) -> None:
+        """Fail everything that is open and close every connection."""
+        error = KafkaConnectionError("the consumer is closing")
+        for node_id in {link.key[0] for link in self._pool.links()}:
+            self._pool.disconnect(node_id, "the consumer is closing")
+        self._take_downs()
+        for queue in (*self._queues.values(), self._any):
+            self._refuse(queue, error)
+        self._transport.close()
+        self._deliver()
+
+    # What managers ask.
+
+    def has_pending(self) -> bool:
+        """True while a request is queued or waits for its answer."""
+        return bool(
+            self._any
+            or any(self._queues.values())
+            or any(link.connection.in_flight for link in self._pool.links())
+        )
+
+    def disconnect(self, node_id: int) -> None:
+        """Close the connections to a broker; its requests fail with the next turn."""
+        self._pool.disconnect(node_id, "as asked")
+
+    def is_unavailable(self, node: Node, purpose: Purpose, now_ms: int) -> bool:
+        """True when a request for the node would have to wait for a pause between attempts."""
+        link = self._pool.link((node.node_id, purpose))
+        return link is None and now_ms < self.backoff_until_ms(node)
+
+    def backoff_until_ms(self, node: Node) -> int:
+        """Return when the next attempt to connect to a node may be made."""
+        return self._pool.state(self._current(node)).retry_at_ms
+
+    def connection_error(self, node: Node) -> Exception | None:
+        """Return why the node could not be used last; None if it could."""
+        return self._pool.state(self._current(node)).last_error
+
+    # Nodes.
+
+    def _notice_nodes(self) -> None:
+        known = self._nodes.nodes()
+        if known == self._known:
+            return
+        self._known = known
+        self._known_by_id = {node.node_id: node for node in known}
+        for node in known:
+            self._pool.move(node)
+
+    def _current(self, node: Node) -> Node:
+        """Return where the metadata says a node is; a request may have been made before."""
+        return self._known_by_id.get(node.node_id, node)
+
+    # Sending.
+
+    def _send_to_nodes(self, now_ms: int) -> None:
+        for key, queue in list(self._queues.items()):
+            link = self._pool.link(key)
+            if link is not None:
+                self._send_from(queue, link, now_ms)
+            elif queue:
+                self._open(queue[0].destination, now_ms)
+            if not queue:
+                del self._queues[key]
+
+    def _open(self, destination: ToNode | AnyNode, now_ms: int) -> None:
+        assert isinstance(destination, ToNode)  # noqa: S101 - for the type checker
+        node = self._current(destination.node)
+        if not self._pool.state(node).in_backoff(now_ms):
+            self._pool.open(node, destination.purpose, now_ms)
+
+    def _send_from(self, queue: deque[UnsentRequest], link: Link, now_ms: int) -> None:
+        limit = self._settings.max_in_flight_requests_per_connection
+        while queue and link.can_send(now_ms, limit):
+            request = queue.popleft()
+            if not request.future.done:
+                self._pool.send(link, request, now_ms)
+
+    def _send_to_any(self, now_ms: int) -> bool:
+        """Send what may go to any node; True when the nodes have been forgotten instead."""
+        while self._any:
+            if self._any[0].future.done:
+                self._any.popleft()
+                continue
+            link = self._least_loaded(now_ms)
+            if link is None:
+                return self._find_a_node(now_ms)
+            self._rebootstrapped = False
+            self._pool.send(link, self._any.popleft(), now_ms)
+        self._pool.close_unused(self._known_by_id)
+        return False
+
+    def _least_loaded(self, now_ms: int) -> Link | None:
+        limit = self._settings.max_in_flight_requests_per_connection
+        ready = [link for link in self._main_links() if link.can_send(now_ms, limit)]
+        return min(ready, key=lambda link: link.connection.in_flight, default=None)
+
+    def _main_links(self) -> list[Link]:
+        links = (self._pool.link((node.node_id, Purpose.MAIN)) for node in self._known)
+        return [link for link in links if link is not None]
+
+    def _find_a_node(self, now_ms: int) -> bool:
+        links = self._main_links()
+        connecting = [link for link in links if not link.ready]
+        if connecting:
+            connecting[0].for_any = True
+            return False
+        if not links and self._is_lost():
+            return self._rebootstrap()
+        taken = {link.key[0] for link in links}
+        candidates = [
+            node
+            for node in self._known
+            if node.node_id not in taken and not self._pool.state(node).in_backoff(now_ms)
+        ]
+        if candidates:
+            node = self._random.choice(candidates)
+            self._pool.open(node, Purpose.MAIN, now_ms, for_any=True)
+        return False
+
+    def _is_lost(self) -> bool:
+        """True when every broker known has failed since it last worked, none is connected."""
+        if self._settings.metadata_recovery_strategy != "rebootstrap" or self._rebootstrapped:
+            return False
+        return bool(self._known) and all(
+            node.node_id >= 0 and self._pool.state(node).failures > 0 for node in self._known
+        )
+
+    def _rebootstrap(self) -> bool:
+        log.info(
+            "none of the %d known brokers can be reached: going back to the bootstrap servers",
+            len(self._known),
+        )
+        self._rebootstrapped = True
+        self._nodes.rebootstrap()
+        return True
+
+    # Ending.
+
+    def _take_downs(self) -> None:
+        for down in self._pool.take_downs():
+            for key in list(self._queues):
+                if key == down.key or (down.final and key[0] == down.key[0]):
+                    self._refuse(self._queues.pop(key), down.error)
+            if down.final and down.for_any:
+                self._refuse(self._any, down.error)
+        self._deliveries += self._pool.take_deliveries()
+
+    def _refuse(self, queue: deque[UnsentRequest], error: Exception) -> None:
+        self._deliveries += [Delivery(request, error) for request in queue]
+        queue.clear()
+
+    def _expire(self, now_ms: int) -> None:
+        for queue in (*self._queues.values(), self._any):
+            if all(now_ms < request.deadline_ms for request in queue):
+                continue
+            waiting = [request for request in queue if now_ms < request.deadline_ms]
+            self._deliveries += [
+                Delivery(request, _too_late(request))
+                for request in queue
+                if now_ms >= request.deadline_ms
+            ]
+            queue.clear()
+            queue.extend(waiting)
+
+    def _deliver(self) -> bool:
+        """End the futures; True when there were any."""
+        some = False
+        while self._deliveries:
+            deliveries, self._deliveries = self._deliveries, []
+            for delivery in deliveries:
+                some = some or not delivery.request.future.done
+                delivery.deliver()
+        return some
+
+    # Waiting.
+
+    def _attention_ms(self, now_ms: int) -> int:
+        moments = [self._pool.attention_ms(now_ms)]
+        for key, queue in self._queues.items():
+            moments += [request.deadline_ms for request in queue]
+            if queue:
+                moments.append(self._sendable_ms(key, queue[0], now_ms))
+        if self._any:
+            moments += [request.deadline_ms for request in self._any]
+            moments.append(self._any_sendable_ms(now_ms))
+        return min(moments)
+
+    def _sendable_ms(self, key: ConnectionKey, request: UnsentRequest, now_ms: int) -> int:
+        """Return when time alone lets a queue move on."""
+        link = self._pool.link(key)
+        if link is not None:
+            moment = link.connection.throttled_until_ms
+        else:
+            destination = request.destination
+            assert isinstance(destination, ToNode)  # noqa: S101 - for the type checker
+            moment = self.backoff_until_ms(destination.node)
+        # A connection that is full or being set up waits for an answer, not for the clock.
+        return moment if moment > now_ms else NO_DEADLINE_MS
+
+    def _any_sendable_ms(self, now_ms: int) -> int:
+        links = self._main_links()
+        if any(not link.ready for link in links):
+            return NO_DEADLINE_MS  # its opening, failure or time-out is what comes next
+        moments = [link.connection.throttled_until_ms for link in links]
+        moments += [self._pool.state(node).retry_at_ms for node in self._known]
+        return min((moment for moment in moments if moment > now_ms), default=NO_DEADLINE_MS)
+
+
+def _too_late(request: UnsentRequest) -> KafkaTimeoutError:
+    destination = request.destination
+    where = str(destination.node) if isinstance(destination, ToNode) else "any broker"
+    return KafkaTimeoutError(f"{request.message.name} could not be sent to {where} in time")

@@ -1,0 +1,334 @@
+r"""What is said on one connection to a broker, without sockets and without a clock.
+
+Bytes go in by `receive`, come out by `data_to_send`; the time is an argument. A connection goes
+
+    CONNECTING --opened--> NEGOTIATING --versions--> READY
+                                      \--versions, SASL--> AUTHENTICATING --accepted--> READY
+    any of them --lost--> CLOSED
+
+which is the table below; an event that is not in the table is a defect here or in the broker.
+A broker answers the requests of a connection in their order, so the oldest request in flight is
+the one that a frame belongs to, and the one to blame when a frame makes no sense.
+"""
+
+from __future__ import annotations
+
+import enum
+import logging
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kafka.errors import CorrelationIdError, RequestTimedOutError
+
+from tandem_kafka.errors import (
+    IllegalStateError,
+    KafkaConnectionError,
+    KafkaError,
+    KafkaProtocolError,
+    UnsupportedVersionError,
+    for_code,
+)
+from tandem_kafka.network.authentication import SaslExchange
+from tandem_kafka.network.response import parse_header, throttle_ms
+from tandem_kafka.request_managers.base import FOREVER_MS, ClientResponse, UnsentRequest
+from tandem_kafka.types import Node
+from tandem_kafka.wire.messages import ApiVersionsRequest
+from tandem_kafka.wire.versions import BrokerVersionData, agreed_versions, choose_version
+
+__all__ = ["TRANSITIONS", "BrokerConnection", "ConnectionState", "Delivery", "as_connection_error"]
+
+log = logging.getLogger(__name__)
+
+_API_VERSIONS_KEY: Final = 18
+_UNSUPPORTED_VERSION: Final = 35
+_SOFTWARE_NAME: Final = "tandem-kafka"
+_SOFTWARE_VERSION: Final = "0.1.0"
+
+
+class ConnectionState(enum.Enum):
+    """Where a connection stands."""
+
+    CONNECTING = "connecting"
+    NEGOTIATING = "asking for versions"
+    AUTHENTICATING = "authenticating"
+    READY = "ready"
+    CLOSED = "closed"
+
+
+class _Event(enum.Enum):
+    OPENED = "opened"
+    VERSIONS = "versions known"
+    VERSIONS_FIRST = "versions known, credentials wanted"
+    ACCEPTED = "accepted"
+    LOST = "lost"
+
+
+_S = ConnectionState
+TRANSITIONS: Final = {
+    (_S.CONNECTING, _Event.OPENED): _S.NEGOTIATING,
+    (_S.NEGOTIATING, _Event.VERSIONS): _S.READY,
+    (_S.NEGOTIATING, _Event.VERSIONS_FIRST): _S.AUTHENTICATING,
+    (_S.AUTHENTICATING, _Event.ACCEPTED): _S.READY,
+    **{(state, _Event.LOST): _S.CLOSED for state in ConnectionState},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """A request and what became of it."""
+
+    request: UnsentRequest
+    outcome: ClientResponse | Exception
+
+    def deliver(self) -> None:
+        """End the request's future."""
+        if isinstance(self.outcome, Exception):
+            self.request.future.fail(self.outcome)
+        else:
+            self.request.future.complete(self.outcome)
+
+
+@dataclass(slots=True)
+class _InFlight:
+    """A request that waits for its answer; `request` is None for the connection's own."""
+
+    correlation_id: int
+    message: Any
+    version: int
+    sent_ms: int
+    deadline_ms: int
+    request: UnsentRequest | None
+
+
+class BrokerConnection:
+    """The protocol on one connection.
+
+    Attributes:
+        state: Where it stands.
+        versions: What the broker speaks, once it has said so.
+        throttled_until_ms: Before that nothing may be sent (KIP-219).
+        ready_ms: When it became ready.
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        client_id: str | None,
+        limits: BrokerVersionData | None = None,
+        exchange: Callable[[], SaslExchange] | None = None,
+    ) -> None:
+        self.node = node
+        self.state = ConnectionState.CONNECTING
+        self.versions: BrokerVersionData | None = None
+        self.throttled_until_ms = 0
+        self.ready_ms = 0
+        self._client_id = client_id
+        self._limits = limits
+        self._make_exchange = exchange
+        self._exchange: SaslExchange | None = None
+        self._in_flight: deque[_InFlight] = deque()
+        self._outgoing: list[bytes] = []
+        self._correlation_id = 0
+
+    @property
+    def in_flight(self) -> int:
+        """How many requests wait for an answer."""
+        return len(self._in_flight)
+
+    @property
+    def session_lifetime_ms(self) -> int:
+        """How long the broker accepts our credentials, 0 for ever (KIP-368)."""
+        return self._exchange.session_lifetime_ms if self._exchange is not None else 0
+
+    def next_deadline_ms(self, default: int) -> int:
+        """Return when the first request in flight is over its time."""
+        return min((sent.deadline_ms for sent in self._in_flight), default=default)
+
+    def data_to_send(self) -> list[bytes]:
+        """Take the frames that are to be sent."""
+        frames, self._outgoing = self._outgoing, []
+        return frames
+
+    # The beginning: versions, then credentials.
+
+    def opened(self, now_ms: int) -> None:
+        """The transport carries bytes: ask for versions, if the release has not been given."""
+        self._become(_Event.OPENED)
+        if self._limits is not None and _API_VERSIONS_KEY not in self._limits.api_versions:
+            self._versions_known(self._limits, now_ms)  # Kafka 0.9 and before have no such request
+        else:
+            self._ask_versions(ApiVersionsRequest.max_version, now_ms)
+
+    def _ask_versions(self, version: int, now_ms: int) -> None:
+        message = ApiVersionsRequest(
+            client_software_name=_SOFTWARE_NAME, client_software_version=_SOFTWARE_VERSION
+        )
+        self._put(message, version, now_ms)
+
+    def _versions_answered(self, answer: Any, asked: int, now_ms: int) -> None:
+        offered = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
+        if answer.error_code == _UNSUPPORTED_VERSION and asked > 0:
+            # Since 2.4 the refusal says which versions there are; before, only 0 is certain.
+            _, highest = offered.get(_API_VERSIONS_KEY, (0, 0))
+            self._ask_versions(min(highest, asked - 1), now_ms)
+        elif answer.error_code == _UNSUPPORTED_VERSION:
+            raise UnsupportedVersionError(
+                f"{self.node} speaks no version of ApiVersions known here"
+            )
+        elif answer.error_code:
+            raise for_code(answer.error_code)(f"{self.node} refused ApiVersions")
+        else:
+            self._versions_known(agreed_versions(offered, self._limits), now_ms)
+
+    def _versions_known(self, versions: BrokerVersionData, now_ms: int) -> None:
+        self.versions = versions
+        if self._make_exchange is None:
+            self._become(_Event.VERSIONS)
+            self.ready_ms = now_ms
+        else:
+            self._become(_Event.VERSIONS_FIRST)
+            self._exchange = self._make_exchange()
+            self.advance(now_ms)
+
+    def advance(self, now_ms: int) -> None:
+        """Send the next token, if one is ready by now.
+
+        Raises:
+            KafkaError: The authentication failed; close the connection with it.
+        """
+        if self.state is not ConnectionState.AUTHENTICATING or self._exchange is None:
+            return
+        if self._exchange.done:
+            self._become(_Event.ACCEPTED)
+            self.ready_ms = now_ms
+            return
+        message = self._exchange.next_message()
+        if message is not None:
+            self._put(message, choose_version(message, self._known_versions()), now_ms)
+
+    # Requests and their answers.
+
+    def send(self, request: UnsentRequest, now_ms: int) -> None:
+        """Encode a request.
+
+        Raises:
+            UnsupportedVersionError: There is no version that both sides speak.
+            KafkaProtocolError: The message cannot be encoded.
+        """
+        version = choose_version(request.message, self._known_versions())
+        self._put(request.message, version, now_ms, request)
+
+    def _put(
+        self, message: Any, version: int, now_ms: int, request: UnsentRequest | None = None
+    ) -> None:
+        self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
+        try:
+            message.with_header(correlation_id=self._correlation_id, client_id=self._client_id)
+            self._outgoing.append(message.encode(version=version, header=True, framed=True))
+        except Exception as error:
+            raise KafkaProtocolError(f"cannot encode {message.name} v{version}: {error}") from error
+        # The set-up of a connection has a deadline of its own.
+        timeout_ms = request.timeout_ms if request is not None else FOREVER_MS
+        deadline_ms = now_ms + timeout_ms
+        self._in_flight.append(
+            _InFlight(self._correlation_id, message, version, now_ms, deadline_ms, request)
+        )
+
+    def receive(self, frame: memoryview, now_ms: int) -> Delivery | None:
+        """Take in a frame; returns the answered request, None for one of the connection's own.
+
+        Raises:
+            KafkaError: The frame makes no sense or the broker turned us away; the request it
+                belongs to is still in flight, `close` tells it.
+        """
+        if not self._in_flight:
+            raise CorrelationIdError(f"{self.node} sent an answer that nobody asked for")
+        sent = self._in_flight[0]
+        answer = self._decode(sent, frame)
+        self._throttle(answer, sent, now_ms)
+        self._in_flight.popleft()
+        if sent.request is not None:
+            response = ClientResponse(answer, sent.version, self.node, now_ms - sent.sent_ms)
+            return Delivery(sent.request, response)
+        if self.state is ConnectionState.NEGOTIATING:
+            self._versions_answered(answer, sent.version, now_ms)
+        elif self._exchange is not None:
+            self._exchange.receive(answer)
+            self.advance(now_ms)
+        return None
+
+    def _decode(self, sent: _InFlight, frame: memoryview) -> Any:
+        try:
+            correlation_id, body = parse_header(frame, sent.message, sent.version)
+            if correlation_id == sent.correlation_id:
+                if sent.request is not None and sent.request.decode is not None:
+                    return sent.request.decode(body, sent.version)
+                return sent.message.header.get_response_class().decode(body)
+        except KafkaError:
+            raise
+        except Exception as error:
+            raise KafkaProtocolError(
+                f"cannot decode the answer of {self.node} to {sent.message.name} "
+                f"v{sent.version} ({len(frame)} bytes): {type(error).__name__}: {error}"
+            ) from error
+        raise CorrelationIdError(
+            f"{self.node} answered request {correlation_id} where the answer to "
+            f"{sent.message.name} {sent.correlation_id} was due"
+        )
+
+    def _throttle(self, answer: Any, sent: _InFlight, now_ms: int) -> None:
+        delay_ms = throttle_ms(answer, sent.message.API_KEY, sent.version)
+        if delay_ms > 0:
+            log.debug("%s throttles this client for %d ms", self.node, delay_ms)
+            self.throttled_until_ms = max(self.throttled_until_ms, now_ms + delay_ms)
+
+    # The end.
+
+    def overdue(self, now_ms: int) -> bool:
+        """True when a request has not been answered in its time."""
+        return any(now_ms >= sent.deadline_ms for sent in self._in_flight)
+
+    def close(self, error: Exception, now_ms: int) -> list[Delivery]:
+        """Close for good; returns what was in flight, each request with its own reason."""
+        self._become(_Event.LOST)
+        in_flight, self._in_flight = self._in_flight, deque()
+        self._outgoing.clear()
+        # A broken frame is the answer to the oldest request; the others had only bad luck.
+        blamed = in_flight[0] if in_flight and isinstance(error, KafkaProtocolError) else None
+        deliveries = []
+        for sent in in_flight:
+            if sent.request is None:
+                continue
+            outcome = error if sent is blamed else self._reason(sent, error, now_ms)
+            deliveries.append(Delivery(sent.request, outcome))
+        return deliveries
+
+    def _reason(self, sent: _InFlight, error: Exception, now_ms: int) -> Exception:
+        if now_ms < sent.deadline_ms:
+            return as_connection_error(error, self.node)
+        waited_ms = now_ms - sent.sent_ms
+        late: Exception = RequestTimedOutError(
+            f"{self.node} did not answer {sent.message.name} within {waited_ms} ms"
+        )
+        return late
+
+    def _known_versions(self) -> BrokerVersionData:
+        if self.versions is None:
+            raise IllegalStateError(f"{self.node}: versions are not known yet")
+        return self.versions
+
+    def _become(self, event: _Event) -> None:
+        try:
+            self.state = TRANSITIONS[self.state, event]
+        except KeyError:
+            raise IllegalStateError(f"{event.value} while {self.state.value}") from None
+
+
+def as_connection_error(error: Exception, node: Node) -> Exception:
+    """Return the retriable error for those who only shared a connection with the culprit."""
+    if not isinstance(error, KafkaConnectionError):
+        cause, error = error, KafkaConnectionError(f"connection to {node} lost: {error}")
+        error.__cause__ = cause
+    return error

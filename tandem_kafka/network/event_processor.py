@@ -1,0 +1,169 @@
+"""Looks at each application event once, on the network thread, and sets things going."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from tandem_kafka.errors import IllegalStateError, InvalidGroupIdError, KafkaError
+from tandem_kafka.events import application as events
+from tandem_kafka.request_managers.context import ManagerContext
+from tandem_kafka.request_managers.list_offsets import LATEST
+from tandem_kafka.request_managers.managers import GroupManagers, RequestManagers
+from tandem_kafka.types import OffsetAndTimestamp, TopicPartition
+
+__all__ = ["EventProcessor"]
+
+
+class EventProcessor:
+    """One method per kind of event that takes more than a line."""
+
+    def __init__(self, context: ManagerContext, managers: RequestManagers) -> None:
+        self._context = context
+        self._subscription = context.subscription
+        self._managers = managers
+
+    def process(self, event: events.ApplicationEvent) -> None:
+        """Set an event going; an error of the user's fails its future."""
+        try:
+            self._dispatch(event)
+        except KafkaError as error:
+            event.future.fail(error)
+
+    def _dispatch(self, event: events.ApplicationEvent) -> None:  # noqa: C901, PLR0912, PLR0915
+        """Choose by kind: long, but flat, and mypy tells when a kind is missing."""
+        managers = self._managers
+        match event:
+            case events.Poll():
+                self._poll(event)
+            case events.AutoCommit():
+                self._group.commit.auto_commit(event.offsets)
+            case events.CommitSync():
+                self._group.commit.commit(event.offsets, event.future, retry=True)
+            case events.CommitAsync():
+                self._group.commit.commit(event.offsets, event.future, retry=False)
+            case events.FetchCommitted():
+                self._group.committed.look_up(event.partitions, event.deadline_ms, event.future)
+            case events.ListOffsets():
+                managers.list_offsets.collect(event.timestamps, event.future)
+            case events.UpdatePositions():
+                managers.validation.want()
+                managers.positions.wait_for(event)
+            case events.Seek():
+                managers.positions.seek(event.partition, event.offset, event.leader_epoch)
+                event.future.complete(None)
+            case events.ResetOffsets():
+                managers.positions.reset(event.partitions, event.timestamp)
+                event.future.complete(None)
+            case events.Assign():
+                self._assign(event)
+            case events.Subscribe():
+                self._subscribe(event)
+            case events.SubscribePattern():
+                self._subscription.subscribe_pattern(event.pattern)
+                managers.metadata.request_update()
+                event.future.complete(None)
+            case events.Unsubscribe():
+                self._subscription.unsubscribe()
+                event.future.complete(None)
+            case events.LeaveGroup():
+                self._group.membership.leave(event.future, event.reason)
+            case events.Pause():
+                self._set_paused(event.partitions, paused=True)
+                event.future.complete(None)
+            case events.Resume():
+                self._set_paused(event.partitions, paused=False)
+                event.future.complete(None)
+            case events.CurrentLag():
+                event.future.complete(self._lag(event.partition))
+            case events.PartitionsForTopic() | events.ListTopics():
+                managers.topic_metadata.look_up(event)
+            case events.Bootstrap():
+                managers.metadata.request_update()
+                managers.metadata.wait_for_first(event.future)
+            case events.EnforceRebalance():
+                self._group.membership.enforce_rebalance(event.reason)
+                event.future.complete(None)
+            case events.ApplyAssignment():
+                self._apply_assignment(event)
+            case events.CallbackCompleted():
+                self._group.membership.callback_completed(event.error)
+                event.future.complete(None)
+            case events.Close():
+                event.future.complete(None)  # the loop looks at it too
+            case _:
+                assert_never(event)
+
+    @property
+    def _group(self) -> GroupManagers:
+        group = self._managers.group
+        if group is None:
+            msg = "the consumer has no group: set group_id to subscribe, commit or join"
+            raise InvalidGroupIdError(msg)
+        return group
+
+    def _poll(self, event: events.Poll) -> None:
+        managers = self._managers
+        if managers.group is not None and self._subscription.auto_assigned:
+            managers.group.membership.application_polled()
+        managers.validation.want()
+        managers.positions.want()
+        event.future.complete(None)
+
+    def _assign(self, event: events.Assign) -> None:
+        known = self._subscription.topics_of_interest()
+        self._subscription.assign_by_user(event.partitions)
+        if not self._subscription.topics_of_interest() <= known:
+            self._managers.metadata.request_update()
+        event.future.complete(None)
+
+    def _subscribe(self, event: events.Subscribe) -> None:
+        changed = self._subscription.subscribe(event.topics)
+        for tp, state in self._subscription.assigned.items():
+            # No more records of a topic that was dropped, even before the group takes it back.
+            state.pending_revocation = tp.topic not in event.topics
+        if changed:
+            self._managers.metadata.request_update()
+        event.future.complete(None)
+
+    def _apply_assignment(self, event: events.ApplyAssignment) -> None:
+        if not self._subscription.auto_assigned:
+            msg = "an assignment of the group came after its subscription ended"
+            raise IllegalStateError(msg)
+        known = self._subscription.assigned
+        self._subscription.set_assigned(event.partitions)
+        for tp, state in self._subscription.assigned.items():
+            if tp not in known:
+                state.awaiting_callback = True
+        self._managers.metadata.request_update()
+        event.future.complete(None)
+
+    def _set_paused(self, partitions: frozenset[TopicPartition], *, paused: bool) -> None:
+        states = [self._subscription.get(tp) for tp in partitions]
+        for state in states:
+            state.paused = paused
+
+    def _lag(self, tp: TopicPartition) -> int | None:
+        """Return end minus position; where the end is unknown one look-up finds it for later."""
+        state = self._subscription.get(tp)
+        position = state.position
+        committed_only = self._context.read_committed
+        end = state.last_stable_offset if committed_only else state.high_watermark
+        if position is None:
+            return None
+        if end >= 0:
+            return max(0, end - position.offset)
+        if not state.end_offset_asked:
+            state.end_offset_asked = True
+
+            def take(_: TopicPartition, found: OffsetAndTimestamp | None) -> None:
+                if found is not None:
+                    state.high_watermark = max(state.high_watermark, found.offset)
+                    state.last_stable_offset = max(state.last_stable_offset, found.offset)
+                state.end_offset_asked = False
+
+            def failed(_: BaseException) -> None:
+                state.end_offset_asked = False
+
+            alive = lambda: self._subscription.assigned.get(tp) is state  # noqa: E731
+            self._managers.list_offsets.look_up({tp: LATEST}, take, failed, alive)
+        return None

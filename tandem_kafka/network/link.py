@@ -1,0 +1,98 @@
+"""One connection of the pool: the protocol on it and its life in time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from tandem_kafka.events.completable import NO_DEADLINE_MS
+from tandem_kafka.network.connection import BrokerConnection, ConnectionState
+from tandem_kafka.request_managers.base import Purpose
+from tandem_kafka.types import Node
+
+__all__ = ["ConnectionKey", "Link", "LinkDown"]
+
+#: Connections are told apart by broker and purpose.
+ConnectionKey = tuple[int, Purpose]
+
+_NOT_YET: Final = NO_DEADLINE_MS
+
+
+@dataclass(slots=True, eq=False)
+class Link:
+    """A connection, from the look-up of its name to its end.
+
+    Attributes:
+        connection: What is said on it.
+        setup_deadline_ms: When it must be ready.
+        setup_timeout_ms: How long that was.
+        used_ms: When something was last sent or received.
+        for_any: True when a request for any node waits for it.
+        number: The transport's number; None while the name is looked up.
+        host: Name by which authentication knows the broker.
+        reauthenticate_at_ms: When it must not be used any more (KIP-368).
+        set_up: True once it has been seen to be ready.
+        closed: True once it is out of the pool.
+    """
+
+    key: ConnectionKey
+    node: Node
+    connection: BrokerConnection
+    setup_deadline_ms: int
+    setup_timeout_ms: int
+    used_ms: int
+    for_any: bool = False
+    number: int | None = None
+    host: str = ""
+    reauthenticate_at_ms: int = _NOT_YET
+    set_up: bool = False
+    closed: bool = False
+
+    @property
+    def ready(self) -> bool:
+        """True when it carries requests."""
+        return self.connection.state is ConnectionState.READY
+
+    @property
+    def phase(self) -> str:
+        """What the set-up is doing, for a message."""
+        if self.number is None:
+            return f"looking up {self.node.host}"
+        return self.connection.state.value
+
+    def can_send(self, now_ms: int, limit: int) -> bool:
+        """True when a request may go out now."""
+        connection = self.connection
+        return (
+            connection.state is ConnectionState.READY
+            and connection.in_flight < limit
+            and now_ms >= connection.throttled_until_ms
+            and now_ms < self.reauthenticate_at_ms
+        )
+
+    def attention_ms(self, now_ms: int, max_idle_ms: int) -> int:
+        """Return when this connection next needs to be looked at, if nothing arrives."""
+        if not self.ready:
+            return self.setup_deadline_ms
+        if self.connection.in_flight:
+            # Once its session is over it only waits for these answers.
+            return self.connection.next_deadline_ms(NO_DEADLINE_MS)
+        idle_ms = self.used_ms + max_idle_ms if max_idle_ms >= 0 else NO_DEADLINE_MS
+        return max(now_ms, min(idle_ms, self.reauthenticate_at_ms))
+
+
+@dataclass(frozen=True, slots=True)
+class LinkDown:
+    """A connection that ended otherwise than by plan.
+
+    Attributes:
+        error: What the requests that wait for it are told.
+        final: True when trying again will not help by itself: credentials, certificates,
+            something that is not a Kafka broker.
+        for_any: True when requests for any node waited for it.
+    """
+
+    key: ConnectionKey
+    error: Exception
+    final: bool
+    for_any: bool

@@ -1,0 +1,179 @@
+"""The network thread's loop: `run_once` is `complete(transport.poll(prepare()))`.
+
+    prepare    application events are processed, every request manager says what it wants to
+               send, the client queues and sends
+    poll       the one place where this thread sleeps
+    complete   answers reach their futures, events past their deadline fail
+
+The cut is where the thread sleeps, so that a simulation can park the loop there.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from tandem_kafka.errors import ConsumerClosedError, KafkaError
+from tandem_kafka.events import application as events
+from tandem_kafka.events.background import ErrorEvent
+from tandem_kafka.events.completable import Completion, Reaper
+from tandem_kafka.events.queues import ApplicationQueue
+from tandem_kafka.network.client import NetworkClient
+from tandem_kafka.network.event_processor import EventProcessor
+from tandem_kafka.network.transport import Transport, TransportEvent
+from tandem_kafka.request_managers.base import ClientResponse, RequestManager
+from tandem_kafka.request_managers.context import ManagerContext
+from tandem_kafka.request_managers.managers import RequestManagers
+from tandem_kafka.runtime import Driver
+
+__all__ = ["MAX_SLEEP_MS", "NetworkLoop"]
+
+log = logging.getLogger(__name__)
+
+#: The longest sleep, so that a clock that jumps does no lasting harm.
+MAX_SLEEP_MS = 5_000
+
+#: How long the network thread goes on after close: everything that the user waits for has been
+#: waited for before, what is left are courtesies (ending fetch sessions).
+LAST_WORDS_MS = 1_000
+
+
+class NetworkLoop:
+    """Everything that happens on the network thread starts here."""
+
+    def __init__(
+        self,
+        context: ManagerContext,
+        managers: RequestManagers,
+        client: NetworkClient,
+        transport: Transport,
+        queue: ApplicationQueue,
+        driver: Driver,
+    ) -> None:
+        self._context = context
+        self._managers = managers
+        self._processor = EventProcessor(context, managers)
+        self._client = client
+        self._transport = transport
+        self._queue = queue
+        self._driver = driver
+        self._reaper = Reaper()
+        self._close_deadline_ms: int | None = None
+        self._last_words: list[Completion[ClientResponse]] = []
+        self._stopped = False
+        self._told = 0
+
+    @property
+    def running(self) -> bool:
+        """False once close has nothing more to send, or no more time."""
+        return not self._stopped
+
+    def run_once(self) -> None:
+        """One turn."""
+        self.complete(self._transport.poll(self.prepare()))
+
+    def stop(self) -> None:
+        """End after this turn, without a word to anyone (the consumer was dropped unclosed)."""
+        self._stopped = True
+        self._transport.wakeup()
+
+    # --- the turn ------------------------------------------------------------------------------
+
+    def prepare(self) -> int:
+        """Do all there is to do before the thread may sleep; returns for how long, in ms."""
+        self._take_events()
+        now_ms = self._context.clock.now_ms()
+        closing = self._close_deadline_ms is not None
+        wait_ms = MAX_SLEEP_MS
+        for manager in () if closing else self._managers:
+            wait_ms = min(wait_ms, self._ask(manager, now_ms))
+        if closing:
+            wait_ms = min(wait_ms, self._close_managers(now_ms))
+        wait_ms = min(wait_ms, self._client.prepare(now_ms))
+        self._tell_application()
+        wait_ms = min(wait_ms, self._reaper.next_deadline_ms() - now_ms)
+        return 0 if self._queue else max(0, wait_ms)
+
+    def complete(self, transport_events: list[TransportEvent]) -> None:
+        """Deal with what came in while the thread slept."""
+        now_ms = self._context.clock.now_ms()
+        self._client.complete(transport_events, now_ms)
+        self._hand_over_metadata_error()
+        # After the client's turn: an operation with no time at all has had its one attempt.
+        self._reaper.reap(now_ms)
+        self._tell_application()
+        if self._close_deadline_ms is not None:
+            self._stopped = now_ms >= self._close_deadline_ms or self._said_all()
+
+    def finish(self) -> None:
+        """Fail what is still open and close the sockets."""
+        error = ConsumerClosedError("the consumer was closed before this could be completed")
+        while (event := self._queue.take()) is not None:
+            event.future.fail(error)
+        self._reaper.fail_all(error)
+        self._client.close()
+        self._transport.close()
+
+    # --- parts ---------------------------------------------------------------------------------
+
+    def _take_events(self) -> None:
+        # A bounded number: an event added meanwhile has its turn next time round.
+        for _ in range(len(self._queue)):
+            event = self._queue.take()
+            if event is None:
+                return
+            self._processor.process(event)
+            self._reaper.watch(event)
+            if isinstance(event, events.Close):
+                self._close_deadline_ms = min(
+                    event.deadline_ms, self._context.clock.now_ms() + LAST_WORDS_MS
+                )
+
+    def _ask(self, manager: RequestManager, now_ms: int) -> int:
+        try:
+            result = manager.poll(now_ms)
+        except Exception as error:  # noqa: BLE001 - one manager's defect must not stop the others
+            return self._defect(error)
+        for unsent in result.unsent:
+            self._client.add(unsent, now_ms)
+        return result.wait_ms
+
+    def _defect(self, error: Exception) -> int:
+        log.error("a request manager failed; poll() raises this", exc_info=error)
+        wrapped = KafkaError(f"internal error on the network thread: {error!r}")
+        wrapped.__cause__ = error
+        self._context.background.add_error(ErrorEvent(wrapped))
+        return self._context.retry_pause_ms
+
+    def _close_managers(self, now_ms: int) -> int:
+        for manager in self._managers:
+            for unsent in manager.close(now_ms).unsent:
+                self._client.add(unsent, now_ms)
+                self._last_words.append(unsent.future)
+        return max(0, (self._close_deadline_ms or now_ms) - now_ms)
+
+    def _said_all(self) -> bool:
+        """Tell whether what close had to send is answered; a parked fetch is not waited for."""
+        return all(future.done for future in self._last_words)
+
+    def _hand_over_metadata_error(self) -> None:
+        """Give an error of the metadata to the call that waits for it, else to poll()."""
+        error = self._managers.metadata.take_error()
+        if error is None:
+            return
+        waiting = [event for event in self._reaper.watched() if _needs_metadata(event)]
+        for event in waiting:
+            event.future.fail(error)
+        if not waiting:
+            self._context.raise_in_poll(error)
+
+    def _tell_application(self) -> None:
+        """Wake the application thread if anything it may wait for has changed."""
+        done = self._reaper.forget_done()
+        news = self._context.buffer.added + self._context.background.added
+        if done or news != self._told:
+            self._told = news
+            self._driver.notify()
+
+
+def _needs_metadata(event: object) -> bool:
+    return isinstance(event, events.Event) and event.needs_metadata

@@ -1,0 +1,361 @@
+"""The connections of a consumer: opened on demand, timed, closed when idle.
+
+One per broker and purpose. The pool decides about connections only; requests that have not been
+sent belong to the client, which asks `link` and `open` and is told of losses by `take_downs`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Container, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from tandem_kafka.errors import KafkaConnectionError, KafkaError, UnsupportedVersionError
+from tandem_kafka.events.completable import NO_DEADLINE_MS
+from tandem_kafka.network.authentication import SaslExchange
+from tandem_kafka.network.connection import (
+    BrokerConnection,
+    ConnectionState,
+    Delivery,
+    as_connection_error,
+)
+from tandem_kafka.network.link import ConnectionKey, Link, LinkDown
+from tandem_kafka.network.node_state import NodeState
+from tandem_kafka.network.offloading import Offloader, Offloading
+from tandem_kafka.network.resolver import CANONICAL, Resolver
+from tandem_kafka.network.settings import NetworkSettings
+from tandem_kafka.network.transport import (
+    ConnectionClosed,
+    ConnectionOpened,
+    FrameReceived,
+    ServerAddress,
+    Transport,
+    TransportEvent,
+)
+from tandem_kafka.request_managers.base import Purpose, UnsentRequest
+from tandem_kafka.runtime import Random
+from tandem_kafka.types import Node
+from tandem_kafka.wire.versions import versions_of_release
+
+__all__ = ["ConnectionPool", "NetworkCounters"]
+
+log = logging.getLogger(__name__)
+
+#: How often a broker never reached before may hang up on ApiVersions until it counts as too old.
+_CUTS_OF_AN_OLD_BROKER: Final = 5
+
+
+@dataclass(slots=True)
+class NetworkCounters:
+    """Running totals; written by the network thread."""
+
+    connections_opened: int = 0
+    connections_closed: int = 0
+    connections_failed: int = 0
+    requests_sent: int = 0
+    responses_received: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+
+
+class ConnectionPool:
+    """Every connection and what is remembered of every broker.
+
+    Attributes:
+        counters: Totals since the start.
+    """
+
+    def __init__(
+        self,
+        settings: NetworkSettings,
+        transport: Transport,
+        driver: Offloader,
+        random: Random,
+    ) -> None:
+        self._settings = settings
+        self._transport = transport
+        self._random = random
+        self._offloading = Offloading(driver, transport.wakeup)
+        self._resolver = Resolver(self._offloading)
+        release = settings.api_version
+        self._limits = versions_of_release(release) if release is not None else None
+        self._links: dict[ConnectionKey, Link] = {}
+        self._by_number: dict[int, Link] = {}
+        self._states: dict[int, NodeState] = {}
+        self._downs: list[LinkDown] = []
+        self._deliveries: list[Delivery] = []
+        self._now_ms = 0
+        self.counters = NetworkCounters()
+
+    # What the client asks.
+
+    def link(self, key: ConnectionKey) -> Link | None:
+        """Return the connection, in whatever state it is."""
+        return self._links.get(key)
+
+    def links(self) -> Iterable[Link]:
+        """Return all connections."""
+        return self._links.values()
+
+    def state(self, node: Node) -> NodeState:
+        """Return what is remembered of a broker."""
+        state = self._states.get(node.node_id)
+        if state is None:
+            state = NodeState(node, self._settings, self._random)
+            self._states[node.node_id] = state
+        return state
+
+    def take_downs(self) -> list[LinkDown]:
+        """Return the losses since the last call."""
+        downs, self._downs = self._downs, []
+        return downs
+
+    def take_deliveries(self) -> list[Delivery]:
+        """Return the requests that have an outcome since the last call."""
+        deliveries, self._deliveries = self._deliveries, []
+        return deliveries
+
+    # Opening.
+
+    def open(self, node: Node, purpose: Purpose, now_ms: int, *, for_any: bool = False) -> None:
+        """Begin to connect; the caller has looked that there is no such connection."""
+        self._now_ms = now_ms
+        self.move(node)
+        timeout_ms = self.state(node).setup_timeout_ms()
+        key = (node.node_id, purpose)
+        link = Link(
+            key=key,
+            node=node,
+            connection=self._connection(key, node),
+            setup_deadline_ms=now_ms + timeout_ms,
+            setup_timeout_ms=timeout_ms,
+            used_ms=now_ms,
+            for_any=for_any,
+        )
+        self._links[key] = link
+        self._next_address(link)
+
+    def _connection(self, key: ConnectionKey, node: Node) -> BrokerConnection:
+        with_sasl = self._settings.security_protocol.startswith("SASL_")
+        exchange = partial(self._exchange, key) if with_sasl else None
+        return BrokerConnection(node, self._settings.client_id, self._limits, exchange)
+
+    def _exchange(self, key: ConnectionKey) -> SaslExchange:
+        return SaslExchange(self._settings, self._links[key].host, self._offloading.run)
+
+    def _untried(self, link: Link) -> deque[ServerAddress]:
+        return self.state(link.node).untried(link.key[1])
+
+    def _next_address(self, link: Link) -> None:
+        untried = self._untried(link)
+        if untried:
+            self._connect(link, untried.popleft())
+            return
+        canonical = link.node.node_id < 0 and self._settings.client_dns_lookup == CANONICAL
+        host, port = link.node.host, link.node.port
+        self._resolver.resolve(host, port, partial(self._resolved, link), canonical=canonical)
+
+    def _resolved(self, link: Link, result: list[ServerAddress] | Exception) -> None:
+        if link.closed:
+            return
+        if isinstance(result, Exception):
+            self._fail(link, result)
+            return
+        untried = self._untried(link)
+        untried.clear()
+        untried.extend(result)
+        self._connect(link, untried.popleft())
+
+    def _connect(self, link: Link, address: ServerAddress) -> None:
+        link.host = address.host
+        link.number = self._transport.connect(address)
+        self._by_number[link.number] = link
+
+    # What the transport tells.
+
+    def handle(self, event: TransportEvent, now_ms: int) -> None:
+        """Take in one event."""
+        link = self._by_number.get(event.connection)
+        if link is None:
+            return  # closed by us in the meantime
+        self._now_ms = now_ms
+        link.used_ms = now_ms
+        if isinstance(event, ConnectionClosed):
+            self._cut(link, event.error)
+        else:
+            self._converse(link, event)
+
+    def _converse(self, link: Link, event: ConnectionOpened | FrameReceived) -> None:
+        try:
+            if isinstance(event, ConnectionOpened):
+                self.counters.connections_opened += 1
+                link.connection.opened(self._now_ms)
+            else:
+                self.counters.bytes_in += len(event.frame) + 4
+                delivery = link.connection.receive(event.frame, self._now_ms)
+                if delivery is not None:
+                    self.counters.responses_received += 1
+                    self._deliveries.append(delivery)
+                    return
+        except KafkaError as error:
+            self._fail(link, error)
+        else:
+            self._proceed(link)
+
+    def _proceed(self, link: Link) -> None:
+        """A step of the set-up is done: send what follows, notice when it was the last."""
+        self._flush(link)
+        if not link.ready or link.set_up:
+            return
+        link.set_up = True
+        self.state(link.node).succeeded(link.key[1])
+        lifetime_ms = link.connection.session_lifetime_ms
+        if lifetime_ms:
+            share = self._random.uniform(0.85, 0.95)
+            link.reauthenticate_at_ms = self._now_ms + int(lifetime_ms * share)
+
+    def _cut(self, link: Link, error: Exception) -> None:
+        if not isinstance(error, KafkaConnectionError):
+            self._fail(link, error)
+            return
+        state = link.connection.state
+        if state is ConnectionState.CONNECTING and self._untried(link):
+            self._forget_number(link)
+            self._next_address(link)  # within the same deadline
+            return
+        if state is ConnectionState.NEGOTIATING:
+            error = self._cut_while_negotiating(self.state(link.node), error)
+        self._fail(link, error)
+
+    def _cut_while_negotiating(self, state: NodeState, error: Exception) -> Exception:
+        state.cuts += 1
+        text = (
+            f"{state.node} hung up when asked for its versions: it may be going down, "
+            "have a port with other security_protocol, or be older than Kafka 0.10"
+        )
+        # One cut proves nothing: a proxy without a broker behind it does the same.
+        too_old = state.cuts >= _CUTS_OF_AN_OLD_BROKER and not state.reached
+        named: Exception = UnsupportedVersionError(text) if too_old else KafkaConnectionError(text)
+        named.__cause__ = error
+        return named
+
+    # Sending.
+
+    def send(self, link: Link, request: UnsentRequest, now_ms: int) -> None:
+        """Send a request on a connection that can take it; its failure is a delivery."""
+        try:
+            link.connection.send(request, now_ms)
+        except KafkaError as error:
+            self._deliveries.append(Delivery(request, error))
+            return
+        link.used_ms = now_ms
+        self.counters.requests_sent += 1
+        self._flush(link)
+
+    def _flush(self, link: Link) -> None:
+        if link.number is None:
+            return
+        for frame in link.connection.data_to_send():
+            self.counters.bytes_out += len(frame)
+            self._transport.send(link.number, frame)
+
+    # Time.
+
+    def turn(self, now_ms: int) -> None:
+        """Take what was offloaded; close what is overdue, idle or no longer accepted."""
+        self._now_ms = now_ms
+        if self._offloading.deliver():
+            for link in self._in_state(ConnectionState.AUTHENTICATING):
+                self._advance(link)
+        for link in list(self._links.values()):
+            self._check(link, now_ms)
+
+    def _in_state(self, state: ConnectionState) -> Iterator[Link]:
+        return (link for link in list(self._links.values()) if link.connection.state is state)
+
+    def _advance(self, link: Link) -> None:
+        try:
+            link.connection.advance(self._now_ms)
+        except KafkaError as error:
+            self._fail(link, error)
+        else:
+            self._proceed(link)
+
+    def _check(self, link: Link, now_ms: int) -> None:
+        if now_ms < link.attention_ms(now_ms, self._settings.connections_max_idle_ms):
+            return
+        if not link.ready:
+            self._fail(
+                link,
+                KafkaConnectionError(
+                    f"{link.node} could not be used within {link.setup_timeout_ms} ms "
+                    f"({link.phase})"
+                ),
+            )
+        elif link.connection.in_flight:
+            self._fail(link, KafkaConnectionError(f"{link.node} does not answer: disconnected"))
+        else:
+            log.debug("%s: closing an idle or expired connection", link.node)
+            self._remove(link)
+
+    def attention_ms(self, now_ms: int) -> int:
+        """Return when `turn` is needed next, if nothing arrives."""
+        idle_ms = self._settings.connections_max_idle_ms
+        return min(
+            (link.attention_ms(now_ms, idle_ms) for link in self._links.values()),
+            default=NO_DEADLINE_MS,
+        )
+
+    # Closing.
+
+    def move(self, node: Node) -> None:
+        """A broker is said to be there: if that is news, leave where it was."""
+        state = self._states.get(node.node_id)
+        if state is None or state.is_at(node):
+            return
+        self.disconnect(node.node_id, f"it moved to {node.host}:{node.port}")
+        state.move(node)
+
+    def close_unused(self, keep: Container[int]) -> None:
+        """Close idle connections to bootstrap servers that are no longer asked."""
+        for link in list(self._links.values()):
+            unwanted = link.node.node_id < 0 and link.node.node_id not in keep
+            if unwanted and link.ready and not link.connection.in_flight:
+                self._remove(link)
+
+    def disconnect(self, node_id: int, reason: str) -> None:
+        """Close all connections to a broker."""
+        for link in [link for link in self._links.values() if link.key[0] == node_id]:
+            error = KafkaConnectionError(f"disconnected from {link.node}: {reason}")
+            self._remove(link)
+            self._deliveries += link.connection.close(error, self._now_ms)
+            self._downs.append(LinkDown(link.key, error, final=False, for_any=False))
+
+    def _fail(self, link: Link, error: Exception) -> None:
+        was_ready = link.ready
+        self._remove(link)
+        self.counters.connections_failed += 1
+        self._deliveries += link.connection.close(error, self._now_ms)
+        state = self.state(link.node)
+        if was_ready:
+            state.lost(error, self._now_ms)
+        else:
+            state.failed(error, self._now_ms)
+        final = not was_ready and not isinstance(error, KafkaConnectionError)
+        told = error if final else as_connection_error(error, link.node)
+        self._downs.append(LinkDown(link.key, told, final, link.for_any))
+
+    def _remove(self, link: Link) -> None:
+        link.closed = True
+        self._links.pop(link.key, None)
+        self._forget_number(link)
+
+    def _forget_number(self, link: Link) -> None:
+        if link.number is not None:
+            self._by_number.pop(link.number, None)
+            self._transport.disconnect(link.number)
+            self.counters.connections_closed += 1
+            link.number = None

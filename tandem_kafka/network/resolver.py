@@ -1,0 +1,89 @@
+"""Host names to addresses, looked up away from the network thread."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from tandem_kafka.errors import KafkaConnectionError
+from tandem_kafka.network.offloading import Offloading
+from tandem_kafka.network.transport import ServerAddress
+
+__all__ = ["CANONICAL", "Resolved", "Resolver"]
+
+#: The value of `client_dns_lookup` that turns bootstrap servers into canonical names (Kerberos).
+CANONICAL: Final = "resolve_canonical_bootstrap_servers_only"
+
+Resolved = Callable[[list[ServerAddress] | Exception], None]
+
+
+class Resolver:
+    """Looks up names; several askers for the same name share one look-up.
+
+    A look-up cannot be called off, so it is the asker who stops waiting. Sharing keeps a
+    resolver that hangs from costing one more thread with every attempt to connect.
+    """
+
+    def __init__(self, offloading: Offloading) -> None:
+        self._offloading = offloading
+        self._waiting: dict[tuple[str, int, bool], list[Resolved]] = {}
+
+    def resolve(self, host: str, port: int, done: Resolved, *, canonical: bool = False) -> None:
+        """Call `done` on the network thread with every address, or with what went wrong.
+
+        A numeric host needs no look-up: `done` is called at once.
+        """
+        if not canonical and (ip := _numeric(host)) is not None:
+            done([ServerAddress(host, ip, port)])
+            return
+        key = (host, port, canonical)
+        if key in self._waiting:
+            self._waiting[key].append(done)
+            return
+        self._waiting[key] = [done]
+        look_up = _canonical_addresses if canonical else _addresses
+        self._offloading.run(partial(look_up, host, port), partial(self._finished, key))
+
+    def _finished(
+        self, key: tuple[str, int, bool], result: list[ServerAddress] | BaseException
+    ) -> None:
+        host, port, _ = key
+        for done in self._waiting.pop(key, ()):
+            if isinstance(result, BaseException) or not result:
+                reason = result or "it has no address"
+                done(KafkaConnectionError(f"cannot resolve {host} (port {port}): {reason}"))
+            else:
+                done(list(result))
+
+
+def _numeric(host: str) -> str | None:
+    ip = host.removeprefix("[").removesuffix("]")
+    try:
+        ipaddress.ip_address(ip)
+    except ValueError:
+        return None
+    return ip
+
+
+def _addresses(host: str, port: int) -> list[ServerAddress]:
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    # A dictionary keeps the resolver's order of preference and drops doubles.
+    ips = dict.fromkeys(str(sockaddr[0]) for *_, sockaddr in found)
+    return [ServerAddress(host, ip, port) for ip in ips]
+
+
+def _canonical_addresses(host: str, port: int) -> list[ServerAddress]:
+    return [
+        ServerAddress(_canonical_name(address), address.ip, port)
+        for address in _addresses(host.removeprefix("[").removesuffix("]"), port)
+    ]
+
+
+def _canonical_name(address: ServerAddress) -> str:
+    try:
+        return socket.getnameinfo((address.ip, address.port), socket.NI_NAMEREQD)[0]
+    except OSError:
+        return address.host

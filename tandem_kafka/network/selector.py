@@ -1,0 +1,214 @@
+"""The Python transport: non-blocking sockets over the standard library's `selectors`.
+
+`poll` stays inside until there is an event to tell of: with a busy application thread every
+return to Python costs a hand-over of the GIL, so pieces of a large frame are not worth one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import logging
+import os
+import selectors
+import socket
+from typing import Final
+
+from tandem_kafka.errors import KafkaConnectionError
+from tandem_kafka.network.channel import Channel, describe
+from tandem_kafka.network.frames import FrameReader
+from tandem_kafka.network.settings import NetworkSettings
+from tandem_kafka.network.tls import build_context
+from tandem_kafka.network.transport import (
+    ConnectionClosed,
+    ServerAddress,
+    TransportEvent,
+)
+from tandem_kafka.runtime import Clock, MonotonicClock
+
+__all__ = ["SelectorTransport"]
+
+log = logging.getLogger(__name__)
+
+_SCRATCH_BYTES: Final = 64 * 1024
+_UNDER_WAY: Final = frozenset({0, errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EINTR})
+
+
+class SelectorTransport:
+    """A `Transport` over sockets; makes the one TLS context of the consumer.
+
+    Raises:
+        KafkaConfigurationError: The TLS options cannot be used.
+    """
+
+    def __init__(self, settings: NetworkSettings, clock: Clock | None = None) -> None:
+        self._settings = settings
+        self._clock = clock if clock is not None else MonotonicClock()
+        self._context = build_context(settings)
+        self._selector = selectors.DefaultSelector()
+        self._scratch = memoryview(bytearray(_SCRATCH_BYTES))
+        self._channels: dict[int, Channel] = {}
+        self._last_number = 0
+        self._undelivered: list[TransportEvent] = []  # what `connect` and `send` met
+        self._unread: set[int] = set()  # channels whose TLS layer holds bytes
+        # Written by any thread, see `wakeup`.
+        self._woken = False
+        self._polling = False
+        self._wakeup_reader, self._wakeup_writer = socket.socketpair()
+        self._wakeup_reader.setblocking(False)
+        self._wakeup_writer.setblocking(False)
+        self._selector.register(self._wakeup_reader, selectors.EVENT_READ, None)
+
+    def connect(self, address: ServerAddress) -> int:
+        """Begin to connect."""
+        self._last_number += 1
+        number = self._last_number
+        try:
+            sock = self._open_socket(address)
+        except (OSError, OverflowError, ValueError) as error:
+            failure = KafkaConnectionError(f"cannot connect to {describe(address)}: {error}")
+            self._undelivered.append(ConnectionClosed(number, failure))
+            return number
+        reader = FrameReader(
+            self._scratch, self._settings.receive_message_max_bytes, describe(address)
+        )
+        channel = Channel(number, address, sock, reader, self._context)
+        self._channels[number] = channel
+        self._watch(channel)
+        return number
+
+    def _open_socket(self, address: ServerAddress) -> socket.socket:
+        family = socket.AF_INET6 if ":" in address.ip else socket.AF_INET
+        sock = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            sock.setblocking(False)
+            self._set_options(sock)
+            code = sock.connect_ex((address.ip, address.port))
+        except BaseException:
+            sock.close()
+            raise
+        if code not in _UNDER_WAY:
+            sock.close()
+            raise OSError(code, os.strerror(code))
+        return sock
+
+    def _set_options(self, sock: socket.socket) -> None:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for option, size in (
+            (socket.SO_SNDBUF, self._settings.send_buffer_bytes),
+            (socket.SO_RCVBUF, self._settings.receive_buffer_bytes),
+        ):
+            if size is not None and size > 0:  # -1 means the system's default, as in Java
+                sock.setsockopt(socket.SOL_SOCKET, option, size)
+        for level, name, value in self._settings.socket_options:
+            sock.setsockopt(level, name, value)
+
+    def send(self, connection: int, frame: bytes) -> None:
+        """Queue a frame; what the socket takes at once is sent at once."""
+        channel = self._channels.get(connection)
+        if channel is None:
+            return
+        try:
+            channel.send(frame)
+            self._watch(channel)
+        except (OSError, ValueError) as error:
+            self._fail(channel, error, self._undelivered)
+
+    def poll(self, timeout_ms: int) -> list[TransportEvent]:
+        """Send and receive until there is an event, a wake-up, or the time is over."""
+        events, self._undelivered = self._undelivered, []
+        deadline_ms = self._clock.now_ms() + timeout_ms
+        left_ms = timeout_ms
+        # Set before `_woken` is read: a `wakeup` that comes now either finds it set and sends
+        # its byte, or has set `_woken` early enough to be seen below.
+        self._polling = True
+        while True:
+            if events or self._woken or self._unread:
+                left_ms = 0
+            self._turn(left_ms, events)
+            left_ms = deadline_ms - self._clock.now_ms()
+            if events or self._woken or left_ms <= 0:
+                break
+        self._polling = False
+        self._woken = False
+        return events
+
+    def _turn(self, timeout_ms: int, events: list[TransportEvent]) -> None:
+        unread, self._unread = self._unread, set()
+        for key, ready in self._selector.select(timeout_ms / 1000):
+            channel: Channel | None = key.data
+            if channel is None:
+                self._drain_wakeup()
+            else:
+                unread.discard(channel.number)
+                self._advance(channel, ready, events)
+        for number in unread:
+            if number in self._channels:
+                self._advance(self._channels[number], selectors.EVENT_READ, events)
+
+    def _advance(self, channel: Channel, ready: int, events: list[TransportEvent]) -> None:
+        try:
+            channel.advance(ready, events)
+            if channel.has_unread():
+                self._unread.add(channel.number)
+            self._watch(channel)
+        except Exception as error:  # noqa: BLE001 - whatever it is ends this connection only
+            self._fail(channel, error, events)
+
+    def _watch(self, channel: Channel) -> None:
+        """Tell the selector what the channel waits for, if that has changed."""
+        interest = channel.interest()
+        if interest == channel.interest_now:
+            return
+        if channel.interest_now:
+            self._selector.modify(channel.sock, interest, channel)
+        else:
+            self._selector.register(channel.sock, interest, channel)
+        channel.interest_now = interest
+
+    def _fail(self, channel: Channel, error: Exception, events: list[TransportEvent]) -> None:
+        self.disconnect(channel.number)
+        failure = channel.failure(error)
+        failure.__cause__ = error if error is not failure else error.__cause__
+        events.append(ConnectionClosed(channel.number, failure))
+
+    def wakeup(self) -> None:
+        """End the running or the next `poll`; from any thread, also from a signal handler.
+
+        Only the first of several costs a system call, and only while the thread polls.
+        """
+        if self._woken:
+            return
+        self._woken = True
+        if self._polling:
+            # Full: a wake-up is on its way. Closed: nobody is left to wake.
+            with contextlib.suppress(OSError):
+                self._wakeup_writer.send(b"\0")
+
+    def _drain_wakeup(self) -> None:
+        # First the bytes, then the flag: the other way round a byte sent in between would be
+        # taken here with the flag left set, and every later wake-up would be lost.
+        with contextlib.suppress(BlockingIOError):
+            self._wakeup_reader.recv(4096)
+        self._woken = True
+
+    def disconnect(self, connection: int) -> None:
+        """Close a connection at once; no event follows."""
+        channel = self._channels.pop(connection, None)
+        if channel is None:
+            return
+        self._unread.discard(connection)
+        if channel.interest_now:
+            with contextlib.suppress(KeyError, ValueError, OSError):
+                self._selector.unregister(channel.sock)
+        with contextlib.suppress(OSError):
+            channel.sock.close()
+
+    def close(self) -> None:
+        """Close everything; may be called again."""
+        for number in list(self._channels):
+            self.disconnect(number)
+        self._selector.close()
+        self._wakeup_reader.close()
+        self._wakeup_writer.close()

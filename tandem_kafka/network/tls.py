@@ -1,0 +1,103 @@
+"""The TLS context of a consumer, and what its failures are called."""
+
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+from typing import Final
+
+from tandem_kafka.errors import (
+    KafkaConfigurationError,
+    KafkaConnectionError,
+    KafkaError,
+    TlsAuthenticationError,
+)
+from tandem_kafka.network.settings import NetworkSettings
+
+__all__ = ["build_context", "handshake_error"]
+
+_WITH_TLS: Final = frozenset({"SSL", "SASL_SSL"})
+_FILES: Final = ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_crlfile")
+
+
+def build_context(settings: NetworkSettings) -> ssl.SSLContext | None:
+    """Make the one context of a consumer; None where the protocol is without TLS."""
+    if settings.security_protocol not in _WITH_TLS:
+        return None
+    if settings.ssl_context is not None:
+        return settings.ssl_context
+    _check_files(settings)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.check_hostname = settings.ssl_check_hostname
+    _trust(context, settings)
+    _identify(context, settings)
+    if settings.ssl_ciphers is not None:
+        try:
+            context.set_ciphers(settings.ssl_ciphers)
+        except ssl.SSLError as error:
+            raise KafkaConfigurationError(
+                f"ssl_ciphers: {settings.ssl_ciphers!r} selects no cipher: {error}"
+            ) from error
+    return context
+
+
+def _check_files(settings: NetworkSettings) -> None:
+    for option in _FILES:
+        path = getattr(settings, option)
+        if path is None:
+            continue
+        try:
+            with Path(path).open("rb"):
+                pass
+        except OSError as error:
+            raise KafkaConfigurationError(f"{option}: cannot read {path}: {error}") from error
+
+
+def _trust(context: ssl.SSLContext, settings: NetworkSettings) -> None:
+    if settings.ssl_cafile is None:
+        context.load_default_certs(ssl.Purpose.SERVER_AUTH)
+    else:
+        _load_authorities(context, "ssl_cafile", settings.ssl_cafile)
+    if settings.ssl_crlfile is not None:
+        _load_authorities(context, "ssl_crlfile", settings.ssl_crlfile)
+        context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
+
+
+def _load_authorities(context: ssl.SSLContext, option: str, path: str) -> None:
+    try:
+        context.load_verify_locations(path)
+    except (ssl.SSLError, OSError) as error:
+        raise KafkaConfigurationError(f"{option}: cannot use {path}: {error}") from error
+
+
+def _identify(context: ssl.SSLContext, settings: NetworkSettings) -> None:
+    certificate = settings.ssl_certfile
+    if certificate is None:
+        if settings.ssl_keyfile is not None:
+            raise KafkaConfigurationError(
+                f"ssl_keyfile: {settings.ssl_keyfile} needs its certificate in ssl_certfile"
+            )
+        return
+    # Without a password OpenSSL would ask for one on the terminal, and wait.
+    password = settings.ssl_password or ""
+    try:
+        context.load_cert_chain(certificate, settings.ssl_keyfile, password)
+    except (ssl.SSLError, OSError) as error:
+        key = f" with ssl_keyfile {settings.ssl_keyfile}" if settings.ssl_keyfile else ""
+        raise KafkaConfigurationError(
+            f"ssl_certfile: cannot use {certificate}{key} (is ssl_password right?): {error}"
+        ) from error
+
+
+def handshake_error(error: OSError, where: str) -> KafkaError:
+    """Name what ended a handshake: a refusal is about who we are, a cut is the network's."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return TlsAuthenticationError(f"TLS with {where}: {error}")
+    cut = isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError)
+    if cut or not isinstance(error, ssl.SSLError):
+        return KafkaConnectionError(
+            f"{where} closed the connection during the TLS handshake: {error}"
+        )
+    hint = "; is this a port without TLS?" if error.reason == "WRONG_VERSION_NUMBER" else ""
+    return TlsAuthenticationError(f"TLS with {where}: {error}{hint}")

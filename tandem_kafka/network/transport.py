@@ -1,0 +1,100 @@
+"""The seam to the sockets: what the network client asks of a transport, and what it is told.
+
+A transport moves bytes and knows nothing of Kafka but the four-byte length in front of every
+frame. There are three: the Python one (`selector.py`), a native one, and the simulated one.
+`poll` is the only call in which the network thread may block or time may pass.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+__all__ = [
+    "ConnectionClosed",
+    "ConnectionOpened",
+    "FrameReceived",
+    "ServerAddress",
+    "Transport",
+    "TransportEvent",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class ServerAddress:
+    """One resolved address of a broker.
+
+    Attributes:
+        host: Host name as configured or advertised; TLS checks the certificate against it.
+        ip: Numeric address to connect to.
+        port: TCP port.
+    """
+
+    host: str
+    ip: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionOpened:
+    """The connection can carry frames: TCP is up and, where asked for, TLS has shaken hands."""
+
+    connection: int
+
+
+@dataclass(frozen=True, slots=True)
+class FrameReceived:
+    """One whole frame, without its length."""
+
+    connection: int
+    frame: memoryview
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionClosed:
+    """The connection is gone: refused, cut, failed in TLS, or sent a frame over the limit.
+
+    Attributes:
+        error: A `KafkaConnectionError`, or for a failed TLS check an authentication error
+            (which must reach the user); its text names what happened.
+    """
+
+    connection: int
+    error: Exception
+
+
+TransportEvent = ConnectionOpened | FrameReceived | ConnectionClosed
+
+
+class Transport(Protocol):
+    """Connections by number, frames in and out."""
+
+    def connect(self, address: ServerAddress) -> int:
+        """Begin to connect and return the connection's number; never blocks, never raises.
+
+        Ends in `ConnectionOpened` or `ConnectionClosed`, told by a later `poll`.
+        """
+        ...
+
+    def send(self, connection: int, frame: bytes) -> None:
+        """Queue a frame (its length included); what the socket takes at once is sent at once.
+
+        Unknown and closed connections are ignored: their `ConnectionClosed` is on its way.
+        """
+        ...
+
+    def poll(self, timeout_ms: int) -> list[TransportEvent]:
+        """Send and receive until something happened, `wakeup` was called or the time is over."""
+        ...
+
+    def wakeup(self) -> None:
+        """End the running or the next `poll` soon. The one method other threads may call."""
+        ...
+
+    def disconnect(self, connection: int) -> None:
+        """Close a connection at once; no event follows for it."""
+        ...
+
+    def close(self) -> None:
+        """Close everything."""
+        ...

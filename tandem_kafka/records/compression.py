@@ -1,0 +1,129 @@
+"""Decompress a batch, never to more bytes than allowed.
+
+Every path writes into a buffer of bounded size: the decompressor stops when it is full, so that a
+few bytes which claim to be terabytes cost no more than the bound. (A zstd frame may besides ask
+for a window, which the library holds to 128 MiB.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from struct import Struct
+from typing import Final
+
+import cramjam
+
+from tandem_kafka.errors import UnsupportedCodecError
+from tandem_kafka.records.batches import MalformedBatchError
+
+__all__ = ["CODEC_NAMES", "decompress"]
+
+CODEC_NAMES: Final = {0: "none", 1: "gzip", 2: "snappy", 3: "lz4", 4: "zstd"}
+
+_Into = Callable[[memoryview, bytearray], int]
+_STREAMS: Final[dict[int, _Into]] = {
+    1: cramjam.gzip.decompress_into,
+    3: cramjam.lz4.decompress_into,
+    4: cramjam.zstd.decompress_into,
+}
+_SNAPPY: Final = 2
+
+#: First guess at the decompressed size, as a multiple of the compressed one, and how to go on.
+_GUESS: Final = 4
+_GROWTH: Final = 8
+_LEAST: Final = 1 << 16
+
+#: What the Java client's snappy stream begins with; versions follow, whose byte order differs
+#: from producer to producer and which say nothing.
+_XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
+_XERIAL_HEADER_SIZE: Final = 16
+_BLOCK_LENGTH: Final = Struct(">i")
+#: No snappy element makes more of its bytes than this: a copy of 64 bytes takes 3.
+_SNAPPY_RATIO: Final = 22
+
+
+def _full_buffer_text() -> str:
+    """Ask the library how it says that the output is full: it has no error class for it."""
+    try:
+        cramjam.gzip.decompress_into(cramjam.gzip.compress(b"ab"), bytearray(1))
+    except cramjam.DecompressionError as error:
+        return str(error)
+    return ""
+
+
+_FULL_BUFFER: Final = _full_buffer_text()
+
+
+def decompress(codec: int, data: memoryview, max_bytes: int) -> bytes:
+    """Return the decompressed bytes, concatenated frames included.
+
+    Raises:
+        MalformedBatchError: The data is broken, or comes to more than `max_bytes`.
+        UnsupportedCodecError: There is no such codec.
+    """
+    try:
+        if codec == _SNAPPY:
+            return _decompress_snappy(data, max_bytes)
+        if codec in _STREAMS:
+            return _decompress_stream(_STREAMS[codec], data, max_bytes)
+    except cramjam.DecompressionError as error:
+        raise MalformedBatchError(f"broken {CODEC_NAMES[codec]} data: {error}") from error
+    raise UnsupportedCodecError(f"compression codec {codec} is unknown")
+
+
+def _decompress_stream(into: _Into, data: memoryview, max_bytes: int) -> bytes:
+    """Decompress into a buffer that grows until the data fits or the bound is reached."""
+    size = min(max(_GUESS * len(data), _LEAST), max_bytes)
+    while True:
+        buffer = bytearray(size)
+        try:
+            used = into(data, buffer)
+        except cramjam.DecompressionError as error:
+            if str(error) != _FULL_BUFFER:
+                raise
+            if size >= max_bytes:
+                raise _too_large(max_bytes) from error
+            size = min(size * _GROWTH, max_bytes)
+        else:
+            return bytes(memoryview(buffer)[:used])
+
+
+def _decompress_snappy(data: memoryview, max_bytes: int) -> bytes:
+    """Decompress a bare snappy block, or the row of blocks that the Java client writes."""
+    if not _is_xerial_header(data, 0):
+        return _snappy_block(data, max_bytes)
+    blocks: list[bytes] = []
+    left, at = max_bytes, 0
+    while at < len(data):
+        if _is_xerial_header(data, at):
+            at += _XERIAL_HEADER_SIZE
+            continue
+        start = at + _BLOCK_LENGTH.size
+        if start > len(data):
+            raise MalformedBatchError("broken snappy data: a block is cut short")
+        (length,) = _BLOCK_LENGTH.unpack_from(data, at)
+        at = start + length
+        if length < 0 or at > len(data):
+            raise MalformedBatchError(f"broken snappy data: a block length is {length}")
+        blocks.append(_snappy_block(data[start:at], left))
+        left -= len(blocks[-1])
+    return b"".join(blocks)
+
+
+def _is_xerial_header(data: memoryview, at: int) -> bool:
+    return bytes(data[at : at + len(_XERIAL_MAGIC)]) == _XERIAL_MAGIC
+
+
+def _snappy_block(block: memoryview, max_bytes: int) -> bytes:
+    claimed = cramjam.snappy.decompress_raw_len(block)
+    if claimed > max_bytes:
+        raise _too_large(max_bytes)
+    if claimed > _SNAPPY_RATIO * len(block):
+        raise MalformedBatchError(f"broken snappy data: {len(block)} bytes claim {claimed}")
+    buffer = bytearray(claimed)
+    used = cramjam.snappy.decompress_raw_into(block, buffer)
+    return bytes(memoryview(buffer)[:used])
+
+
+def _too_large(max_bytes: int) -> MalformedBatchError:
+    return MalformedBatchError(f"it decompresses to more than the {max_bytes} bytes allowed")

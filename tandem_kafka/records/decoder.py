@@ -1,0 +1,113 @@
+"""The seam of the record path: what the rest of the consumer needs of a decoder.
+
+The network thread calls `decode_fetch_response` on a frame and wraps each partition's bytes in a
+`RecordReader`; the application thread takes records from the reader. The Python twin decodes
+batch by batch when records are taken; a native one may decode everything when the frame arrives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+from uuid import UUID
+
+from tandem_kafka.types import UNKNOWN_OFFSET, ConsumerRecord, Node
+
+__all__ = [
+    "FetchedPartition",
+    "FetchedResponse",
+    "ReaderOptions",
+    "RecordReader",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class FetchedPartition:
+    """One partition of a fetch response, its record batches still encoded.
+
+    Attributes:
+        topic: Name, or None from version 13 on, where `topic_id` stands instead.
+        high_watermark: Offset behind the last record that all in-sync replicas have.
+        last_stable_offset: Offset behind which a transaction is open, -1 before version 4.
+        log_start_offset: First offset there is, -1 before version 5.
+        aborted_transactions: Pairs of producer id and first offset, for read_committed.
+        preferred_read_replica: Broker to fetch from instead (KIP-392), -1 for none.
+        current_leader: Id and epoch of a newer leader (KIP-951), or None.
+        diverging_epoch: Epoch and end offset where the log was truncated, or None.
+        records: The batches, a view of the frame; None where the broker sent none.
+    """
+
+    topic: str | None
+    topic_id: UUID | None
+    partition: int
+    error_code: int
+    high_watermark: int = UNKNOWN_OFFSET
+    last_stable_offset: int = UNKNOWN_OFFSET
+    log_start_offset: int = UNKNOWN_OFFSET
+    aborted_transactions: tuple[tuple[int, int], ...] = ()
+    preferred_read_replica: int = -1
+    current_leader: tuple[int, int] | None = None
+    diverging_epoch: tuple[int, int] | None = None
+    records: memoryview | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FetchedResponse:
+    """A fetch response: `error_code` is the session's, `node_endpoints` those of KIP-951."""
+
+    throttle_time_ms: int
+    error_code: int
+    session_id: int
+    partitions: tuple[FetchedPartition, ...]
+    node_endpoints: tuple[Node, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderOptions:
+    """How to read a partition's records.
+
+    Attributes:
+        read_committed: Leave out records of aborted transactions.
+        check_crcs: Verify each batch's CRC before its records are handed out.
+        max_batch_bytes: Bound on one batch after decompression.
+    """
+
+    read_committed: bool = False
+    check_crcs: bool = True
+    max_batch_bytes: int = 1 << 30
+
+
+class RecordReader(Protocol):
+    """The records of one fetched partition from one offset on, handed out once and in order.
+
+    Attributes:
+        topic: Name of the topic.
+        partition: Partition number.
+        size_bytes: Bytes it keeps in memory.
+        end_offset: Where the next fetch goes on; known from the batch headers without decoding.
+        next_offset: The consumer's position once everything taken so far is consumed. Moves past
+            control batches, aborted records and compacted gaps too, also when no record is left.
+        leader_epoch: Epoch of the batch that `next_offset` stands behind, -1 if unknown.
+        exhausted: True when there is nothing more to take.
+    """
+
+    topic: str
+    partition: int
+    size_bytes: int
+    end_offset: int
+    next_offset: int
+    leader_epoch: int
+    exhausted: bool
+
+    def take(self, max_records: int) -> Sequence[ConsumerRecord]:
+        """Return up to `max_records` records and move on.
+
+        May return fewer, or none (with `next_offset` moved), while not exhausted.
+
+        Raises:
+            CorruptRecordError: A batch fails its CRC or cannot be parsed; the text names topic,
+                partition and offset. The position does not move, and asking again raises again.
+            UnsupportedCodecError: A batch's compression is unknown.
+        """
+        ...

@@ -1,0 +1,229 @@
+"""Decode a fetch response in one pass over its frame, record batches as views of it.
+
+Versions 4 to 11 have fixed lengths and counts, 12 and later the compact ones with tagged fields,
+and from 13 on topics go by id. Nothing is allocated on the word of a count: lists grow with the
+bytes that are really there, so that a broken frame costs no more than a sound one of its size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from struct import Struct
+from struct import error as struct_error
+from typing import Final, NamedTuple, TypeVar
+from uuid import UUID
+
+from tandem_kafka.errors import KafkaProtocolError
+from tandem_kafka.records.decoder import FetchedPartition, FetchedResponse
+from tandem_kafka.types import UNKNOWN_OFFSET, Node
+
+__all__ = ["MAX_VERSION", "MIN_VERSION", "decode_fetch_response"]
+
+MIN_VERSION: Final = 4
+MAX_VERSION: Final = 18
+_SESSIONS_FROM: Final = 7
+_LOG_START_FROM: Final = 5
+_PREFERRED_REPLICA_FROM: Final = 11
+_FLEXIBLE_FROM: Final = 12
+_TOPIC_IDS_FROM: Final = 13
+
+_INT16: Final = Struct(">h")
+_INT32: Final = Struct(">i")
+_INT64: Final = Struct(">q")
+_ERROR_AND_SESSION: Final = Struct(">hi")
+_PARTITION: Final = Struct(">ihqq")
+_ABORTED: Final = Struct(">qq")
+_EPOCH_AND_OFFSET: Final = Struct(">iq")
+_LEADER_AND_EPOCH: Final = Struct(">ii")
+
+_DIVERGING_EPOCH_TAG: Final = 0
+_CURRENT_LEADER_TAG: Final = 1
+_NODE_ENDPOINTS_TAG: Final = 0
+
+T = TypeVar("T")
+
+
+def decode_fetch_response(body: memoryview, version: int) -> FetchedResponse:
+    """Decode the body (behind the response header) of a fetch response.
+
+    Raises:
+        KafkaProtocolError: The bytes are no response of that version.
+    """
+    if not MIN_VERSION <= version <= MAX_VERSION:
+        raise KafkaProtocolError(f"fetch response version {version} is not supported")
+    frame = _Frame(body, version)
+    try:
+        response = _read_response(frame)
+    except (struct_error, IndexError, ValueError) as error:
+        raise KafkaProtocolError(
+            f"malformed fetch response v{version} at byte {frame.pos}: {error}"
+        ) from error
+    if frame.pos != len(body):
+        raise KafkaProtocolError(
+            f"malformed fetch response v{version}: {len(body) - frame.pos} bytes too many"
+        )
+    return response
+
+
+class _Frame:
+    """A cursor over the frame, reading what its version calls an array, a string, a tag."""
+
+    __slots__ = ("body", "flexible", "pos", "version")
+
+    def __init__(self, body: memoryview, version: int) -> None:
+        self.body = body
+        self.version = version
+        self.flexible = version >= _FLEXIBLE_FROM
+        self.pos = 0
+
+    def unpack(self, layout: Struct) -> tuple[int, ...]:
+        """Read numbers of fixed size."""
+        values = layout.unpack_from(self.body, self.pos)
+        self.pos += layout.size
+        return values
+
+    def take(self, length: int) -> memoryview:
+        """Read that many bytes."""
+        start, end = self.pos, self.pos + length
+        if length < 0 or end > len(self.body):
+            raise ValueError(f"a field of {length} bytes does not fit")
+        self.pos = end
+        return self.body[start:end]
+
+    def uvarint(self) -> int:
+        """Read an unsigned varint of up to 32 bits."""
+        value = 0
+        for shift in range(0, 35, 7):
+            byte = self.body[self.pos]
+            self.pos += 1
+            value |= (byte & 127) << shift
+            if byte < 128:
+                return value
+        raise ValueError("a varint has more than five bytes")
+
+    def length(self, plain: Struct = _INT32) -> int:
+        """Read a length or count; -1 is null."""
+        return self.uvarint() - 1 if self.flexible else self.unpack(plain)[0]
+
+    def string(self) -> str:
+        """Read a string."""
+        return str(self.take(self.length(_INT16)), "utf-8")
+
+    def nullable_string(self) -> str | None:
+        """Read a string that may be null."""
+        length = self.length(_INT16)
+        return None if length == -1 else str(self.take(length), "utf-8")
+
+    def array(self, read: Callable[[_Frame], T], *, nullable: bool = False) -> tuple[T, ...]:
+        """Read an array; every element has at least a byte, so its end is that of the frame."""
+        count = self.length()
+        if count < 0 and not (nullable and count == -1):
+            raise ValueError(f"an array has {count} elements")
+        return tuple([read(self) for _ in range(count)])
+
+    def tags(self) -> dict[int, _Frame]:
+        """Read tagged fields, each as a frame of its own; before version 12 there are none."""
+        if not self.flexible:
+            return {}
+        found: dict[int, _Frame] = {}
+        for _ in range(self.uvarint()):
+            tag = self.uvarint()
+            found[tag] = _Frame(self.take(self.uvarint()), self.version)
+        return found
+
+
+class _Tags(NamedTuple):
+    diverging_epoch: tuple[int, int] | None
+    current_leader: tuple[int, int] | None
+
+
+def _read_response(frame: _Frame) -> FetchedResponse:
+    (throttle_time_ms,) = frame.unpack(_INT32)
+    error_code, session_id = 0, 0
+    if frame.version >= _SESSIONS_FROM:
+        error_code, session_id = frame.unpack(_ERROR_AND_SESSION)
+    topics = frame.array(_read_topic)
+    endpoints = frame.tags().get(_NODE_ENDPOINTS_TAG)
+    return FetchedResponse(
+        throttle_time_ms=throttle_time_ms,
+        error_code=error_code,
+        session_id=session_id,
+        partitions=tuple([partition for topic in topics for partition in topic]),
+        node_endpoints=() if endpoints is None else endpoints.array(_read_endpoint),
+    )
+
+
+def _read_topic(frame: _Frame) -> tuple[FetchedPartition, ...]:
+    topic: str | None = None
+    topic_id: UUID | None = None
+    if frame.version >= _TOPIC_IDS_FROM:
+        topic_id = UUID(bytes=bytes(frame.take(16)))
+    else:
+        topic = frame.string()
+    partitions = frame.array(lambda inner: _read_partition(inner, topic, topic_id))
+    frame.tags()
+    return partitions
+
+
+def _read_partition(frame: _Frame, topic: str | None, topic_id: UUID | None) -> FetchedPartition:
+    partition, error_code, high_watermark, last_stable_offset = frame.unpack(_PARTITION)
+    log_start_offset, preferred_read_replica = UNKNOWN_OFFSET, -1
+    if frame.version >= _LOG_START_FROM:
+        (log_start_offset,) = frame.unpack(_INT64)
+    aborted = frame.array(_read_aborted, nullable=True)
+    if frame.version >= _PREFERRED_REPLICA_FROM:
+        (preferred_read_replica,) = frame.unpack(_INT32)
+    records = _read_records(frame)
+    tags = _read_partition_tags(frame)
+    return FetchedPartition(
+        topic,
+        topic_id,
+        partition,
+        error_code,
+        high_watermark,
+        last_stable_offset,
+        log_start_offset,
+        aborted,
+        preferred_read_replica,
+        tags.current_leader,
+        tags.diverging_epoch,
+        records,
+    )
+
+
+def _read_aborted(frame: _Frame) -> tuple[int, int]:
+    producer_id, first_offset = frame.unpack(_ABORTED)
+    frame.tags()
+    return producer_id, first_offset
+
+
+def _read_records(frame: _Frame) -> memoryview | None:
+    """Read the batches; none at all and null are the same."""
+    length = frame.length()
+    return None if length in {-1, 0} else frame.take(length)
+
+
+def _read_partition_tags(frame: _Frame) -> _Tags:
+    """Read what only some partitions have; the protocol's defaults (-1) mean "not there"."""
+    tags = frame.tags()
+    diverging = tags.get(_DIVERGING_EPOCH_TAG)
+    leader = tags.get(_CURRENT_LEADER_TAG)
+    return _Tags(
+        None if diverging is None else _read_known_pair(diverging, _EPOCH_AND_OFFSET),
+        None if leader is None else _read_known_pair(leader, _LEADER_AND_EPOCH),
+    )
+
+
+def _read_known_pair(frame: _Frame, layout: Struct) -> tuple[int, int] | None:
+    first, second = frame.unpack(layout)
+    frame.tags()
+    return None if first < 0 else (first, second)
+
+
+def _read_endpoint(frame: _Frame) -> Node:
+    (node_id,) = frame.unpack(_INT32)
+    host = frame.string()
+    (port,) = frame.unpack(_INT32)
+    rack = frame.nullable_string()
+    frame.tags()
+    return Node(node_id, host, port, rack)

@@ -1,0 +1,170 @@
+"""The Python twin of the record path: batches are decoded when their records are taken."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from typing import Final
+from zlib import crc32
+
+from crc32c import crc32c
+
+from tandem_kafka.errors import CorruptRecordError, UnsupportedCodecError
+from tandem_kafka.records.batches import BatchHeader, MalformedBatchError, walk_batches
+from tandem_kafka.records.columns import RecordColumns, Records
+from tandem_kafka.records.decoder import FetchedPartition, ReaderOptions, RecordReader
+from tandem_kafka.records.legacy import CRC_AT, decode_legacy
+from tandem_kafka.records.transactions import AbortedTransactions, is_abort_marker
+from tandem_kafka.records.v2 import decode_v2
+from tandem_kafka.types import UNKNOWN_EPOCH
+
+__all__ = ["PythonRecordReader", "open_reader"]
+
+#: In format v2 the CRC covers all from the attributes on (not the offset, which a broker sets).
+_V2_CRC_AT: Final = 21
+
+
+def open_reader(
+    topic: str,
+    partition: int,
+    fetch_offset: int,
+    fetched: FetchedPartition,
+    options: ReaderOptions,
+) -> RecordReader:
+    """Return a reader of the partition's records from `fetch_offset` on; decodes none yet."""
+    return PythonRecordReader(topic, partition, fetch_offset, fetched, options)
+
+
+class PythonRecordReader:
+    """A `RecordReader` that holds the encoded bytes and at most one batch decoded."""
+
+    __slots__ = (
+        "_aborted",
+        "_batch_end",
+        "_batches",
+        "_columns",
+        "_cursor",
+        "_index",
+        "_options",
+        "_problem",
+        "_view",
+        "end_offset",
+        "exhausted",
+        "leader_epoch",
+        "next_offset",
+        "partition",
+        "size_bytes",
+        "topic",
+    )
+
+    def __init__(
+        self,
+        topic: str,
+        partition: int,
+        fetch_offset: int,
+        fetched: FetchedPartition,
+        options: ReaderOptions,
+    ) -> None:
+        self.topic = topic
+        self.partition = partition
+        self._options = options
+        self._view = memoryview(b"") if fetched.records is None else fetched.records
+        self._batches, self._problem = walk_batches(self._view)
+        self._aborted = AbortedTransactions(
+            fetched.aborted_transactions if options.read_committed else ()
+        )
+        #: The batch being handed out, how far it is, and the offset behind it.
+        self._columns: RecordColumns | None = None
+        self._cursor = 0
+        self._batch_end = fetch_offset
+        #: Which batch comes next.
+        self._index = 0
+        self.size_bytes = len(self._view)
+        self.next_offset = fetch_offset
+        self.end_offset = fetch_offset
+        if self._batches:
+            self.end_offset = max(fetch_offset, self._batches[-1].last_offset + 1)
+        self.leader_epoch = UNKNOWN_EPOCH
+        self.exhausted = not self._batches and self._problem is None
+
+    def take(self, max_records: int) -> Records:
+        """Return up to `max_records` records and move on; see `RecordReader.take`."""
+        taken = RecordColumns()
+        try:
+            while len(taken) < max_records and not self.exhausted:
+                part = self._take_from_batch(max_records - len(taken))
+                if len(taken):
+                    taken.extend(part)
+                else:
+                    taken = part
+        except (CorruptRecordError, UnsupportedCodecError):
+            # What stands before the bad batch goes out first; the next call meets it again.
+            if not len(taken):
+                raise
+        return Records(self.topic, self.partition, taken)
+
+    def _take_from_batch(self, count: int) -> RecordColumns:
+        """Return up to `count` records of the current batch, opening the next one if needed."""
+        if self._columns is None:
+            self._columns = self._open_batch()
+        columns, start = self._columns, self._cursor
+        stop = min(start + count, len(columns))
+        self._cursor = stop
+        if stop < len(columns):
+            self.next_offset = columns.offsets[stop - 1] + 1
+        else:
+            self.next_offset = max(self.next_offset, self._batch_end)
+            self._columns = None
+            self.exhausted = self._index == len(self._batches) and self._problem is None
+        return columns if stop - start == len(columns) else columns.part(start, stop)
+
+    def _open_batch(self) -> RecordColumns:
+        """Decode the next batch and stand at its first record that is wanted."""
+        if self._index == len(self._batches):
+            raise CorruptRecordError(self._where(f"{self._problem}"))
+        header = self._batches[self._index]
+        try:
+            columns = self._decode(header)
+        except MalformedBatchError as error:
+            raise CorruptRecordError(self._where(str(error))) from error
+        except UnsupportedCodecError as error:
+            raise UnsupportedCodecError(self._where(str(error.args[0]))) from error
+        self._index += 1
+        self._batch_end = header.last_offset + 1
+        self.leader_epoch = header.leader_epoch
+        self._cursor = bisect_left(columns.offsets, self.next_offset)
+        return columns
+
+    def _decode(self, header: BatchHeader) -> RecordColumns:
+        """Return the records of a batch that the user is to see."""
+        batch = self._view[header.start : header.start + header.size]
+        if self._options.check_crcs:
+            _check_crc(header, batch)
+        limit = self._options.max_batch_bytes
+        if header.magic < 2:
+            return decode_legacy(header, batch, limit, check_crcs=self._options.check_crcs)
+        hidden = self._aborted.hides(header)
+        if header.control:
+            self._note_marker(header, batch)
+            return RecordColumns()
+        return RecordColumns() if hidden else decode_v2(header, batch, limit)
+
+    def _note_marker(self, header: BatchHeader, batch: memoryview) -> None:
+        if self._options.read_committed and header.record_count:
+            marker = decode_v2(header, batch, self._options.max_batch_bytes)
+            if is_abort_marker(marker.keys[0]):
+                self._aborted.end(header.producer_id)
+
+    def _where(self, problem: str) -> str:
+        return (
+            f"cannot read {self.topic}-{self.partition} at offset {self.next_offset}: {problem}; "
+            "seek past it to go on"
+        )
+
+
+def _check_crc(header: BatchHeader, batch: memoryview) -> None:
+    found = crc32(batch[CRC_AT:]) if header.magic < 2 else crc32c(batch[_V2_CRC_AT:])
+    if found != header.crc:
+        raise MalformedBatchError(
+            f"the batch at offset {header.base_offset} fails its CRC "
+            f"(it says {header.crc:#010x}, its bytes give {found:#010x})"
+        )

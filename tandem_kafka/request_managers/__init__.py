@@ -1,0 +1,1 @@
+"""One state machine per subject; each turn they say what they want to send."""

@@ -1,0 +1,239 @@
+"""Commits offsets: sync (retried until a deadline), async (once), on an interval (once)."""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from tandem_kafka.errors import (
+    CommitFailedError,
+    KafkaError,
+    RetriableCommitFailedError,
+    TopicAuthorizationFailedError,
+    for_code,
+)
+from tandem_kafka.events.completable import Completion
+from tandem_kafka.request_managers.base import (
+    FOREVER_MS,
+    ClientResponse,
+    PollResult,
+    RequestState,
+    ToNode,
+    UnsentRequest,
+)
+from tandem_kafka.request_managers.context import ManagerContext
+from tandem_kafka.request_managers.coordinator import CoordinatorManager
+from tandem_kafka.request_managers.reactions import COMMIT, Reaction, reaction_to
+from tandem_kafka.shared.metadata import NO_TOPIC_ID
+from tandem_kafka.types import OffsetAndMetadata, TopicPartition
+from tandem_kafka.wire.messages import OffsetCommitRequest
+
+__all__ = ["CommitManager"]
+
+log = logging.getLogger(__name__)
+
+Offsets = Mapping[TopicPartition, OffsetAndMetadata]
+
+
+@dataclass(slots=True, eq=False)
+class _Commit:
+    offsets: Offsets
+    future: Completion[Any]
+    state: RequestState
+    retry: bool
+
+
+class CommitManager:
+    """Sends commits in the order they were asked for; several may be in flight."""
+
+    def __init__(
+        self,
+        context: ManagerContext,
+        coordinator: CoordinatorManager,
+        refresh_metadata: Callable[[], None],
+    ) -> None:
+        self._context = context
+        self._coordinator = coordinator
+        self._refresh_metadata = refresh_metadata
+        self._commits: list[_Commit] = []
+        self._auto_commit: Completion[Any] | None = None
+        coordinator.on_fatal(self._fail_all)
+
+    # --- what is asked -------------------------------------------------------------------------
+
+    def commit(self, offsets: Offsets, future: Completion[Any], *, retry: bool) -> None:
+        """Commit `offsets`; with `retry` until somebody ends the future (a deadline)."""
+        if not offsets:
+            future.complete(offsets)
+            return
+        self._commits.append(_Commit(offsets, future, self._context.request_state(), retry))
+
+    def auto_commit(self, offsets: Offsets) -> None:
+        """Commit on the interval: never two at a time, not retried, the next interval does."""
+        if self._auto_commit is not None and not self._auto_commit.done:
+            return
+        future: Completion[Any] = Completion()
+        future.then(_log_auto_commit)
+        self._auto_commit = future
+        self.commit(offsets, future, retry=False)
+
+    # --- the turn ------------------------------------------------------------------------------
+
+    def poll(self, now_ms: int) -> PollResult:
+        """Send every commit whose back-off is over."""
+        self._commits = [c for c in self._commits if not c.future.done]
+        if not self._commits:
+            return PollResult()
+        destination = self._coordinator.destination()
+        if destination is None:
+            return PollResult()
+        unsent = tuple(
+            self._send(c, destination) for c in self._commits if c.state.can_send(now_ms)
+        )
+        wait_ms = min((c.state.wait_ms(now_ms) for c in self._commits), default=FOREVER_MS)
+        return PollResult(unsent, wait_ms)
+
+    def close(self, now_ms: int) -> PollResult:
+        """Send what is there now; without a coordinator it fails."""
+        if self._commits and not self._coordinator.known:
+            self._fail_all(
+                CommitFailedError("Coordinator unknown and consumer is closing"),
+            )
+        return self.poll(now_ms)
+
+    @property
+    def pending(self) -> bool:
+        """True while a commit is unanswered."""
+        return any(not c.future.done for c in self._commits)
+
+    def _send(self, commit: _Commit, destination: ToNode) -> UnsentRequest:
+        commit.state.sent()
+        topic_ids = self._topic_ids(commit.offsets)
+        request = self._context.request(self._message(commit.offsets, topic_ids), destination)
+        request.future.then(lambda future: self._answered(commit, topic_ids, future))
+        return request
+
+    def _topic_ids(self, offsets: Offsets) -> dict[str, UUID] | None:
+        """Return the topics' ids, if all are known: only then may version 10 be spoken."""
+        snapshot = self._context.metadata.snapshot
+        ids = {tp.topic: snapshot.topic_id(tp.topic) for tp in offsets}
+        return None if NO_TOPIC_ID in ids.values() else ids
+
+    def _message(self, offsets: Offsets, topic_ids: dict[str, UUID] | None) -> OffsetCommitRequest:
+        topic_entry = OffsetCommitRequest.OffsetCommitRequestTopic
+        partition_entry = topic_entry.OffsetCommitRequestPartition
+        by_topic = defaultdict(list)
+        for tp, offset in offsets.items():
+            by_topic[tp.topic].append(
+                partition_entry(
+                    partition_index=tp.partition,
+                    committed_offset=offset.offset,
+                    committed_leader_epoch=offset.leader_epoch,
+                    committed_metadata=offset.metadata,
+                )
+            )
+        member = self._context.group.metadata
+        return OffsetCommitRequest(
+            group_id=member.group_id,
+            generation_id_or_member_epoch=member.generation_id,
+            member_id=member.member_id,
+            group_instance_id=member.group_instance_id,
+            retention_time_ms=-1,
+            topics=[
+                topic_entry(
+                    name=topic,
+                    topic_id=topic_ids[topic] if topic_ids else NO_TOPIC_ID,
+                    partitions=partitions,
+                )
+                for topic, partitions in by_topic.items()
+            ],
+            max_version=None if topic_ids else 9,
+        )
+
+    # --- the answer ----------------------------------------------------------------------------
+
+    def _answered(
+        self,
+        commit: _Commit,
+        topic_ids: dict[str, UUID] | None,
+        future: Completion[ClientResponse],
+    ) -> None:
+        error = future.error
+        if error is None:
+            names = {i: n for n, i in topic_ids.items()} if topic_ids else {}
+            error = _first_error(future.result(), names)
+        if error is None:
+            self._finish(commit)
+            commit.future.complete(commit.offsets)
+            return
+        self._react(commit, error)
+
+    def _react(self, commit: _Commit, error: BaseException) -> None:
+        reaction = reaction_to(COMMIT, error)
+        if reaction is Reaction.REDISCOVER:
+            self._coordinator.mark_unknown(error)
+        elif reaction is Reaction.REFRESH:
+            self._refresh_metadata()
+        if reaction is Reaction.FENCED:
+            failure = CommitFailedError(
+                f"the group has moved on and the commit of {_names(commit.offsets)} cannot be "
+                f"done any more ({error}); poll() more often, or take fewer records at a time"
+            )
+            failure.__cause__ = error
+            self._fail(commit, failure)
+        elif reaction is Reaction.FAIL:
+            self._fail(commit, error)
+        elif commit.retry:
+            commit.state.failed(self._context.clock.now_ms())
+        else:
+            passing = RetriableCommitFailedError(f"the commit failed for a passing reason: {error}")
+            passing.__cause__ = error
+            self._fail(commit, passing)
+
+    def _fail(self, commit: _Commit, error: BaseException) -> None:
+        self._finish(commit)
+        commit.future.fail(error)
+
+    def _finish(self, commit: _Commit) -> None:
+        if commit in self._commits:
+            self._commits.remove(commit)
+
+    def _fail_all(self, error: Exception) -> None:
+        commits, self._commits = self._commits, []
+        for commit in commits:
+            commit.future.fail(error)
+
+
+def _first_error(response: ClientResponse, names: Mapping[UUID, str]) -> Exception | None:
+    """Return the error that decides: unauthorized topics together, else the first there is."""
+    first: Exception | None = None
+    unauthorized = set()
+    for topic in response.message.topics:
+        name = names.get(topic.topic_id, topic.name) if response.version >= 10 else topic.name
+        for partition in topic.partitions:
+            if not partition.error_code:
+                continue
+            error_type = for_code(partition.error_code)
+            if error_type is TopicAuthorizationFailedError:
+                unauthorized.add(name)
+            first = first or error_type(f"{name}-{partition.partition_index}")
+    return TopicAuthorizationFailedError(unauthorized) if unauthorized else first
+
+
+def _names(offsets: Offsets) -> str:
+    return ", ".join(f"{tp.topic}-{tp.partition}" for tp in offsets)
+
+
+def _log_auto_commit(future: Completion[Any]) -> None:
+    if future.error is None:
+        return
+    passing = isinstance(future.error, KafkaError) and future.error.retriable
+    log.log(
+        logging.INFO if passing else logging.WARNING,
+        "auto-commit failed, the next interval tries again: %s",
+        future.error,
+    )

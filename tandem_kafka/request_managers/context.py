@@ -1,0 +1,76 @@
+"""What every request manager is built with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tandem_kafka.config import Config
+from tandem_kafka.events.background import ErrorEvent
+from tandem_kafka.events.queues import BackgroundQueue
+from tandem_kafka.request_managers.base import (
+    Backoff,
+    Destination,
+    RequestState,
+    UnsentRequest,
+)
+from tandem_kafka.runtime import Clock, Random
+from tandem_kafka.shared.fetch_buffer import FetchBuffer
+from tandem_kafka.shared.group import GroupIdentity
+from tandem_kafka.shared.metadata import ClusterMetadata
+from tandem_kafka.shared.subscription import SubscriptionState
+
+__all__ = ["ManagerContext"]
+
+MIN_PAUSE_MS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class ManagerContext:
+    """Configuration, time, chance and the state that managers share on the network thread."""
+
+    config: Config
+    clock: Clock
+    random: Random
+    metadata: ClusterMetadata
+    subscription: SubscriptionState
+    buffer: FetchBuffer
+    group: GroupIdentity
+    background: BackgroundQueue
+
+    @property
+    def read_committed(self) -> bool:
+        """True when records of open and aborted transactions are left out."""
+        return self.config.isolation_level == "read_committed"
+
+    @property
+    def retry_pause_ms(self) -> int:
+        """Pause before one thing of many is tried again; never so short that it would spin."""
+        return max(self.config.retry_backoff_ms, MIN_PAUSE_MS)
+
+    def backoff(self) -> Backoff:
+        """Return a back-off between retries of one kind of request."""
+        config = self.config
+        return Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, self.random)
+
+    def request_state(self) -> RequestState:
+        """Return the state of one kind of request."""
+        return RequestState(self.backoff())
+
+    def request(
+        self,
+        message: Any,
+        destination: Destination,
+        *,
+        decode: Callable[[memoryview, int], Any] | None = None,
+        timeout_ms: int | None = None,
+    ) -> UnsentRequest:
+        """Make a request with the configured timeout."""
+        timeout_ms = self.config.request_timeout_ms if timeout_ms is None else timeout_ms
+        deadline_ms = self.clock.now_ms() + timeout_ms
+        return UnsentRequest(message, destination, deadline_ms, timeout_ms, decode=decode)
+
+    def raise_in_poll(self, error: Exception) -> None:
+        """Have the next poll() raise this."""
+        self.background.add_error(ErrorEvent(error))

@@ -1,0 +1,111 @@
+"""Finds the broker that coordinates the group."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from tandem_kafka.errors import KafkaError, for_code
+from tandem_kafka.events.completable import Completion
+from tandem_kafka.request_managers.base import (
+    ANY_NODE,
+    FOREVER_MS,
+    IDLE,
+    ClientResponse,
+    PollResult,
+    Purpose,
+    ToNode,
+)
+from tandem_kafka.request_managers.context import ManagerContext
+from tandem_kafka.request_managers.reactions import COORDINATOR, Reaction, reaction_to
+from tandem_kafka.types import Node
+from tandem_kafka.wire.messages import FindCoordinatorRequest
+
+__all__ = ["CoordinatorManager"]
+
+log = logging.getLogger(__name__)
+
+GROUP_KEY = 0
+
+
+class CoordinatorManager:
+    """Knows the coordinator, or looks for it as soon as somebody needs it."""
+
+    def __init__(self, context: ManagerContext, group_id: str) -> None:
+        self._context = context
+        self._group_id = group_id
+        self._state = context.request_state()
+        self._node: Node | None = None
+        self._wanted = False
+        self._closing = False
+        self._on_fatal: list[Callable[[Exception], None]] = []
+
+    def destination(self) -> ToNode | None:
+        """Return where group requests go; None (and a look-up begins) while that is unknown."""
+        if self._node is None:
+            self._wanted = True
+            return None
+        return ToNode(self._node, Purpose.GROUP)
+
+    @property
+    def known(self) -> bool:
+        """True when the coordinator is known."""
+        return self._node is not None
+
+    def mark_unknown(self, why: object) -> None:
+        """Forget the coordinator: it moved, or cannot be reached."""
+        if self._node is not None:
+            log.info("group %s: coordinator %s is lost: %s", self._group_id, self._node, why)
+            self._node = None
+            self._wanted = True
+
+    def on_fatal(self, callback: Callable[[Exception], None]) -> None:
+        """Have `callback` told about an error that looking again will not mend."""
+        self._on_fatal.append(callback)
+
+    def poll(self, now_ms: int) -> PollResult:
+        """Look for the coordinator if it is wanted and unknown."""
+        if self._node is not None or not self._wanted or self._closing:
+            return IDLE
+        if not self._state.can_send(now_ms):
+            return PollResult(wait_ms=self._state.wait_ms(now_ms))
+        self._state.sent()
+        message = FindCoordinatorRequest(
+            key=self._group_id, key_type=GROUP_KEY, coordinator_keys=[self._group_id]
+        )
+        request = self._context.request(message, ANY_NODE)
+        request.future.then(self._answered)
+        return PollResult((request,), FOREVER_MS)
+
+    def close(self, now_ms: int) -> PollResult:  # noqa: ARG002 - the managers' interface
+        """Look no more."""
+        self._closing = True
+        return IDLE
+
+    def _answered(self, future: Completion[ClientResponse]) -> None:
+        error = future.error
+        if error is None:
+            found = _found(future.result())
+            if not found.error_code:
+                self._found(Node(found.node_id, found.host, found.port))
+                return
+            error = for_code(found.error_code)(found.error_message or self._group_id)
+        self._state.failed(self._context.clock.now_ms())
+        if reaction_to(COORDINATOR, error) is Reaction.FAIL and isinstance(error, KafkaError):
+            self._wanted = False  # until somebody asks again
+            for callback in self._on_fatal:
+                callback(error)
+        else:
+            log.debug("group %s: no coordinator yet: %s", self._group_id, error)
+
+    def _found(self, node: Node) -> None:
+        self._state.succeeded()
+        self._node = node
+        self._wanted = False
+        log.info("group %s: the coordinator is %s", self._group_id, node)
+
+
+def _found(response: ClientResponse) -> Any:
+    """Return the one answer there is: a list from version 4 on (KIP-699), plain before."""
+    return response.message.coordinators[0] if response.version >= 4 else response.message

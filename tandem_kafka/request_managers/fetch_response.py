@@ -1,0 +1,181 @@
+"""Takes a fetch response in: records into the buffer, errors to where they belong."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tandem_kafka.errors import (
+    CorruptRecordError,
+    KafkaError,
+    OffsetOutOfRangeError,
+    TopicAuthorizationFailedError,
+    for_code,
+)
+from tandem_kafka.records import open_reader
+from tandem_kafka.records.decoder import FetchedPartition, FetchedResponse, ReaderOptions
+from tandem_kafka.request_managers.context import ManagerContext
+from tandem_kafka.request_managers.fetch_session import FetchSession
+from tandem_kafka.request_managers.metadata_refresh import MetadataRefresher
+from tandem_kafka.request_managers.positions import PositionsManager
+from tandem_kafka.request_managers.reactions import FETCH, Reaction, reaction_to
+from tandem_kafka.shared.fetch_buffer import FetchedChunk
+from tandem_kafka.shared.partition import AssignedPartition, Position, PreferredReplica
+from tandem_kafka.types import Node, TopicPartition
+
+__all__ = ["AskedPartition", "FetchResponseHandler"]
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class AskedPartition:
+    """What was asked of a partition, to tell a stale answer from a good one."""
+
+    state: AssignedPartition
+    base: Position
+    offset: int
+    from_replica: bool
+
+
+class FetchResponseHandler:
+    """One partition after the other."""
+
+    def __init__(
+        self, context: ManagerContext, metadata: MetadataRefresher, positions: PositionsManager
+    ) -> None:
+        self._context = context
+        self._metadata = metadata
+        self._positions = positions
+        self._options = ReaderOptions(
+            read_committed=context.read_committed, check_crcs=context.config.check_crcs
+        )
+
+    def take(
+        self,
+        response: FetchedResponse,
+        asked: Mapping[TopicPartition, AskedPartition],
+        session: FetchSession,
+    ) -> bool:
+        """Take everything in; True if any records came."""
+        got_records = False
+        for fetched in response.partitions:
+            tp = self._partition_of(fetched, session)
+            asking = asked.get(tp) if tp is not None else None
+            if asking is None or not self._current(asking):
+                continue
+            if fetched.error_code:
+                self._take_error(asking, fetched, response.node_endpoints)
+            else:
+                got_records |= self._take_records(asking, fetched)
+        return got_records
+
+    def _partition_of(
+        self, fetched: FetchedPartition, session: FetchSession
+    ) -> TopicPartition | None:
+        name = fetched.topic
+        if name is None and fetched.topic_id is not None:
+            name = session.topic_name(fetched.topic_id)
+        return None if name is None else TopicPartition(name, fetched.partition)
+
+    def _current(self, asking: AskedPartition) -> bool:
+        """Tell whether the answer is still wanted: no seek, reset or new assignment since."""
+        state = asking.state
+        return (
+            self._context.subscription.assigned.get(state.tp) is state
+            and state.base is asking.base
+            and state.read_ahead == asking.offset
+        )
+
+    # --- records -------------------------------------------------------------------------------
+
+    def _take_records(self, asking: AskedPartition, fetched: FetchedPartition) -> bool:
+        state = asking.state
+        state.high_watermark = fetched.high_watermark
+        state.last_stable_offset = fetched.last_stable_offset
+        state.log_start_offset = fetched.log_start_offset
+        state.end_offset_asked = False
+        self._follow_replica(state, fetched.preferred_read_replica)
+        if fetched.records is None or not len(fetched.records):
+            return False
+        tp = state.tp
+        try:
+            reader = open_reader(tp.topic, tp.partition, asking.offset, fetched, self._options)
+            if reader.end_offset <= asking.offset:
+                reader.take(1)  # nothing whole came: the reader says why
+        except KafkaError as error:
+            self._put_error(asking, error, sticky=True)
+            return True
+        state.read_ahead = max(state.read_ahead, reader.end_offset)
+        self._context.buffer.add(FetchedChunk(state, asking.base, reader))
+        return True
+
+    def _follow_replica(self, state: AssignedPartition, replica: int) -> None:
+        if replica < 0:
+            return
+        now_ms = self._context.clock.now_ms()
+        lease_ms = self._context.config.metadata_max_age_ms
+        state.preferred_replica = PreferredReplica(replica, now_ms + lease_ms)
+        self._context.subscription.version += 1
+
+    # --- errors --------------------------------------------------------------------------------
+
+    def _take_error(
+        self, asking: AskedPartition, fetched: FetchedPartition, nodes: tuple[Node, ...]
+    ) -> None:
+        state, tp = asking.state, asking.state.tp
+        error_type = for_code(fetched.error_code)
+        reaction = reaction_to(FETCH, error_type)
+        log.debug("fetching %s at %d: %s", tp, asking.offset, error_type.__name__)
+        state.retry_at_ms = self._context.clock.now_ms() + self._context.retry_pause_ms
+        if reaction is Reaction.RESET:
+            self._out_of_range(asking)
+        elif reaction is Reaction.RAISE:
+            self._put_error(asking, _user_error(error_type, tp, asking.offset), sticky=False)
+        elif reaction is Reaction.REFRESH:
+            self._leave_replica(state)
+            leader = fetched.current_leader
+            if leader is None or not self._context.metadata.update_leader(tp, leader, nodes):
+                self._metadata.request_update()
+            else:
+                state.retry_at_ms = 0  # the new leader is known: no reason to wait
+        elif reaction is Reaction.FAIL:
+            self._put_error(asking, error_type(f"fetching {tp.topic}-{tp.partition}"), sticky=False)
+
+    def _leave_replica(self, state: AssignedPartition) -> None:
+        if state.preferred_replica is not None:
+            state.preferred_replica = None
+            self._context.subscription.version += 1
+
+    def _out_of_range(self, asking: AskedPartition) -> None:
+        state = asking.state
+        if asking.from_replica:
+            self._leave_replica(state)  # a follower may be behind: its leader knows better
+            return
+        position = state.position
+        if position is None or position.offset != asking.offset:
+            # What was read ahead is handed out first; then the position itself is asked for.
+            state.wait_for_drain = True
+            return
+        log.info("%s: offset %d is out of range", state.tp, asking.offset)
+        if self._positions.apply_reset_policy([state]):
+            error = OffsetOutOfRangeError({state.tp: asking.offset})
+            self._put_error(asking, error, sticky=True)
+        else:
+            self._positions.want()
+
+    def _put_error(self, asking: AskedPartition, error: Exception, *, sticky: bool) -> None:
+        chunk = FetchedChunk(asking.state, asking.base, error=error, sticky=sticky)
+        self._context.buffer.add(chunk)
+
+
+def _user_error(error_type: type[KafkaError], tp: TopicPartition, offset: int) -> KafkaError:
+    if issubclass(error_type, TopicAuthorizationFailedError):
+        return TopicAuthorizationFailedError({tp.topic})
+    if issubclass(error_type, CorruptRecordError):
+        return CorruptRecordError(
+            f"the broker found a corrupt record in {tp.topic}-{tp.partition} at or behind "
+            f"offset {offset}; seek behind it to leave it out"
+        )
+    return error_type(f"{tp.topic}-{tp.partition}")

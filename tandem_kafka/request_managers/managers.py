@@ -1,0 +1,88 @@
+"""All request managers of one consumer, in the order of their turns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tandem_kafka.request_managers.base import RequestManager
+from tandem_kafka.request_managers.commit import CommitManager
+from tandem_kafka.request_managers.committed import CommittedOffsetsManager
+from tandem_kafka.request_managers.context import ManagerContext
+from tandem_kafka.request_managers.coordinator import CoordinatorManager
+from tandem_kafka.request_managers.fetch import FetchManager
+from tandem_kafka.request_managers.list_offsets import ListOffsetsManager
+from tandem_kafka.request_managers.membership.classic_protocol import ClassicMembership
+from tandem_kafka.request_managers.metadata_refresh import MetadataRefresher
+from tandem_kafka.request_managers.positions import PositionsManager
+from tandem_kafka.request_managers.topic_metadata import TopicMetadataManager
+from tandem_kafka.request_managers.validation import ValidationManager
+
+__all__ = ["GroupManagers", "RequestManagers"]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupManagers:
+    """What only a consumer with a `group_id` has."""
+
+    coordinator: CoordinatorManager
+    commit: CommitManager
+    committed: CommittedOffsetsManager
+    membership: ClassicMembership
+
+
+@dataclass(frozen=True, slots=True)
+class RequestManagers:
+    """The managers, each by its subject."""
+
+    group: GroupManagers | None
+    list_offsets: ListOffsetsManager
+    positions: PositionsManager
+    validation: ValidationManager
+    fetch: FetchManager
+    topic_metadata: TopicMetadataManager
+    metadata: MetadataRefresher
+
+    @classmethod
+    def build(cls, context: ManagerContext) -> RequestManagers:
+        """Make the managers a configuration calls for."""
+        metadata = MetadataRefresher(context)
+        group = _build_group(context, metadata) if context.config.group_id is not None else None
+        list_offsets = ListOffsetsManager(context, metadata)
+        committed = group.committed if group is not None else None
+        positions = PositionsManager(context, list_offsets, committed)
+        return cls(
+            group=group,
+            list_offsets=list_offsets,
+            positions=positions,
+            validation=ValidationManager(context, metadata, positions),
+            fetch=FetchManager(context, metadata, positions),
+            topic_metadata=TopicMetadataManager(context),
+            metadata=metadata,
+        )
+
+    def __iter__(self) -> Iterator[RequestManager]:
+        """Managers that set others going come before those they set going."""
+        yield self.positions
+        if self.group is not None:
+            yield self.group.membership
+            yield self.group.commit
+            yield self.group.committed
+            yield self.group.coordinator
+        yield self.list_offsets
+        yield self.validation
+        yield self.fetch
+        yield self.topic_metadata
+        yield self.metadata
+
+
+def _build_group(context: ManagerContext, metadata: MetadataRefresher) -> GroupManagers:
+    group_id = context.config.group_id or ""
+    coordinator = CoordinatorManager(context, group_id)
+    refresh = metadata.request_update
+    return GroupManagers(
+        coordinator=coordinator,
+        commit=CommitManager(context, coordinator, refresh),
+        committed=CommittedOffsetsManager(context, coordinator, refresh),
+        membership=ClassicMembership(context, coordinator, metadata),
+    )

@@ -1,0 +1,62 @@
+"""Rebalance callbacks: asked of the application thread one at a time, answered by an event."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from tandem_kafka.events.background import PartitionsAssigned, PartitionsLost, PartitionsRevoked
+from tandem_kafka.events.queues import BackgroundQueue
+
+__all__ = ["CallbackRunner", "RebalanceEvent"]
+
+log = logging.getLogger(__name__)
+
+RebalanceEvent = PartitionsAssigned | PartitionsRevoked | PartitionsLost
+
+
+class CallbackRunner:
+    """Has one callback run at a time and goes on when it is done.
+
+    A callback that raised is asked for again when the application polls next, with the same
+    partitions; only a lost one is not: what was lost is gone either way.
+    """
+
+    def __init__(self, background: BackgroundQueue) -> None:
+        self._background = background
+        self._event: RebalanceEvent | None = None
+        self._then: Callable[[], None] | None = None
+        self._failed = False
+
+    @property
+    def busy(self) -> bool:
+        """True while a callback is asked for and not done."""
+        return self._event is not None
+
+    def run(self, event: RebalanceEvent, then: Callable[[], None]) -> None:
+        """Have a callback run; `then` is called once it went well."""
+        self._event, self._then, self._failed = event, then, False
+        self._background.add(event)
+
+    def completed(self, error: Exception | None) -> None:
+        """The application thread ran it."""
+        event, then = self._event, self._then
+        if event is None or then is None:
+            return
+        if error is not None and not isinstance(event, PartitionsLost):
+            log.info("a rebalance callback failed and will be called again: %s", error)
+            self._failed = True
+            return
+        self._event = self._then = None
+        then()
+
+    def retry(self) -> None:
+        """The application polls: ask again for what failed."""
+        if self._failed and self._event is not None:
+            self._failed = False
+            self._background.add(self._event)
+
+    def cancel(self) -> None:
+        """Forget it: nobody is interested in the outcome any more."""
+        self._event = self._then = None
+        self._failed = False

@@ -1,0 +1,272 @@
+"""Keeps the picture of the cluster fresh: on age, on demand, and after errors."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import Any
+
+from tandem_kafka.errors import (
+    AuthenticationError,
+    InvalidTopicError,
+    SaslAuthenticationFailedError,
+    TopicAuthorizationFailedError,
+    UnsupportedVersionError,
+    for_code,
+)
+from tandem_kafka.events.completable import Completion
+from tandem_kafka.request_managers.base import (
+    ANY_NODE,
+    FOREVER_MS,
+    IDLE,
+    ClientResponse,
+    PollResult,
+)
+from tandem_kafka.request_managers.context import ManagerContext
+from tandem_kafka.shared.metadata import NO_TOPIC_ID, ClusterSnapshot, PartitionInfo, TopicInfo
+from tandem_kafka.shared.subscription import SubscriptionKind
+from tandem_kafka.types import UNKNOWN_EPOCH, Node
+from tandem_kafka.wire.messages import MetadataRequest
+
+__all__ = ["MetadataRefresher", "describe_topics", "read_topics", "snapshot_of"]
+
+log = logging.getLogger(__name__)
+
+REBOOTSTRAP_REQUIRED = 129
+
+Described = tuple[dict[str, TopicInfo], dict[str, type[Exception]]]
+
+
+def describe_topics(topics: Iterable[str] | None, *, auto_create: bool) -> MetadataRequest:
+    """Make a request for these topics, or for all (None)."""
+    names = None
+    if topics is not None:
+        entry = MetadataRequest.MetadataRequestTopic
+        names = [entry(topic_id=NO_TOPIC_ID, name=name) for name in sorted(topics)]
+    # Version 0 takes an empty list for "all topics", every later one takes null.
+    return MetadataRequest(topics=names, allow_auto_topic_creation=auto_create, min_version=1)
+
+
+def read_topics(response: Any) -> Described:
+    """Return the topics that could be described, and the error of each that could not."""
+    topics: dict[str, TopicInfo] = {}
+    errors: dict[str, type[Exception]] = {}
+    for topic in response.topics:
+        if topic.error_code:
+            errors[topic.name] = for_code(topic.error_code)
+            continue
+        partitions = {
+            p.partition_index: PartitionInfo(
+                partition=p.partition_index,
+                leader_id=p.leader_id,
+                leader_epoch=_or_default(p.leader_epoch, UNKNOWN_EPOCH),
+                replicas=tuple(p.replica_nodes),
+                isr=tuple(p.isr_nodes),
+                offline_replicas=tuple(p.offline_replicas or ()),
+            )
+            for p in topic.partitions
+        }
+        topic_id = _or_default(topic.topic_id, NO_TOPIC_ID)
+        topics[topic.name] = TopicInfo(topic.name, topic_id, bool(topic.is_internal), partitions)
+    return topics, errors
+
+
+def snapshot_of(response: Any) -> ClusterSnapshot:
+    """Translate a metadata response."""
+    topics, errors = read_topics(response)
+    nodes = {b.node_id: Node(b.node_id, b.host, b.port, b.rack) for b in response.brokers}
+    return ClusterSnapshot(
+        cluster_id=response.cluster_id, nodes=nodes, topics=topics, topic_errors=errors
+    )
+
+
+def _or_default(value: Any, default: Any) -> Any:
+    return default if value is None else value
+
+
+class MetadataRefresher:
+    """Asks any broker for the topics of interest.
+
+    Of interest is what is subscribed or assigned, what a look-up under way needs (`need`), and
+    everything while a pattern is subscribed.
+    """
+
+    def __init__(self, context: ManagerContext) -> None:
+        self._context = context
+        self._state = context.request_state()
+        self._requested = False
+        self._asked: frozenset[str] | None = frozenset()
+        self._transient: dict[str, int] = {}
+        self._succeeded_ms: int | None = None
+        self._failing_since_ms: int | None = None
+        self._error: Exception | None = None
+        self._first: list[Completion[None]] = []
+
+    # --- what other managers ask ---------------------------------------------------------------
+
+    def request_update(self) -> None:
+        """Refresh as soon as the back-off allows."""
+        self._requested = True
+
+    def need(self, topics: Iterable[str], until_ms: int) -> None:
+        """Keep these topics in the picture for a while (a look-up of unassigned partitions)."""
+        for topic in topics:
+            self._transient[topic] = max(until_ms, self._transient.get(topic, 0))
+
+    def wait_for_first(self, future: Completion[None]) -> None:
+        """Complete `future` once the cluster is known."""
+        if self._succeeded_ms is not None:
+            future.complete(None)
+        else:
+            self._first.append(future)
+
+    def take_error(self) -> Exception | None:
+        """Return an error that only the user can deal with, once."""
+        error, self._error = self._error, None
+        return error
+
+    # --- the turn ------------------------------------------------------------------------------
+
+    def poll(self, now_ms: int) -> PollResult:
+        """Send a request when something is missing or old."""
+        topics = self._topics_of_interest(now_ms)
+        due_ms = self._due_in_ms(topics, now_ms)
+        if due_ms > 0:
+            return PollResult(wait_ms=due_ms)
+        self._maybe_rebootstrap(now_ms)
+        if not self._state.can_send(now_ms):
+            return PollResult(wait_ms=self._state.wait_ms(now_ms))
+        self._state.sent()
+        self._requested = False
+        self._asked = topics
+        config = self._context.config
+        message = describe_topics(topics, auto_create=config.allow_auto_create_topics)
+        request = self._context.request(message, ANY_NODE)
+        request.future.then(self._answered)
+        return PollResult((request,))
+
+    def close(self, now_ms: int) -> PollResult:  # noqa: ARG002 - the managers' interface
+        """Nothing to say at the end."""
+        return IDLE
+
+    def _topics_of_interest(self, now_ms: int) -> frozenset[str] | None:
+        subscription = self._context.subscription
+        if subscription.kind is SubscriptionKind.PATTERN:
+            return None
+        if self._transient:
+            self._transient = {t: until for t, until in self._transient.items() if until > now_ms}
+        return subscription.topics_of_interest() | self._transient.keys()
+
+    def _due_in_ms(self, topics: frozenset[str] | None, now_ms: int) -> int:
+        if self._requested or not self._covers(topics):
+            return 0
+        if self._succeeded_ms is None:
+            return FOREVER_MS
+        return max(0, self._succeeded_ms + self._context.config.metadata_max_age_ms - now_ms)
+
+    def _covers(self, topics: frozenset[str] | None) -> bool:
+        return (
+            self._asked is None
+            if topics is None
+            else (self._asked is None or topics <= self._asked)
+        )
+
+    def _maybe_rebootstrap(self, now_ms: int) -> None:
+        config = self._context.config
+        failing = self._failing_since_ms
+        if failing is None or config.metadata_recovery_strategy != "rebootstrap":
+            return
+        if now_ms - failing >= config.metadata_recovery_rebootstrap_trigger_ms:
+            log.info("no metadata for %d ms: starting over from bootstrap", now_ms - failing)
+            self._failing_since_ms = now_ms
+            self._context.metadata.rebootstrap()
+
+    # --- the answer ----------------------------------------------------------------------------
+
+    def _answered(self, future: Completion[ClientResponse]) -> None:
+        now_ms = self._context.clock.now_ms()
+        error = future.error
+        if error is not None:
+            self._failed(error, now_ms)
+            return
+        response = future.result().message
+        if (response.error_code or 0) == REBOOTSTRAP_REQUIRED:
+            log.info("the broker asks to start over from the bootstrap servers (KIP-1102)")
+            self._context.metadata.rebootstrap()
+            self._retry(now_ms)
+            return
+        if not response.brokers:
+            self._retry(now_ms)  # a broker that has just started knows nobody yet
+            return
+        self._take(snapshot_of(response), now_ms)
+
+    def _take(self, answer: ClusterSnapshot, now_ms: int) -> None:
+        self._succeeded_ms, self._failing_since_ms = now_ms, None
+        everything = self._asked is None
+        self._context.metadata.update(answer, partial=not everything)
+        for future in self._first:
+            future.complete(None)
+        self._first.clear()
+        self._note_errors(answer)
+        if self._unsettled(answer):
+            self._retry(now_ms)
+        else:
+            self._state.succeeded()
+        self._match_pattern()
+
+    def _failed(self, error: BaseException, now_ms: int) -> None:
+        if isinstance(
+            error, AuthenticationError | SaslAuthenticationFailedError | UnsupportedVersionError
+        ):
+            self._error = error
+        log.debug("metadata request failed: %s", error)
+        if self._failing_since_ms is None:
+            self._failing_since_ms = now_ms
+        self._retry(now_ms)
+
+    def _retry(self, now_ms: int) -> None:
+        self._state.failed(now_ms)
+        self._requested = True
+
+    def _note_errors(self, answer: ClusterSnapshot) -> None:
+        errors = answer.topic_errors
+        unauthorized = {
+            t for t, e in errors.items() if issubclass(e, TopicAuthorizationFailedError)
+        }
+        invalid = sorted(t for t, e in errors.items() if issubclass(e, InvalidTopicError))
+        if unauthorized:
+            self._error = TopicAuthorizationFailedError(unauthorized)
+        elif invalid:
+            self._error = InvalidTopicError(f"Invalid topics: {invalid}")
+
+    def _unsettled(self, answer: ClusterSnapshot) -> bool:
+        """Tell whether something will be there soon: a topic to appear, a leader to be elected."""
+        wanted = self._context.subscription.topics_of_interest() | self._transient.keys()
+        waiting = {
+            name
+            for name, error in answer.topic_errors.items()
+            if name in wanted and getattr(error, "retriable", False)
+        }
+        leaderless = any(
+            info.leader_id < 0
+            for topic in answer.topics.values()
+            if topic.name in wanted
+            for info in topic.partitions.values()
+        )
+        if waiting:
+            log.debug("topics not available yet: %s", sorted(waiting))
+        return bool(waiting) or leaderless
+
+    def _match_pattern(self) -> None:
+        subscription = self._context.subscription
+        pattern = subscription.pattern
+        if subscription.kind is not SubscriptionKind.PATTERN or pattern is None:
+            return
+        hide_internal = self._context.config.exclude_internal_topics
+        matched = {
+            name
+            for name, topic in self._context.metadata.snapshot.topics.items()
+            if pattern.match(name) and not (hide_internal and topic.internal)
+        }
+        if subscription.set_matched(matched):
+            log.info("the pattern %r matches %s", pattern.pattern, sorted(matched))

@@ -1,0 +1,228 @@
+"""Gives every assigned partition a position: the committed offset, or the reset policy's."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+
+from tandem_kafka.errors import KafkaError, NoOffsetForPartitionError
+from tandem_kafka.events.application import UpdatePositions
+from tandem_kafka.events.completable import Completion
+from tandem_kafka.request_managers.base import IDLE, PollResult
+from tandem_kafka.request_managers.committed import Committed, CommittedOffsetsManager
+from tandem_kafka.request_managers.context import ManagerContext
+from tandem_kafka.request_managers.list_offsets import EARLIEST, LATEST, ListOffsetsManager
+from tandem_kafka.shared.partition import AssignedPartition, FetchState, Position
+from tandem_kafka.types import UNKNOWN_EPOCH, OffsetAndTimestamp, TopicPartition
+
+__all__ = ["PositionsManager"]
+
+log = logging.getLogger(__name__)
+
+
+class PositionsManager:
+    """Sends nothing itself: it asks the look-ups and takes in what they find.
+
+    It works from a poll() or position() on until every partition has a position, so that a loop
+    of poll(0) makes progress; `assign()` alone looks nothing up.
+    """
+
+    def __init__(
+        self,
+        context: ManagerContext,
+        list_offsets: ListOffsetsManager,
+        committed: CommittedOffsetsManager | None,
+    ) -> None:
+        self._context = context
+        self._list_offsets = list_offsets
+        self._committed = committed
+        self._wanted = False
+        self._waiting: list[UpdatePositions] = []
+        #: Partitions a look-up of committed offsets is under way for.
+        self._looking: set[AssignedPartition] = set()
+        #: The reset each partition is being looked up for.
+        self._resetting: dict[AssignedPartition, int] = {}
+
+    # --- what is asked -------------------------------------------------------------------------
+
+    def want(self) -> None:
+        """Look positions up from now on."""
+        self._wanted = True
+
+    def wait_for(self, event: UpdatePositions) -> None:
+        """Complete the event once its partition has a position."""
+        self._waiting.append(event)
+        self._wanted = True
+
+    def seek(self, tp: TopicPartition, offset: int, leader_epoch: int) -> None:
+        """Go on at an offset of the user's."""
+        self._begin(self._context.subscription.get(tp), Position(offset, leader_epoch))
+
+    def reset(self, partitions: Iterable[TopicPartition], timestamp: int) -> None:
+        """Drop positions; they are looked up by `timestamp` when one is needed."""
+        for tp in partitions:
+            self._context.subscription.get(tp).await_reset(timestamp)
+
+    def apply_reset_policy(self, states: Iterable[AssignedPartition]) -> list[AssignedPartition]:
+        """Have positions looked up by the configured policy; return those it has no answer for."""
+        policy = self._context.config.offset_reset
+        stranded = []
+        for state in states:
+            if policy.kind == "none":
+                stranded.append(state)
+            elif policy.kind == "by_duration":
+                state.await_reset(max(0, self._context.clock.wall_ms() - policy.duration_ms))
+            else:
+                state.await_reset(EARLIEST if policy.kind == "earliest" else LATEST)
+        return stranded
+
+    # --- the turn ------------------------------------------------------------------------------
+
+    def poll(self, now_ms: int) -> PollResult:
+        """Start the look-ups that are missing."""
+        if self._wanted:
+            states = list(self._context.subscription.without_position())
+            self._wanted = bool(states)
+            self._look_committed_up(states, now_ms)
+            self._look_resets_up(states)
+        self._waiting = [event for event in self._waiting if not self._settled(event)]
+        return IDLE
+
+    def close(self, now_ms: int) -> PollResult:
+        """A listener that runs during close may still ask for a position."""
+        return self.poll(now_ms)
+
+    def _settled(self, event: UpdatePositions) -> bool:
+        state = self._context.subscription.assigned.get(event.partition)
+        if state is None or state.has_valid_position:
+            event.future.complete(None)
+        return event.future.done
+
+    # --- committed offsets ---------------------------------------------------------------------
+
+    def _look_committed_up(self, states: Iterable[AssignedPartition], now_ms: int) -> None:
+        fresh = [
+            state
+            for state in states
+            if state.state is FetchState.INITIALIZING
+            and not state.pending_revocation
+            and state not in self._looking
+        ]
+        if not fresh:
+            return
+        if self._committed is None:
+            self._no_committed_offset(fresh)
+            return
+        self._looking.update(fresh)
+        future: Completion[Committed] = Completion()
+        future.then(lambda done: self._committed_found(fresh, done))
+        deadline_ms = now_ms + self._context.config.default_api_timeout_ms
+        self._committed.look_up(frozenset(state.tp for state in fresh), deadline_ms, future)
+
+    def _committed_found(
+        self, states: list[AssignedPartition], future: Completion[Committed]
+    ) -> None:
+        self._looking.difference_update(states)
+        # A seek since then wins, and so does a new assignment of the same partition.
+        waiting = [s for s in states if s.state is FetchState.INITIALIZING and self._assigned(s)]
+        if future.error is not None:
+            if waiting:
+                self._failed(future.error)
+            return
+        found = future.result()
+        without = []
+        for state in waiting:
+            committed = found.get(state.tp)
+            if committed is None:
+                without.append(state)
+            else:
+                log.debug("%s starts at its committed offset %d", state.tp, committed.offset)
+                self._begin(state, Position(committed.offset, committed.leader_epoch))
+        self._no_committed_offset(without)
+
+    def _no_committed_offset(self, states: list[AssignedPartition]) -> None:
+        stranded = self.apply_reset_policy(states)
+        if stranded:
+            names = sorted(state.tp for state in stranded)
+            self._failed(
+                NoOffsetForPartitionError(
+                    f"no committed offset and auto_offset_reset='none': {names}; seek first"
+                )
+            )
+
+    # --- resets --------------------------------------------------------------------------------
+
+    def _look_resets_up(self, states: Iterable[AssignedPartition]) -> None:
+        timestamps = {}
+        for state in states:
+            timestamp = state.reset_timestamp
+            if state.state is not FetchState.AWAIT_RESET or timestamp is None:
+                continue
+            if self._resetting.get(state) != timestamp:
+                timestamps[state.tp] = timestamp
+                self._resetting[state] = timestamp
+        self._start_resets(timestamps)
+
+    def _start_resets(self, timestamps: dict[TopicPartition, int]) -> None:
+        if not timestamps:
+            return
+        states = {tp: self._context.subscription.assigned[tp] for tp in timestamps}
+
+        def alive() -> bool:
+            return any(self._awaits(states[tp], timestamps[tp]) for tp in timestamps)
+
+        def take(tp: TopicPartition, offset: OffsetAndTimestamp | None) -> None:
+            self._reset_found(states[tp], timestamps[tp], offset)
+
+        def fail(error: BaseException) -> None:
+            for state in states.values():
+                self._resetting.pop(state, None)
+            if alive():
+                self._failed(error)
+
+        self._list_offsets.look_up(timestamps, take, fail, alive)
+
+    def _awaits(self, state: AssignedPartition, timestamp: int) -> bool:
+        return (
+            state.state is FetchState.AWAIT_RESET
+            and state.reset_timestamp == timestamp
+            and self._assigned(state)
+        )
+
+    def _reset_found(
+        self, state: AssignedPartition, timestamp: int, found: OffsetAndTimestamp | None
+    ) -> None:
+        self._resetting.pop(state, None)
+        if not self._awaits(state, timestamp):
+            return
+        if found is None:
+            # No record as young as asked for: what comes next is what is wanted.
+            state.await_reset(LATEST)
+            self._wanted = True
+            return
+        log.info("%s-%d starts at offset %d", state.tp.topic, state.tp.partition, found.offset)
+        # A looked-up offset is the leader's own word: there is nothing to validate.
+        self._begin(state, Position(found.offset, UNKNOWN_EPOCH))
+
+    # --- both ----------------------------------------------------------------------------------
+
+    def _assigned(self, state: AssignedPartition) -> bool:
+        return self._context.subscription.assigned.get(state.tp) is state
+
+    def _begin(self, state: AssignedPartition, position: Position) -> None:
+        """Take a position; one with an epoch is validated where the leader's epoch is known."""
+        info = self._context.metadata.snapshot.partition(state.tp)
+        state.leader_id = info.leader_id if info is not None else -1
+        state.leader_epoch = info.leader_epoch if info is not None else UNKNOWN_EPOCH
+        validate = UNKNOWN_EPOCH not in (position.leader_epoch, state.leader_epoch)
+        state.set_position(position, validate=validate)
+
+    def _failed(self, error: BaseException) -> None:
+        """Tell those who wait for a position, else the next poll()."""
+        self._wanted = False  # until somebody asks again
+        waiting, self._waiting = self._waiting, []
+        waiting = [event for event in waiting if not event.future.done]
+        for event in waiting:
+            event.future.fail(error)
+        if not waiting and isinstance(error, KafkaError):
+            self._context.raise_in_poll(error)

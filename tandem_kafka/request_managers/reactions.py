@@ -1,0 +1,153 @@
+"""What to do about each error a broker may answer with: tables, read by the managers.
+
+An error that is not in a table is retried if kafka-python calls it retriable, else it fails what
+was asked.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+
+from kafka import errors as broker
+
+__all__ = [
+    "COMMIT",
+    "COORDINATOR",
+    "FETCH",
+    "LIST_OFFSETS",
+    "MEMBERSHIP",
+    "OFFSET_FETCH",
+    "Reaction",
+    "reaction_to",
+]
+
+
+class Reaction(enum.Enum):
+    """What a manager does about an error."""
+
+    #: Try again after a back-off.
+    RETRY = enum.auto()
+    #: The group is elsewhere: find its coordinator, then try again.
+    REDISCOVER = enum.auto()
+    #: Leaders have moved or the topic is not known yet: refresh metadata, then try again.
+    REFRESH = enum.auto()
+    #: Give the error to the caller as it is.
+    FAIL = enum.auto()
+    #: The group has moved on without us: the commit cannot be done any more.
+    FENCED = enum.auto()
+    #: There is no such offset; the answer is "none".
+    NONE = enum.auto()
+    #: The fetch offset is outside the log: apply the reset policy.
+    RESET = enum.auto()
+    #: The group rebalances: join again.
+    REJOIN = enum.auto()
+    #: The coordinator knows us no more: partitions are lost, join as new.
+    LOST = enum.auto()
+    #: Raise from poll() and go on fetching later.
+    RAISE = enum.auto()
+
+
+Table = Mapping[type[Exception], Reaction]
+
+#: Coordinator look-up (FindCoordinator).
+COORDINATOR: Table = {
+    broker.CoordinatorNotAvailableError: Reaction.RETRY,
+    broker.CoordinatorLoadInProgressError: Reaction.RETRY,
+    broker.GroupAuthorizationFailedError: Reaction.FAIL,
+    broker.InvalidGroupIdError: Reaction.FAIL,
+}
+
+#: OffsetCommit, per partition.
+COMMIT: Table = {
+    broker.CoordinatorNotAvailableError: Reaction.REDISCOVER,
+    broker.NotCoordinatorError: Reaction.REDISCOVER,
+    broker.RequestTimedOutError: Reaction.REDISCOVER,
+    broker.KafkaConnectionError: Reaction.REDISCOVER,
+    broker.CoordinatorLoadInProgressError: Reaction.RETRY,
+    broker.UnknownTopicOrPartitionError: Reaction.REFRESH,
+    broker.UnknownTopicIdError: Reaction.REFRESH,
+    broker.UnknownMemberIdError: Reaction.FENCED,
+    broker.IllegalGenerationError: Reaction.FENCED,
+    broker.StaleMemberEpochError: Reaction.FENCED,
+    broker.FencedInstanceIdError: Reaction.FAIL,
+    broker.RebalanceInProgressError: Reaction.FENCED,
+    broker.GroupAuthorizationFailedError: Reaction.FAIL,
+    broker.TopicAuthorizationFailedError: Reaction.FAIL,
+    broker.OffsetMetadataTooLargeError: Reaction.FAIL,
+    broker.InvalidCommitOffsetSizeError: Reaction.FAIL,
+}
+
+#: OffsetFetch, for the group and per partition.
+OFFSET_FETCH: Table = {
+    broker.CoordinatorNotAvailableError: Reaction.REDISCOVER,
+    broker.NotCoordinatorError: Reaction.REDISCOVER,
+    broker.RequestTimedOutError: Reaction.REDISCOVER,
+    broker.KafkaConnectionError: Reaction.REDISCOVER,
+    broker.CoordinatorLoadInProgressError: Reaction.RETRY,
+    broker.UnstableOffsetCommitError: Reaction.RETRY,
+    broker.UnknownTopicOrPartitionError: Reaction.REFRESH,
+    broker.UnknownTopicIdError: Reaction.REFRESH,
+    broker.StaleMemberEpochError: Reaction.RETRY,
+    broker.GroupAuthorizationFailedError: Reaction.FAIL,
+    broker.TopicAuthorizationFailedError: Reaction.FAIL,
+}
+
+#: JoinGroup, SyncGroup and Heartbeat.
+MEMBERSHIP: Table = {
+    broker.CoordinatorNotAvailableError: Reaction.REDISCOVER,
+    broker.NotCoordinatorError: Reaction.REDISCOVER,
+    broker.KafkaConnectionError: Reaction.REDISCOVER,
+    broker.RequestTimedOutError: Reaction.REDISCOVER,
+    broker.CoordinatorLoadInProgressError: Reaction.RETRY,
+    broker.RebalanceInProgressError: Reaction.REJOIN,
+    broker.MemberIdRequiredError: Reaction.REJOIN,
+    broker.IllegalGenerationError: Reaction.LOST,
+    broker.UnknownMemberIdError: Reaction.LOST,
+    broker.FencedInstanceIdError: Reaction.FAIL,
+    broker.GroupMaxSizeReachedError: Reaction.FAIL,
+    broker.InconsistentGroupProtocolError: Reaction.FAIL,
+    broker.GroupAuthorizationFailedError: Reaction.FAIL,
+    broker.InvalidSessionTimeoutError: Reaction.FAIL,
+}
+
+#: ListOffsets and OffsetForLeaderEpoch, per partition.
+LIST_OFFSETS: Table = {
+    broker.NotLeaderForPartitionError: Reaction.REFRESH,
+    broker.ReplicaNotAvailableError: Reaction.REFRESH,
+    broker.KafkaStorageError: Reaction.REFRESH,
+    broker.OffsetNotAvailableError: Reaction.REFRESH,
+    broker.LeaderNotAvailableError: Reaction.REFRESH,
+    broker.FencedLeaderEpochError: Reaction.REFRESH,
+    broker.UnknownLeaderEpochError: Reaction.REFRESH,
+    broker.UnknownTopicOrPartitionError: Reaction.REFRESH,
+    broker.KafkaConnectionError: Reaction.REFRESH,
+    broker.UnsupportedForMessageFormatError: Reaction.NONE,
+    broker.TopicAuthorizationFailedError: Reaction.FAIL,
+}
+
+#: Fetch, per partition.
+FETCH: Table = {
+    broker.NotLeaderForPartitionError: Reaction.REFRESH,
+    broker.ReplicaNotAvailableError: Reaction.REFRESH,
+    broker.KafkaStorageError: Reaction.REFRESH,
+    broker.FencedLeaderEpochError: Reaction.REFRESH,
+    broker.OffsetNotAvailableError: Reaction.REFRESH,
+    broker.UnknownTopicOrPartitionError: Reaction.REFRESH,
+    broker.UnknownTopicIdError: Reaction.REFRESH,
+    broker.InconsistentTopicIdError: Reaction.REFRESH,
+    broker.UnknownLeaderEpochError: Reaction.RETRY,
+    broker.UnknownError: Reaction.RETRY,
+    broker.OffsetOutOfRangeError: Reaction.RESET,
+    broker.TopicAuthorizationFailedError: Reaction.RAISE,
+    broker.CorruptRecordError: Reaction.RAISE,
+}
+
+
+def reaction_to(table: Table, error: BaseException | type[BaseException]) -> Reaction:
+    """Look an error up, with its class's ancestors."""
+    error_type = error if isinstance(error, type) else type(error)
+    for ancestor in error_type.__mro__:
+        if ancestor in table:
+            return table[ancestor]
+    return Reaction.RETRY if getattr(error_type, "retriable", False) else Reaction.FAIL

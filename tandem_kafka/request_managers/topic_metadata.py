@@ -1,0 +1,85 @@
+"""Answers `partitions_for_topic()` and `topics()`: a metadata request of its own for each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tandem_kafka.errors import KafkaError, for_code
+from tandem_kafka.events.application import ListTopics, PartitionsForTopic
+from tandem_kafka.events.completable import Completion
+from tandem_kafka.request_managers.base import (
+    ANY_NODE,
+    FOREVER_MS,
+    IDLE,
+    ClientResponse,
+    PollResult,
+    RequestState,
+    UnsentRequest,
+)
+from tandem_kafka.request_managers.context import ManagerContext
+from tandem_kafka.request_managers.metadata_refresh import describe_topics, read_topics
+
+__all__ = ["TopicMetadataManager"]
+
+UNKNOWN_TOPIC = for_code(3)
+
+
+@dataclass(slots=True, eq=False)
+class _Lookup:
+    event: PartitionsForTopic | ListTopics
+    state: RequestState
+
+
+class TopicMetadataManager:
+    """Looks topics up until their event is done."""
+
+    def __init__(self, context: ManagerContext) -> None:
+        self._context = context
+        self._lookups: list[_Lookup] = []
+
+    def look_up(self, event: PartitionsForTopic | ListTopics) -> None:
+        """Begin a look-up."""
+        self._lookups.append(_Lookup(event, self._context.request_state()))
+
+    def poll(self, now_ms: int) -> PollResult:
+        """Send what may be sent, forget what is done."""
+        self._lookups = [lookup for lookup in self._lookups if not lookup.event.future.done]
+        unsent = tuple(self._send(lk) for lk in self._lookups if lk.state.can_send(now_ms))
+        wait_ms = min((lk.state.wait_ms(now_ms) for lk in self._lookups), default=FOREVER_MS)
+        return PollResult(unsent, wait_ms)
+
+    def close(self, now_ms: int) -> PollResult:  # noqa: ARG002 - the managers' interface
+        """Nothing to say at the end."""
+        return IDLE
+
+    def _send(self, lookup: _Lookup) -> UnsentRequest:
+        event = lookup.event
+        topics = None if isinstance(event, ListTopics) else (event.topic,)
+        create = topics is not None and self._context.config.allow_auto_create_topics
+        lookup.state.sent()
+        request = self._context.request(describe_topics(topics, auto_create=create), ANY_NODE)
+        request.future.then(lambda future: self._answered(lookup, future))
+        return request
+
+    def _answered(self, lookup: _Lookup, future: Completion[ClientResponse]) -> None:
+        error = future.error
+        if error is None:
+            error = self._read(lookup, future.result())
+        if error is None:
+            return
+        if isinstance(error, KafkaError) and error.retriable:
+            lookup.state.failed(self._context.clock.now_ms())
+        else:
+            lookup.event.future.fail(error)
+
+    def _read(self, lookup: _Lookup, response: ClientResponse) -> Exception | None:
+        topics, errors = read_topics(response.message)
+        event = lookup.event
+        if isinstance(event, ListTopics):
+            event.future.complete(topics)
+            return None
+        error = errors.get(event.topic)
+        if error is None or error is UNKNOWN_TOPIC:
+            event.future.complete(topics.get(event.topic))
+            return None
+        return error(event.topic)

@@ -1,0 +1,1 @@
+"""The only mutable state both threads touch; every field names its one writer."""

@@ -1,0 +1,28 @@
+"""Who we are in the group: what a commit is fenced with. Writer: the network thread."""
+
+from __future__ import annotations
+
+from tandem_kafka.types import ConsumerGroupMetadata
+
+__all__ = ["NO_GENERATION", "GroupIdentity"]
+
+NO_GENERATION = -1
+
+
+class GroupIdentity:
+    """The newest `ConsumerGroupMetadata`, replaced as a whole."""
+
+    def __init__(self, group_id: str | None, instance_id: str | None) -> None:
+        self.metadata = ConsumerGroupMetadata(group_id, NO_GENERATION, "", instance_id)
+
+    def joined(self, generation: int, member_id: str) -> None:
+        """Take the generation (or member epoch) and id of a membership."""
+        self.metadata = self.metadata._replace(generation_id=generation, member_id=member_id)
+
+    def left(self) -> None:
+        """Membership is over."""
+        self.metadata = self.metadata._replace(generation_id=NO_GENERATION, member_id="")
+
+    def set_state(self, state: str) -> None:
+        """Take kafka-python's name of the member state."""
+        self.metadata = self.metadata._replace(state=state)

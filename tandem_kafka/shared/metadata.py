@@ -1,0 +1,171 @@
+"""What is known of the cluster: brokers, topics, leaders. Written by the network thread alone.
+
+Readers on either thread take a `ClusterSnapshot`, which never changes; an update replaces the
+whole snapshot by one assignment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from uuid import UUID
+
+from tandem_kafka.types import UNKNOWN_EPOCH, Node, TopicPartition
+
+__all__ = ["NO_TOPIC_ID", "ClusterMetadata", "ClusterSnapshot", "PartitionInfo", "TopicInfo"]
+
+NO_TOPIC_ID = UUID(int=0)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionInfo:
+    """One partition as the metadata response described it.
+
+    Attributes:
+        leader_id: Broker that leads, -1 while there is none.
+        leader_epoch: Its epoch, -1 where the broker does not say (before Metadata v7).
+        replicas: Brokers that hold a copy.
+        offline_replicas: Those of them that are down.
+    """
+
+    partition: int
+    leader_id: int
+    leader_epoch: int = UNKNOWN_EPOCH
+    replicas: tuple[int, ...] = ()
+    isr: tuple[int, ...] = ()
+    offline_replicas: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TopicInfo:
+    """One topic: its id (all zero where unknown, before Metadata v10) and partitions."""
+
+    name: str
+    topic_id: UUID = NO_TOPIC_ID
+    internal: bool = False
+    partitions: Mapping[int, PartitionInfo] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSnapshot:
+    """The cluster at one moment.
+
+    Attributes:
+        version: Grows with every update.
+        nodes: Brokers by id; empty until the first metadata response.
+        topics: Topics that are there and could be described, by name.
+        topic_errors: Error class of each topic that could not.
+    """
+
+    version: int = 0
+    cluster_id: str | None = None
+    nodes: Mapping[int, Node] = field(default_factory=dict)
+    topics: Mapping[str, TopicInfo] = field(default_factory=dict)
+    topic_errors: Mapping[str, type[Exception]] = field(default_factory=dict)
+    topic_names: Mapping[UUID, str] = field(default_factory=dict)
+
+    def partition(self, tp: TopicPartition) -> PartitionInfo | None:
+        """Return what is known of a partition."""
+        topic = self.topics.get(tp.topic)
+        return topic.partitions.get(tp.partition) if topic is not None else None
+
+    def leader(self, tp: TopicPartition) -> Node | None:
+        """Return the broker that leads a partition, if it is known."""
+        info = self.partition(tp)
+        return self.nodes.get(info.leader_id) if info is not None else None
+
+    def leader_epoch(self, tp: TopicPartition) -> int:
+        """Return the partition's leader epoch, -1 if unknown."""
+        info = self.partition(tp)
+        return info.leader_epoch if info is not None else UNKNOWN_EPOCH
+
+    def topic_id(self, topic: str) -> UUID:
+        """Return a topic's id, all zero if unknown."""
+        info = self.topics.get(topic)
+        return info.topic_id if info is not None else NO_TOPIC_ID
+
+
+class ClusterMetadata:
+    """Holds the newest snapshot and the servers to start from.
+
+    Writer of every field: the network thread. The application thread reads `snapshot`.
+    """
+
+    def __init__(self, bootstrap: Sequence[tuple[str, int]]) -> None:
+        self.snapshot = ClusterSnapshot()
+        self._bootstrap = tuple(
+            Node(-1 - index, host, port) for index, (host, port) in enumerate(bootstrap)
+        )
+        self.rebootstraps = 0
+
+    def nodes(self) -> Sequence[Node]:
+        """Brokers that can be asked: those known, else the bootstrap servers."""
+        return tuple(self.snapshot.nodes.values()) or self._bootstrap
+
+    def rebootstrap(self) -> None:
+        """Forget the brokers, keep the topics: a bootstrap server is asked next (KIP-899)."""
+        if self.snapshot.nodes:
+            self.rebootstraps += 1
+            self.snapshot = replace(self.snapshot, nodes={})
+
+    def update(self, answer: ClusterSnapshot, *, partial: bool) -> None:
+        """Take in a metadata answer; a partial one speaks only of the topics it names.
+
+        A partition whose leader epoch is older than the one known is kept as it was (KIP-320:
+        a broker that lags must not send us back), unless the topic was deleted and made anew.
+        """
+        known = self.snapshot
+        topics = dict(known.topics) if partial else {}
+        for name in answer.topic_errors:
+            topics.pop(name, None)
+        for name, topic in answer.topics.items():
+            topics[name] = _newest(known.topics.get(name), topic)
+        errors = dict(known.topic_errors) if partial else {}
+        for name in answer.topics:
+            errors.pop(name, None)
+        errors.update(answer.topic_errors)
+        self.snapshot = ClusterSnapshot(
+            version=known.version + 1,
+            cluster_id=answer.cluster_id,
+            nodes=dict(answer.nodes),
+            topics=topics,
+            topic_errors=errors,
+            topic_names=_names_by_id(topics),
+        )
+
+    def update_leader(
+        self, tp: TopicPartition, leader: tuple[int, int], nodes: Sequence[Node]
+    ) -> bool:
+        """Take in a leader and its epoch from a fetch response (KIP-951); False if not newer."""
+        known = self.snapshot
+        topic, info = known.topics.get(tp.topic), known.partition(tp)
+        leader_id, leader_epoch = leader
+        all_nodes = {**known.nodes, **{node.node_id: node for node in nodes}}
+        if topic is None or info is None or leader_id not in all_nodes:
+            return False
+        if leader_epoch <= info.leader_epoch:
+            return False
+        changed = replace(info, leader_id=leader_id, leader_epoch=leader_epoch)
+        topic = replace(topic, partitions={**topic.partitions, tp.partition: changed})
+        self.snapshot = replace(
+            known,
+            version=known.version + 1,
+            nodes=all_nodes,
+            topics={**known.topics, tp.topic: topic},
+        )
+        return True
+
+
+def _newest(known: TopicInfo | None, answered: TopicInfo) -> TopicInfo:
+    if known is None or known.topic_id != answered.topic_id:
+        return answered
+    partitions = {}
+    for number, info in answered.partitions.items():
+        old = known.partitions.get(number)
+        stale = old is not None and UNKNOWN_EPOCH < info.leader_epoch < old.leader_epoch
+        partitions[number] = old if stale and old is not None else info
+    return replace(answered, partitions=partitions)
+
+
+def _names_by_id(topics: Mapping[str, TopicInfo]) -> dict[UUID, str]:
+    return {topic.topic_id: name for name, topic in topics.items() if topic.topic_id != NO_TOPIC_ID}

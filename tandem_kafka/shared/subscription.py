@@ -1,0 +1,137 @@
+"""What the consumer reads: its subscription and the partitions assigned to it.
+
+Writer of every field: the network thread. The application thread reads whole values, which are
+replaced, never changed in place: `assigned`, `topics`.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Iterable, Iterator, Mapping
+
+from tandem_kafka.errors import IllegalStateError, NotAssignedError
+from tandem_kafka.shared.partition import AssignedPartition, FetchState
+from tandem_kafka.types import OffsetAndMetadata, TopicPartition
+
+__all__ = ["SubscriptionKind", "SubscriptionState"]
+
+
+class SubscriptionKind(enum.Enum):
+    """How partitions come to the consumer."""
+
+    NONE = "nothing"
+    TOPICS = "topics"
+    PATTERN = "a pattern"
+    USER_ASSIGNED = "partitions"
+
+
+class SubscriptionState:
+    """The subscription, and an `AssignedPartition` for each partition that is ours."""
+
+    def __init__(self) -> None:
+        self.kind = SubscriptionKind.NONE
+        self.topics: frozenset[str] = frozenset()
+        self.pattern: re.Pattern[str] | None = None
+        self.assigned: Mapping[TopicPartition, AssignedPartition] = {}
+        #: Grows whenever `assigned` is replaced or a partition's source of fetches changes.
+        self.version = 0
+
+    # --- read by either thread ---------------------------------------------------------------
+
+    @property
+    def auto_assigned(self) -> bool:
+        """True when a group hands out the partitions."""
+        return self.kind in (SubscriptionKind.TOPICS, SubscriptionKind.PATTERN)
+
+    def get(self, tp: TopicPartition) -> AssignedPartition:
+        """Return the state of an assigned partition.
+
+        Raises:
+            NotAssignedError: It is not assigned to this consumer.
+        """
+        state = self.assigned.get(tp)
+        if state is None:
+            msg = f"No current assignment for partition {tp.topic}-{tp.partition}"
+            raise NotAssignedError(msg)
+        return state
+
+    def topics_of_interest(self) -> frozenset[str]:
+        """Names whose metadata is needed."""
+        return self.topics | {tp.topic for tp in self.assigned}
+
+    def consumed_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Positions of what has been handed out, as a commit sends them."""
+        offsets = {}
+        for tp, state in self.assigned.items():
+            position = state.position
+            if position is not None and state.state in _POSITIONED:
+                offsets[tp] = OffsetAndMetadata(position.offset, "", position.leader_epoch)
+        return offsets
+
+    def without_position(self) -> Iterator[AssignedPartition]:
+        """Partitions that cannot be fetched before something is looked up."""
+        return (s for s in self.assigned.values() if s.state is not FetchState.FETCHING)
+
+    def all_positioned(self) -> bool:
+        """True when every assigned partition has a valid position."""
+        return all(s.state is FetchState.FETCHING for s in self.assigned.values())
+
+    # --- network thread ----------------------------------------------------------------------
+
+    def subscribe(self, topics: Iterable[str]) -> bool:
+        """Subscribe to names; True if they changed."""
+        self._become(SubscriptionKind.TOPICS)
+        return self._set_topics(frozenset(topics))
+
+    def subscribe_pattern(self, pattern: re.Pattern[str]) -> None:
+        """Subscribe to every topic that a pattern matches; `match_pattern` finds them."""
+        self._become(SubscriptionKind.PATTERN)
+        self.pattern = pattern
+
+    def set_matched(self, topics: Iterable[str]) -> bool:
+        """Set the topics that the pattern matches now; True if they changed."""
+        return self._set_topics(frozenset(topics))
+
+    def assign_by_user(self, partitions: Iterable[TopicPartition]) -> None:
+        """Take the partitions the user chose; those already there keep their state."""
+        self._become(SubscriptionKind.USER_ASSIGNED)
+        self.set_assigned(partitions)
+
+    def set_assigned(self, partitions: Iterable[TopicPartition]) -> None:
+        """Replace the assignment; partitions that stay keep their state."""
+        known = self.assigned
+        self.assigned = {tp: known.get(tp) or AssignedPartition(tp) for tp in partitions}
+        self.version += 1
+
+    def unsubscribe(self) -> None:
+        """Drop subscription and assignment."""
+        self.kind = SubscriptionKind.NONE
+        self.topics = frozenset()
+        self.pattern = None
+        self.set_assigned(())
+
+    def check_kind(self, kind: SubscriptionKind) -> None:
+        """Raise if `kind` does not go with what is subscribed already.
+
+        Raises:
+            IllegalStateError: Topics, patterns and partitions exclude each other.
+        """
+        if self.kind not in (SubscriptionKind.NONE, kind):
+            msg = (
+                f"Cannot subscribe to {kind.value}: already subscribed to {self.kind.value}; "
+                "topics, patterns and partitions are mutually exclusive, call unsubscribe() first"
+            )
+            raise IllegalStateError(msg)
+
+    def _become(self, kind: SubscriptionKind) -> None:
+        self.check_kind(kind)
+        self.kind = kind
+
+    def _set_topics(self, topics: frozenset[str]) -> bool:
+        changed = topics != self.topics
+        self.topics = topics
+        return changed
+
+
+_POSITIONED = frozenset({FetchState.FETCHING, FetchState.AWAIT_VALIDATION})

@@ -1,0 +1,81 @@
+"""Value types that users meet: kafka-python's own classes where it has them, ours beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from kafka.structs import (
+    ConsumerGroupMetadata,
+    OffsetAndMetadata,
+    OffsetAndTimestamp,
+    TopicPartition,
+)
+
+__all__ = [
+    "UNKNOWN_EPOCH",
+    "UNKNOWN_OFFSET",
+    "ConsumerGroupMetadata",
+    "ConsumerRecord",
+    "Header",
+    "Node",
+    "OffsetAndMetadata",
+    "OffsetAndTimestamp",
+    "TopicPartition",
+]
+
+Header = tuple[str, bytes | None]
+
+#: What the protocol sends for an offset or a leader epoch that is not known.
+UNKNOWN_OFFSET: Final = -1
+UNKNOWN_EPOCH: Final = -1
+
+
+class ConsumerRecord(NamedTuple):
+    """One record of a partition, with the fields (and their order) of kafka-python's record.
+
+    Attributes:
+        topic: Name of the topic.
+        partition: Partition number.
+        leader_epoch: Leader epoch of the record's batch, -1 where unknown (KIP-320).
+        offset: Offset in the partition.
+        timestamp: Milliseconds since the Unix epoch (UTC), -1 where there is none.
+        timestamp_type: 0 for the producer's time, 1 for the broker's (log append) time,
+            None for message format v0.
+        key: Key, as the key deserializer made it; ``bytes`` or None without one.
+        value: Value, as the value deserializer made it; ``bytes`` or None (a tombstone).
+        headers: Pairs of name and value.
+        checksum: CRC of message formats v0 and v1; None for v2, whose CRC covers the batch.
+        serialized_key_size: Length of the key in bytes before deserializing, -1 for None.
+        serialized_value_size: Length of the value in bytes before deserializing, -1 for None.
+        serialized_header_size: Length of names and values of all headers, -1 for none.
+    """
+
+    topic: str
+    partition: int
+    leader_epoch: int
+    offset: int
+    timestamp: int
+    timestamp_type: int | None
+    key: Any
+    value: Any
+    headers: Sequence[Header]
+    checksum: int | None
+    serialized_key_size: int
+    serialized_value_size: int
+    serialized_header_size: int
+
+
+class Node(NamedTuple):
+    """A broker as the cluster's metadata names it; a bootstrap server has a negative id."""
+
+    node_id: int
+    host: str
+    port: int
+    rack: str | None = None
+
+    def __str__(self) -> str:
+        """Read well in a log line."""
+        if self.node_id < 0:
+            return f"bootstrap server {self.host}:{self.port}"
+        return f"broker {self.node_id} ({self.host}:{self.port})"

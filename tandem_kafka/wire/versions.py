@@ -1,0 +1,58 @@
+"""Which version of a request to speak with a broker."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafka.errors import IncompatibleBrokerVersion
+from kafka.protocol.broker_version_data import BrokerVersionData
+
+from tandem_kafka.errors import KafkaConfigurationError, KafkaError, UnsupportedVersionError
+
+__all__ = ["BrokerVersionData", "agreed_versions", "choose_version", "versions_of_release"]
+
+
+def choose_version(message: Any, broker_versions: BrokerVersionData) -> int:
+    """Return the highest version of a message that it allows and the broker speaks.
+
+    The message's own `min_version` and `max_version` (its constructor's arguments) are kept to.
+    """
+    try:
+        version: int = broker_versions.api_version(message)
+    except IncompatibleBrokerVersion as error:
+        raise UnsupportedVersionError(_explain(message, broker_versions)) from error
+    return version
+
+
+def _explain(message: Any, broker_versions: BrokerVersionData) -> str:
+    offered = broker_versions.api_versions.get(message.API_KEY)
+    # The bounds a caller set on one message have no public name in kafka-python.
+    lowest = getattr(message, "_min_version", None) or message.min_version
+    highest = getattr(message, "_max_version", None)
+    highest = message.max_version if highest is None else min(highest, message.max_version)
+    broker = f"versions {offered[0]} to {offered[1]}" if offered else "no version of it"
+    client = f"version {lowest}" if lowest == highest else f"version {lowest} to {highest}"
+    return f"{message.name}: this client speaks {client}, the broker {broker}"
+
+
+def versions_of_release(release: tuple[int, ...]) -> BrokerVersionData:
+    """Return what a Kafka release speaks, for the `api_version` option."""
+    try:
+        return BrokerVersionData(release)
+    except KafkaError as error:
+        raise KafkaConfigurationError(f"api_version: Kafka {release!r} is not known") from error
+
+
+def agreed_versions(
+    offered: dict[int, tuple[int, int]], limits: BrokerVersionData | None
+) -> BrokerVersionData:
+    """Cut what a broker offers to the limits, if there are any."""
+    if limits is not None:
+        offered = {
+            key: (max(low, limits.api_versions[key][0]), min(high, limits.api_versions[key][1]))
+            for key, (low, high) in offered.items()
+            if key in limits.api_versions
+        }
+    # The release is only a label here: letting kafka-python infer one could fail on new brokers.
+    release = limits.broker_version if limits is not None else (0,)
+    return BrokerVersionData(release, offered)

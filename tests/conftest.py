@@ -1,0 +1,58 @@
+"""The fixtures of all tests, and the line that says what ran."""
+
+from __future__ import annotations
+
+import platform
+import re
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import confluent_kafka
+import kafka as kafka_python
+import pytest
+
+from tests.kafka.broker import KafkaCluster
+from tests.kafka.jars import KAFKA_VERSION
+
+_INTEGRATION = Path(__file__).with_name("integration")
+
+
+def pytest_report_header() -> str:
+    """One line: the versions that matter for the result."""
+    return (
+        f"tandem-kafka on {platform.python_implementation()} {platform.python_version()}, "
+        f"kafka-python {kafka_python.__version__}, "
+        f"confluent-kafka {confluent_kafka.__version__}, broker {KAFKA_VERSION}"
+    )
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark everything in tests/integration."""
+    for item in items:
+        if _INTEGRATION in item.path.parents:
+            item.add_marker(pytest.mark.broker)
+
+
+@pytest.fixture(scope="session")
+def kafka() -> Iterator[KafkaCluster]:
+    """One broker for the whole run. A test that stops brokers starts its own cluster."""
+    with KafkaCluster() as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def topic(kafka: KafkaCluster, request: pytest.FixtureRequest) -> str:
+    """A new topic; `@pytest.mark.partitions(n)` gives it n partitions."""
+    marker = request.node.get_closest_marker("partitions")
+    partitions = marker.args[0] if marker else 1
+    readable = re.sub(r"[^A-Za-z0-9_-]+", "-", request.node.name).strip("-")[:80]
+    return kafka.admin.create_topic(f"{readable}-{uuid.uuid4().hex[:8]}", partitions)
+
+
+@pytest.fixture
+def producer(kafka: KafkaCluster) -> Iterator[confluent_kafka.Producer]:
+    """A producer; what it still holds is sent when the test ends."""
+    client = confluent_kafka.Producer({"bootstrap.servers": kafka.bootstrap(), "linger.ms": 0})
+    yield client
+    assert client.flush(30.0) == 0

@@ -1,0 +1,137 @@
+"""Prepares a cluster for a test: topics, records and their deletion (by confluent-kafka)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from confluent_kafka import KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewPartitions, NewTopic
+
+__all__ = ["ClusterAdmin", "Record"]
+
+_TIMEOUT_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A record to produce."""
+
+    value: bytes | None
+    key: bytes | None = None
+    partition: int = 0
+    timestamp_ms: int = 0
+    headers: Sequence[tuple[str, bytes | None]] = field(default=())
+
+
+class ClusterAdmin:
+    """Does what a test needs done to a cluster, and returns when it is done."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._bootstrap = bootstrap
+
+    @cached_property
+    def client(self) -> AdminClient:
+        """The client, for what has no method here."""
+        return AdminClient({"bootstrap.servers": self._bootstrap, "log_level": 0})
+
+    def wait_for_brokers(self, count: int) -> None:
+        """Wait until the metadata name `count` brokers."""
+        deadline = time.monotonic() + _TIMEOUT_S
+        seen = 0
+        while seen < count:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{seen} of {count} brokers in the metadata")
+            try:
+                seen = len(self.client.list_topics(timeout=2.0).brokers)
+            except KafkaException:
+                seen = 0
+            if seen < count:
+                time.sleep(0.05)
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int = 1,
+        *,
+        replicas: int = 1,
+        config: Mapping[str, str] | None = None,
+    ) -> str:
+        """Create a topic and wait until every partition has a leader; returns its name."""
+        topic = NewTopic(name, partitions, replicas, config=dict(config or {}))
+        self._finish(self.client.create_topics([topic]))
+        self._wait_for_leaders(name, partitions)
+        return name
+
+    def add_partitions(self, topic: str, total: int) -> None:
+        """Give a topic more partitions."""
+        self._finish(self.client.create_partitions([NewPartitions(topic, total)]))
+        self._wait_for_leaders(topic, total)
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic."""
+        self._finish(self.client.delete_topics([name]))
+
+    def delete_records(self, topic: str, before: Mapping[int, int]) -> None:
+        """Delete the records of partitions before an offset each."""
+        offsets = [TopicPartition(topic, part, offset) for part, offset in before.items()]
+        self._finish(self.client.delete_records(offsets))
+
+    def produce(
+        self,
+        topic: str,
+        records: Iterable[Record | bytes],
+        config: Mapping[str, str | int] | None = None,
+    ) -> int:
+        """Produce records (a bare value goes to partition 0) and return how many were written."""
+        producer = Producer(
+            {"bootstrap.servers": self._bootstrap, "linger.ms": 5, "log_level": 0, **(config or {})}
+        )
+        failures: list[object] = []
+        count = 0
+        for each in records:
+            record = each if isinstance(each, Record) else Record(each)
+            _produce_one(producer, topic, record, failures)
+            count += 1
+        left = producer.flush(_TIMEOUT_S)
+        if left or failures:
+            raise RuntimeError(f"{left} records not delivered; errors: {failures[:3]}")
+        return count
+
+    def _wait_for_leaders(self, topic: str, partitions: int) -> None:
+        deadline = time.monotonic() + _TIMEOUT_S
+        while True:
+            found = self.client.list_topics(topic, timeout=_TIMEOUT_S).topics[topic].partitions
+            if sum(each.leader >= 0 for each in found.values()) >= partitions:
+                return
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{topic} has no leader for some of its partitions")
+            time.sleep(0.02)
+
+    @staticmethod
+    def _finish(futures: Mapping[Any, Any]) -> None:
+        for future in futures.values():
+            future.result(_TIMEOUT_S)
+
+
+def _produce_one(producer: Producer, topic: str, record: Record, failures: list[object]) -> None:
+    while True:
+        try:
+            producer.produce(
+                topic,
+                value=record.value,
+                key=record.key,
+                partition=record.partition,
+                timestamp=record.timestamp_ms,
+                headers=list(record.headers),
+                on_delivery=lambda error, _: failures.append(error) if error else None,
+            )
+        except BufferError:
+            producer.poll(0.1)
+        else:
+            producer.poll(0)
+            return

@@ -1,0 +1,181 @@
+"""A Kafka cluster on this machine: combined controllers and brokers, one process each."""
+
+from __future__ import annotations
+
+import base64
+import shutil
+import tempfile
+import uuid
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from tests.kafka.admin import ClusterAdmin
+from tests.kafka.ports import free_ports
+from tests.kafka.process import BrokerProcess
+from tests.kafka.security import Certificates
+from tests.kafka.settings import LISTENERS, BrokerAddress, broker_settings, write_properties
+
+__all__ = ["QUICK_START", "KafkaCluster"]
+
+#: Options of a JVM that starts quickly and stays small.
+QUICK_START: Final = ("-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+
+_AUTHORIZER: Final = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    # Brokers and the tests' own clients come over PLAINTEXT and are anonymous.
+    "super.users": "User:ANONYMOUS;User:admin",
+}
+
+
+class KafkaCluster:
+    """Starts brokers on free loopback ports and ends them; use it with `with`.
+
+    Every broker listens for PLAINTEXT, SASL_PLAINTEXT, SSL and SASL_SSL. The SASL mechanisms are
+    PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512 with the users of `tests.kafka.security`.
+
+    Args:
+        brokers: How many. Their ids count from 1; broker n stands in the rack `rack-<n>`.
+        config: Broker settings beside and instead of `broker_settings`.
+        authorizer: Whether users need permissions (anonymous ones and `admin` do not).
+        jvm_options: Options of the brokers' JVMs.
+    """
+
+    def __init__(
+        self,
+        brokers: int = 1,
+        *,
+        config: Mapping[str, str] | None = None,
+        authorizer: bool = False,
+        jvm_options: Sequence[str] = QUICK_START,
+    ) -> None:
+        self._folder = Path(tempfile.mkdtemp(prefix="tandem-kafka-"))
+        self.certificates = Certificates(self._folder / "certificates")
+        self.addresses = _addresses(brokers)
+        extra = {**(_AUTHORIZER if authorizer else {}), **(config or {})}
+        self._brokers = {
+            address.node_id: self._prepare(address, extra, jvm_options)
+            for address in self.addresses
+        }
+
+    def _prepare(
+        self, address: BrokerAddress, extra: Mapping[str, str], jvm_options: Sequence[str]
+    ) -> BrokerProcess:
+        folder = self._folder / f"broker-{address.node_id}"
+        folder.mkdir()
+        settings = broker_settings(address, self.addresses, folder / "data", self.certificates)
+        properties = folder / "server.properties"
+        write_properties(properties, {**settings, **extra})
+        return BrokerProcess(properties, folder / "broker.log", jvm_options)
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    # Addresses
+
+    def bootstrap(self, listener: str = "PLAINTEXT") -> str:
+        """The brokers' addresses for clients of a listener, separated by commas."""
+        return ",".join(f"127.0.0.1:{each.ports[listener]}" for each in self.addresses)
+
+    @property
+    def node_ids(self) -> list[int]:
+        """The brokers' ids."""
+        return list(self._brokers)
+
+    @cached_property
+    def admin(self) -> ClusterAdmin:
+        """Creates topics, produces and deletes records."""
+        return ClusterAdmin(self.bootstrap())
+
+    # Lives of the brokers; without `node_id`, of all of them
+
+    def start(self) -> None:
+        """Format the storage and start all brokers."""
+        cluster_id = _new_cluster_id()
+        with ThreadPoolExecutor(len(self._brokers)) as pool:
+            for _ in pool.map(lambda broker: broker.format(cluster_id), self._brokers.values()):
+                pass
+        self.start_again()
+
+    def start_again(self, node_id: int | None = None) -> None:
+        """Start what was stopped or killed, on the same ports with the same data."""
+        stopped = [each for each in self._chosen(node_id) if not each.running]
+        for broker in stopped:
+            broker.launch()
+        for broker in stopped:
+            broker.wait_ready()
+        alive = sum(broker.running for broker in self._brokers.values())
+        self.admin.wait_for_brokers(alive)
+
+    def stop(self, node_id: int | None = None) -> None:
+        """Stop in order: leadership moves away first."""
+        for broker in self._chosen(node_id):
+            broker.ask_to_stop()
+        for broker in self._chosen(node_id):
+            broker.wait_stopped()
+
+    def kill(self, node_id: int | None = None) -> None:
+        """End as a crash would."""
+        for broker in self._chosen(node_id):
+            broker.kill()
+
+    def restart(self, node_id: int | None = None) -> None:
+        """Stop in order and start again."""
+        self.stop(node_id)
+        self.start_again(node_id)
+
+    def pause(self, node_id: int | None = None) -> None:
+        """Freeze: connections stay open and nothing answers."""
+        for broker in self._chosen(node_id):
+            broker.pause()
+
+    def resume(self, node_id: int | None = None) -> None:
+        """Let go on after `pause`."""
+        for broker in self._chosen(node_id):
+            broker.resume()
+
+    def log_tail(self, node_id: int = 1, lines: int = 40) -> str:
+        """The last lines of a broker's log."""
+        return self._brokers[node_id].log_tail(lines)
+
+    def close(self) -> None:
+        """End all brokers and remove their data."""
+        self.kill()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _chosen(self, node_id: int | None) -> list[BrokerProcess]:
+        return list(self._brokers.values()) if node_id is None else [self._brokers[node_id]]
+
+
+def _addresses(brokers: int) -> list[BrokerAddress]:
+    each = 1 + len(LISTENERS)
+    ports = free_ports(brokers * each)
+    return [
+        BrokerAddress(
+            node_id=number + 1,
+            controller_port=ports[number * each],
+            ports=dict(zip(LISTENERS, ports[number * each + 1 :], strict=False)),
+        )
+        for number in range(brokers)
+    ]
+
+
+def _new_cluster_id() -> str:
+    # Not from a leading dash: the storage tool would take it for an option.
+    return base64.urlsafe_b64encode(b"\0" + uuid.uuid4().bytes[1:]).rstrip(b"=").decode()

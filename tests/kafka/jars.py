@@ -1,0 +1,57 @@
+"""Kafka's jars, downloaded once with Maven into a cache that all runs share."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+__all__ = ["KAFKA_VERSION", "classpath"]
+
+KAFKA_VERSION = "4.3.0"
+
+_POM = Path(__file__).with_name("pom.xml")
+
+
+def classpath() -> str:
+    """The class path that runs a broker and Kafka's tools; downloads the jars if need be."""
+    folder = _folder()
+    if not folder.is_dir():
+        _download(folder)
+    return str(folder / "*")
+
+
+def _folder() -> Path:
+    chosen = os.environ.get("TANDEM_KAFKA_JARS")
+    if chosen:
+        return Path(chosen)
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return cache / "tandem-kafka" / f"kafka-{KAFKA_VERSION}"
+
+
+def _download(folder: Path) -> None:
+    """Download beside `folder` and rename, so that a folder that exists is always complete."""
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise RuntimeError("Maven (mvn) is needed once, to download Kafka")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix="download-") as scratch:
+        target = Path(scratch) / "jars"
+        done = subprocess.run(
+            [
+                *(maven, "--batch-mode", "--quiet", "--file", str(_POM)),
+                f"-Dkafka.version={KAFKA_VERSION}",
+                f"-DoutputDirectory={target}",
+                "-DincludeScope=runtime",
+                "dependency:copy-dependencies",
+            ],
+            check=False,
+            capture_output=True,
+            text=True,
+        )
+        if done.returncode:
+            raise RuntimeError(f"Maven could not download Kafka:\n{done.stdout}{done.stderr}")
+        if not folder.is_dir():  # another run may have been first
+            target.rename(folder)

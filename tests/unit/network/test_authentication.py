@@ -1,0 +1,270 @@
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+from typing import Any
+
+import pytest
+from kafka.errors import UnsupportedSaslMechanismError
+from kafka.net.sasl.oauth import AbstractTokenProvider
+
+from tandem_kafka.errors import (
+    KafkaConnectionError,
+    SaslAuthenticationFailedError,
+    UnsupportedVersionError,
+)
+from tandem_kafka.wire.messages import SaslAuthenticateResponse, SaslHandshakeResponse
+from tests.unit.network.scripted import (
+    VERSIONS,
+    Network,
+    Sent,
+    api_versions,
+    error_of,
+    metadata_answer,
+)
+
+PLAIN = {
+    "security_protocol": "SASL_PLAINTEXT",
+    "sasl_mechanism": "PLAIN",
+    "sasl_plain_username": "alice",
+    "sasl_plain_password": "wonderland",
+}
+
+
+def handshake_answer(*mechanisms: str, error_code: int = 0) -> Any:
+    return SaslHandshakeResponse(error_code=error_code, mechanisms=list(mechanisms))
+
+
+def token_answer(
+    token: bytes = b"", error_code: int = 0, message: str | None = None, lifetime: int = 0
+) -> Any:
+    return SaslAuthenticateResponse(
+        error_code=error_code,
+        error_message=message,
+        auth_bytes=token,
+        session_lifetime_ms=lifetime,
+    )
+
+
+def token_of(sent: Sent) -> bytes:
+    """The token of a SaslAuthenticate v2 request: behind header, tags and compact length."""
+    assert (sent.api_key, sent.version) == (36, 2)
+    body = sent.frame[4 + 8 + 2 + len("test") + 1 :]
+    size, start = body[0] & 0x7F, 1
+    if body[0] & 0x80:
+        size, start = size | body[1] << 7, 2
+    return body[start : start + size - 1]
+
+
+def begin(network: Network) -> Sent:
+    """Connect and negotiate; returns the handshake."""
+    network.turn()
+    number = max(network.transport.addresses)
+    network.open(number)
+    (asked,) = network.transport.take_sent()
+    network.answer(asked, api_versions())
+    (handshake,) = network.transport.take_sent()
+    assert (handshake.api_key, handshake.version) == (17, 1)
+    return handshake
+
+
+def test_plain() -> None:
+    network = Network(**PLAIN)
+    unsent = network.request()
+    handshake = begin(network)
+    assert handshake.frame.endswith(b"PLAIN")
+    network.answer(handshake, handshake_answer("PLAIN"))
+    (token,) = network.transport.take_sent()
+    assert token_of(token) == b"alice\0alice\0wonderland"
+    network.answer(token, token_answer())
+    network.turn()
+    (sent,) = network.transport.take_sent()
+    network.answer(sent, metadata_answer())
+    assert unsent.future.error is None
+
+
+def test_a_wrong_password_is_told_in_the_brokers_words(caplog: pytest.LogCaptureFixture) -> None:
+    network = Network(**PLAIN)
+    to_node, to_any = network.request(), network.request(None)
+    network.answer(begin(network), handshake_answer("PLAIN"))
+    (token,) = network.transport.take_sent()
+    network.answer(token, token_answer(error_code=58, message="Invalid credentials"))
+    for unsent in (to_node, to_any):
+        assert isinstance(error_of(unsent), SaslAuthenticationFailedError)
+        assert "Invalid credentials" in str(error_of(unsent))
+    assert network.transport.open == set()
+    assert "wonderland" not in caplog.text
+    network.request()
+    network.turn(after_ms=200)
+    assert len(network.transport.open) == 1  # not for ever: the password may be set right
+
+
+def test_a_mechanism_that_is_not_enabled_is_told_with_those_that_are() -> None:
+    network = Network(**PLAIN)
+    unsent = network.request()
+    network.answer(begin(network), handshake_answer("GSSAPI", "SCRAM-SHA-512", error_code=33))
+    assert isinstance(error_of(unsent), UnsupportedSaslMechanismError)
+    assert "PLAIN; it has: GSSAPI, SCRAM-SHA-512" in str(error_of(unsent))
+
+
+def test_a_broker_without_sasl_authenticate_is_told() -> None:
+    network = Network(**PLAIN)
+    unsent = network.request()
+    network.turn()
+    network.open(1)
+    (asked,) = network.transport.take_sent()
+    network.answer(asked, api_versions({**VERSIONS, 17: (0, 0)}))
+    assert isinstance(error_of(unsent), UnsupportedVersionError)
+
+
+def scram_server(mechanism: str, password: bytes, first: bytes) -> tuple[bytes, Any]:
+    """The server's first message, and a function that checks the proof and signs."""
+    algorithm = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}[mechanism]
+    bare = first.removeprefix(b"n,,")
+    nonce = dict(part.split(b"=", 1) for part in bare.split(b","))[b"r"] + b"server"
+    salt = b"salt"
+    answer = b"r=" + nonce + b",s=" + base64.b64encode(salt) + b",i=4096"
+
+    def finish(final: bytes) -> bytes:
+        without_proof, _, proof = final.rpartition(b",p=")
+        message = bare + b"," + answer + b"," + without_proof
+        salted = hashlib.pbkdf2_hmac(algorithm, password, salt, 4096)
+
+        def sign(key: bytes, data: bytes) -> bytes:
+            return hmac.new(key, data, algorithm).digest()
+
+        client_key = sign(salted, b"Client Key")
+        stored = hashlib.new(algorithm, client_key).digest()
+        signature = sign(stored, message)
+        expected = bytes(a ^ b for a, b in zip(client_key, signature, strict=True))
+        assert base64.b64decode(proof) == expected
+        return b"v=" + base64.b64encode(sign(sign(salted, b"Server Key"), message))
+
+    return answer, finish
+
+
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
+def test_scram(mechanism: str) -> None:
+    network = Network(**{**PLAIN, "sasl_mechanism": mechanism})
+    network.request()
+    network.answer(begin(network), handshake_answer(mechanism))
+    (first,) = network.transport.take_sent()
+    answer, finish = scram_server(mechanism, b"wonderland", token_of(first))
+    network.answer(first, token_answer(answer))
+    (final,) = network.transport.take_sent()
+    network.answer(final, token_answer(finish(token_of(final))))
+    network.turn()
+    (sent,) = network.transport.take_sent()
+    assert sent.api_key == 3
+
+
+def test_scram_notices_a_server_that_does_not_know_the_password() -> None:
+    network = Network(**{**PLAIN, "sasl_mechanism": "SCRAM-SHA-256"})
+    unsent = network.request()
+    network.answer(begin(network), handshake_answer("SCRAM-SHA-256"))
+    (first,) = network.transport.take_sent()
+    answer, _ = scram_server("SCRAM-SHA-256", b"wonderland", token_of(first))
+    network.answer(first, token_answer(answer))
+    (final,) = network.transport.take_sent()
+    network.answer(final, token_answer(b"v=" + base64.b64encode(b"guess")))
+    assert isinstance(error_of(unsent), SaslAuthenticationFailedError)
+    assert "wrong signature" in str(error_of(unsent))
+
+
+class Tokens(AbstractTokenProvider):  # type: ignore[misc]
+    def __init__(self, token: str | Exception) -> None:
+        self._token = token
+
+    def token(self) -> str:
+        if isinstance(self._token, Exception):
+            raise self._token
+        return self._token
+
+
+def oauth(token: str | Exception) -> Network:
+    return Network(
+        security_protocol="SASL_PLAINTEXT",
+        sasl_mechanism="OAUTHBEARER",
+        sasl_oauth_token_provider=Tokens(token),
+        socket_connection_setup_timeout_ms=1000,
+    )
+
+
+def test_a_provider_of_tokens_runs_elsewhere() -> None:
+    network = oauth("secret")
+    network.request()
+    network.answer(begin(network), handshake_answer("OAUTHBEARER"))
+    assert network.transport.take_sent() == []
+    assert len(network.driver.tasks) == 1
+    network.driver.run()
+    assert network.transport.wakeups == 1
+    network.turn()
+    (token,) = network.transport.take_sent()
+    assert token_of(token) == b"n,,\x01auth=Bearer secret\x01\x01"
+    network.answer(token, token_answer())
+    network.driver.run()
+    network.turn()
+    network.turn()
+    (sent,) = network.transport.take_sent()
+    assert sent.api_key == 3
+
+
+def test_a_provider_of_tokens_that_fails_is_an_authentication_failure() -> None:
+    network = oauth(OSError("the token server is down"))
+    unsent = network.request()
+    network.answer(begin(network), handshake_answer("OAUTHBEARER"))
+    network.driver.run()
+    network.turn()
+    assert isinstance(error_of(unsent), SaslAuthenticationFailedError)
+    assert "OSError: the token server is down" in str(error_of(unsent))
+
+
+def test_a_provider_of_tokens_that_hangs_is_bounded() -> None:
+    network = oauth("secret")
+    unsent = network.request()
+    network.answer(begin(network), handshake_answer("OAUTHBEARER"))
+    network.turn(after_ms=1200)
+    assert isinstance(error_of(unsent), KafkaConnectionError)
+    assert "authenticating" in str(error_of(unsent))
+    network.driver.run()  # too late: nobody waits for it
+    network.turn()
+
+
+def authenticated(network: Network, lifetime: int) -> Sent:
+    network.answer(begin(network), handshake_answer("PLAIN"))
+    (token,) = network.transport.take_sent()
+    network.answer(token, token_answer(lifetime=lifetime))
+    network.turn()
+    (sent,) = network.transport.take_sent()
+    return sent
+
+
+def test_a_session_is_renewed_before_it_ends() -> None:
+    network = Network(**PLAIN)
+    network.request()
+    sent = authenticated(network, lifetime=10_000)
+    network.answer(sent, metadata_answer())
+    wait_ms = network.turn()
+    assert 8500 <= wait_ms <= 9500
+    assert network.transport.open == {1}
+    network.turn(after_ms=wait_ms)
+    assert network.transport.open == set()
+    unsent = network.request()
+    authenticated(network, lifetime=10_000)
+    assert network.transport.open == {2}
+    assert not unsent.future.done
+
+
+def test_a_session_that_ends_lets_its_answers_come_in_first() -> None:
+    network = Network(**PLAIN)
+    first = network.request()
+    sent = authenticated(network, lifetime=10_000)
+    second = network.request()
+    assert network.turn(after_ms=9600) > 1000
+    assert network.transport.take_sent() == []  # the old connection takes nothing new
+    network.answer(sent, metadata_answer())
+    assert first.future.error is None
+    network.turn()
+    assert network.transport.open == {2}
+    assert not second.future.done

@@ -1,0 +1,333 @@
+from __future__ import annotations
+
+import pytest
+
+from tandem_kafka.errors import KafkaConnectionError, KafkaTimeoutError, UnsupportedVersionError
+from tandem_kafka.network.transport import FrameReceived
+from tandem_kafka.request_managers.base import FOREVER_MS, Purpose
+from tandem_kafka.types import Node
+from tandem_kafka.wire.messages import FetchRequest
+from tests.unit.network.scripted import (
+    BOOTSTRAP,
+    NODE_1,
+    NODE_2,
+    Network,
+    api_versions,
+    error_of,
+    frame_of,
+    metadata_answer,
+)
+
+
+def test_nothing_to_do_is_for_ever() -> None:
+    network = Network()
+    assert network.turn() == FOREVER_MS
+    assert network.transport.addresses == {}
+    assert not network.client.has_pending()
+
+
+def test_a_request_opens_a_connection_and_is_answered() -> None:
+    network = Network()
+    unsent = network.request()
+    network.turn()
+    assert network.transport.addresses[1].ip == "10.0.0.1"
+    (sent,) = network.make_ready(1)
+    assert network.client.has_pending()
+    network.now_ms += 40
+    network.answer(sent, metadata_answer())
+    answer = unsent.future.result()
+    assert (answer.node, answer.version, answer.latency_ms) == (NODE_1, 12, 40)
+    assert not network.client.has_pending()
+    counters = network.client.counters
+    assert (counters.connections_opened, counters.requests_sent) == (1, 1)
+    assert counters.responses_received == 1
+    assert counters.bytes_in > 20
+    assert counters.bytes_out > 20
+
+
+def test_every_purpose_has_a_connection_of_its_own() -> None:
+    network = Network()
+    for purpose in Purpose:
+        network.request(NODE_1, purpose)
+        network.request(NODE_1, purpose)
+    network.turn()
+    assert len(network.transport.addresses) == 4
+    for number in network.transport.addresses:
+        assert len(network.make_ready(number)) == 2
+    network.request(NODE_1, Purpose.GROUP)
+    network.turn()
+    assert len(network.transport.addresses) == 4
+
+
+def test_no_more_in_flight_than_allowed_and_in_order() -> None:
+    network = Network(max_in_flight_requests_per_connection=2)
+    requests = [network.request() for _ in range(5)]
+    network.turn()
+    sent = network.make_ready(1)
+    assert len(sent) == 2
+    for done in range(1, 6):
+        network.answer(sent.pop(0), metadata_answer())
+        network.turn()
+        sent += network.transport.take_sent()
+        assert [request.future.done for request in requests] == [True] * done + [False] * (5 - done)
+        assert len(sent) <= 2
+    assert all(request.future.error is None for request in requests)
+
+
+def test_a_request_whose_future_ended_is_not_sent() -> None:
+    network = Network()
+    gone, wanted = network.request(), network.request()
+    gone.future.fail(KafkaTimeoutError("the caller gave up"))
+    network.turn()
+    assert len(network.make_ready(1)) == 1
+    assert not wanted.future.done
+
+
+def test_a_request_that_cannot_be_sent_in_time_fails_with_names() -> None:
+    network = Network()
+    to_node, to_any = network.request(deadline_ms=100), network.request(None, deadline_ms=200)
+    assert network.turn() <= 100
+    assert network.turn(after_ms=99) == 1
+    assert network.turn(after_ms=1) == 0  # a future ended: the managers may want to speak
+    assert isinstance(error_of(to_node), KafkaTimeoutError)
+    assert "MetadataRequest could not be sent to broker 1 (10.0.0.1:9092)" in str(error_of(to_node))
+    network.turn(after_ms=100)
+    assert "to any broker" in str(error_of(to_any))
+
+
+def test_a_request_the_broker_does_not_speak_fails_alone() -> None:
+    network = Network()
+    impossible, fine = network.request(message=FetchRequest(max_version=3)), network.request()
+    network.turn()
+    assert len(network.make_ready(1)) == 1
+    assert isinstance(error_of(impossible), UnsupportedVersionError)
+    assert not fine.future.done
+
+
+def test_any_node_prefers_the_connection_with_least_in_flight() -> None:
+    network = Network(NODE_1, NODE_2)
+    network.request(NODE_1)
+    network.request(NODE_2)
+    network.turn()
+    network.make_ready(1)
+    (of_two,) = network.make_ready(2)
+    network.answer(of_two, metadata_answer())
+    network.request(None)
+    network.turn()
+    (sent,) = network.transport.take_sent()
+    assert sent.connection == 2
+
+
+def test_any_node_waits_for_a_connection_that_is_being_made() -> None:
+    network = Network(NODE_1, NODE_2)
+    network.request(NODE_1)
+    network.turn()
+    network.request(None)
+    network.turn()
+    assert len(network.transport.addresses) == 1
+    assert len(network.make_ready(1)) == 2
+
+
+def test_any_node_goes_elsewhere_when_the_first_fails() -> None:
+    network = Network(NODE_1, NODE_2)
+    unsent = network.request(None)
+    network.turn()
+    first = network.transport.addresses[1].ip
+    network.cut(1)
+    network.turn()
+    assert not unsent.future.done
+    assert network.transport.addresses[2].ip != first
+    (sent,) = network.make_ready(2)
+    network.answer(sent, metadata_answer())
+    assert unsent.future.error is None
+
+
+def test_any_node_uses_another_when_the_ready_one_is_full() -> None:
+    network = Network(NODE_1, NODE_2, max_in_flight_requests_per_connection=1)
+    network.request(NODE_1)
+    network.turn()
+    network.make_ready(1)
+    network.request(None)
+    network.turn()
+    assert network.transport.addresses[2].ip == "10.0.0.2"
+
+
+def test_bootstrap_connections_are_closed_once_brokers_are_known() -> None:
+    network = Network(BOOTSTRAP)
+    unsent = network.request(None)
+    network.turn()
+    (sent,) = network.make_ready(1)
+    unsent.future.then(lambda _: network.nodes.known.__setitem__(0, NODE_1))
+    network.answer(sent, metadata_answer())
+    assert network.transport.open == {1}
+    network.turn()
+    assert network.transport.open == set()
+
+
+def test_a_throttled_connection_waits() -> None:
+    network = Network()
+    network.request()
+    network.turn()
+    (sent,) = network.make_ready(1)
+    network.answer(sent, metadata_answer(throttle=300))
+    network.request()
+    assert network.turn() == 300
+    assert network.transport.take_sent() == []
+    assert network.turn(after_ms=299) == 1
+    network.turn(after_ms=1)
+    assert len(network.transport.take_sent()) == 1
+
+
+def test_idle_connections_are_closed_and_come_back() -> None:
+    network = Network(connections_max_idle_ms=1000)
+    network.request()
+    network.turn()
+    (sent,) = network.make_ready(1)
+    network.answer(sent, metadata_answer())
+    assert network.turn() == 1000
+    network.turn(after_ms=999)
+    assert network.transport.open == {1}
+    network.turn(after_ms=1)
+    assert network.transport.open == set()
+    network.request()
+    network.turn()  # at once: closing was no failure
+    assert network.transport.open == {2}
+
+
+def test_idle_closing_can_be_turned_off() -> None:
+    network = Network(connections_max_idle_ms=-1)
+    network.request()
+    network.turn()
+    (sent,) = network.make_ready(1)
+    network.answer(sent, metadata_answer())
+    assert network.turn(after_ms=10**9) == FOREVER_MS
+    assert network.transport.open == {1}
+
+
+def test_a_moved_broker_gets_new_connections_at_once() -> None:
+    network = Network()
+    in_flight = network.request()
+    network.turn()
+    network.make_ready(1)
+    moved = Node(1, "10.0.0.77", 9093)
+    network.nodes.known = [moved]
+    assert network.turn() == 0
+    assert isinstance(error_of(in_flight), KafkaConnectionError)
+    assert "moved to 10.0.0.77:9093" in str(error_of(in_flight))
+    network.request(NODE_1)  # made with what the metadata said before
+    network.turn()
+    address = network.transport.addresses[2]
+    assert (address.ip, address.port) == ("10.0.0.77", 9093)
+    assert network.transport.open == {2}
+
+
+def test_moving_ends_the_pause() -> None:
+    network = Network()
+    network.request()
+    network.turn()
+    network.cut(1)
+    assert network.client.is_unavailable(NODE_1, Purpose.MAIN, network.now_ms)
+    network.nodes.known = [Node(1, "10.0.0.77", 9092)]
+    network.turn()
+    assert not network.client.is_unavailable(NODE_1, Purpose.MAIN, network.now_ms)
+
+
+def test_disconnect_fails_what_was_in_flight_with_the_next_turn() -> None:
+    network = Network()
+    unsent = network.request()
+    network.turn()
+    network.make_ready(1)
+    network.client.disconnect(1)
+    assert not unsent.future.done
+    assert network.turn() == 0
+    assert isinstance(error_of(unsent), KafkaConnectionError)
+    assert network.transport.open == set()
+
+
+def test_close_fails_everything() -> None:
+    network = Network()
+    in_flight = network.request()
+    network.turn()
+    network.make_ready(1)
+    queued, anywhere = network.request(NODE_2), network.request(None)
+    network.client.close()
+    for unsent in (in_flight, queued, anywhere):
+        assert isinstance(error_of(unsent), KafkaConnectionError)
+    assert network.transport.closed
+    assert not network.client.has_pending()
+
+
+def test_events_of_closed_connections_are_ignored() -> None:
+    network = Network()
+    network.request()
+    network.turn()
+    (sent,) = network.make_ready(1)
+    network.client.disconnect(1)
+    network.tell(FrameReceived(1, frame_of(sent, metadata_answer())))
+    assert network.client.counters.responses_received == 0
+
+
+def test_a_callback_may_add_and_disconnect() -> None:
+    network = Network()
+    first = network.request()
+    network.turn()
+    (sent,) = network.make_ready(1)
+    added = []
+
+    def callback(_: object) -> None:
+        network.client.disconnect(1)
+        added.append(network.request())
+
+    first.future.then(callback)
+    network.answer(sent, metadata_answer())
+    assert first.future.error is None
+    network.turn()
+    assert isinstance(error_of(added[0]), KafkaConnectionError) or not added[0].future.done
+
+
+@pytest.mark.parametrize("state", ["idle", "connecting", "negotiating", "in flight", "full"])
+def test_prepare_never_asks_to_spin(state: str) -> None:
+    network = Network(NODE_1, NODE_2, max_in_flight_requests_per_connection=1)
+    if state != "idle":
+        network.request()
+        network.turn()
+    if state == "negotiating":
+        network.open(1)
+    elif state in {"in flight", "full"}:
+        network.make_ready(1)
+    if state == "full":
+        network.request()
+        network.request()
+    waits = [network.turn() for _ in range(1000)]
+    assert min(waits) > 1000
+
+
+def test_an_hour_without_brokers_takes_few_turns() -> None:
+    network = Network(NODE_1, NODE_2)
+    hour_ms = network.now_ms + 3_600_000
+    turns = 0
+    network.request(None, deadline_ms=4_000_000)
+    while network.now_ms < hour_ms:
+        wait_ms = network.turn()
+        turns += 1
+        for number in list(network.transport.open):
+            network.cut(number)
+        network.now_ms += wait_ms
+    assert turns < 4 * 3600  # attempts are a second apart
+
+
+def test_versions_may_be_refused_on_the_way() -> None:
+    network = Network()
+    unsent = network.request()
+    network.turn()
+    network.open(1)
+    (asked,) = network.transport.take_sent()
+    refusal = type(asked)(1, 18, 0, asked.correlation_id, b"")
+    network.answer(refusal, api_versions({18: (0, 3)}, error_code=35))
+    (again,) = network.transport.take_sent()
+    assert again.version == 3
+    network.answer(again, api_versions())
+    network.turn()
+    (sent,) = network.transport.take_sent()
+    network.answer(sent, metadata_answer())
+    assert unsent.future.error is None

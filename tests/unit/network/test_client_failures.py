@@ -1,0 +1,299 @@
+from __future__ import annotations
+
+import logging
+
+import pytest
+from kafka.errors import RequestTimedOutError
+
+from tandem_kafka.errors import (
+    InvalidReceiveError,
+    KafkaConnectionError,
+    KafkaProtocolError,
+    TlsAuthenticationError,
+    UnsupportedVersionError,
+)
+from tandem_kafka.network.transport import FrameReceived, ServerAddress
+from tandem_kafka.request_managers.base import Purpose
+from tandem_kafka.types import Node
+from tests.unit.network.scripted import (
+    BOOTSTRAP,
+    NODE_1,
+    NODE_2,
+    Network,
+    error_of,
+    metadata_answer,
+)
+
+NAMED = Node(1, "kafka.example", 9092)
+
+
+def refuse_all(network: Network, turns: int) -> None:
+    for _ in range(turns):
+        wait_ms = network.turn()
+        for number in list(network.transport.open):
+            network.cut(number)
+            wait_ms = 0
+        network.now_ms += wait_ms
+
+
+def test_a_refused_connection_fails_what_waits_for_it() -> None:
+    network = Network()
+    main, group = network.request(), network.request(purpose=Purpose.GROUP)
+    network.turn()
+    network.cut(1)
+    assert isinstance(error_of(main), KafkaConnectionError)
+    assert not group.future.done
+
+
+def test_losing_a_connection_fails_what_was_sent_and_what_waits() -> None:
+    network = Network(max_in_flight_requests_per_connection=1)
+    sent, queued = network.request(), network.request()
+    network.turn()
+    network.make_ready(1)
+    network.cut(1)
+    assert isinstance(error_of(sent), KafkaConnectionError)
+    assert isinstance(error_of(queued), KafkaConnectionError)
+
+
+def test_silence_closes_the_connection() -> None:
+    network = Network()
+    slow, patient = network.request(timeout_ms=1000), network.request(timeout_ms=9000)
+    network.turn()
+    network.make_ready(1)
+    assert network.turn() == 1000
+    network.turn(after_ms=999)
+    assert not slow.future.done
+    network.turn(after_ms=1)
+    assert isinstance(error_of(slow), RequestTimedOutError)
+    assert isinstance(error_of(patient), KafkaConnectionError)
+    assert network.transport.open == set()
+
+
+def test_backoff_grows_and_starts_over_after_success() -> None:
+    network = Network(reconnect_backoff_ms=100, reconnect_backoff_max_ms=1000)
+    pauses = []
+    for number in range(1, 8):
+        network.request()
+        network.turn()
+        assert number in network.transport.addresses
+        network.cut(number)
+        network.request()
+        pauses.append(network.turn())
+        network.turn(after_ms=pauses[-1] - 1)
+        assert number + 1 not in network.transport.addresses
+        network.turn(after_ms=1)
+    assert 80 <= pauses[0] <= 120
+    assert 160 <= pauses[1] <= 240
+    assert all(800 <= pause <= 1000 for pause in pauses[4:])
+    network.make_ready(8)
+    network.cut(8)
+    network.request()
+    assert 80 <= network.turn() <= 120
+
+
+def test_several_connections_lost_at_once_are_one_failure() -> None:
+    network = Network(reconnect_backoff_ms=100)
+    for purpose in Purpose:
+        network.request(purpose=purpose)
+    network.turn()
+    for number in (1, 2, 3, 4):
+        network.cut(number)
+    assert network.client.backoff_until_ms(NODE_1) - network.now_ms <= 120
+
+
+def test_a_failed_node_is_unavailable_until_its_pause_is_over() -> None:
+    network = Network(reconnect_backoff_ms=100)
+    assert not network.client.is_unavailable(NODE_1, Purpose.MAIN, network.now_ms)
+    network.request()
+    network.turn()
+    network.cut(1, KafkaConnectionError("refused"))
+    assert network.client.is_unavailable(NODE_1, Purpose.MAIN, network.now_ms)
+    assert "refused" in str(network.client.connection_error(NODE_1))
+    assert not network.client.is_unavailable(NODE_1, Purpose.MAIN, network.now_ms + 121)
+
+
+@pytest.mark.parametrize("phase", ["connecting", "asking for versions"])
+def test_setup_has_a_deadline_that_grows(phase: str) -> None:
+    network = Network(
+        socket_connection_setup_timeout_ms=1000, socket_connection_setup_timeout_max_ms=3000
+    )
+    waits = []
+    for number in (1, 2, 3, 4):
+        unsent = network.request()
+        network.turn()
+        if phase != "connecting":
+            network.open(number)
+        waits.append(network.turn())
+        network.turn(after_ms=waits[-1])
+        assert isinstance(error_of(unsent), KafkaConnectionError)
+        assert phase in str(error_of(unsent))
+        assert network.transport.open == set()
+        network.now_ms += 2000
+    assert 800 <= waits[0] <= 1200
+    assert 1600 <= waits[1] <= 2400
+    assert 2400 <= waits[3] <= 3600
+
+
+def test_a_look_up_that_hangs_is_bounded_and_not_repeated() -> None:
+    network = Network(NAMED, socket_connection_setup_timeout_ms=1000)
+    unsent = network.request(NAMED)
+    wait_ms = network.turn()
+    assert len(network.driver.tasks) == 1
+    assert network.transport.addresses == {}
+    network.turn(after_ms=wait_ms)
+    assert "looking up kafka.example" in str(error_of(unsent))
+    second = network.request(NAMED)
+    network.turn(after_ms=200)
+    assert len(network.driver.tasks) == 1  # the same look-up is still under way
+    network.driver.run([])
+    network.turn()
+    assert "cannot resolve kafka.example" in str(error_of(second))
+
+
+def test_every_address_is_tried_within_one_attempt() -> None:
+    network = Network(NAMED)
+    unsent = network.request(NAMED)
+    network.turn()
+    ips = ("10.1.1.1", "10.1.1.2")
+    network.driver.run([ServerAddress("kafka.example", ip, 9092) for ip in ips])
+    assert network.transport.wakeups == 1
+    network.turn()
+    network.cut(1)
+    assert not unsent.future.done
+    assert network.transport.addresses[2].ip == "10.1.1.2"
+    network.cut(2)
+    assert isinstance(error_of(unsent), KafkaConnectionError)
+    network.request(NAMED)
+    network.turn(after_ms=200)
+    assert len(network.driver.tasks) == 1  # exhausted: looked up again
+
+
+def test_a_name_without_address_fails_what_waits() -> None:
+    network = Network(NAMED)
+    unsent = network.request(NAMED)
+    network.turn()
+    network.driver.run(OSError("Name or service not known"))
+    network.turn()
+    assert "cannot resolve kafka.example (port 9092): Name or service" in str(error_of(unsent))
+
+
+def test_a_broken_frame_is_told_to_the_request_it_answers() -> None:
+    network = Network()
+    guilty, innocent = network.request(), network.request()
+    network.turn()
+    network.make_ready(1)
+    network.tell(FrameReceived(1, memoryview(b"\0\0\0\2\0")))
+    assert isinstance(error_of(guilty), KafkaProtocolError)
+    assert isinstance(error_of(innocent), KafkaConnectionError)
+    assert network.transport.open == set()
+
+
+def test_an_oversize_answer_is_told_to_the_request_it_answers() -> None:
+    network = Network()
+    guilty, innocent = network.request(), network.request()
+    network.turn()
+    network.make_ready(1)
+    network.cut(1, InvalidReceiveError("too large: receive_message_max_bytes"))
+    assert isinstance(error_of(guilty), InvalidReceiveError)
+    assert isinstance(error_of(innocent), KafkaConnectionError)
+
+
+def test_a_failed_check_of_certificates_fails_all_that_wait_and_is_not_for_ever() -> None:
+    network = Network()
+    main, group, anywhere = (
+        network.request(),
+        network.request(purpose=Purpose.GROUP),
+        network.request(None),
+    )
+    network.turn()
+    network.cut(1, TlsAuthenticationError("certificate verify failed"))
+    for unsent in (main, group, anywhere):
+        assert isinstance(error_of(unsent), TlsAuthenticationError)
+    again = network.request()
+    network.turn(after_ms=200)
+    assert len(network.make_ready(max(network.transport.addresses))) == 1
+    assert not again.future.done
+
+
+def test_something_that_is_not_kafka_is_told_to_those_who_asked() -> None:
+    network = Network(BOOTSTRAP)
+    unsent = network.request(None)
+    network.turn()
+    network.open(1)
+    network.cut(1, InvalidReceiveError("sent a frame of 1213486160 bytes"))
+    assert isinstance(error_of(unsent), InvalidReceiveError)
+
+
+def test_hanging_up_on_api_versions_is_retried_then_called_by_its_name() -> None:
+    network = Network()
+    for number in range(1, 6):
+        unsent = network.request()
+        network.turn(after_ms=2000)
+        network.open(number)
+        network.cut(number)
+        expected = KafkaConnectionError if number < 5 else UnsupportedVersionError
+        assert isinstance(error_of(unsent), expected)
+        assert "older than Kafka 0.10" in str(error_of(unsent))
+
+
+def test_rebootstrap_once_when_every_broker_is_gone(caplog: pytest.LogCaptureFixture) -> None:
+    network = Network(NODE_1, NODE_2)
+    unsent = network.request(None)
+    with caplog.at_level(logging.INFO):
+        refuse_all(network, turns=50)
+    assert network.nodes.rebootstraps == 1
+    assert len([record for record in caplog.records if "bootstrap servers" in record.message]) == 1
+    assert not unsent.future.done
+    network.now_ms += 1000
+    network.turn()
+    (number,) = network.transport.open
+    assert network.transport.addresses[number].ip == BOOTSTRAP.host
+    (sent,) = network.make_ready(number)
+    network.answer(sent, metadata_answer())
+    assert unsent.future.error is None
+
+
+def test_a_stubborn_node_list_is_not_rebootstrapped_in_a_loop() -> None:
+    network = Network(NODE_1)
+    network.nodes.bootstrap = [NODE_1]
+    network.request(None)
+    refuse_all(network, turns=50)
+    assert network.nodes.rebootstraps == 1
+
+
+def test_no_rebootstrap_when_turned_off() -> None:
+    network = Network(NODE_1, metadata_recovery_strategy="none")
+    network.request(None)
+    refuse_all(network, turns=50)
+    assert network.nodes.rebootstraps == 0
+
+
+def test_one_broker_that_works_is_enough() -> None:
+    network = Network(NODE_1, NODE_2)
+    network.request(NODE_1)
+    network.turn()
+    network.cut(1)
+    network.request(None)
+    network.turn()
+    assert network.transport.addresses[2].ip == "10.0.0.2"
+    assert network.nodes.rebootstraps == 0
+
+
+def test_the_first_failure_is_a_warning_and_recovery_is_told(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    network = Network()
+    with caplog.at_level(logging.INFO):
+        for number in (1, 2, 3):
+            network.request()
+            network.turn(after_ms=2000)
+            network.cut(number)
+        network.request()
+        network.turn(after_ms=2000)
+        network.make_ready(4)
+        network.cut(4)
+    levels = [(record.levelname, record.message) for record in caplog.records]
+    assert levels == [
+        ("WARNING", "broker 1 (10.0.0.1:9092) cannot be reached: KafkaConnectionError: refused"),
+        ("INFO", "broker 1 (10.0.0.1:9092) reached again after 3 failed attempts"),
+    ]

@@ -1,0 +1,257 @@
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import pytest
+from kafka.errors import CorrelationIdError, RequestTimedOutError
+
+from tandem_kafka.errors import (
+    KafkaConnectionError,
+    KafkaProtocolError,
+    UnsupportedVersionError,
+)
+from tandem_kafka.network.connection import TRANSITIONS, BrokerConnection, ConnectionState
+from tandem_kafka.network.response import parse_header, throttle_ms
+from tandem_kafka.request_managers.base import ANY_NODE, ClientResponse, UnsentRequest
+from tandem_kafka.wire.messages import (
+    ApiVersionsRequest,
+    FetchRequest,
+    JoinGroupRequest,
+    MetadataRequest,
+)
+from tandem_kafka.wire.versions import (
+    BrokerVersionData,
+    agreed_versions,
+    choose_version,
+    versions_of_release,
+)
+from tests.unit.network.scripted import (
+    NODE_1,
+    VERSIONS,
+    Sent,
+    api_versions,
+    frame_of,
+    metadata_answer,
+)
+
+
+def take_sent(connection: BrokerConnection) -> list[Sent]:
+    return [
+        Sent(0, *struct.unpack_from(">hhi", frame, 4), bytes(frame))
+        for frame in connection.data_to_send()
+    ]
+
+
+def ready(**arguments: Any) -> BrokerConnection:
+    connection = BrokerConnection(NODE_1, "client", **arguments)
+    connection.opened(0)
+    (asked,) = take_sent(connection)
+    assert connection.receive(frame_of(asked, api_versions()), 0) is None
+    assert connection.state is ConnectionState.READY
+    return connection
+
+
+def unsent(message: Any = None, timeout_ms: int = 1000, **more: Any) -> UnsentRequest:
+    return UnsentRequest(message or MetadataRequest(), ANY_NODE, 10_000, timeout_ms, **more)
+
+
+def test_versions_are_asked_for_first_with_our_name() -> None:
+    connection = BrokerConnection(NODE_1, "client")
+    connection.opened(0)
+    (asked,) = take_sent(connection)
+    assert (asked.api_key, asked.version) == (18, ApiVersionsRequest.max_version)
+    assert b"tandem-kafka" in asked.frame
+    assert connection.state is ConnectionState.NEGOTIATING
+
+
+@pytest.mark.parametrize(
+    ("refusal", "next_version"), [({18: (0, 3)}, 3), ({18: (0, 2)}, 2), ({}, 0)]
+)
+def test_a_refused_version_falls_back_to_what_the_broker_names(
+    refusal: dict[int, tuple[int, int]], next_version: int
+) -> None:
+    connection = BrokerConnection(NODE_1, "client")
+    connection.opened(0)
+    (asked,) = take_sent(connection)
+    # Whatever was asked, a broker that does not know it answers in version 0.
+    refused = Sent(0, 18, 0, asked.correlation_id, b"")
+    connection.receive(frame_of(refused, api_versions(refusal, error_code=35)), 0)
+    (again,) = take_sent(connection)
+    assert again.version == next_version
+    connection.receive(frame_of(again, api_versions()), 0)
+    assert connection.state is ConnectionState.READY
+
+
+def test_no_known_version_of_api_versions_is_an_error() -> None:
+    connection = BrokerConnection(NODE_1, "client")
+    connection.opened(0)
+    for _ in range(2):
+        (asked,) = take_sent(connection)
+        frame = frame_of(Sent(0, 18, 0, asked.correlation_id, b""), api_versions({}, 35))
+        if asked.version:
+            connection.receive(frame, 0)
+    with pytest.raises(UnsupportedVersionError):
+        connection.receive(frame, 0)
+
+
+def test_a_release_limits_what_the_broker_offers() -> None:
+    connection = ready(limits=versions_of_release((2, 8)))
+    assert connection.versions is not None
+    assert connection.versions.api_versions[1] == (4, 12)  # Fetch: 16 with the broker, 12 in 2.8
+    assert 36 in connection.versions.api_versions
+
+
+def test_a_release_without_api_versions_is_not_asked() -> None:
+    connection = BrokerConnection(NODE_1, "client", versions_of_release((0, 9)))
+    connection.opened(0)
+    assert connection.state is ConnectionState.READY
+    assert connection.data_to_send() == []
+
+
+def test_answers_come_in_order_with_version_and_latency() -> None:
+    connection = ready()
+    first, second = unsent(), unsent()
+    connection.send(first, 100)
+    connection.send(second, 110)
+    one, two = take_sent(connection)
+    assert one.version == 12
+    delivery = connection.receive(frame_of(one, metadata_answer()), 150)
+    assert delivery is not None
+    delivery.deliver()
+    answer = first.future.result()
+    assert isinstance(answer, ClientResponse)
+    assert (answer.version, answer.node, answer.latency_ms) == (12, NODE_1, 50)
+    assert answer.message.controller_id == 1
+    assert not second.future.done
+    assert connection.in_flight == 1
+    assert connection.next_deadline_ms(0) == 1110
+    delivery = connection.receive(frame_of(two, metadata_answer()), 150)
+    assert delivery is not None
+    assert delivery.request is second
+
+
+def test_a_decoder_gets_the_body_without_its_header() -> None:
+    connection = ready()
+    got: list[tuple[memoryview, int]] = []
+
+    def decode(body: memoryview, version: int) -> str:
+        got.append((body, version))
+        return "decoded"
+
+    connection.send(unsent(decode=decode), 0)
+    (sent,) = take_sent(connection)
+    frame = memoryview(struct.pack(">i", sent.correlation_id) + b"\x01\x05\x02xy" + b"body")
+    delivery = connection.receive(frame, 0)
+    assert delivery is not None
+    assert isinstance(delivery.outcome, ClientResponse)
+    assert delivery.outcome.message == "decoded"
+    body, version = got[0]
+    assert (bytes(body), version) == (b"body", 12)
+    assert body.obj is frame.obj  # no copy
+
+
+def test_a_wrong_correlation_id_is_noticed() -> None:
+    connection = ready()
+    connection.send(unsent(), 0)
+    (sent,) = take_sent(connection)
+    wrong = Sent(0, sent.api_key, sent.version, sent.correlation_id + 7, b"")
+    with pytest.raises(CorrelationIdError, match="MetadataRequest"):
+        connection.receive(frame_of(wrong, metadata_answer()), 0)
+
+
+def test_an_answer_without_a_request_is_noticed() -> None:
+    with pytest.raises(CorrelationIdError):
+        ready().receive(memoryview(b"\0\0\0\1"), 0)
+
+
+@pytest.mark.parametrize("body", [b"", b"\0", b"\0\0\0", b"\0\0\0\2\0\xff\xff", b"\0\0\0\2"])
+def test_a_frame_that_makes_no_sense_fails_its_request_only(body: bytes) -> None:
+    connection = ready()
+    guilty, innocent = unsent(), unsent()
+    connection.send(guilty, 0)
+    connection.send(innocent, 0)
+    with pytest.raises(KafkaProtocolError, match=r"MetadataRequest v12") as caught:
+        connection.receive(memoryview(body), 0)
+    for delivery in connection.close(caught.value, 0):
+        delivery.deliver()
+    assert guilty.future.error is caught.value
+    assert isinstance(innocent.future.error, KafkaConnectionError)
+    assert connection.state is ConnectionState.CLOSED
+
+
+def test_closing_tells_who_was_late_and_who_had_bad_luck() -> None:
+    connection = ready()
+    late, fine = unsent(timeout_ms=100), unsent(timeout_ms=500)
+    connection.send(late, 0)
+    connection.send(fine, 0)
+    assert not connection.overdue(99)
+    assert connection.overdue(100)
+    for delivery in connection.close(KafkaConnectionError("silence"), 100):
+        delivery.deliver()
+    assert isinstance(late.future.error, RequestTimedOutError)
+    assert "did not answer MetadataRequest within 100 ms" in str(late.future.error)
+    assert isinstance(fine.future.error, KafkaConnectionError)
+
+
+def test_a_message_that_cannot_be_encoded_fails_alone() -> None:
+    connection = ready()
+    with pytest.raises(KafkaProtocolError, match="cannot encode"):
+        connection.send(unsent(MetadataRequest(topics=42)), 0)
+    assert connection.in_flight == 0
+    assert connection.data_to_send() == []
+
+
+def test_throttling_is_noted() -> None:
+    connection = ready()
+    connection.send(unsent(), 0)
+    (sent,) = take_sent(connection)
+    connection.receive(frame_of(sent, metadata_answer(throttle=300)), 1000)
+    assert connection.throttled_until_ms == 1300
+
+
+def test_old_versions_have_waited_already() -> None:
+    answer = metadata_answer(throttle=300)
+    assert throttle_ms(answer, 3, 5) == 0
+    assert throttle_ms(answer, 3, 6) == 300
+    assert throttle_ms(object(), 3, 6) == 0
+    assert throttle_ms(answer, 68, 0) == 300
+
+
+def test_headers_are_flexible_by_request_and_version() -> None:
+    frame = memoryview(b"\0\0\0\x07\0rest")
+    assert parse_header(frame, MetadataRequest(), 9)[1] == b"rest"
+    assert parse_header(frame, MetadataRequest(), 8)[1] == b"\0rest"
+    assert parse_header(frame, ApiVersionsRequest(), 4)[1] == b"\0rest"
+    assert parse_header(frame, MetadataRequest(), 8)[0] == 7
+
+
+def test_every_state_is_in_the_table_and_ends_closed() -> None:
+    reached = set(TRANSITIONS.values()) | {ConnectionState.CONNECTING}
+    assert reached == set(ConnectionState)
+    assert {state for state, event in TRANSITIONS if event.name == "LOST"} == set(ConnectionState)
+
+
+def test_versions_are_chosen_within_what_both_speak() -> None:
+    broker = agreed_versions(VERSIONS, None)
+    assert choose_version(FetchRequest(), broker) == min(16, FetchRequest.max_version)
+    assert choose_version(FetchRequest(max_version=7), broker) == 7
+    assert choose_version(MetadataRequest(min_version=3), broker) == 12
+
+
+@pytest.mark.parametrize(
+    ("message", "text"),
+    [
+        (FetchRequest(max_version=3), "FetchRequest: this client speaks version 0 to 3, the broker versions 4 to 16"),
+        (FetchRequest(min_version=17), "the broker versions 4 to 16"),
+        (MetadataRequest(min_version=13, max_version=13), "speaks version 13, the broker versions 0 to 12"),
+    ],
+)  # fmt: skip
+def test_no_common_version_is_explained(message: Any, text: str) -> None:
+    with pytest.raises(UnsupportedVersionError, match=text):
+        choose_version(message, agreed_versions(VERSIONS, None))
+
+
+def test_an_unknown_request_is_explained() -> None:
+    with pytest.raises(UnsupportedVersionError, match="the broker no version of it"):
+        choose_version(JoinGroupRequest(), BrokerVersionData((4, 0), {1: (0, 1)}))

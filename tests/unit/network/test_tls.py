@@ -1,0 +1,265 @@
+from __future__ import annotations
+
+import ssl
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+
+from tandem_kafka.errors import (
+    KafkaConfigurationError,
+    KafkaConnectionError,
+    TlsAuthenticationError,
+)
+from tandem_kafka.network.selector import SelectorTransport
+from tandem_kafka.network.tls import build_context
+from tandem_kafka.network.transport import ConnectionClosed, ConnectionOpened, FrameReceived
+from tests.unit.network.scripted import Settings
+from tests.unit.network.test_selector import Peer, closed, events_of, frame, spins
+
+
+@pytest.fixture(scope="module")
+def ca() -> trustme.CA:
+    return trustme.CA()
+
+
+@pytest.fixture
+def ca_file(ca: trustme.CA, tmp_path: Path) -> str:
+    path = tmp_path / "ca.pem"
+    ca.cert_pem.write_to_path(path)
+    return str(path)
+
+
+@pytest.fixture
+def peer() -> Iterator[Peer]:
+    peer = Peer()
+    yield peer
+    peer.close()
+
+
+class Server:
+    """A broker with TLS whose thread shakes hands and then echoes."""
+
+    def __init__(self, peer: Peer, ca: trustme.CA, host: str = "localhost", **options: Any) -> None:
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        ca.issue_cert(host).configure_cert(self.context)
+        if options.get("client_certificates"):
+            self.context.verify_mode = ssl.CERT_REQUIRED
+            ca.configure_trust(self.context)
+        if "maximum" in options:
+            self.context.maximum_version = options["maximum"]
+        self._peer = peer
+        self.thread = threading.Thread(target=self._serve, daemon=True)
+        self.thread.start()
+
+    def _serve(self) -> None:
+        try:
+            with self.context.wrap_socket(self._peer.accept(), server_side=True) as sock:
+                while data := sock.recv(1 << 16):
+                    sock.sendall(data)
+        except OSError:
+            pass
+
+
+def settings(**options: Any) -> Settings:
+    return Settings(security_protocol="SSL", receive_message_max_bytes=50_000_000, **options)
+
+
+@pytest.fixture
+def transport(ca_file: str) -> Iterator[SelectorTransport]:
+    transport = SelectorTransport(settings(ssl_cafile=ca_file))
+    yield transport
+    transport.close()
+
+
+@pytest.mark.parametrize("maximum", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_frames_of_every_size(
+    transport: SelectorTransport, peer: Peer, ca: trustme.CA, maximum: ssl.TLSVersion
+) -> None:
+    Server(peer, ca, maximum=maximum)
+    number = transport.connect(peer.address)
+    transport.send(number, frame(b"early"))
+    events = events_of(transport, 2)
+    assert events[0] == ConnectionOpened(number)
+    for payload in (b"", b"x", b"y" * 16_384, b"z" * 3_000_000):
+        transport.send(number, frame(payload))
+        (event,) = events_of(transport)
+        assert isinstance(event, FrameReceived)
+        assert event.frame == payload
+    assert spins(transport) <= 2
+
+
+def test_many_frames_in_one_record_are_all_told(
+    transport: SelectorTransport, peer: Peer, ca: trustme.CA
+) -> None:
+    Server(peer, ca)
+    number = transport.connect(peer.address)
+    transport.send(number, b"".join(frame(b"%d" % n) for n in range(500)))
+    events = events_of(transport, 501)
+    assert len(events) == 501
+
+
+def test_a_small_budget_leaves_nothing_behind(
+    transport: SelectorTransport, peer: Peer, ca: trustme.CA, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tandem_kafka.network.channel.RECEIVE_BUDGET", 10)
+    monkeypatch.setattr("tandem_kafka.network.selector._SCRATCH_BYTES", 16)
+    transport._scratch = memoryview(bytearray(16))
+    Server(peer, ca)
+    number = transport.connect(peer.address)
+    transport.send(number, b"".join(frame(b"%05d" % n) for n in range(200)))
+    assert len(events_of(transport, 201)) == 201
+    assert spins(transport) <= 2
+
+
+def test_an_untrusted_certificate(peer: Peer, ca: trustme.CA, tmp_path: Path) -> None:
+    other = tmp_path / "other.pem"
+    trustme.CA().cert_pem.write_to_path(other)
+    transport = SelectorTransport(settings(ssl_cafile=str(other)))
+    Server(peer, ca)
+    transport.connect(peer.address)
+    error = closed(transport)
+    assert isinstance(error, TlsAuthenticationError)
+    assert "certificate verify failed: unable to get local issuer certificate" in str(error)
+    assert "localhost:" in str(error)
+    transport.close()
+
+
+def test_a_certificate_for_another_host(
+    transport: SelectorTransport, peer: Peer, ca: trustme.CA, ca_file: str
+) -> None:
+    Server(peer, ca, "elsewhere.example")
+    transport.connect(peer.address)
+    error = closed(transport)
+    assert isinstance(error, TlsAuthenticationError)
+    assert "Hostname mismatch" in str(error)
+    unchecked = SelectorTransport(settings(ssl_cafile=ca_file, ssl_check_hostname=False))
+    Server(peer, ca, "elsewhere.example")
+    number = unchecked.connect(peer.address)
+    assert events_of(unchecked) == [ConnectionOpened(number)]
+    unchecked.close()
+
+
+@pytest.mark.parametrize("maximum", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_a_missing_client_certificate(
+    transport: SelectorTransport, peer: Peer, ca: trustme.CA, maximum: ssl.TLSVersion
+) -> None:
+    Server(peer, ca, client_certificates=True, maximum=maximum)
+    transport.connect(peer.address)
+    events = events_of(transport)
+    while not isinstance(events[-1], ConnectionClosed):
+        events += events_of(transport)
+    error = events[-1].error
+    assert isinstance(error, TlsAuthenticationError)
+    assert "alert" in str(error).lower()
+
+
+def test_a_client_certificate(peer: Peer, ca: trustme.CA, ca_file: str, tmp_path: Path) -> None:
+    certificate = ca.issue_cert("client.example")
+    chain, key = tmp_path / "client.pem", tmp_path / "client.key"
+    certificate.cert_chain_pems[0].write_to_path(chain)
+    certificate.private_key_pem.write_to_path(key)
+    transport = SelectorTransport(
+        settings(ssl_cafile=ca_file, ssl_certfile=str(chain), ssl_keyfile=str(key))
+    )
+    Server(peer, ca, client_certificates=True)
+    number = transport.connect(peer.address)
+    transport.send(number, frame(b"hello"))
+    assert isinstance(events_of(transport, 2)[1], FrameReceived)
+    transport.close()
+
+
+def test_a_port_without_tls(transport: SelectorTransport, peer: Peer) -> None:
+    transport.connect(peer.address)
+    broker = peer.accept()
+    threading.Timer(0.05, lambda: broker.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")).start()
+    error = closed(transport)
+    assert isinstance(error, TlsAuthenticationError)
+    assert "is this a port without TLS?" in str(error)
+
+
+def test_a_broker_that_hangs_up_in_the_handshake(
+    transport: SelectorTransport, peer: Peer
+) -> None:
+    transport.connect(peer.address)
+    broker = peer.accept()
+    threading.Timer(0.05, broker.close).start()
+    error = closed(transport)
+    assert isinstance(error, KafkaConnectionError)
+    assert "during the TLS handshake" in str(error)
+
+
+def test_a_silent_broker_blocks_nothing(transport: SelectorTransport, peer: Peer) -> None:
+    number = transport.connect(peer.address)
+    peer.accept()
+    assert transport.poll(50) == []
+    started = time.monotonic()
+    assert spins(transport) <= 2
+    assert time.monotonic() - started < 1
+    transport.disconnect(number)
+    assert transport.poll(10) == []
+
+
+def test_descriptors_used_again_after_a_failed_handshake(
+    transport: SelectorTransport, peer: Peer, ca: trustme.CA
+) -> None:
+    for _ in range(3):
+        transport.connect(peer.address)
+        peer.accept().close()
+        assert isinstance(closed(transport), KafkaConnectionError)
+    Server(peer, ca)
+    number = transport.connect(peer.address)
+    assert events_of(transport) == [ConnectionOpened(number)]
+
+
+def test_no_context_without_tls() -> None:
+    assert build_context(Settings(security_protocol="SASL_PLAINTEXT")) is None
+
+
+def test_a_context_of_the_users_own_is_taken_as_it_is() -> None:
+    own = ssl.create_default_context()
+    assert build_context(settings(ssl_context=own, ssl_cafile="/no/such/file")) is own
+
+
+def test_the_context_is_strict() -> None:
+    context = build_context(settings())
+    assert context is not None
+    assert context.verify_mode == ssl.CERT_REQUIRED
+    assert context.check_hostname
+    assert context.minimum_version == ssl.TLSVersion.TLSv1_2
+
+
+@pytest.mark.parametrize("option", ["ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_crlfile"])
+def test_a_file_that_is_not_there(option: str) -> None:
+    with pytest.raises(KafkaConfigurationError, match=f"{option}: cannot read /no/such.pem"):
+        build_context(settings(**{option: "/no/such.pem"}))
+
+
+@pytest.mark.parametrize("option", ["ssl_cafile", "ssl_certfile", "ssl_crlfile"])
+def test_a_file_that_is_none_of_the_kind(option: str, tmp_path: Path) -> None:
+    path = tmp_path / "nonsense.pem"
+    path.write_text("nonsense")
+    with pytest.raises(KafkaConfigurationError, match=f"{option}: cannot use {path}"):
+        build_context(settings(**{option: str(path)}))
+
+
+def test_a_key_without_certificate(tmp_path: Path) -> None:
+    path = tmp_path / "client.key"
+    path.write_text("nonsense")
+    with pytest.raises(KafkaConfigurationError, match="ssl_certfile"):
+        build_context(settings(ssl_keyfile=str(path)))
+
+
+def test_ciphers() -> None:
+    context = build_context(settings(ssl_ciphers="ECDHE-RSA-AES256-GCM-SHA384"))
+    assert context is not None
+    names = [cipher["name"] for cipher in context.get_ciphers()]
+    assert "ECDHE-RSA-AES128-GCM-SHA256" not in names
+    with pytest.raises(KafkaConfigurationError, match="ssl_ciphers: 'NONE-SUCH'"):
+        build_context(settings(ssl_ciphers="NONE-SUCH"))
+
+

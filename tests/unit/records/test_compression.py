@@ -1,0 +1,75 @@
+"""Decompression: every codec, frames in a row, and bounds that hold."""
+
+from __future__ import annotations
+
+import struct
+
+import cramjam
+import pytest
+
+from tandem_kafka.errors import UnsupportedCodecError
+from tandem_kafka.records.batches import MalformedBatchError
+from tandem_kafka.records.compression import decompress
+from tests.unit.records.making import GZIP, LZ4, SNAPPY, XERIAL, ZSTD, compress, xerial
+
+ALL = [GZIP, SNAPPY, LZ4, ZSTD]
+DATA = b"".join(b"%d " % i for i in range(20_000))
+
+
+@pytest.mark.parametrize("codec", ALL)
+@pytest.mark.parametrize("data", [b"", b"x", DATA, bytes(3_000_000)], ids=len)
+def test_there_and_back(codec, data):
+    assert decompress(codec, memoryview(compress(codec, data)), 1 << 30) == data
+
+
+@pytest.mark.parametrize("codec", ALL)
+def test_frames_in_a_row(codec):
+    twice = compress(codec, DATA) + compress(codec, b"more")
+    assert decompress(codec, memoryview(twice), 1 << 30) == DATA + b"more"
+
+
+@pytest.mark.parametrize("codec", ALL)
+def test_the_bound_is_exact(codec):
+    packed = memoryview(compress(codec, DATA))
+    assert decompress(codec, packed, len(DATA)) == DATA
+    with pytest.raises(MalformedBatchError, match="bytes allowed"):
+        decompress(codec, packed, len(DATA) - 1)
+
+
+@pytest.mark.parametrize("codec", ALL)
+def test_a_cut_is_noticed(codec):
+    packed = compress(codec, DATA)
+    with pytest.raises(MalformedBatchError):
+        decompress(codec, memoryview(packed[:-3]), 1 << 30)
+
+
+def test_bare_snappy():
+    packed = bytes(cramjam.snappy.compress_raw(DATA))
+    assert decompress(SNAPPY, memoryview(packed), 1 << 30) == DATA
+
+
+def test_the_versions_in_a_snappy_stream_do_not_matter():
+    packed = xerial(DATA).replace(XERIAL, XERIAL[:8] + b"\x01\x00\x00\x00\x01\x00\x00\x00")
+    assert decompress(SNAPPY, memoryview(packed), 1 << 30) == DATA
+
+
+@pytest.mark.parametrize(
+    "packed",
+    [
+        b"\xff\xff\xff\xff\x0f",  # claims 4 GiB
+        b"\x80\x80\x80\x80\x04\x00",  # claims 1 GiB
+        XERIAL + b"\x00\x00",
+        XERIAL + struct.pack(">i", -5),
+        XERIAL + struct.pack(">i", 500) + b"abc",
+        XERIAL + struct.pack(">i", 0),
+    ],
+)
+def test_snappy_that_lies(packed):
+    with pytest.raises(MalformedBatchError):
+        decompress(SNAPPY, memoryview(packed), 1 << 30)
+
+
+@pytest.mark.parametrize("codec", [5, 6, 7])
+def test_an_unknown_codec(codec):
+    with pytest.raises(UnsupportedCodecError, match=f"codec {codec}"):
+        decompress(codec, memoryview(b""), 100)

@@ -1,0 +1,150 @@
+"""Fetch responses, as kafka-python's message class writes them."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tandem_kafka.records import decode_fetch_response
+from tandem_kafka.types import Node
+from tandem_kafka.wire.messages import FetchResponse
+
+VERSIONS = range(4, 19)
+Topic = FetchResponse.FetchableTopicResponse
+Partition = Topic.PartitionData
+
+int16, int32 = st.integers(-(2**15), 2**15 - 1), st.integers(-(2**31), 2**31 - 1)
+int64 = st.integers(-(2**63), 2**63 - 1)
+pairs32 = st.none() | st.tuples(st.integers(0, 2**31 - 1), int32)
+pairs64 = st.none() | st.tuples(st.integers(0, 2**31 - 1), int64)
+partitions = st.fixed_dictionaries(
+    {
+        "partition_index": int32,
+        "error_code": int16,
+        "high_watermark": int64,
+        "last_stable_offset": int64,
+        "log_start_offset": int64,
+        "aborted": st.none() | st.lists(st.tuples(int64, int64), max_size=4),
+        "preferred_read_replica": int32,
+        "records": st.none() | st.binary(max_size=300),
+        "leader": pairs32,
+        "diverging": pairs64,
+        "snapshot": pairs64,
+    }
+)
+topics = st.tuples(st.text(max_size=200), st.uuids(), st.lists(partitions, max_size=4))
+nodes = st.tuples(int32, st.text(max_size=20), int32, st.none() | st.text(max_size=5))
+responses = st.tuples(
+    int32, int16, int32, st.lists(topics, max_size=4), st.lists(nodes, max_size=3)
+)
+
+
+def build_partition(content, version):
+    content = dict(content)
+    aborted, leader = content.pop("aborted"), content.pop("leader")
+    diverging, snapshot = content.pop("diverging"), content.pop("snapshot")
+    content["aborted_transactions"] = aborted and [
+        Partition.AbortedTransaction(producer_id=pid, first_offset=first) for pid, first in aborted
+    ]
+    if version >= 12:
+        if leader:
+            content["current_leader"] = Partition.LeaderIdAndEpoch(
+                leader_id=leader[0], leader_epoch=leader[1]
+            )
+        if diverging:
+            content["diverging_epoch"] = Partition.EpochEndOffset(
+                epoch=diverging[0], end_offset=diverging[1]
+            )
+        if snapshot:
+            content["snapshot_id"] = Partition.SnapshotId(epoch=snapshot[0], end_offset=snapshot[1])
+    return Partition(**content)
+
+
+def build(content, version):
+    throttle, error, session, found, endpoints = content
+    response = FetchResponse(
+        throttle_time_ms=throttle,
+        error_code=error,
+        session_id=session,
+        responses=[
+            Topic(
+                topic=name, topic_id=uuid, partitions=[build_partition(p, version) for p in parts]
+            )
+            for name, uuid, parts in found
+        ],
+        node_endpoints=[
+            FetchResponse.NodeEndpoint(node_id=i, host=host, port=port, rack=rack)
+            for i, host, port, rack in endpoints
+        ],
+    )
+    return bytes(response.encode(version=version, header=False, framed=False))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@settings(max_examples=60)
+@given(content=responses)
+def test_it_is_read_as_it_was_written(version, content):
+    throttle, error, session, found, endpoints = content
+    response = decode_fetch_response(memoryview(build(content, version)), version)
+    assert response.throttle_time_ms == throttle
+    sessions = (error, session) if version >= 7 else (0, 0)
+    assert (response.error_code, response.session_id) == sessions
+    expected_nodes = tuple(Node(*node) for node in endpoints) if version >= 16 else ()
+    assert response.node_endpoints == expected_nodes
+    flat = [(name, uuid, part) for name, uuid, parts in found for part in parts]
+    assert len(response.partitions) == len(flat)
+    for got, (name, uuid, wanted) in zip(response.partitions, flat, strict=True):
+        assert (got.topic, got.topic_id) == ((None, uuid) if version >= 13 else (name, None))
+        check_partition(got, wanted, version)
+
+
+def check_partition(got, wanted, version):
+    assert got.partition == wanted["partition_index"]
+    assert got.error_code == wanted["error_code"]
+    assert got.high_watermark == wanted["high_watermark"]
+    assert got.last_stable_offset == wanted["last_stable_offset"]
+    assert got.log_start_offset == (wanted["log_start_offset"] if version >= 5 else -1)
+    assert got.aborted_transactions == tuple(wanted["aborted"] or ())
+    assert got.preferred_read_replica == (wanted["preferred_read_replica"] if version >= 11 else -1)
+    assert got.current_leader == (wanted["leader"] if version >= 12 else None)
+    assert got.diverging_epoch == (wanted["diverging"] if version >= 12 else None)
+    assert (got.records or b"") == (wanted["records"] or b"")
+    assert got.records is None or len(got.records) > 0
+
+
+def test_records_are_a_view_of_the_frame():
+    content = {
+        "partition_index": 0,
+        "error_code": 0,
+        "high_watermark": 0,
+        "last_stable_offset": 0,
+        "log_start_offset": 0,
+        "aborted": None,
+        "preferred_read_replica": -1,
+        "records": b"x" * 1000,
+        "leader": None,
+        "diverging": None,
+        "snapshot": None,
+    }
+    frame = bytearray(build((0, 0, 0, [("t", UUID(int=1), [content])], []), 12))
+    [partition] = decode_fetch_response(memoryview(frame), 12).partitions
+    frame[:] = b"y" * len(frame)
+    assert bytes(partition.records) == b"y" * 1000
+
+
+def test_unknown_tags_are_skipped():
+    # Throttle, error, session, no topics; tags 0 (no endpoints) and 9 (three bytes).
+    frame = bytes(10) + b"\x01" + b"\x02\x00\x01\x01\x09\x03abc"
+    response = decode_fetch_response(memoryview(frame), 16)
+    assert (response.partitions, response.node_endpoints) == ((), ())
+
+
+def test_a_leader_that_is_not_known_is_none():
+    body = bytes(10) + b"\x02" + bytes(16) + b"\x02" + bytes(4 + 2 + 24) + b"\x01" + bytes(4)
+    unknown = b"\xff" * 4 + b"\xff" * 4 + b"\x00"
+    body += b"\x00" + b"\x01\x01\x09" + unknown + b"\x00\x00"
+    [partition] = decode_fetch_response(memoryview(body), 13).partitions
+    assert partition.current_leader is None

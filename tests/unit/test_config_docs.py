@@ -1,0 +1,55 @@
+"""What stands elsewhere about options agrees with where they are said."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import get_type_hints
+
+import pytest
+
+from tandem_kafka.config import Config, ConsumerOptions, option_table
+from tandem_kafka.config.option import option_of
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "options.md"
+
+#: Options that are taken in more forms than the one they are kept in.
+WIDER = {"api_version", "bootstrap_servers", "consumer_timeout_ms"}
+
+
+def test_the_page_is_up_to_date():
+    assert PAGE.read_text(encoding="utf-8") == option_table(), (
+        "write it with: python -c 'from tandem_kafka.config import option_table as t; "
+        'print(t(), end="")\' > docs/options.md'
+    )
+
+
+def test_the_page_names_every_option_and_shows_no_object():
+    page = option_table()
+    assert all(f"| `{spec.name}` |" in page for spec in dataclasses.fields(Config))
+    assert " object at 0x" not in page
+
+
+def test_the_typed_options_are_the_options():
+    typed, kept = get_type_hints(ConsumerOptions), get_type_hints(Config)
+    names = [spec.name for spec in dataclasses.fields(Config)]
+    assert list(typed) == names
+    differing = {name for name in names if typed[name] != kept[name]}
+    assert differing == WIDER
+    assert not ConsumerOptions.__required_keys__
+
+
+@pytest.mark.parametrize("spec", dataclasses.fields(Config), ids=lambda spec: spec.name)
+def test_every_option_is_described(spec):
+    known = option_of(spec)
+    assert known.doc.endswith(".")
+    if spec.name.endswith("_ms"):
+        assert "illiseconds" in known.doc or "The same" in known.doc
+    if "password" in spec.name:
+        assert known.secret
+
+
+def test_every_default_passes_its_own_check():
+    for spec in dataclasses.fields(Config):
+        if spec.name != "bootstrap_servers":  # kept in another form than given
+            assert option_of(spec).check.parse(spec.default) == spec.default

@@ -1,0 +1,184 @@
+"""Options that depend on each other."""
+
+from __future__ import annotations
+
+import ssl
+
+import pytest
+from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
+from kafka.coordinator.assignors.range import RangePartitionAssignor
+
+from tandem_kafka.config import Config
+from tandem_kafka.errors import InvalidGroupIdError, KafkaConfigurationError
+
+make = Config.from_options
+
+
+@pytest.mark.parametrize("group", ["", " ", "\t\n"])
+def test_a_blank_group(group):
+    with pytest.raises(InvalidGroupIdError, match="must not be blank"):
+        make({"group_id": group})
+
+
+def test_auto_commit_without_a_group():
+    assert make({}).enable_auto_commit is False
+    assert make({"group_id": None, "enable_auto_commit": False}).enable_auto_commit is False
+    with pytest.raises(KafkaConfigurationError, match="enable_auto_commit=True: needs a group_id"):
+        make({"enable_auto_commit": True})
+
+
+def test_auto_commit_with_a_group():
+    assert make({"group_id": "g"}).enable_auto_commit is True
+    assert make({"group_id": "g", "enable_auto_commit": False}).enable_auto_commit is False
+
+
+@pytest.mark.parametrize("instance", ["a", "A-b_c.9", "x" * 249])
+def test_instance_ids(instance):
+    config = make({"group_id": "g", "group_instance_id": instance})
+    assert config.group_instance_id == instance
+
+
+@pytest.mark.parametrize("instance", ["", ".", "..", "x" * 250, "a b", "ä", "a\n", "a/b"])
+def test_instance_ids_that_are_none(instance):
+    with pytest.raises(KafkaConfigurationError, match=r"group_instance_id=.*1 to 249"):
+        make({"group_id": "g", "group_instance_id": instance})
+
+
+def test_an_instance_id_needs_a_group():
+    with pytest.raises(KafkaConfigurationError, match="group_instance_id='a': needs a group_id"):
+        make({"group_instance_id": "a"})
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"fetch_max_wait_ms": 30_000}, "fetch_max_wait_ms=30000: must be below request_timeout"),
+        ({"request_timeout_ms": 540_000}, "request_timeout_ms=540000: must be below connections_"),
+        ({"request_timeout_ms": 400}, "fetch_max_wait_ms=500: must be below request_timeout_ms"),
+        ({"connections_max_idle_ms": 1}, "must be below connections_max_idle_ms"),
+        ({"session_timeout_ms": 3_000}, "heartbeat_interval_ms=3000: must be below session_"),
+        (
+            {"retry_backoff_ms": 200, "retry_backoff_max_ms": 100},
+            "retry_backoff_max_ms=100: must be at least retry_backoff_ms=200",
+        ),
+        ({"reconnect_backoff_max_ms": 10}, "must be at least reconnect_backoff_ms=50"),
+        ({"socket_connection_setup_timeout_max_ms": 10}, "must be at least socket_connection_"),
+        ({"fetch_buffer_max_bytes": 1_000_000}, "must be at least max_partition_fetch_bytes"),
+    ],
+)
+def test_orders(options, problem):
+    with pytest.raises(KafkaConfigurationError, match=problem):
+        make(options)
+
+
+def test_a_limit_that_was_not_given_makes_room():
+    config = make(
+        {
+            "retry_backoff_ms": 2_000,
+            "reconnect_backoff_ms": 60_000,
+            "socket_connection_setup_timeout_ms": 40_000,
+            "max_partition_fetch_bytes": 100_000_000,
+        }
+    )
+    assert config.retry_backoff_max_ms == 2_000
+    assert config.reconnect_backoff_max_ms == 60_000
+    assert config.socket_connection_setup_timeout_max_ms == 40_000
+    assert config.fetch_buffer_max_bytes == 100_000_000
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, 100_000_000),
+        ({"receive_message_max_bytes": 1_000}, 52_428_800 + 1_048_576),
+        ({"fetch_max_bytes": 200_000_000}, 201_048_576),
+    ],
+)
+def test_the_largest_message_has_room_for_the_largest_fetch(options, expected):
+    assert make(options).receive_message_max_bytes == expected
+
+
+def test_eager_and_cooperative_assignors_do_not_mix():
+    make({"partition_assignment_strategy": [CooperativeStickyAssignor]})
+    with pytest.raises(KafkaConfigurationError, match="do not mix"):
+        make({"partition_assignment_strategy": [RangePartitionAssignor, CooperativeStickyAssignor]})
+
+
+class Tokens:
+    def token(self):
+        return "token"
+
+
+PLAIN = {"sasl_mechanism": "PLAIN", "sasl_plain_username": "u", "sasl_plain_password": "p"}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"security_protocol": "SASL_PLAINTEXT", **PLAIN},
+        {"security_protocol": "SASL_SSL", **PLAIN, "sasl_mechanism": "SCRAM-SHA-512"},
+        {"security_protocol": "SASL_SSL", "sasl_mechanism": "GSSAPI"},
+        {
+            "security_protocol": "SASL_SSL",
+            "sasl_mechanism": "OAUTHBEARER",
+            "sasl_oauth_token_provider": Tokens(),
+        },
+        {"security_protocol": "SSL", "ssl_cafile": "ca", "ssl_check_hostname": False},
+        {
+            "security_protocol": "SSL",
+            "ssl_certfile": "c",
+            "ssl_keyfile": "k",
+            "ssl_password": "p",
+            "ssl_crlfile": "r",
+            "ssl_ciphers": "HIGH",
+        },
+        {"security_protocol": "SSL", "ssl_context": ssl.create_default_context()},
+    ],
+)
+def test_security_that_fits_together(options):
+    config = make(options)
+    assert {name: getattr(config, name) for name in options} == options
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"security_protocol": "SASL_SSL"}, "security_protocol='SASL_SSL': needs sasl_mechanism"),
+        (
+            {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN"},
+            "'PLAIN': needs sasl_plain_username, sasl_plain_password",
+        ),
+        (
+            {
+                "security_protocol": "SASL_SSL",
+                "sasl_mechanism": "SCRAM-SHA-256",
+                "sasl_plain_username": "u",
+            },
+            "'SCRAM-SHA-256': needs sasl_plain_password",
+        ),
+        (
+            {"security_protocol": "SASL_SSL", "sasl_mechanism": "OAUTHBEARER"},
+            "needs sasl_oauth_token_provider",
+        ),
+        (PLAIN, "sasl_mechanism, sasl_plain_username, sasl_plain_password: without use in"),
+        ({"security_protocol": "SSL", **PLAIN}, "without use in security_protocol='SSL'"),
+        ({"ssl_cafile": "ca"}, "ssl_cafile: without use in security_protocol='PLAINTEXT'"),
+        (
+            {"security_protocol": "SASL_PLAINTEXT", **PLAIN, "ssl_cafile": "ca"},
+            "ssl_cafile: without use in security_protocol='SASL_PLAINTEXT'",
+        ),
+        (
+            {
+                "security_protocol": "SSL",
+                "ssl_cafile": "ca",
+                "ssl_context": ssl.create_default_context(),
+            },
+            "ssl_cafile: not together with ssl_context",
+        ),
+        ({"security_protocol": "SSL", "ssl_keyfile": "k"}, "need ssl_certfile"),
+        ({"security_protocol": "SSL", "ssl_password": "p"}, "need ssl_certfile"),
+    ],
+)
+def test_security_that_does_not(options, problem):
+    with pytest.raises(KafkaConfigurationError, match=problem):
+        make(options)

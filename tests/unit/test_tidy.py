@@ -1,0 +1,59 @@
+"""The rules of shape that no linter knows; CONTRIBUTING.md gives their reasons."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "tandem_kafka"
+
+LINES = 450
+VAGUE_NAMES = {"utils.py", "util.py", "helpers.py", "common.py", "misc.py"}
+SEAM = {"time", "threading", "queue", "random"}
+BEHIND_THE_SEAM = {PACKAGE / "runtime.py", PACKAGE / "testing" / "lockstep.py"}
+
+
+def sources(*folders: str) -> list[Path]:
+    found = (path for folder in folders for path in (ROOT / folder).rglob("*.py"))
+    return sorted(path for path in found if "__pycache__" not in path.parts)
+
+
+def relative(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def parse(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"), str(path))
+
+
+def imported(tree: ast.Module) -> set[str]:
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names.add(node.module.partition(".")[0])
+    return names
+
+
+@pytest.mark.parametrize(
+    "path", sources("tandem_kafka", "tests", "demo", "benchmarks", "examples"), ids=relative
+)
+def test_a_file_holds_one_subject(path: Path) -> None:
+    lines = len(path.read_text(encoding="utf-8").splitlines())
+    assert lines <= LINES, f"{lines} lines; find the second subject in it and move that out"
+    assert path.name not in VAGUE_NAMES, "name the file after its subject"
+
+
+@pytest.mark.parametrize("path", sources("tandem_kafka"), ids=relative)
+def test_a_module_says_what_it_is_for(path: Path) -> None:
+    assert ast.get_docstring(parse(path)), "write the module's docstring"
+
+
+@pytest.mark.parametrize("path", sources("tandem_kafka"), ids=relative)
+def test_time_threads_and_chance_come_from_the_runtime(path: Path) -> None:
+    if path not in BEHIND_THE_SEAM:
+        assert not imported(parse(path)) & SEAM, "ask tandem_kafka.runtime instead"
