@@ -18,6 +18,7 @@ __all__ = [
     "check_timestamps",
     "check_topics",
     "compile_pattern",
+    "each_partition",
 ]
 
 
@@ -93,6 +94,16 @@ def check_partitions(partitions: Any) -> tuple[TopicPartition, ...]:
         msg = f"partitions must be a collection of TopicPartition, got {partitions!r}"
         raise TypeError(msg)
     return tuple(dict.fromkeys(check_partition(tp) for tp in partitions))
+
+
+def each_partition(partitions: Iterable[Any]) -> tuple[TopicPartition, ...]:
+    """Return the partitions of a method that takes them as arguments.
+
+    Raises:
+        TypeError: One of them is not a TopicPartition.
+        InvalidArgumentError: One of them is not allowed.
+    """
+    return tuple(check_partition(tp) for tp in partitions)
 
 
 def check_offset(offset: Any) -> OffsetAndMetadata:

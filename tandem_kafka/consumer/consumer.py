@@ -3,86 +3,49 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import itertools
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import Any, Self
 
-from kafka.future import Future
 from typing_extensions import Unpack
 
 from tandem_kafka.config import Config, ConsumerOptions
 from tandem_kafka.consumer.arguments import (
     check_limit,
-    check_offset,
-    check_offsets,
-    check_partition,
     check_partitions,
-    check_timestamps,
     check_topics,
     compile_pattern,
+    each_partition,
 )
 from tandem_kafka.consumer.background import BackgroundEvents
 from tandem_kafka.consumer.closing import Closing
+from tandem_kafka.consumer.cluster_methods import ClusterMethods
 from tandem_kafka.consumer.collector import Collector
 from tandem_kafka.consumer.commits import Commits
 from tandem_kafka.consumer.core import Core
 from tandem_kafka.consumer.deserializers import Deserializers
 from tandem_kafka.consumer.iteration import Iteration
 from tandem_kafka.consumer.listener import ListenerCalls, check_listener
+from tandem_kafka.consumer.offset_methods import OffsetMethods
+from tandem_kafka.consumer.owned import owned
 from tandem_kafka.consumer.poller import Poller
 from tandem_kafka.consumer.positions import Positions
 from tandem_kafka.consumer.records import ConsumerRecords
 from tandem_kafka.errors import InvalidArgumentError
-from tandem_kafka.events.application import (
-    Assign,
-    Bootstrap,
-    EnforceRebalance,
-    ListTopics,
-    PartitionsForTopic,
-    Subscribe,
-    SubscribePattern,
-)
+from tandem_kafka.events.application import Assign, Subscribe, SubscribePattern
 from tandem_kafka.network.assembly import assemble
 from tandem_kafka.runtime import Runtime
 from tandem_kafka.shared.subscription import SubscriptionKind
-from tandem_kafka.types import (
-    ConsumerGroupMetadata,
-    ConsumerRecord,
-    OffsetAndMetadata,
-    OffsetAndTimestamp,
-    TopicPartition,
-)
+from tandem_kafka.types import ConsumerRecord, TopicPartition
 
 __all__ = ["KafkaConsumer"]
 
-P = ParamSpec("P")
-R = TypeVar("R")
-
-_EARLIEST, _LATEST = -2, -1
 _numbers = itertools.count(1)
 
 
-def _owned(
-    method: Callable[Concatenate[KafkaConsumer, P], R],
-) -> Callable[Concatenate[KafkaConsumer, P], R]:
-    """Let one thread at a time in, and none once the consumer is closed."""
-
-    @functools.wraps(method)
-    def guarded(self: KafkaConsumer, *args: P.args, **kwargs: P.kwargs) -> R:
-        core = self._core
-        core.acquire()
-        try:
-            return method(self, *args, **kwargs)
-        finally:
-            core.release()
-
-    return guarded  # type: ignore[return-value]  # mypy takes `self` for a keyword
-
-
-class KafkaConsumer:
+class KafkaConsumer(OffsetMethods, ClusterMethods):
     """Reads records from a Kafka cluster.
 
     Args:
@@ -139,7 +102,7 @@ class KafkaConsumer:
 
     # --- what to read --------------------------------------------------------------------------
 
-    @_owned
+    @owned
     def subscribe(
         self,
         topics: Iterable[str] = (),
@@ -182,7 +145,7 @@ class KafkaConsumer:
             self._unsubscribe()
         self._listener.listener = listener
 
-    @_owned
+    @owned
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read these partitions, without a group's say; those assigned before keep their state.
 
@@ -202,7 +165,7 @@ class KafkaConsumer:
         self._core.ask(Assign(deadline_ms=self._core.deadline_ms(None), partitions=chosen))
         self._collector.purge()
 
-    @_owned
+    @owned
     def unsubscribe(self) -> None:
         """Give partitions back, leave the group, and drop subscription or assignment."""
         self._unsubscribe()
@@ -213,20 +176,20 @@ class KafkaConsumer:
         finally:
             self._collector.purge()
 
-    @_owned
+    @owned
     def subscription(self) -> set[str] | None:
         """Return the topics subscribed to (or matched), None when there is no subscription."""
         subscription = self._core.link.subscription
         return set(subscription.topics) if subscription.auto_assigned else None
 
-    @_owned
+    @owned
     def assignment(self) -> set[TopicPartition]:
         """Return the partitions assigned now."""
         return set(self._core.link.subscription.assigned)
 
     # --- reading -------------------------------------------------------------------------------
 
-    @_owned
+    @owned
     def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> ConsumerRecords:
         """Return records as soon as there are any, none when the timeout is over.
 
@@ -265,7 +228,7 @@ class KafkaConsumer:
             raise StopIteration
         return self._next()
 
-    @_owned
+    @owned
     def _next(self) -> ConsumerRecord:
         timeout_ms = self._config.consumer_timeout_ms
         record = self._iteration.next()
@@ -288,298 +251,28 @@ class KafkaConsumer:
         """
         self._core.wakeup()
 
-    @_owned
+    @owned
     def pause(self, *partitions: TopicPartition) -> None:
         """Hand out no records of these partitions; what is fetched already is kept.
 
         Raises:
             NotAssignedError: One of them is not assigned.
         """
-        self._positions.pause(_each(partitions))
+        self._positions.pause(each_partition(partitions))
 
-    @_owned
+    @owned
     def resume(self, *partitions: TopicPartition) -> None:
         """Hand out records of these partitions again.
 
         Raises:
             NotAssignedError: One of them is not assigned.
         """
-        self._positions.resume(_each(partitions))
+        self._positions.resume(each_partition(partitions))
 
-    @_owned
+    @owned
     def paused(self) -> set[TopicPartition]:
         """Return the partitions paused now."""
         return {tp for tp, s in self._core.link.subscription.assigned.items() if s.paused}
-
-    # --- positions -----------------------------------------------------------------------------
-
-    @_owned
-    def position(self, partition: TopicPartition, timeout_ms: float | None = None) -> int:
-        """Return the offset of the next record of a partition, looking it up if need be.
-
-        Raises:
-            NotAssignedError: The partition is not assigned.
-            NoOffsetForPartitionError: It has no position and `auto_offset_reset` is "none".
-            KafkaTimeoutError: It could not be looked up in time.
-            WakeupError: `wakeup()` was called.
-        """
-        offset: int = self._positions.position(check_partition(partition), timeout_ms).offset
-        return offset
-
-    @_owned
-    def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
-        """Go on at an offset. An `OffsetAndMetadata` with a leader epoch is validated (KIP-320).
-
-        Raises:
-            NotAssignedError: The partition is not assigned.
-            InvalidArgumentError: The offset is negative.
-        """
-        check_partition(partition)
-        target = check_offset(offset)
-        self._positions.seek(partition, target)
-
-    @_owned
-    def seek_to_beginning(self, *partitions: TopicPartition) -> None:
-        """Go on at the first offset there is; of all partitions if none is named.
-
-        The offset is looked up by the next poll() or position().
-
-        Raises:
-            NotAssignedError: A partition is not assigned, or none is.
-        """
-        self._positions.reset(_each(partitions), _EARLIEST)
-
-    @_owned
-    def seek_to_end(self, *partitions: TopicPartition) -> None:
-        """Go on behind the last offset (last stable one under read_committed), likewise lazily.
-
-        Raises:
-            NotAssignedError: A partition is not assigned, or none is.
-        """
-        self._positions.reset(_each(partitions), _LATEST)
-
-    @_owned
-    def highwater(self, partition: TopicPartition) -> int | None:
-        """Return the high watermark that the last fetch told, None before the first.
-
-        Raises:
-            NotAssignedError: The partition is not assigned.
-        """
-        state = self._core.link.subscription.get(check_partition(partition))
-        return state.high_watermark if state.high_watermark >= 0 else None
-
-    @_owned
-    def current_lag(self, partition: TopicPartition) -> int | None:
-        """Return how many records are left to read; None while the end is not known (KIP-666).
-
-        Asks no broker itself, but has the end looked up for the next call where it is unknown.
-
-        Raises:
-            NotAssignedError: The partition is not assigned.
-        """
-        return self._positions.lag(check_partition(partition))
-
-    @_owned
-    def beginning_offsets(
-        self, partitions: Iterable[TopicPartition], timeout_ms: float | None = None
-    ) -> dict[TopicPartition, int]:
-        """Return the first offset of each partition.
-
-        Raises:
-            KafkaTimeoutError: They could not be looked up in time.
-        """
-        return self._edges(partitions, _EARLIEST, timeout_ms)
-
-    @_owned
-    def end_offsets(
-        self, partitions: Iterable[TopicPartition], timeout_ms: float | None = None
-    ) -> dict[TopicPartition, int]:
-        """Return the offset behind the last record of each partition.
-
-        That is the high watermark; under read_committed the last stable offset.
-
-        Raises:
-            KafkaTimeoutError: They could not be looked up in time.
-        """
-        return self._edges(partitions, _LATEST, timeout_ms)
-
-    def _edges(
-        self, partitions: Iterable[TopicPartition], timestamp: int, timeout_ms: float | None
-    ) -> dict[TopicPartition, int]:
-        chosen = check_partitions(partitions)
-        if timeout_ms == 0:
-            return {}  # as in the Java client: no time, no answer, no error
-        found = self._positions.look_up(dict.fromkeys(chosen, timestamp), timeout_ms)
-        return {tp: offset.offset for tp, offset in found.items() if offset is not None}
-
-    @_owned
-    def offsets_for_times(
-        self, timestamps: Mapping[TopicPartition, int], timeout_ms: float | None = None
-    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """Return the first record at or after a time (ms since the epoch) of each partition.
-
-        None where no record is that young.
-
-        Raises:
-            InvalidArgumentError: A timestamp is negative.
-            KafkaTimeoutError: They could not be looked up in time.
-        """
-        chosen = check_timestamps(timestamps)
-        if timeout_ms == 0:
-            return dict.fromkeys(chosen)
-        return self._positions.look_up(chosen, timeout_ms)
-
-    # --- commits -------------------------------------------------------------------------------
-
-    @_owned
-    def commit(
-        self,
-        offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None,
-        timeout_ms: float | None = None,
-    ) -> None:
-        """Commit and wait: the positions of what was handed out, or the offsets given.
-
-        Callbacks of earlier `commit_async` calls run first.
-
-        Raises:
-            InvalidGroupIdError: There is no `group_id`.
-            CommitFailedError: The group has moved on without us.
-            KafkaTimeoutError: It kept failing for passing reasons until the timeout.
-            TypeError, InvalidArgumentError: The offsets are not what they should be.
-        """
-        self._core.require_group()
-        chosen = None if offsets is None else check_offsets(offsets)
-        self._commits.commit_sync(chosen, timeout_ms)
-
-    def commit_sync(
-        self,
-        offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None,
-        timeout_ms: float | None = None,
-    ) -> None:
-        """Commit and wait; the Java client's name for `commit`."""
-        self.commit(offsets, timeout_ms)
-
-    @_owned
-    def commit_async(
-        self,
-        offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None,
-        callback: Callable[[Any, Any], object] | None = None,
-    ) -> Future:
-        """Commit without waiting, once; it is not retried.
-
-        Args:
-            offsets: What to commit; by default the positions of what was handed out.
-            callback: Called with offsets and error (None if it went well) on this thread, inside
-                a later poll, commit or close; in the order of the commits.
-
-        Returns:
-            kafka-python's future, which ends when the callback runs.
-
-        Raises:
-            InvalidGroupIdError: There is no `group_id`.
-            TypeError, InvalidArgumentError: The offsets are not what they should be.
-        """
-        self._core.require_group()
-        chosen = None if offsets is None else check_offsets(offsets)
-        return self._commits.commit_async(chosen, callback)
-
-    @_owned
-    def committed(
-        self,
-        partition: TopicPartition,
-        metadata: bool = False,
-        timeout_ms: float | None = None,
-    ) -> Any:
-        """Return the committed offset of a partition, None if there is none.
-
-        Args:
-            partition: Assigned or not.
-            metadata: Return the whole `OffsetAndMetadata` instead of the offset.
-            timeout_ms: How long to try, in milliseconds.
-
-        Raises:
-            InvalidGroupIdError: There is no `group_id`.
-            KafkaTimeoutError: It could not be looked up in time.
-            WakeupError: `wakeup()` was called.
-        """
-        self._core.require_group()
-        tp = check_partition(partition)
-        found = self._positions.committed([tp], timeout_ms)[tp]
-        return found if metadata or found is None else found.offset
-
-    # --- the group -----------------------------------------------------------------------------
-
-    @_owned
-    def group_metadata(self) -> ConsumerGroupMetadata:
-        """Return who we are in the group, as a transactional producer needs it (KIP-447).
-
-        Raises:
-            InvalidGroupIdError: There is no `group_id`.
-        """
-        self._core.require_group()
-        return self._core.link.group.metadata
-
-    @_owned
-    def enforce_rebalance(self, reason: str = "the application asks for it") -> None:
-        """Have the group rebalance (KIP-568); the next poll takes part.
-
-        Raises:
-            InvalidGroupIdError: There is no `group_id`.
-        """
-        self._core.require_group()
-        self._core.ask(EnforceRebalance(deadline_ms=self._core.deadline_ms(None), reason=reason))
-
-    # --- the cluster ---------------------------------------------------------------------------
-
-    @_owned
-    def topics(self, timeout_ms: float | None = None) -> set[str]:
-        """Return the names of all topics this client may see, without internal ones.
-
-        Raises:
-            KafkaTimeoutError: The cluster did not answer in time.
-            WakeupError: `wakeup()` was called.
-        """
-        event = ListTopics(deadline_ms=self._core.deadline_ms(timeout_ms))
-        found = self._core.ask(event, interruptible=True)
-        return {name for name, topic in found.items() if not topic.internal}
-
-    @_owned
-    def partitions_for_topic(self, topic: str, timeout_ms: float | None = None) -> set[int]:
-        """Return the partition numbers of a topic, empty if it does not exist.
-
-        Raises:
-            KafkaTimeoutError: The cluster did not answer in time.
-            TopicAuthorizationFailedError, InvalidTopicError: The cluster refuses.
-            WakeupError: `wakeup()` was called.
-        """
-        (name,) = check_topics([topic])
-        known = self._core.link.metadata.snapshot.topics.get(name)
-        if known is None:
-            event = PartitionsForTopic(deadline_ms=self._core.deadline_ms(timeout_ms), topic=name)
-            known = self._core.ask(event, interruptible=True)
-        return set(known.partitions) if known is not None else set()
-
-    @_owned
-    def bootstrap(self, timeout_ms: float | None = None) -> None:
-        """Wait for the first contact with the cluster, by default `bootstrap_timeout_ms`.
-
-        Raises:
-            KafkaTimeoutError: No bootstrap server answered in time.
-            KafkaError: The cluster refused.
-        """
-        if timeout_ms is None:
-            timeout_ms = self._config.bootstrap_timeout_ms
-        self._core.ask(Bootstrap(deadline_ms=self._core.deadline_ms(timeout_ms)))
-
-    @_owned
-    def bootstrap_connected(self) -> bool:
-        """Tell whether the cluster has been reached."""
-        return self._core.link.metadata.snapshot.version > 0
-
-    @property
-    def config(self) -> Config:
-        """The settled options."""
-        return self._config
 
     # --- the end -------------------------------------------------------------------------------
 
@@ -631,10 +324,7 @@ class KafkaConsumer:
         return f"<KafkaConsumer {self._config.client_id!r}{group}>"
 
 
-def _each(partitions: Sequence[TopicPartition]) -> tuple[TopicPartition, ...]:
-    return tuple(check_partition(tp) for tp in partitions)
-
-
 def _with_client_id(config: Config) -> Config:
-    suffix = config.group_instance_id or next(_numbers)
-    return dataclasses.replace(config, client_id=f"consumer-{config.group_id or ''}-{suffix}")
+    suffix = config.group_instance_id or str(next(_numbers))
+    parts = ["consumer", config.group_id, suffix]
+    return dataclasses.replace(config, client_id="-".join(filter(None, parts)))

@@ -86,6 +86,9 @@ class SaslExchange:
         self._name = name
         self._config = {option: getattr(settings, option) for option in _OPTIONS}
         self._config["host"] = host
+        if name in _COMPUTE_ONLY:
+            # All they use it for is a warning with every connection.
+            del self._config["security_protocol"]
         self._run = run_inline if name in _COMPUTE_ONLY else offload
         self._step = _Step.HANDSHAKE
         self._mechanism: Any = None
@@ -132,7 +135,7 @@ class SaslExchange:
 
     def _check_mechanism(self, answer: Any) -> None:
         if answer.error_code == _UNSUPPORTED_MECHANISM:
-            enabled = ", ".join(sorted(answer.mechanisms)) or "none"
+            enabled = ", ".join(sorted(answer.mechanisms or ())) or "none"
             raise for_code(answer.error_code)(
                 f"the broker has not enabled SASL mechanism {self._name}; it has: {enabled}"
             )

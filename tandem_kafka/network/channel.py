@@ -50,6 +50,7 @@ class Channel:
         "_read_wants_write",
         "_reader",
         "_received",
+        "_tls",
         "_write_wants_read",
         "address",
         "interest_now",
@@ -76,6 +77,7 @@ class Channel:
         self._phase = _Phase.CONNECTING
         self._outgoing: deque[memoryview] = deque()
         self._received = False
+        self._tls: ssl.SSLSocket | None = None
         # TLS may need to write in order to read (a change of keys), and the other way round.
         self._read_wants_write = False
         self._write_wants_read = False
@@ -91,14 +93,14 @@ class Channel:
 
     def has_unread(self) -> bool:
         """True when TLS holds decrypted bytes, of which the selector knows nothing."""
-        return isinstance(self.sock, ssl.SSLSocket) and self.sock.pending() > 0
+        return self._tls is not None and self._tls.pending() > 0
 
     def advance(self, ready: int, events: list[TransportEvent]) -> None:
         """Do what the socket is ready for."""
         if self._phase is _Phase.CONNECTING:
             self._finish_connect(events)
-        elif self._phase is _Phase.HANDSHAKE:
-            self._shake_hands(events)
+        elif self._phase is _Phase.HANDSHAKE and self._tls is not None:
+            self._shake_hands(self._tls, events)
         else:
             if ready & _READ:
                 self._write_wants_read = False
@@ -172,18 +174,17 @@ class Channel:
             self._open(events)
             return
         self._phase = _Phase.HANDSHAKE
-        self.sock = self._context.wrap_socket(
+        self.sock = self._tls = self._context.wrap_socket(
             self.sock,
             server_hostname=self.address.host.strip("[]").rstrip("."),
             do_handshake_on_connect=False,
         )
-        self._shake_hands(events)
+        self._shake_hands(self._tls, events)
 
-    def _shake_hands(self, events: list[TransportEvent]) -> None:
-        assert isinstance(self.sock, ssl.SSLSocket)  # noqa: S101 - for the type checker
+    def _shake_hands(self, tls: ssl.SSLSocket, events: list[TransportEvent]) -> None:
         self._read_wants_write = False
         try:
-            self.sock.do_handshake()
+            tls.do_handshake()
         except ssl.SSLWantReadError:
             return
         except ssl.SSLWantWriteError:

@@ -67,6 +67,7 @@ class NetworkClient:
         self._any: deque[UnsentRequest] = deque()
         self._known: Sequence[Node] = ()
         self._known_by_id: dict[int, Node] = {}
+        self._asked_for: dict[int, Node] = {}
         self._deliveries: list[Delivery] = []
         # Once is enough until a broker has answered again.
         self._rebootstrapped = False
@@ -85,7 +86,9 @@ class NetworkClient:
         if isinstance(destination, AnyNode):
             self._any.append(request)
         else:
-            key = (destination.node.node_id, destination.purpose)
+            node = destination.node
+            self._asked_for[node.node_id] = node
+            key = (node.node_id, destination.purpose)
             self._queues.setdefault(key, deque()).append(request)
 
     def prepare(self, now_ms: int) -> int:
@@ -173,15 +176,15 @@ class NetworkClient:
             if link is not None:
                 self._send_from(queue, link, now_ms)
             elif queue:
-                self._open(queue[0].destination, now_ms)
+                self._open(key, now_ms)
             if not queue:
                 del self._queues[key]
 
-    def _open(self, destination: ToNode | AnyNode, now_ms: int) -> None:
-        assert isinstance(destination, ToNode)  # noqa: S101 - for the type checker
-        node = self._current(destination.node)
+    def _open(self, key: ConnectionKey, now_ms: int) -> None:
+        node_id, purpose = key
+        node = self._current(self._asked_for[node_id])
         if not self._pool.state(node).in_backoff(now_ms):
-            self._pool.open(node, destination.purpose, now_ms)
+            self._pool.open(node, purpose, now_ms)
 
     def _send_from(self, queue: deque[UnsentRequest], link: Link, now_ms: int) -> None:
         limit = self._settings.max_in_flight_requests_per_connection
@@ -270,12 +273,25 @@ class NetworkClient:
                 continue
             waiting = [request for request in queue if now_ms < request.deadline_ms]
             self._deliveries += [
-                Delivery(request, _too_late(request))
+                Delivery(request, self._too_late(request))
                 for request in queue
                 if now_ms >= request.deadline_ms
             ]
             queue.clear()
             queue.extend(waiting)
+
+    def _too_late(self, request: UnsentRequest) -> Exception:
+        destination = request.destination
+        if isinstance(destination, ToNode):
+            where, nodes = str(destination.node), [destination.node]
+        else:
+            where, nodes = "any broker", list(self._known)
+        errors = [error for error in map(self.connection_error, nodes) if error is not None]
+        reason = f" (last failure: {errors[0]})" if errors else ""
+        late: Exception = KafkaTimeoutError(
+            f"{request.message.name} could not be sent to {where} in time{reason}"
+        )
+        return late
 
     def _deliver(self) -> bool:
         """End the futures; True when there were any."""
@@ -294,21 +310,19 @@ class NetworkClient:
         for key, queue in self._queues.items():
             moments += [request.deadline_ms for request in queue]
             if queue:
-                moments.append(self._sendable_ms(key, queue[0], now_ms))
+                moments.append(self._sendable_ms(key, now_ms))
         if self._any:
             moments += [request.deadline_ms for request in self._any]
             moments.append(self._any_sendable_ms(now_ms))
         return min(moments)
 
-    def _sendable_ms(self, key: ConnectionKey, request: UnsentRequest, now_ms: int) -> int:
+    def _sendable_ms(self, key: ConnectionKey, now_ms: int) -> int:
         """Return when time alone lets a queue move on."""
         link = self._pool.link(key)
         if link is not None:
             moment = link.connection.throttled_until_ms
         else:
-            destination = request.destination
-            assert isinstance(destination, ToNode)  # noqa: S101 - for the type checker
-            moment = self.backoff_until_ms(destination.node)
+            moment = self.backoff_until_ms(self._asked_for[key[0]])
         # A connection that is full or being set up waits for an answer, not for the clock.
         return moment if moment > now_ms else NO_DEADLINE_MS
 
@@ -319,9 +333,3 @@ class NetworkClient:
         moments = [link.connection.throttled_until_ms for link in links]
         moments += [self._pool.state(node).retry_at_ms for node in self._known]
         return min((moment for moment in moments if moment > now_ms), default=NO_DEADLINE_MS)
-
-
-def _too_late(request: UnsentRequest) -> KafkaTimeoutError:
-    destination = request.destination
-    where = str(destination.node) if isinstance(destination, ToNode) else "any broker"
-    return KafkaTimeoutError(f"{request.message.name} could not be sent to {where} in time")

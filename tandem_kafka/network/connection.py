@@ -168,7 +168,7 @@ class BrokerConnection:
         self._put(message, version, now_ms)
 
     def _versions_answered(self, answer: Any, asked: int, now_ms: int) -> None:
-        offered = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
+        offered = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys or ()}
         if answer.error_code == _UNSUPPORTED_VERSION and asked > 0:
             # Since 2.4 the refusal says which versions there are; before, only 0 is certain.
             _, highest = offered.get(_API_VERSIONS_KEY, (0, 0))

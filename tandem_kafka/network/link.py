@@ -32,6 +32,7 @@ class Link:
         host: Name by which authentication knows the broker.
         reauthenticate_at_ms: When it must not be used any more (KIP-368).
         set_up: True once it has been seen to be ready.
+        answered: True once a request has been answered on it.
         closed: True once it is out of the pool.
     """
 
@@ -46,6 +47,7 @@ class Link:
     host: str = ""
     reauthenticate_at_ms: int = _NOT_YET
     set_up: bool = False
+    answered: bool = False
     closed: bool = False
 
     @property

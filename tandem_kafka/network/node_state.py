@@ -92,9 +92,9 @@ class NodeState:
         return self._untried.setdefault(purpose, deque())
 
     def succeeded(self, purpose: Purpose) -> None:
-        """A connection is ready."""
+        """A broker has answered."""
         if self.failures:
-            log.info("%s reached again after %d failed attempts", self.node, self.failures)
+            log.info("%s works again after %d failed attempts", self.node, self.failures)
         self.failures = 0
         self.cuts = 0
         self.reached = True
@@ -108,9 +108,9 @@ class NodeState:
         """An attempt to connect failed."""
         self.failures += 1
         if self.failures == 1:
-            log.warning("%s cannot be reached: %s", self.node, error)
+            log.warning("%s cannot be used: %s", self.node, error)
         else:
-            log.debug("%s cannot be reached (%d times): %s", self.node, self.failures, error)
+            log.debug("%s cannot be used (%d times): %s", self.node, self.failures, error)
         self._pause(error, now_ms)
 
     def lost(self, error: Exception, now_ms: int) -> None:

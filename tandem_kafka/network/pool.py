@@ -88,6 +88,8 @@ class ConnectionPool:
         self._downs: list[LinkDown] = []
         self._deliveries: list[Delivery] = []
         self._now_ms = 0
+        if settings.security_protocol == "SASL_PLAINTEXT" and settings.sasl_mechanism == "PLAIN":
+            log.warning("security_protocol=SASL_PLAINTEXT sends the password in the clear")
         self.counters = NetworkCounters()
 
     # What the client asks.
@@ -197,8 +199,7 @@ class ConnectionPool:
                 self.counters.bytes_in += len(event.frame) + 4
                 delivery = link.connection.receive(event.frame, self._now_ms)
                 if delivery is not None:
-                    self.counters.responses_received += 1
-                    self._deliveries.append(delivery)
+                    self._answered(link, delivery)
                     return
         except KafkaError as error:
             self._fail(link, error)
@@ -211,11 +212,18 @@ class ConnectionPool:
         if not link.ready or link.set_up:
             return
         link.set_up = True
-        self.state(link.node).succeeded(link.key[1])
         lifetime_ms = link.connection.session_lifetime_ms
         if lifetime_ms:
             share = self._random.uniform(0.85, 0.95)
             link.reauthenticate_at_ms = self._now_ms + int(lifetime_ms * share)
+
+    def _answered(self, link: Link, delivery: Delivery) -> None:
+        self.counters.responses_received += 1
+        self._deliveries.append(delivery)
+        if not link.answered:
+            # Not before: a listener with SASL tells its versions to anyone, then hangs up.
+            link.answered = True
+            self.state(link.node).succeeded(link.key[1])
 
     def _cut(self, link: Link, error: Exception) -> None:
         if not isinstance(error, KafkaConnectionError):
@@ -228,6 +236,8 @@ class ConnectionPool:
             return
         if state is ConnectionState.NEGOTIATING:
             error = self._cut_while_negotiating(self.state(link.node), error)
+        elif state is ConnectionState.READY and not link.answered:
+            error = _cut_at_first_request(link.node, error)
         self._fail(link, error)
 
     def _cut_while_negotiating(self, state: NodeState, error: Exception) -> Exception:
@@ -340,7 +350,7 @@ class ConnectionPool:
         self.counters.connections_failed += 1
         self._deliveries += link.connection.close(error, self._now_ms)
         state = self.state(link.node)
-        if was_ready:
+        if link.answered:
             state.lost(error, self._now_ms)
         else:
             state.failed(error, self._now_ms)
@@ -359,3 +369,11 @@ class ConnectionPool:
             self._transport.disconnect(link.number)
             self.counters.connections_closed += 1
             link.number = None
+
+
+def _cut_at_first_request(node: Node, error: Exception) -> Exception:
+    named: Exception = KafkaConnectionError(
+        f"{node} hung up on the first request; if it wants SASL, set security_protocol: {error}"
+    )
+    named.__cause__ = error
+    return named

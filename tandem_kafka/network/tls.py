@@ -97,7 +97,8 @@ def handshake_error(error: OSError, where: str) -> KafkaError:
     cut = isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError)
     if cut or not isinstance(error, ssl.SSLError):
         return KafkaConnectionError(
-            f"{where} closed the connection during the TLS handshake: {error}"
+            f"{where} closed the connection during the TLS handshake "
+            f"(is it a port without TLS?): {error}"
         )
     hint = "; is this a port without TLS?" if error.reason == "WRONG_VERSION_NUMBER" else ""
     return TlsAuthenticationError(f"TLS with {where}: {error}{hint}")

@@ -7,10 +7,10 @@ bytes that are really there, so that a broken frame costs no more than a sound o
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from struct import Struct
 from struct import error as struct_error
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, TypeVar
 from uuid import UUID
 
 from tandem_kafka.errors import KafkaProtocolError
@@ -29,9 +29,10 @@ _TOPIC_IDS_FROM: Final = 13
 
 _INT16: Final = Struct(">h")
 _INT32: Final = Struct(">i")
-_INT64: Final = Struct(">q")
 _ERROR_AND_SESSION: Final = Struct(">hi")
-_PARTITION: Final = Struct(">ihqq")
+#: Partition, error, high watermark, last stable offset; from version 5 on also log start offset.
+_PARTITION_V4: Final = Struct(">ihqq")
+_PARTITION: Final = Struct(">ihqqq")
 _ABORTED: Final = Struct(">qq")
 _EPOCH_AND_OFFSET: Final = Struct(">iq")
 _LEADER_AND_EPOCH: Final = Struct(">ii")
@@ -92,6 +93,10 @@ class _Frame:
 
     def uvarint(self) -> int:
         """Read an unsigned varint of up to 32 bits."""
+        value = self.body[self.pos]
+        if value < 128:
+            self.pos += 1
+            return value
         value = 0
         for shift in range(0, 35, 7):
             byte = self.body[self.pos]
@@ -117,24 +122,25 @@ class _Frame:
     def array(self, read: Callable[[_Frame], T], *, nullable: bool = False) -> tuple[T, ...]:
         """Read an array; every element has at least a byte, so its end is that of the frame."""
         count = self.length()
+        if count > 0:
+            return tuple([read(self) for _ in range(count)])
         if count < 0 and not (nullable and count == -1):
             raise ValueError(f"an array has {count} elements")
-        return tuple([read(self) for _ in range(count)])
+        return ()
 
-    def tags(self) -> dict[int, _Frame]:
+    def tags(self) -> Mapping[int, _Frame]:
         """Read tagged fields, each as a frame of its own; before version 12 there are none."""
-        if not self.flexible:
-            return {}
+        count = self.uvarint() if self.flexible else 0
+        if not count:
+            return _NO_TAGS
         found: dict[int, _Frame] = {}
-        for _ in range(self.uvarint()):
+        for _ in range(count):
             tag = self.uvarint()
             found[tag] = _Frame(self.take(self.uvarint()), self.version)
         return found
 
 
-class _Tags(NamedTuple):
-    diverging_epoch: tuple[int, int] | None
-    current_leader: tuple[int, int] | None
+_NO_TAGS: Final[Mapping[int, _Frame]] = {}
 
 
 def _read_response(frame: _Frame) -> FetchedResponse:
@@ -166,27 +172,28 @@ def _read_topic(frame: _Frame) -> tuple[FetchedPartition, ...]:
 
 
 def _read_partition(frame: _Frame, topic: str | None, topic_id: UUID | None) -> FetchedPartition:
-    partition, error_code, high_watermark, last_stable_offset = frame.unpack(_PARTITION)
     log_start_offset, preferred_read_replica = UNKNOWN_OFFSET, -1
     if frame.version >= _LOG_START_FROM:
-        (log_start_offset,) = frame.unpack(_INT64)
+        partition, error_code, high, stable, log_start_offset = frame.unpack(_PARTITION)
+    else:
+        partition, error_code, high, stable = frame.unpack(_PARTITION_V4)
     aborted = frame.array(_read_aborted, nullable=True)
     if frame.version >= _PREFERRED_REPLICA_FROM:
         (preferred_read_replica,) = frame.unpack(_INT32)
     records = _read_records(frame)
-    tags = _read_partition_tags(frame)
+    tags = frame.tags()
     return FetchedPartition(
         topic,
         topic_id,
         partition,
         error_code,
-        high_watermark,
-        last_stable_offset,
+        high,
+        stable,
         log_start_offset,
         aborted,
         preferred_read_replica,
-        tags.current_leader,
-        tags.diverging_epoch,
+        _read_known_pair(tags.get(_CURRENT_LEADER_TAG), _LEADER_AND_EPOCH),
+        _read_known_pair(tags.get(_DIVERGING_EPOCH_TAG), _EPOCH_AND_OFFSET),
         records,
     )
 
@@ -203,18 +210,10 @@ def _read_records(frame: _Frame) -> memoryview | None:
     return None if length in {-1, 0} else frame.take(length)
 
 
-def _read_partition_tags(frame: _Frame) -> _Tags:
-    """Read what only some partitions have; the protocol's defaults (-1) mean "not there"."""
-    tags = frame.tags()
-    diverging = tags.get(_DIVERGING_EPOCH_TAG)
-    leader = tags.get(_CURRENT_LEADER_TAG)
-    return _Tags(
-        None if diverging is None else _read_known_pair(diverging, _EPOCH_AND_OFFSET),
-        None if leader is None else _read_known_pair(leader, _LEADER_AND_EPOCH),
-    )
-
-
-def _read_known_pair(frame: _Frame, layout: Struct) -> tuple[int, int] | None:
+def _read_known_pair(frame: _Frame | None, layout: Struct) -> tuple[int, int] | None:
+    """Read a tag that few partitions have; the protocol's default, -1, is that it is not there."""
+    if frame is None:
+        return None
     first, second = frame.unpack(layout)
     frame.tags()
     return None if first < 0 else (first, second)

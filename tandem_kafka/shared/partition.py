@@ -195,6 +195,7 @@ class AssignedPartition:
         self.base = position
         self.read_ahead = position.offset
         self.wait_for_drain = False
+        self.retry_at_ms = 0
         self.reset_timestamp = None
 
     def await_reset(self, timestamp: int) -> None:

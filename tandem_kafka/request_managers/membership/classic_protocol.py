@@ -35,12 +35,12 @@ from tandem_kafka.request_managers.base import (
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.coordinator import CoordinatorManager
 from tandem_kafka.request_managers.membership.callbacks import CallbackRunner
+from tandem_kafka.request_managers.membership.heartbeats import Heartbeats
 from tandem_kafka.request_managers.membership.states import MemberStateMachine, State
 from tandem_kafka.request_managers.metadata_refresh import MetadataRefresher
 from tandem_kafka.request_managers.reactions import MEMBERSHIP, Reaction, reaction_to
 from tandem_kafka.shared.group import NO_GENERATION
 from tandem_kafka.wire.messages import (
-    HeartbeatRequest,
     JoinGroupRequest,
     LeaveGroupRequest,
     SyncGroupRequest,
@@ -72,8 +72,7 @@ class ClassicMembership:
         self._machine = MemberStateMachine()
         self._callbacks = CallbackRunner(context.background)
         self._request = context.request_state()
-        self._heartbeat = context.request_state()
-        self._next_heartbeat_ms = 0
+        self._heartbeats = Heartbeats(context, self._react)
         self._poll_deadline_ms = 0
         self._rejoin_reason: str | None = None
         self._joined_topics: frozenset[str] = frozenset()
@@ -166,7 +165,7 @@ class ClassicMembership:
             return PollResult()
         joining = self._state is State.PREPARING_REBALANCE and not self._callbacks.busy
         if not joining and self._state is not State.COMPLETING_REBALANCE:
-            return self._send_heartbeat(destination, now_ms)
+            return self._heartbeats.poll(destination, now_ms)
         if not self._request.can_send(now_ms) or self._state is State.COMPLETING_REBALANCE:
             return PollResult(wait_ms=self._request.wait_ms(now_ms))
         return PollResult((self._join(destination),), FOREVER_MS)
@@ -226,7 +225,7 @@ class ClassicMembership:
         self._group.left()
         self._group.set_state(_NAMES[State.UNJOINED])
         self._request.reset()
-        self._heartbeat.reset()
+        self._heartbeats.reset()
         self._joined_topics = frozenset()
         self._assigned_from = None
 
@@ -335,8 +334,7 @@ class ClassicMembership:
         self._request.succeeded()
         self._machine.move(State.STABLE)
         self._group.set_state(_NAMES[State.STABLE])
-        now_ms = self._context.clock.now_ms()
-        self._next_heartbeat_ms = now_ms + self._config.heartbeat_interval_ms
+        self._heartbeats.start()
         log.info(
             "group %s: generation %d, assigned %s",
             self._config.group_id,
@@ -348,42 +346,6 @@ class ClassicMembership:
     def _begin_fetching(self) -> None:
         for state in self._subscription.assigned.values():
             state.awaiting_callback = False
-
-    # --- Heartbeat -----------------------------------------------------------------------------
-
-    def _send_heartbeat(self, destination: ToNode, now_ms: int) -> PollResult:
-        member = self._group.metadata
-        if member.generation_id == NO_GENERATION:
-            return PollResult()
-        wait_ms = max(self._heartbeat.wait_ms(now_ms), self._next_heartbeat_ms - now_ms)
-        if wait_ms > 0:
-            return PollResult(wait_ms=wait_ms)
-        self._heartbeat.sent()
-        self._next_heartbeat_ms = now_ms + self._config.heartbeat_interval_ms
-        message = HeartbeatRequest(
-            group_id=member.group_id,
-            generation_id=member.generation_id,
-            member_id=member.member_id,
-            group_instance_id=member.group_instance_id,
-        )
-        timeout_ms = min(self._config.request_timeout_ms, self._config.session_timeout_ms)
-        request = self._context.request(message, destination, timeout_ms=timeout_ms)
-        request.future.then(lambda f: self._heartbeat_answered(member.generation_id, f))
-        return PollResult((request,), self._config.heartbeat_interval_ms)
-
-    def _heartbeat_answered(self, generation: int, future: Completion[ClientResponse]) -> None:
-        if self._group.metadata.generation_id != generation:
-            return  # of a membership that is over
-        error = future.error
-        if error is None:
-            code = future.result().message.error_code
-            if not code:
-                self._heartbeat.succeeded()
-                return
-            error = for_code(code)(self._config.group_id)
-        self._heartbeat.failed(self._context.clock.now_ms())
-        self._next_heartbeat_ms = 0
-        self._react(error)
 
     # --- answers -------------------------------------------------------------------------------
 

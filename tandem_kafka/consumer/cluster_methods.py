@@ -1,0 +1,112 @@
+"""The consumer's methods about its group, the cluster and itself."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from tandem_kafka.config import Config
+from tandem_kafka.consumer.arguments import check_topics
+from tandem_kafka.consumer.owned import Owned, owned
+from tandem_kafka.errors import KafkaTimeoutError
+from tandem_kafka.events.application import (
+    Bootstrap,
+    EnforceRebalance,
+    ListTopics,
+    PartitionsForTopic,
+)
+from tandem_kafka.types import ConsumerGroupMetadata
+
+__all__ = ["ClusterMethods"]
+
+
+class ClusterMethods(Owned):
+    """A part of `KafkaConsumer`."""
+
+    _config: Config
+
+    # --- the group -----------------------------------------------------------------------------
+
+    @owned
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """Return who we are in the group, as a transactional producer needs it (KIP-447).
+
+        Raises:
+            InvalidGroupIdError: There is no `group_id`.
+        """
+        self._core.require_group()
+        return self._core.link.group.metadata
+
+    @owned
+    def enforce_rebalance(self, reason: str = "the application asks for it") -> None:
+        """Have the group rebalance (KIP-568); the next poll takes part.
+
+        Raises:
+            InvalidGroupIdError: There is no `group_id`.
+        """
+        self._core.require_group()
+        self._core.ask(EnforceRebalance(deadline_ms=self._core.deadline_ms(None), reason=reason))
+
+    # --- the cluster ---------------------------------------------------------------------------
+
+    @owned
+    def topics(self, timeout_ms: float | None = None) -> set[str]:
+        """Return the names of all topics this client may see, without internal ones.
+
+        Raises:
+            KafkaTimeoutError: The cluster did not answer in time.
+            WakeupError: `wakeup()` was called.
+        """
+        event = ListTopics(deadline_ms=self._core.deadline_ms(timeout_ms))
+        found = self._core.ask(event, interruptible=True)
+        return {name for name, topic in found.items() if not topic.internal}
+
+    @owned
+    def partitions_for_topic(self, topic: str, timeout_ms: float | None = None) -> set[int]:
+        """Return the partition numbers of a topic, empty if it does not exist.
+
+        Raises:
+            KafkaTimeoutError: The cluster did not answer in time.
+            TopicAuthorizationFailedError, InvalidTopicError: The cluster refuses.
+            WakeupError: `wakeup()` was called.
+        """
+        (name,) = check_topics([topic])
+        known = self._core.link.metadata.snapshot.topics.get(name)
+        if known is None:
+            event = PartitionsForTopic(deadline_ms=self._core.deadline_ms(timeout_ms), topic=name)
+            known = self._core.ask(event, interruptible=True)
+        return set(known.partitions) if known is not None else set()
+
+    @owned
+    def bootstrap(self, timeout_ms: float | None = None) -> None:
+        """Wait for the first contact with the cluster, by default `bootstrap_timeout_ms`.
+
+        Raises:
+            KafkaTimeoutError: No bootstrap server answered in time.
+            KafkaError: The cluster refused.
+        """
+        if timeout_ms is None:
+            timeout_ms = self._config.bootstrap_timeout_ms
+        try:
+            self._core.ask(Bootstrap(deadline_ms=self._core.deadline_ms(timeout_ms)))
+        except KafkaTimeoutError as error:
+            servers = ", ".join(f"{host}:{port}" for host, port in self._config.bootstrap_servers)
+            msg = (
+                f"no broker answered within {timeout_ms} ms; bootstrap_servers: {servers} "
+                "(the log says why each could not be reached)"
+            )
+            raise KafkaTimeoutError(msg) from error
+
+    @owned
+    def bootstrap_connected(self) -> bool:
+        """Tell whether the cluster has been reached."""
+        return self._core.link.metadata.snapshot.version > 0
+
+    @property
+    def config(self) -> Mapping[str, Any]:
+        """The settled options by name, secrets included; read-only."""
+        config = self._config
+        values = {f.name: getattr(config, f.name) for f in dataclasses.fields(config)}
+        return MappingProxyType(values)

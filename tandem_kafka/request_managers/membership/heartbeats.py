@@ -1,0 +1,71 @@
+"""Heartbeats of a classic group: one at a time, on an interval, at once after a failure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tandem_kafka.errors import for_code
+from tandem_kafka.events.completable import Completion
+from tandem_kafka.request_managers.base import ClientResponse, PollResult, ToNode
+from tandem_kafka.request_managers.context import ManagerContext
+from tandem_kafka.shared.group import NO_GENERATION
+from tandem_kafka.wire.messages import HeartbeatRequest
+
+__all__ = ["Heartbeats"]
+
+
+class Heartbeats:
+    """Keeps the coordinator informed that this member lives."""
+
+    def __init__(self, context: ManagerContext, on_error: Callable[[BaseException], None]) -> None:
+        self._context = context
+        self._on_error = on_error
+        self._state = context.request_state()
+        self._next_ms = 0
+
+    def start(self) -> None:
+        """A generation has begun: the first one is due in an interval."""
+        self._state.reset()
+        interval_ms = self._context.config.heartbeat_interval_ms
+        self._next_ms = self._context.clock.now_ms() + interval_ms
+
+    def reset(self) -> None:
+        """Membership is over."""
+        self._state.reset()
+
+    def poll(self, destination: ToNode, now_ms: int) -> PollResult:
+        """Return the heartbeat that is due, or when it is."""
+        config = self._context.config
+        member = self._context.group.metadata
+        if member.generation_id == NO_GENERATION:
+            return PollResult()
+        wait_ms = max(self._state.wait_ms(now_ms), self._next_ms - now_ms)
+        if wait_ms > 0:
+            return PollResult(wait_ms=wait_ms)
+        self._state.sent()
+        self._next_ms = now_ms + config.heartbeat_interval_ms
+        message = HeartbeatRequest(
+            group_id=member.group_id,
+            generation_id=member.generation_id,
+            member_id=member.member_id,
+            group_instance_id=member.group_instance_id,
+        )
+        timeout_ms = min(config.request_timeout_ms, config.session_timeout_ms)
+        request = self._context.request(message, destination, timeout_ms=timeout_ms)
+        request.future.then(lambda future: self._answered(member.generation_id, future))
+        return PollResult((request,), config.heartbeat_interval_ms)
+
+    def _answered(self, generation: int, future: Completion[ClientResponse]) -> None:
+        group = self._context.group.metadata
+        if group.generation_id != generation:
+            return  # of a membership that is over
+        error = future.error
+        if error is None:
+            code = future.result().message.error_code
+            if not code:
+                self._state.succeeded()
+                return
+            error = for_code(code)(group.group_id)
+        self._state.failed(self._context.clock.now_ms())
+        self._next_ms = 0
+        self._on_error(error)
