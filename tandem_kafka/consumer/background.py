@@ -9,8 +9,8 @@ from typing import assert_never
 from tandem_kafka.consumer.collector import Collector
 from tandem_kafka.consumer.commits import Commits
 from tandem_kafka.consumer.core import Core
-from tandem_kafka.consumer.listener import ListenerCalls
-from tandem_kafka.errors import KafkaError, RebalanceCallbackError, WakeupError
+from tandem_kafka.consumer.listener import ListenerCalls, callback_error
+from tandem_kafka.errors import KafkaError, WakeupError
 from tandem_kafka.events.application import ApplyAssignment, CallbackCompleted
 from tandem_kafka.events.background import (
     BackgroundEvent,
@@ -81,7 +81,6 @@ class BackgroundEvents:
             raise  # the callback itself ended well enough: it was interrupted on purpose
         except Exception as raised:
             error = raised
-            msg = f"User rebalance callback throws an error: {raised!r}"
-            raise RebalanceCallbackError(msg) from raised
+            raise callback_error(raised) from raised
         finally:
             self._core.link.queue.add(CallbackCompleted(error=error))

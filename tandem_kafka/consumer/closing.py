@@ -9,9 +9,9 @@ from tandem_kafka.consumer.background import BackgroundEvents
 from tandem_kafka.consumer.commits import Commits
 from tandem_kafka.consumer.core import Core
 from tandem_kafka.consumer.deserializers import Deserializers
-from tandem_kafka.consumer.listener import ListenerCalls
-from tandem_kafka.errors import KafkaTimeoutError, RebalanceCallbackError
-from tandem_kafka.events.application import Close, LeaveGroup, Unsubscribe
+from tandem_kafka.consumer.listener import ListenerCalls, callback_error
+from tandem_kafka.errors import KafkaTimeoutError
+from tandem_kafka.events.application import Close, DrainCommits, LeaveGroup, Unsubscribe
 from tandem_kafka.shared.group import NO_GENERATION
 
 __all__ = ["Closing"]
@@ -66,6 +66,7 @@ class Closing:
         deadline_ms = self._core.deadline_ms(min(timeout_ms, request_timeout_ms))
         try:
             self._give_back(deadline_ms, commit=commit and self._commits.automatic)
+            self._attempt(lambda: self._core.ask(DrainCommits(deadline_ms=deadline_ms)))
             self._attempt(lambda: self._commits.await_pending(deadline_ms, interruptible=False))
         finally:
             self._end_network_thread(deadline_ms)
@@ -86,9 +87,9 @@ class Closing:
         held = frozenset(subscription.assigned)
         generation = self._core.link.group.metadata.generation_id
         if generation == NO_GENERATION:
-            self._attempt(lambda: self._listener.lost(held))
+            self._attempt(lambda: _wrapped(lambda: self._listener.lost(held)))
         else:
-            self._attempt(lambda: self._listener.revoked(held))
+            self._attempt(lambda: _wrapped(lambda: self._listener.revoked(held)))
         event = LeaveGroup(deadline_ms=deadline_ms, reason="the consumer is leaving")
         self._attempt(lambda: self._core.ask(event))
 
@@ -120,7 +121,12 @@ class Closing:
         first, *others = self._errors
         for error in others:
             log.error("a further error while closing: %r", error)
-        if isinstance(first, RebalanceCallbackError) or not isinstance(first, Exception):
-            raise first
-        msg = f"User rebalance callback throws an error: {first!r}"
-        raise RebalanceCallbackError(msg) from first
+        raise first
+
+
+def _wrapped(callback: Callable[[], None]) -> None:
+    """Call a listener's method; what it raises gets the name that poll() gives it too."""
+    try:
+        callback()
+    except Exception as error:
+        raise callback_error(error) from error

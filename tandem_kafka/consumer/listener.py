@@ -7,10 +7,10 @@ from typing import Any
 
 from kafka.consumer.subscription_state import ConsumerRebalanceListener
 
-from tandem_kafka.errors import InvalidArgumentError
+from tandem_kafka.errors import InvalidArgumentError, RebalanceCallbackError
 from tandem_kafka.types import TopicPartition
 
-__all__ = ["ConsumerRebalanceListener", "ListenerCalls", "check_listener"]
+__all__ = ["ConsumerRebalanceListener", "ListenerCalls", "callback_error", "check_listener"]
 
 _REQUIRED = ("on_partitions_revoked", "on_partitions_assigned")
 
@@ -28,6 +28,11 @@ def check_listener(listener: Any) -> None:
             f"{type(listener).__name__} has no {' and no '.join(missing)}"
         )
         raise InvalidArgumentError(msg)
+
+
+def callback_error(error: Exception) -> RebalanceCallbackError:
+    """Return what is raised for an exception of a listener, which is its cause."""
+    return RebalanceCallbackError(f"User rebalance callback throws an error: {error!r}")
 
 
 class ListenerCalls:

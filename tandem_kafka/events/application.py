@@ -25,6 +25,7 @@ __all__ = [
     "CommitAsync",
     "CommitSync",
     "CurrentLag",
+    "DrainCommits",
     "EnforceRebalance",
     "Event",
     "FetchCommitted",
@@ -254,6 +255,13 @@ class CallbackCompleted(Event):
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class DrainCommits(Event):
+    """The consumer is closing: commits that cannot be sent soon fail."""
+
+    operation: ClassVar[str] = "close()"
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Close(Event):
     """Send what must still be sent, then end the network thread."""
 
@@ -284,5 +292,6 @@ ApplicationEvent = (
     | EnforceRebalance
     | ApplyAssignment
     | CallbackCompleted
+    | DrainCommits
     | Close
 )

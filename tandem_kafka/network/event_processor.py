@@ -88,6 +88,10 @@ class EventProcessor:
             case events.CallbackCompleted():
                 self._group.membership.callback_completed(event.error)
                 event.future.complete(None)
+            case events.DrainCommits():
+                if managers.group is not None:
+                    managers.group.commit.drain()
+                event.future.complete(None)
             case events.Close():
                 event.future.complete(None)  # the loop looks at it too
             case _:

@@ -8,12 +8,13 @@ compressed wrapper of messages, stands for one.
 
 from __future__ import annotations
 
+from operator import lt
 from struct import Struct
 from typing import Final, NamedTuple
 
 from tandem_kafka.types import UNKNOWN_EPOCH
 
-__all__ = ["BatchHeader", "BatchWalk", "MalformedBatchError", "walk_batches"]
+__all__ = ["BatchHeader", "BatchWalk", "MalformedBatchError", "grow", "walk_batches"]
 
 _OFFSET_AND_LENGTH: Final = Struct(">qi")
 _MAGIC_AT: Final = 16
@@ -121,6 +122,11 @@ def walk_batches(records: memoryview) -> BatchWalk:
             "raise max_partition_fetch_bytes above the size of the largest batch"
         )
     return BatchWalk(tuple(headers), problem)
+
+
+def grow(offsets: list[int]) -> bool:
+    """Tell whether each offset is above the one before it."""
+    return all(map(lt, offsets, offsets[1:]))
 
 
 def _read_header(records: memoryview, start: int) -> BatchHeader | None:

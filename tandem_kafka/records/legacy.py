@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from zlib import crc32
 
 from tandem_kafka.errors import UnsupportedCodecError
-from tandem_kafka.records.batches import BatchHeader, MalformedBatchError
+from tandem_kafka.records.batches import BatchHeader, MalformedBatchError, grow
 from tandem_kafka.records.columns import RecordColumns
 from tandem_kafka.records.compression import CODEC_NAMES, decompress
 from tandem_kafka.types import UNKNOWN_EPOCH
@@ -121,7 +121,7 @@ def _with_real_offsets(messages: list[_Message], header: BatchHeader) -> list[_M
     shift = header.last_offset - messages[-1].offset if header.magic else 0
     messages = [message._replace(offset=message.offset + shift) for message in messages]
     offsets = [message.offset for message in messages]
-    if offsets != sorted(offsets) or offsets[0] < 0 or offsets[-1] > header.last_offset:
+    if not grow(offsets) or offsets[0] < 0 or offsets[-1] > header.last_offset:
         raise MalformedBatchError("the offsets of wrapped messages are out of order")
     return messages
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tandem_kafka.records.batches import BatchHeader, MalformedBatchError
+from tandem_kafka.records.batches import BatchHeader, MalformedBatchError, grow
 from tandem_kafka.records.columns import RecordColumns
 from tandem_kafka.records.compression import decompress
 from tandem_kafka.types import Header
@@ -183,5 +183,5 @@ def _check_offsets(offsets: list[int], header: BatchHeader) -> None:
         return
     if offsets[0] < header.base_offset or offsets[-1] > header.last_offset:
         raise MalformedBatchError("a record's offset is outside its batch")
-    if offsets != sorted(offsets):
+    if not grow(offsets):
         raise MalformedBatchError("the offsets of a batch do not grow")

@@ -38,6 +38,9 @@ log = logging.getLogger(__name__)
 
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 
+#: How long close() lets the coordinator be looked for.
+CLOSE_GRACE_MS = 1_000
+
 
 @dataclass(slots=True, eq=False)
 class _Commit:
@@ -61,6 +64,8 @@ class CommitManager:
         self._refresh_metadata = refresh_metadata
         self._commits: list[_Commit] = []
         self._auto_commit: Completion[Any] | None = None
+        #: When commits fail if the coordinator is still not known: set by close.
+        self._give_up_ms: int | None = None
         coordinator.on_fatal(self._fail_all)
 
     # --- what is asked -------------------------------------------------------------------------
@@ -81,6 +86,10 @@ class CommitManager:
         self._auto_commit = future
         self.commit(offsets, future, retry=False)
 
+    def drain(self) -> None:
+        """The consumer is closing: a coordinator that is not found soon is not waited for."""
+        self._give_up_ms = self._context.clock.now_ms() + CLOSE_GRACE_MS
+
     # --- the turn ------------------------------------------------------------------------------
 
     def poll(self, now_ms: int) -> PollResult:
@@ -90,7 +99,7 @@ class CommitManager:
             return PollResult()
         destination = self._coordinator.destination()
         if destination is None:
-            return PollResult()
+            return self._without_coordinator(now_ms)
         unsent = tuple(
             self._send(c, destination) for c in self._commits if c.state.can_send(now_ms)
         )
@@ -99,16 +108,16 @@ class CommitManager:
 
     def close(self, now_ms: int) -> PollResult:
         """Send what is there now; without a coordinator it fails."""
-        if self._commits and not self._coordinator.known:
-            self._fail_all(
-                CommitFailedError("Coordinator unknown and consumer is closing"),
-            )
+        self._give_up_ms = now_ms
         return self.poll(now_ms)
 
-    @property
-    def pending(self) -> bool:
-        """True while a commit is unanswered."""
-        return any(not c.future.done for c in self._commits)
+    def _without_coordinator(self, now_ms: int) -> PollResult:
+        if self._give_up_ms is None:
+            return PollResult()
+        if now_ms < self._give_up_ms:
+            return PollResult(wait_ms=self._give_up_ms - now_ms)
+        self._fail_all(CommitFailedError("Coordinator unknown and consumer is closing"))
+        return PollResult()
 
     def _send(self, commit: _Commit, destination: ToNode) -> UnsentRequest:
         commit.state.sent()

@@ -33,6 +33,8 @@ class SubscriptionState:
         self.kind = SubscriptionKind.NONE
         self.topics: frozenset[str] = frozenset()
         self.pattern: re.Pattern[str] | None = None
+        #: False between subscribing to a pattern and the metadata that tells what it matches.
+        self.resolved = True
         self.assigned: Mapping[TopicPartition, AssignedPartition] = {}
         #: Grows whenever `assigned` is replaced or a partition's source of fetches changes.
         self.version = 0
@@ -87,10 +89,12 @@ class SubscriptionState:
     def subscribe_pattern(self, pattern: re.Pattern[str]) -> None:
         """Subscribe to every topic that a pattern matches; `match_pattern` finds them."""
         self._become(SubscriptionKind.PATTERN)
+        self.resolved = pattern == self.pattern and self.resolved
         self.pattern = pattern
 
     def set_matched(self, topics: Iterable[str]) -> bool:
         """Set the topics that the pattern matches now; True if they changed."""
+        self.resolved = True
         return self._set_topics(frozenset(topics))
 
     def assign_by_user(self, partitions: Iterable[TopicPartition]) -> None:
@@ -109,6 +113,7 @@ class SubscriptionState:
         self.kind = SubscriptionKind.NONE
         self.topics = frozenset()
         self.pattern = None
+        self.resolved = True
         self.set_assigned(())
 
     def check_kind(self, kind: SubscriptionKind) -> None:

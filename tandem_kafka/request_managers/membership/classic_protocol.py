@@ -19,7 +19,6 @@ from tandem_kafka.errors import (
     AuthenticationError,
     KafkaError,
     SaslAuthenticationFailedError,
-    UnsupportedVersionError,
     for_code,
 )
 from tandem_kafka.events.background import PartitionsAssigned, PartitionsLost, PartitionsRevoked
@@ -74,6 +73,10 @@ class ClassicMembership:
         self._request = context.request_state()
         self._heartbeats = Heartbeats(context, self._react)
         self._poll_deadline_ms = 0
+        #: The application has polled since it subscribed, or since it was last heard of.
+        self._wanted = False
+        #: Tells an answer to the newest JoinGroup or SyncGroup from one to an older.
+        self._attempt = 0
         self._rejoin_reason: str | None = None
         self._joined_topics: frozenset[str] = frozenset()
         #: As leader: partition counts that the assignment was computed from.
@@ -98,8 +101,7 @@ class ClassicMembership:
             self._context.raise_in_poll(self._fatal)
             return
         self._callbacks.retry()
-        if self._state is State.UNJOINED and not self._callbacks.busy:
-            self._prepare("the application polls")
+        self._wanted = True
 
     def enforce_rebalance(self, reason: str) -> None:
         """Rejoin even though nothing has changed."""
@@ -112,6 +114,7 @@ class ClassicMembership:
     def leave(self, future: Completion[Any], reason: str) -> None:
         """Leave the group; done whatever comes of the request."""
         self._callbacks.cancel()
+        self._wanted = False
         self._fatal = None
         self._rejoin_reason = None
         member = self._group.metadata
@@ -141,8 +144,12 @@ class ClassicMembership:
         """Send what the state calls for."""
         if self._outbox:
             return self._empty_outbox()
-        if self._state is State.UNJOINED or self._fatal is not None:
+        if self._fatal is not None:
             return PollResult()
+        if self._state is State.UNJOINED:
+            if not self._wanted or self._callbacks.busy or not self._subscription.resolved:
+                return PollResult()
+            self._prepare("the application polls")
         if now_ms >= self._poll_deadline_ms and not self._callbacks.busy:
             self._stop_polling()
             return self.poll(now_ms)
@@ -233,7 +240,8 @@ class ClassicMembership:
         """An error that only the user can mend: every poll raises it until unsubscribe()."""
         if self._state is State.UNJOINED:
             return
-        self._fatal = error
+        if not isinstance(error, AuthenticationError | SaslAuthenticationFailedError):
+            self._fatal = error  # a refused log-in may be mended by the next attempt
         self._context.raise_in_poll(error)
 
     # --- JoinGroup -----------------------------------------------------------------------------
@@ -350,10 +358,12 @@ class ClassicMembership:
     # --- answers -------------------------------------------------------------------------------
 
     def _on_state(self, expected: State, handle: Any) -> Any:
-        """Wrap a handler: an answer that comes when its state is over is dropped."""
+        """Wrap a handler: an answer to an older request, or when the state is over, is dropped."""
+        self._attempt += 1
+        attempt = self._attempt
 
         def answered(future: Completion[ClientResponse]) -> None:
-            if self._state is not expected or not self._request.in_flight:
+            if self._state is not expected or self._attempt != attempt:
                 return
             if future.error is not None:
                 self._react(future.error)
@@ -372,10 +382,8 @@ class ClassicMembership:
             self._lose(error, keep_id=False)
         elif reaction is Reaction.REJOIN:
             self._rejoin(error)
-        elif reaction is Reaction.FAIL or isinstance(
-            error, AuthenticationError | SaslAuthenticationFailedError | UnsupportedVersionError
-        ):
-            self._fail(error if isinstance(error, Exception) else KafkaError(str(error)))
+        elif reaction is Reaction.FAIL and isinstance(error, Exception):
+            self._fail(error)
         elif self._state is State.COMPLETING_REBALANCE:
             self._machine.move(State.PREPARING_REBALANCE)
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import random
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
-
-from kafka.protocol.api_header import ResponseClassRegistry
 
 from tandem_kafka.errors import KafkaConnectionError
 from tandem_kafka.network.client import NetworkClient
@@ -20,6 +17,7 @@ from tandem_kafka.network.transport import (
     TransportEvent,
 )
 from tandem_kafka.request_managers.base import ANY_NODE, Purpose, ToNode, UnsentRequest
+from tandem_kafka.runtime import Random
 from tandem_kafka.types import Node
 from tandem_kafka.wire.messages import ApiVersionsResponse, MetadataRequest, MetadataResponse
 
@@ -93,7 +91,8 @@ class ScriptedTransport:
     def send(self, connection: int, frame: bytes) -> None:
         data = bytes(frame)
         assert struct.unpack_from(">i", data)[0] == len(data) - 4
-        self.sent.append(Sent(connection, *struct.unpack_from(">hhi", data, 4), data))
+        api_key, version, correlation_id = struct.unpack_from(">hhi", data, 4)
+        self.sent.append(Sent(connection, api_key, version, correlation_id, data))
 
     def poll(self, timeout_ms: int) -> list[TransportEvent]:
         del timeout_ms
@@ -132,7 +131,7 @@ class ScriptedDriver:
                 continue
             try:
                 done(work())
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - as the driver does
                 done(error)
 
 
@@ -180,7 +179,11 @@ class Network:
         self.driver = ScriptedDriver()
         self.nodes = KnownNodes(list(known) or [NODE_1])
         self.client = NetworkClient(
-            self.settings, self.transport, self.driver, random.Random(seed), self.nodes
+            self.settings,
+            self.transport,
+            self.driver,
+            Random(seed),
+            self.nodes,
         )
         self.now_ms = 1_000_000
 
@@ -235,7 +238,3 @@ class Network:
 def error_of(unsent: UnsentRequest) -> BaseException | None:
     assert unsent.future.done
     return unsent.future.error
-
-
-def response_class(api_key: int) -> Any:
-    return ResponseClassRegistry._response_class_registry[api_key]

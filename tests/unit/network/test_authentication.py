@@ -24,7 +24,7 @@ from tests.unit.network.scripted import (
     metadata_answer,
 )
 
-PLAIN = {
+PLAIN: dict[str, Any] = {
     "security_protocol": "SASL_PLAINTEXT",
     "sasl_mechanism": "PLAIN",
     "sasl_plain_username": "alice",

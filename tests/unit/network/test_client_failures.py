@@ -85,7 +85,8 @@ def test_backoff_grows_and_starts_over_after_success() -> None:
     assert 80 <= pauses[0] <= 120
     assert 160 <= pauses[1] <= 240
     assert all(800 <= pause <= 1000 for pause in pauses[4:])
-    network.make_ready(8)
+    (sent,) = network.make_ready(8)
+    network.answer(sent, metadata_answer())
     network.cut(8)
     network.request()
     assert 80 <= network.turn() <= 120
@@ -290,10 +291,35 @@ def test_the_first_failure_is_a_warning_and_recovery_is_told(
             network.cut(number)
         network.request()
         network.turn(after_ms=2000)
-        network.make_ready(4)
+        (sent,) = network.make_ready(4)
+        network.answer(sent, metadata_answer())
         network.cut(4)
     levels = [(record.levelname, record.message) for record in caplog.records]
     assert levels == [
-        ("WARNING", "broker 1 (10.0.0.1:9092) cannot be reached: KafkaConnectionError: refused"),
-        ("INFO", "broker 1 (10.0.0.1:9092) reached again after 3 failed attempts"),
+        ("WARNING", "broker 1 (10.0.0.1:9092) cannot be used: KafkaConnectionError: refused"),
+        ("INFO", "broker 1 (10.0.0.1:9092) works again after 3 failed attempts"),
     ]
+
+
+def test_a_listener_that_wants_sasl_hangs_up_on_the_first_request() -> None:
+    network = Network(reconnect_backoff_ms=100, reconnect_backoff_max_ms=1000)
+    pauses = []
+    for number in (1, 2, 3, 4, 5):
+        unsent = network.request()
+        network.turn()
+        network.make_ready(number)
+        network.cut(number)
+        assert "set security_protocol" in str(error_of(unsent))
+        network.request()
+        pauses.append(network.turn())
+        network.now_ms += pauses[-1]
+    assert pauses[4] > 700  # being told the versions is no success
+
+
+def test_a_timeout_says_what_went_wrong_last() -> None:
+    network = Network(metadata_recovery_strategy="none")
+    unsent = network.request(None, deadline_ms=1000)
+    refuse_all(network, turns=50)
+    assert "any broker in time (last failure: KafkaConnectionError: refused)" in str(
+        error_of(unsent)
+    )

@@ -79,14 +79,7 @@ def test_frames_before_an_inadmissible_one_are_given_out() -> None:
     frames = reader()
     data = framed(b"good") + struct.pack(">i", -1)
     frames.buffer()[: len(data)] = data
-    out = []
+    out: list[bytes] = []
     with pytest.raises(InvalidReceiveError):
         out.extend(bytes(frame) for frame in frames.advance(len(data)))
-    frames = reader()
-    got: list[bytes] = []
-    frames.buffer()[: len(data)] = data
-    with pytest.raises(InvalidReceiveError):
-        for frame in frames.advance(len(data)):
-            got.append(bytes(frame))  # noqa: PERF401 - the raise is the point
-    assert got == [b"good"]
     assert out == [b"good"]

@@ -28,13 +28,15 @@ def offloading(driver: ScriptedDriver, wakeups: list[None]) -> Offloading:
 
 
 def found(*ips: str) -> list[Any]:
-    return [
-        (socket.AF_INET6 if ":" in ip else socket.AF_INET, 1, 6, "", (ip, 9092)) for ip in ips
-    ]
+    return [(socket.AF_INET6 if ":" in ip else socket.AF_INET, 1, 6, "", (ip, 9092)) for ip in ips]
 
 
-@pytest.mark.parametrize(("host", "ip"), [("10.0.0.1", "10.0.0.1"), ("[::1]", "::1"), ("::1", "::1")])
-def test_numeric_hosts_need_no_look_up(offloading: Offloading, driver: ScriptedDriver, host: str, ip: str) -> None:  # fmt: skip
+@pytest.mark.parametrize(
+    ("host", "ip"), [("10.0.0.1", "10.0.0.1"), ("[::1]", "::1"), ("::1", "::1")]
+)
+def test_numeric_hosts_need_no_look_up(
+    offloading: Offloading, driver: ScriptedDriver, host: str, ip: str
+) -> None:
     got: list[Any] = []
     Resolver(offloading).resolve(host, 9092, got.append)
     assert got == [[ServerAddress(host, ip, 9092)]]

@@ -245,8 +245,7 @@ def test_disconnect_is_silent(transport: SelectorTransport, peer: Peer) -> None:
     transport.disconnect(number)
     assert transport.poll(50) == []
     with pytest.raises(ConnectionResetError):
-        while broker.recv(10):
-            pass
+        broker.recv(10)
 
 
 def test_a_busy_connection_does_not_starve_the_others(

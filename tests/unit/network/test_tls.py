@@ -15,10 +15,15 @@ from tandem_kafka.errors import (
     KafkaConnectionError,
     TlsAuthenticationError,
 )
+from tandem_kafka.network.client import NetworkClient
 from tandem_kafka.network.selector import SelectorTransport
 from tandem_kafka.network.tls import build_context
 from tandem_kafka.network.transport import ConnectionClosed, ConnectionOpened, FrameReceived
-from tests.unit.network.scripted import Settings
+from tandem_kafka.request_managers.base import ToNode, UnsentRequest
+from tandem_kafka.runtime import Runtime
+from tandem_kafka.types import Node
+from tandem_kafka.wire.messages import MetadataRequest
+from tests.unit.network.scripted import KnownNodes, Settings
 from tests.unit.network.test_selector import Peer, closed, events_of, frame, spins
 
 
@@ -182,9 +187,7 @@ def test_a_port_without_tls(transport: SelectorTransport, peer: Peer) -> None:
     assert "is this a port without TLS?" in str(error)
 
 
-def test_a_broker_that_hangs_up_in_the_handshake(
-    transport: SelectorTransport, peer: Peer
-) -> None:
+def test_a_broker_that_hangs_up_in_the_handshake(transport: SelectorTransport, peer: Peer) -> None:
     transport.connect(peer.address)
     broker = peer.accept()
     threading.Timer(0.05, broker.close).start()
@@ -263,3 +266,26 @@ def test_ciphers() -> None:
         build_context(settings(ssl_ciphers="NONE-SUCH"))
 
 
+def test_the_client_gives_up_on_a_silent_broker(ca_file: str, peer: Peer) -> None:
+    options = settings(
+        ssl_cafile=ca_file,
+        socket_connection_setup_timeout_ms=200,
+        socket_connection_setup_timeout_max_ms=200,
+    )
+    runtime = Runtime.threaded()
+    transport = SelectorTransport(options)
+    node = Node(1, "127.0.0.1", peer.address.port)
+    client = NetworkClient(options, transport, runtime.driver, runtime.random, KnownNodes([node]))
+    started_ms = runtime.clock.now_ms()
+    unsent = UnsentRequest(MetadataRequest(), ToNode(node), started_ms + 30_000, 30_000)
+    client.add(unsent, started_ms)
+    turns = 0
+    while not unsent.future.done:
+        events = transport.poll(client.prepare(runtime.clock.now_ms()))
+        client.complete(events, runtime.clock.now_ms())
+        turns += 1
+        assert turns < 20
+    assert isinstance(unsent.future.error, KafkaConnectionError)
+    assert "could not be used within" in str(unsent.future.error)
+    assert runtime.clock.now_ms() - started_ms < 2000
+    client.close()

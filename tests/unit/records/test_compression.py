@@ -69,6 +69,18 @@ def test_snappy_that_lies(packed):
         decompress(SNAPPY, memoryview(packed), 1 << 30)
 
 
+def test_no_memory_is_taken_on_the_word_of_a_few_bytes():
+    with pytest.raises(MalformedBatchError, match="6 bytes claim 1073741824"):
+        decompress(SNAPPY, memoryview(b"\x80\x80\x80\x80\x04\x00"), 1 << 30)
+
+
+def test_snappy_of_the_best_ratio_passes():
+    data = bytes(1 << 20)
+    packed = bytes(cramjam.snappy.compress_raw(data))
+    assert len(data) > 21 * len(packed)
+    assert decompress(SNAPPY, memoryview(packed), 1 << 30) == data
+
+
 @pytest.mark.parametrize("codec", [5, 6, 7])
 def test_an_unknown_codec(codec):
     with pytest.raises(UnsupportedCodecError, match=f"codec {codec}"):

@@ -121,6 +121,7 @@ def flipped(data, at):
         (wrapped(GZIP, [message(0, b"abc")[:-1]], 3), "past the end"),
         (wrapped(GZIP, [message(0, b"abc")[:20]], 3), "past its end"),
         (wrapped(GZIP, [message(1, b""), message(0, b"")], 3), "out of order"),
+        (wrapped(GZIP, [message(1, b""), message(1, b"")], 3), "out of order"),
         (wrapped(GZIP, [message(9, b"", magic=0)], 3, magic=0), "out of order"),
         (message(-3, b"abc"), "offset is -3"),
     ],

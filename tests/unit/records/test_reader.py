@@ -258,6 +258,24 @@ def test_a_transaction_aborted_twice_by_one_producer():
     assert offsets(source.take(100)) == [8, 9, 10]
 
 
+def test_a_transaction_that_begins_with_the_only_record_of_a_batch():
+    data = batch(flags=TRANSACTIONAL, producer_id=1) + marker(1, 1, abort=True)
+    assert reader(data, aborted=((1, 0),), read_committed=True).take(5) == []
+
+
+def test_aborted_transactions_are_followed_by_offset_and_not_by_producer():
+    data = transactional(0, 2) + marker(3, 2, abort=True) + transactional(4, 1)
+    source = reader(data, aborted=((1, 4), (2, 0)), read_committed=True)
+    assert source.take(100) == []
+    assert source.next_offset == 7
+
+
+def test_what_is_outside_of_transactions_is_never_hidden():
+    data = transactional(0, 1) + three(3, producer_id=1) + marker(6, 1, abort=True)
+    source = reader(data, aborted=((1, 0),), read_committed=True)
+    assert offsets(source.take(100)) == [3, 4, 5]
+
+
 def test_only_aborted_records_still_move_the_position():
     source = reader(transactional(0, 1), aborted=((1, 0),), read_committed=True)
     assert source.take(100) == []
@@ -317,6 +335,7 @@ def test_a_header_that_contradicts_the_records(settings, problem):
     ("records", "problem"),
     [
         ([Rec(delta=3), Rec(delta=1)], "do not grow"),
+        ([Rec(delta=1), Rec(delta=1), Rec(delta=5)], "do not grow"),
         ([Rec(delta=-1), Rec(delta=1)], "outside its batch"),
     ],
 )
