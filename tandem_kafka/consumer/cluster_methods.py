@@ -104,6 +104,16 @@ class ClusterMethods(Owned):
         """Tell whether the cluster has been reached."""
         return self._core.link.metadata.snapshot.version > 0
 
+    def metrics(self, raw: bool = False) -> Any:
+        """Return what the consumer measures, None with `metrics_enabled=False`.
+
+        Args:
+            raw: Return kafka-python's metric objects by `MetricName` instead of values by group
+                and name. What belongs to a topic or partition stands in a group of its own.
+        """
+        measured = self._core.link.metrics
+        return measured.raw() if raw else measured.values()
+
     @property
     def config(self) -> Mapping[str, Any]:
         """The settled options by name, secrets included; read-only."""

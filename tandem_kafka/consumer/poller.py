@@ -29,6 +29,8 @@ class Poller:
         self._background = background
         self._event: Poll | None = None
         self._next_event_ms = 0
+        self._polled_ms = 0
+        self._idle_ms = 0
         self._interval_ms = max(1, min(POLL_EVENT_MS, core.config.max_poll_interval_ms // 4))
 
     def poll(self, deadline_ms: int, max_records: int) -> ConsumerRecords:
@@ -42,6 +44,7 @@ class Poller:
         if self._core.link.subscription.kind is SubscriptionKind.NONE:
             msg = "Consumer is not subscribed to any topics or assigned any partitions"
             raise IllegalStateError(msg)
+        self._note_poll()
         self._commits.auto_commit(self._core.clock.now_ms())
         while True:
             self._core.raise_if_woken()
@@ -54,8 +57,10 @@ class Poller:
             now_ms = self._core.clock.now_ms()
             self._tell_alive(now_ms, idle=not batch)
             if batch or batch.next_offsets or now_ms >= deadline_ms:
+                self._note_records(batch)
                 return batch
             self._wait(seen, deadline_ms)
+            self._idle_ms += self._core.clock.now_ms() - now_ms
 
     def _wait(self, seen: int, deadline_ms: int) -> None:
         link = self._core.link
@@ -76,6 +81,21 @@ class Poller:
             self._event = Poll(deadline_ms=now_ms + self._core.config.default_api_timeout_ms)
             self._next_event_ms = now_ms + self._interval_ms
             self._core.link.queue.add(self._event)
+
+    def _note_poll(self) -> None:
+        """Measure the time since the last poll(), and how much of it went by waiting."""
+        now_ms = self._core.clock.now_ms()
+        since_ms = now_ms - self._polled_ms
+        if self._polled_ms and since_ms > 0:
+            self._core.link.metrics.record("time-between-poll", since_ms)
+            self._core.link.metrics.record("poll-idle", min(1.0, self._idle_ms / since_ms))
+        self._polled_ms, self._idle_ms = now_ms, 0
+
+    def _note_records(self, batch: ConsumerRecords) -> None:
+        metrics = self._core.link.metrics
+        for tp, records in batch.items():
+            metrics.record("records", len(records))
+            metrics.record_topic("records", tp.topic, len(records))
 
     def _settled(self) -> bool:
         """Tell whether every partition that is to be read can be read."""

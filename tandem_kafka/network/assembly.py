@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from tandem_kafka.config import Config
 from tandem_kafka.events.queues import ApplicationQueue, BackgroundQueue
+from tandem_kafka.metrics import CONSUMER, COORDINATOR, ConsumerMetrics
 from tandem_kafka.network.client import NetworkClient
 from tandem_kafka.network.loop import NetworkLoop
 from tandem_kafka.network.selector import SelectorTransport
@@ -33,6 +34,7 @@ class Link:
     metadata: ClusterMetadata
     group: GroupIdentity
     transport: Transport
+    metrics: ConsumerMetrics
 
 
 def assemble(config: Config, runtime: Runtime, transport: Transport | None = None) -> Link:
@@ -54,8 +56,10 @@ def assemble(config: Config, runtime: Runtime, transport: Transport | None = Non
         buffer=FetchBuffer(),
         group=GroupIdentity(config.group_id, config.group_instance_id),
         background=BackgroundQueue(),
+        metrics=ConsumerMetrics(config, runtime.clock),
     )
     client = NetworkClient(config, transport, runtime.driver, runtime.random, metadata)
+    _register_gauges(context, client, queue)
     managers = RequestManagers.build(context)
     loop = NetworkLoop(context, managers, client, transport, queue, runtime.driver)
     return Link(
@@ -67,4 +71,35 @@ def assemble(config: Config, runtime: Runtime, transport: Transport | None = Non
         metadata=metadata,
         group=context.group,
         transport=transport,
+        metrics=context.metrics,
     )
+
+
+def _register_gauges(
+    context: ManagerContext, client: NetworkClient, queue: ApplicationQueue
+) -> None:
+    metrics, counters, buffer = context.metrics, client.counters, context.buffer
+    assigned = lambda: len(context.subscription.assigned)  # noqa: E731
+    metrics.gauge("assigned-partitions", COORDINATOR, "partitions assigned now", assigned)
+    for name, meaning, value in (
+        (
+            "connection-count",
+            "connections open now",
+            lambda: counters.connections_opened - counters.connections_closed,
+        ),
+        ("connection-creation-total", "connections opened", lambda: counters.connections_opened),
+        ("connection-close-total", "connections closed", lambda: counters.connections_closed),
+        ("failed-connection-total", "connections that failed", lambda: counters.connections_failed),
+        ("request-total", "requests sent", lambda: counters.requests_sent),
+        ("response-total", "responses received", lambda: counters.responses_received),
+        ("incoming-byte-total", "bytes received", lambda: counters.bytes_in),
+        ("outgoing-byte-total", "bytes sent", lambda: counters.bytes_out),
+        ("application-event-queue-size", "events for the network thread", lambda: len(queue)),
+        (
+            "background-event-queue-size",
+            "events for the application thread",
+            lambda: len(context.background),
+        ),
+        ("fetch-buffer-bytes", "bytes read ahead of poll()", lambda: buffer.held_bytes),
+    ):
+        metrics.gauge(name, CONSUMER, meaning, value)

@@ -173,6 +173,7 @@ class CommitManager:
     ) -> None:
         error = future.error
         if error is None:
+            self._context.metrics.record("commit-latency", future.result().latency_ms)
             names = {i: n for n, i in topic_ids.items()} if topic_ids else {}
             error = _first_error(future.result(), names)
         if error is None:

@@ -9,6 +9,7 @@ from typing import Any
 from tandem_kafka.config import Config
 from tandem_kafka.events.background import ErrorEvent
 from tandem_kafka.events.queues import BackgroundQueue
+from tandem_kafka.metrics import ConsumerMetrics
 from tandem_kafka.request_managers.base import (
     Backoff,
     Destination,
@@ -38,6 +39,7 @@ class ManagerContext:
     buffer: FetchBuffer
     group: GroupIdentity
     background: BackgroundQueue
+    metrics: ConsumerMetrics
 
     @property
     def read_committed(self) -> bool:

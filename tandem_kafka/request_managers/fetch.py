@@ -8,12 +8,14 @@ already prepares the other. A partition is in one slot only and has one fetch in
 from __future__ import annotations
 
 import logging
+import math
 from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
 from tandem_kafka.errors import KafkaError
 from tandem_kafka.events.completable import Completion
+from tandem_kafka.metrics import Gauge
 from tandem_kafka.records import decode_fetch_response
 from tandem_kafka.request_managers.base import (
     FOREVER_MS,
@@ -126,6 +128,7 @@ class FetchManager:
             node_id = self._read_from(state, now_ms)
             if node_id in snapshot.nodes:
                 by_node[node_id].append(state)
+        self._context.metrics.follow_partitions(subscription.assigned, self._gauges)
         for slot in self._slots.values():
             slot.partitions = {}
         for node_id, states in by_node.items():
@@ -196,6 +199,31 @@ class FetchManager:
             else:
                 wanted.append(state)
         return wanted, wait_ms
+
+    def _gauges(self, tp: TopicPartition) -> dict[str, Gauge]:
+        """Return what is measured of one partition; NaN where it is not known."""
+
+        def distance(from_: str, to: str) -> float:
+            state = self._context.subscription.assigned.get(tp)
+            position = state.position if state is not None else None
+            edges = {
+                "end": state.high_watermark if state is not None else -1,
+                "start": state.log_start_offset if state is not None else -1,
+                "position": position.offset if position is not None else -1,
+            }
+            known = edges[from_] >= 0 and edges[to] >= 0
+            return float(edges[to] - edges[from_]) if known else math.nan
+
+        def replica() -> float:
+            state = self._context.subscription.assigned.get(tp)
+            preferred = state.preferred_replica if state is not None else None
+            return preferred.node_id if preferred is not None else -1
+
+        return {
+            "records-lag": lambda: distance("position", "end"),
+            "records-lead": lambda: distance("start", "position"),
+            "preferred-read-replica": replica,
+        }
 
     # --- the request ---------------------------------------------------------------------------
 
@@ -286,7 +314,9 @@ class FetchManager:
         if future.error is not None:
             self._failed(slot, asked, future.error, now_ms)
             return
-        response = future.result().message
+        answer = future.result()
+        response = answer.message
+        self._measure(answer)
         if not slot.session.answered(response.session_id, response.error_code):
             slot.state.failed(now_ms)
             self._metadata.request_update()
@@ -296,6 +326,13 @@ class FetchManager:
             self._rotate(slot, response)
         elif now_ms - sent_ms < EMPTY_PAUSE_MS:
             slot.pause_until_ms = now_ms + EMPTY_PAUSE_MS
+
+    def _measure(self, answer: ClientResponse) -> None:
+        metrics, response = self._context.metrics, answer.message
+        metrics.record("fetch-latency", answer.latency_ms)
+        metrics.record("fetch-throttle-time", response.throttle_time_ms)
+        sizes = sum(len(fetched.records) for fetched in response.partitions if fetched.records)
+        metrics.record("fetch-size", sizes)
 
     def _rotate(self, slot: _Slot, response: Any) -> None:
         """Ask last for what brought data, so that a busy partition cannot starve the others."""

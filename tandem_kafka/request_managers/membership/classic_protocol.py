@@ -279,6 +279,7 @@ class ClassicMembership:
                 self._group.joined(NO_GENERATION, message.member_id)  # KIP-394
             self._react(error_type(self._config.group_id))
             return
+        self._context.metrics.record("join-latency", response.latency_ms)
         self._request.succeeded()
         self._group.joined(message.generation_id, message.member_id)
         self._machine.move(State.COMPLETING_REBALANCE)
@@ -336,6 +337,7 @@ class ClassicMembership:
         if message.error_code:
             self._react(for_code(message.error_code)(self._config.group_id))
             return
+        self._context.metrics.record("sync-latency", response.latency_ms)
         assignment, partitions = assignment_partitions(message.assignment)
         member = self._group.metadata
         self._assignors[protocol_name].on_assignment(assignment, member.generation_id)

@@ -61,6 +61,7 @@ class Heartbeats:
             return  # of a membership that is over
         error = future.error
         if error is None:
+            self._context.metrics.record("heartbeat-latency", future.result().latency_ms)
             code = future.result().message.error_code
             if not code:
                 self._state.succeeded()
