@@ -13,7 +13,7 @@ import kafka as kafka_python
 import pytest
 
 from tests.kafka.broker import KafkaCluster
-from tests.kafka.jars import KAFKA_VERSION
+from tests.kafka.jars import KAFKA_VERSION, classpath
 
 _INTEGRATION = Path(__file__).with_name("integration")
 
@@ -32,6 +32,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if _INTEGRATION in item.path.parents:
             item.add_marker(pytest.mark.broker)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Download Kafka before the first test that needs it, outside of its timeout."""
+    needed = any(item.get_closest_marker("broker") for item in session.items)
+    if needed and not session.config.option.collectonly:
+        classpath()
 
 
 @pytest.fixture(scope="session")

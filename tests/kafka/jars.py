@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -36,6 +37,7 @@ def _download(folder: Path) -> None:
     maven = shutil.which("mvn")
     if maven is None:
         raise RuntimeError("Maven (mvn) is needed once, to download Kafka")
+    print(f"downloading Kafka {KAFKA_VERSION} into {folder}", file=sys.stderr)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix="download-") as scratch:
         target = Path(scratch) / "jars"

@@ -41,6 +41,7 @@ class BrokerProcess:
         self._log = log
         self._options = options
         self._process: subprocess.Popen[bytes] | None = None
+        self._watchdog: subprocess.Popen[bytes] | None = None
         self._log_start = 0
         atexit.register(self.kill)
 
@@ -77,6 +78,7 @@ class BrokerProcess:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
+        self._watchdog = _watch(self._process.pid)
 
     def wait_ready(self) -> None:
         """Wait until the broker serves; raise with the end of its log if it does not."""
@@ -97,6 +99,7 @@ class BrokerProcess:
         """Wait until it ended; kill it if it does not."""
         if self._process is None:
             return
+        self._dismiss_watchdog()
         try:
             self._process.wait(_STOP_S)
         except subprocess.TimeoutExpired:
@@ -107,13 +110,24 @@ class BrokerProcess:
         """End it as a crash would."""
         if self._process is None:
             return
+        self._dismiss_watchdog()
         self._process.kill()
         self._process.wait()
         self._process = None
 
+    def _dismiss_watchdog(self) -> None:
+        """Before the broker's process is gone for good, as its number may then be another's."""
+        if self._watchdog is not None:
+            self._watchdog.kill()
+            self._watchdog.communicate()
+            self._watchdog = None
+
     def pause(self) -> None:
         """Freeze it: its connections stay open and nothing answers."""
         self._signal(signal.SIGSTOP)
+        if self._process is not None and self.running:
+            # Its threads stop a moment after the signal; one could still answer.
+            os.waitpid(self._process.pid, os.WUNTRACED)
 
     def resume(self) -> None:
         """Let it go on after `pause`."""
@@ -131,3 +145,12 @@ class BrokerProcess:
         with self._log.open("rb") as log:
             log.seek(self._log_start)
             return log.read().decode(errors="replace")
+
+
+def _watch(pid: int) -> subprocess.Popen[bytes]:
+    """Kill a process when this one dies, however it dies: only then does the pipe end."""
+    return subprocess.Popen(
+        ["sh", "-c", 'cat >/dev/null; kill -9 "$0"', str(pid)],
+        stdin=subprocess.PIPE,
+        start_new_session=True,
+    )

@@ -66,6 +66,17 @@ def test_versions_are_asked_for_first_with_our_name() -> None:
     assert connection.state is ConnectionState.NEGOTIATING
 
 
+def test_a_refusal_that_no_version_can_decode_falls_back_to_version_0() -> None:
+    """librdkafka's mock broker writes a plain array where a compact one is announced."""
+    connection = BrokerConnection(NODE_1, "client")
+    connection.opened(0)
+    (asked,) = take_sent(connection)
+    frame = struct.pack(">ih", asked.correlation_id, 35) + bytes.fromhex("01001200000002 00000000")
+    connection.receive(memoryview(frame), 0)
+    assert [sent.version for sent in take_sent(connection)] == [0]
+    assert connection.state is ConnectionState.NEGOTIATING
+
+
 @pytest.mark.parametrize(
     ("refusal", "next_version"), [({18: (0, 3)}, 3), ({18: (0, 2)}, 2), ({}, 0)]
 )

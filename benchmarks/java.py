@@ -1,0 +1,87 @@
+"""The Java client, measured by the tool that comes with Kafka: ConsumerPerformance."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import uuid
+from dataclasses import dataclass
+from itertools import pairwise
+from threading import Timer
+
+from benchmarks.measures import Figures
+from benchmarks.readers.base import Source
+from tests.kafka.process import java_command
+
+__all__ = ["measure_java"]
+
+_TOOL = "org.apache.kafka.tools.ConsumerPerformance"
+_HEAP = "-Xmx512m"  # as Kafka's own scripts start it
+_LIMIT_S = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    records: float
+    records_per_s: float
+    cpu_s: float
+    peak_memory_mb: float
+
+
+def measure_java(source: Source, count: int) -> Figures:
+    """Read `count` records.
+
+    The rate is the tool's own for the time it fetched, without that of joining its group. CPU is
+    that of the whole process less that of a process that reads a few records only, which leaves
+    starting the JVM out, as starting the interpreter is left out for the others.
+    """
+    few, many = _run(source, 1), _run(source, count)
+    cpu_s = (many.cpu_s - few.cpu_s) / (many.records - few.records)
+    return {
+        "records_per_s": many.records_per_s,
+        "cpu_s_per_million": cpu_s * 1_000_000,
+        "peak_memory_mb": many.peak_memory_mb,
+    }
+
+
+def _run(source: Source, count: int) -> _Run:
+    command = java_command(
+        _TOOL,
+        *("--bootstrap-server", source.bootstrap, "--topic", source.topic),
+        *("--num-records", str(count), "--group", f"java-{uuid.uuid4().hex}"),
+        options=[_HEAP],
+        log_level="warn",
+    )
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    limit = Timer(_LIMIT_S, process.kill)
+    limit.start()
+    try:
+        if process.stdout is None:
+            raise RuntimeError("no pipe to the Java client")
+        output = process.stdout.read().decode()
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    finally:
+        limit.cancel()
+        if process.returncode is None:
+            process.kill()
+            process.wait()
+    if process.returncode:
+        raise RuntimeError(f"the Java client failed:\n{output}")
+    figures = _figures(output)
+    return _Run(
+        records=figures["data.consumed.in.nMsg"],
+        records_per_s=figures["fetch.nMsg.sec"],
+        cpu_s=used.ru_utime + used.ru_stime,
+        peak_memory_mb=used.ru_maxrss / (1024 * 1024 if sys.platform == "darwin" else 1024),
+    )
+
+
+def _figures(output: str) -> dict[str, float]:
+    """The tool prints a line of names and one of values."""
+    for names, values in pairwise(output.splitlines()):
+        if names.startswith("start.time"):
+            pairs = zip(names.split(", "), values.split(", "), strict=True)
+            return {name: float(value) for name, value in pairs if "time" not in name}
+    raise RuntimeError(f"no figures from the Java client:\n{output}")

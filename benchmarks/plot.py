@@ -1,0 +1,58 @@
+"""The results as bars."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+
+from benchmarks.plan import Measure
+from benchmarks.readers.catalogue import CATALOGUE, OURS
+from benchmarks.report import Results
+
+__all__ = ["plot"]
+
+_OURS_COLOUR, _OTHER_COLOUR = "#c44e52", "#8c9cb4"
+_UNITS = {
+    "records_per_s": "thousand records/s (more is better)",
+    "p99_ms": "p99 in ms (less is better)",
+    "cpu_percent": "% of a core (less is better)",
+}
+
+
+def plot(results: Results, path: Path) -> None:
+    """Draw a panel for each measure."""
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt  # noqa: PLC0415 - after the choice of a backend
+
+    measures = results.measures()
+    figure, axes = plt.subplots(
+        len(measures), 1, figsize=(9, 2.6 * len(measures)), squeeze=False, layout="constrained"
+    )
+    for panel, measure in zip(axes[:, 0], measures, strict=True):
+        _draw(panel, results, measure)
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
+
+
+def _draw(panel: Any, results: Results, measure: Measure) -> None:
+    medians = results.medians(measure)
+    # Bars are drawn from the bottom up: the best comes last.
+    names = sorted(
+        medians,
+        key=lambda name: medians[name][measure.figure],
+        reverse=not measure.higher_is_better,
+    )
+    scale = 1000 if measure.figure == "records_per_s" else 1
+    bars = panel.barh(
+        [CATALOGUE[name].title for name in names],
+        [medians[name][measure.figure] / scale for name in names],
+        color=[_OURS_COLOUR if name.startswith(OURS) else _OTHER_COLOUR for name in names],
+    )
+    panel.bar_label(bars, fmt="{:,.3g}" if scale == 1 else "{:,.0f}", padding=3, fontsize=8)
+    panel.margins(x=0.12)
+    panel.set_title(measure.title, fontsize=10, loc="left")
+    panel.set_xlabel(_UNITS[measure.figure], fontsize=8)
+    panel.tick_params(labelsize=8)
+    panel.spines[["top", "right"]].set_visible(False)

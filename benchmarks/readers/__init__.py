@@ -1,0 +1,1 @@
+"""The readers that are compared: one small module for each client."""

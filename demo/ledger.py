@@ -1,0 +1,114 @@
+"""The account of the demo: what was written, read and committed, and whether it adds up."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+__all__ = ["Ledger", "PartitionAccount"]
+
+
+@dataclass(slots=True)
+class PartitionAccount:
+    """One partition's part of the account.
+
+    Attributes:
+        produced: Numbers whose delivery was confirmed.
+        reads: How often each number was read.
+        position: Offset behind the last record read.
+        committed: Offset that the group committed last.
+        gaps: Places where a consumer did not read the offset that came next.
+
+    """
+
+    produced: set[int] = field(default_factory=set)
+    reads: Counter[int] = field(default_factory=Counter)
+    position: int = 0
+    committed: int = 0
+    gaps: list[str] = field(default_factory=list)
+
+    @property
+    def uncommitted(self) -> int:
+        """Records read whose offsets are not committed yet."""
+        return max(0, self.position - self.committed)
+
+    @property
+    def behind(self) -> int:
+        """Records written and not read yet."""
+        return max(0, len(self.produced) - self.position)
+
+
+class Ledger:
+    """The accounts of all partitions, and their sums."""
+
+    def __init__(self, partitions: int) -> None:
+        self.partitions = [PartitionAccount() for _ in range(partitions)]
+        self.expected_again = 0
+
+    # Entries
+
+    def produced(self, partition: int, number: int) -> None:
+        """A record was delivered."""
+        self.partitions[partition].produced.add(number)
+
+    def read(self, partition: int, offset: int, numbers: Sequence[int]) -> None:
+        """Records were read, the first of them at `offset` and the others behind it."""
+        account = self.partitions[partition]
+        if offset != account.position:
+            account.gaps.append(f"partition {partition}: {account.position} due, {offset} read")
+        account.reads.update(numbers)
+        account.position = offset + len(numbers)
+
+    def committed(self, offsets: Mapping[int, int]) -> None:
+        """The group committed these offsets."""
+        for partition, offset in offsets.items():
+            self.partitions[partition].committed = offset
+
+    def crashed(self) -> None:
+        """The consumer is gone: the next one must read again what was not committed."""
+        for account in self.partitions:
+            self.expected_again += account.uncommitted
+            account.position = account.committed
+
+    # Sums
+
+    @property
+    def produced_total(self) -> int:
+        """Records delivered."""
+        return sum(len(account.produced) for account in self.partitions)
+
+    @property
+    def read_distinct(self) -> int:
+        """Records read at least once."""
+        return sum(len(account.reads) for account in self.partitions)
+
+    @property
+    def read_again(self) -> int:
+        """Reads beyond the first of each record."""
+        return sum(account.reads.total() - len(account.reads) for account in self.partitions)
+
+    @property
+    def committed_total(self) -> int:
+        """Records before the committed offsets."""
+        return sum(account.committed for account in self.partitions)
+
+    @property
+    def uncommitted(self) -> int:
+        """Records read whose offsets are not committed yet."""
+        return sum(account.uncommitted for account in self.partitions)
+
+    def faults(self, total: int) -> list[str]:
+        """Everything that does not add up after `total` records; empty when all is well."""
+        found = [gap for account in self.partitions for gap in account.gaps]
+        if self.produced_total != total:
+            found.append(f"{self.produced_total} of {total} records were delivered")
+        for number, account in enumerate(self.partitions):
+            if account.reads.keys() != account.produced:
+                missing = len(account.produced - account.reads.keys())
+                found.append(f"partition {number}: {missing} records were not read")
+        if self.read_again != self.expected_again:
+            found.append(f"{self.expected_again} records were due again, {self.read_again} came")
+        if self.committed_total != total:
+            found.append(f"{self.committed_total} of {total} records are committed")
+        return found

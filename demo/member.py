@@ -1,0 +1,89 @@
+"""A consumer's process as the demo sees it: start it, take its reports, end or kill it."""
+
+from __future__ import annotations
+
+import json
+import queue
+import subprocess
+import sys
+import threading
+from typing import IO
+
+from demo.ledger import Ledger
+
+__all__ = ["Member"]
+
+
+class Member:
+    """A consumer in a process of its own.
+
+    Attributes:
+        name: How the demo calls it.
+        owns: Its partitions.
+        closed: Whether it left the group in order.
+
+    """
+
+    def __init__(self, name: str, bootstrap: str, group: str, topic: str) -> None:
+        self.name = name
+        self.owns: list[int] = []
+        self.closed = False
+        self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "demo.consume", bootstrap, group, topic],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        if self._process.stdout is None:
+            raise RuntimeError("no pipe to the consumer")
+        self._reader = threading.Thread(
+            target=self._take_lines, args=(self._process.stdout,), daemon=True
+        )
+        self._reader.start()
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    @property
+    def finished(self) -> bool:
+        """Whether the process ended and everything it reported has arrived."""
+        return self._process.poll() is not None and not self._reader.is_alive()
+
+    def _take_lines(self, pipe: IO[str]) -> None:
+        with pipe:
+            for line in pipe:
+                self._lines.put(line)
+
+    def enter_reports(self, ledger: Ledger) -> None:
+        """Enter what it reported since the last call."""
+        while not self._lines.empty():
+            line = self._lines.get()
+            if line.endswith("\n"):  # a kill may leave half a line
+                self._enter(json.loads(line), ledger)
+
+    def _enter(self, entry: dict[str, object], ledger: Ledger) -> None:
+        match entry:
+            case {"read": int(partition), "offset": int(offset), "numbers": list(numbers)}:
+                ledger.read(partition, offset, numbers)
+            case {"committed": dict(offsets)}:
+                ledger.committed({int(number): offset for number, offset in offsets.items()})
+            case {"owns": list(partitions)}:
+                self.owns = partitions
+            case {"closed": True}:
+                self.closed = True
+            case _:  # it was idle
+                pass
+
+    def kill(self) -> None:
+        """SIGKILL: no commit, no goodbye. Its last reports can still be entered."""
+        self._process.kill()
+        self._process.wait()
+        self._reader.join()
+        self.owns = []
+
+    def ask_to_end(self) -> None:
+        """SIGTERM: commit and leave the group."""
+        self._process.terminate()
