@@ -149,6 +149,10 @@ class NetworkLoop:
             for unsent in manager.close(now_ms).unsent:
                 self._client.add(unsent, now_ms)
                 self._last_words.append(unsent.future)
+        if self._said_all():
+            return 0  # nothing will arrive that would end the sleep
+        if self._said_all():
+            return 0
         return max(0, (self._close_deadline_ms or now_ms) - now_ms)
 
     def _said_all(self) -> bool:
