@@ -31,6 +31,7 @@ from kafka.errors import (
     SaslAuthenticationFailedError,
     TopicAuthorizationFailedError,
     UnsupportedCodecError,
+    UnsupportedSaslMechanismError,
     UnsupportedVersionError,
     for_code,
 )
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from tandem_kafka.types import TopicPartition
 
 __all__ = [
+    "LOGIN_ERRORS",
     "AuthenticationError",
     "BrokerResponseError",
     "CommitFailedError",
@@ -70,6 +72,7 @@ __all__ = [
     "TlsAuthenticationError",
     "TopicAuthorizationFailedError",
     "UnsupportedCodecError",
+    "UnsupportedSaslMechanismError",
     "UnsupportedVersionError",
     "WakeupError",
     "for_code",
@@ -82,6 +85,10 @@ class AuthenticationError(KafkaError):
 
 class TlsAuthenticationError(AuthenticationError):
     """The TLS handshake failed: an untrusted certificate, a wrong host name, no common cipher."""
+
+
+#: We were not let in. Trying again may help, once somebody has mended the credentials.
+LOGIN_ERRORS = (AuthenticationError, SaslAuthenticationFailedError, UnsupportedSaslMechanismError)
 
 
 class ConcurrentModificationError(KafkaError, RuntimeError):

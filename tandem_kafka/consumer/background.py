@@ -35,14 +35,16 @@ class BackgroundEvents:
         self._commits = commits
         self._collector = collector
         self._listener = listener
+        #: Taken from the queue and not dealt with: Ctrl-C may come before a listener is called.
+        self._begun: BackgroundEvent | None = None
 
     def __len__(self) -> int:
-        return len(self._core.link.background)
+        return len(self._core.link.background) + (self._begun is not None)
 
     def process(self) -> None:
         """Deal with everything there is; then raise the first error, if there was one."""
         first: Exception | None = None
-        while (event := self._core.link.background.take()) is not None:
+        while (event := self._next()) is not None:
             try:
                 self._handle(event)
             except KafkaError as error:
@@ -50,8 +52,19 @@ class BackgroundEvents:
                     first = error
                 else:
                     log.exception("a further error, after the one that poll() raises")
+            self._begun = None
         if first is not None:
             raise first
+
+    def forget_rebalances(self) -> None:
+        """The group has been left: no listener hears of its partitions any more."""
+        self._begun = None
+        self._core.link.background.drop_rebalances()
+
+    def _next(self) -> BackgroundEvent | None:
+        if self._begun is None:
+            self._begun = self._core.link.background.take()
+        return self._begun
 
     def _handle(self, event: BackgroundEvent) -> None:
         match event:
@@ -75,6 +88,7 @@ class BackgroundEvents:
     def _call(self, callback: Callable[[], None]) -> None:
         """Run a callback and tell the network thread how it went, whatever happens."""
         error: Exception | None = None
+        self._begun = None
         try:
             callback()
         except WakeupError:

@@ -92,6 +92,7 @@ class Closing:
             self._attempt(lambda: _wrapped(lambda: self._listener.revoked(held)))
         event = LeaveGroup(deadline_ms=deadline_ms, reason="the consumer is leaving")
         self._attempt(lambda: self._core.ask(event))
+        self._background.forget_rebalances()
 
     def _end_network_thread(self, deadline_ms: int) -> None:
         self._attempt(lambda: self._core.link.queue.add(Close(deadline_ms=deadline_ms)))

@@ -90,15 +90,17 @@ class Collector:
         self, state: AssignedPartition, limit: int, batch: ConsumerRecords
     ) -> int:
         chunks = self._open[state]
+        before = state.position
         pieces: list[Records] = []
         left = limit
         try:
             while chunks and left > 0:
                 opened = chunks[0]
+                fetching = state.state is FetchState.FETCHING  # read before the base
                 if opened.chunk.base is not state.base:
                     self._release(chunks)
                     continue
-                if state.state is not FetchState.FETCHING:
+                if not fetching:
                     break
                 piece = self._collect_chunk(state, opened, left, raising=not (pieces or batch))
                 if piece is None:
@@ -109,11 +111,15 @@ class Collector:
                 if _finished(opened):
                     self._release(chunks)
         finally:
-            self._hand_out(state, pieces, batch)
+            self._hand_out(state, before, pieces, batch)
         return limit - left
 
     def _hand_out(
-        self, state: AssignedPartition, pieces: list[Records], batch: ConsumerRecords
+        self,
+        state: AssignedPartition,
+        before: Position | None,
+        pieces: list[Records],
+        batch: ConsumerRecords,
     ) -> None:
         if pieces:
             whole = pieces[0] if len(pieces) == 1 else list(chain.from_iterable(pieces))
@@ -121,9 +127,10 @@ class Collector:
             # To the end of the turn, so that a busy partition cannot starve the others.
             self._open[state] = self._open.pop(state)
         consumed = state.consumed
-        if consumed is not None and consumed.base is state.base and state.position is not None:
-            position = state.position
-            if pieces:
+        if consumed is not None and consumed.base is state.base:
+            position = consumed.position
+            # Also without a record: behind aborted transactions, for one.
+            if before is None or position.offset != before.offset:
                 batch.next_offsets[state.tp] = OffsetAndMetadata(
                     position.offset, "", position.leader_epoch
                 )

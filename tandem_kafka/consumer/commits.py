@@ -62,8 +62,9 @@ class Commits:
         chosen = self._core.link.subscription.consumed_offsets()
         if not chosen:
             return
+        event = CommitSync(deadline_ms=deadline_ms, offsets=chosen, giving_back=True)
         try:
-            self._core.ask(CommitSync(deadline_ms=deadline_ms, offsets=chosen))
+            self._core.ask(event)
         except Exception as error:  # noqa: BLE001 - giving back must go on
             log.warning("auto-commit failed before partitions were given back: %s", error)
         self._next_auto_ms = self._core.clock.now_ms() + self._interval_ms

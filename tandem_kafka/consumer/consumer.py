@@ -215,7 +215,7 @@ class KafkaConsumer(OffsetMethods, ClusterMethods):
         """
         limit = check_limit(max_records, self._config.max_poll_records)
         deadline_ms = self._core.deadline_ms(timeout_ms)
-        begun = self._iteration.drain()
+        begun = self._iteration.drain(limit)
         return begun if begun.count else self._poller.poll(deadline_ms, limit)
 
     def __iter__(self) -> Self:

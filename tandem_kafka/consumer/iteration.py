@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 from tandem_kafka.consumer.records import ConsumerRecords
 from tandem_kafka.shared.partition import AssignedPartition, Consumed, Position
@@ -59,30 +60,36 @@ class Iteration:
                 return self._hand_out(run)
         return None
 
-    def drain(self) -> ConsumerRecords:
-        """Return what is left as a batch: the user goes on with poll()."""
+    def drain(self, limit: int) -> ConsumerRecords:
+        """Return up to `limit` of what is left as a batch: the user goes on with poll()."""
         batch = ConsumerRecords()
         for run in tuple(self._runs):
             if not self._valid(run):
                 self._runs.remove(run)
-            elif run.state.returnable:
-                self._runs.remove(run)
-                batch[run.state.tp] = list(run.records)
-                run.state.consumed = Consumed(run.base, run.end)
-                next_offset = OffsetAndMetadata(run.end.offset, "", run.end.leader_epoch)
+            elif limit > 0 and run.state.returnable:
+                records = list(islice(run.records, limit))
+                self._move(run, len(records), records[-1])
+                limit -= len(records)
+                batch[run.state.tp] = records
+                position = run.state.position or run.end
+                next_offset = OffsetAndMetadata(position.offset, "", position.leader_epoch)
                 batch.next_offsets[run.state.tp] = next_offset
         return batch
 
     def _hand_out(self, run: _Run) -> ConsumerRecord:
         record = next(run.records)
-        run.left -= 1
+        self._move(run, 1, record)
+        return record
+
+    def _move(self, run: _Run, count: int, last: ConsumerRecord) -> None:
+        """Set the position behind `count` more records."""
+        run.left -= count
         if run.left:
-            position = Position(record.offset + 1, record.leader_epoch)
+            position = Position(last.offset + 1, last.leader_epoch)
         else:
             position = run.end
-            self._runs.popleft()
+            self._runs.remove(run)
         run.state.consumed = Consumed(run.base, position)
-        return record
 
     def _valid(self, run: _Run) -> bool:
         """Tell whether no seek and no rebalance has come in between."""

@@ -34,8 +34,9 @@ class Positions:
         deadline_ms = self._core.deadline_ms(timeout_ms)
         while True:
             state = self._core.link.subscription.get(tp)
+            valid = state.has_valid_position  # read before the position
             position = state.position
-            if position is not None and state.has_valid_position:
+            if position is not None and valid:
                 self._core.raise_if_woken()
                 return OffsetAndMetadata(position.offset, "", position.leader_epoch)
             event = UpdatePositions(deadline_ms=deadline_ms, partition=tp)

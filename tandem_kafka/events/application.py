@@ -81,10 +81,15 @@ class AutoCommit(Event):
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class CommitSync(Event):
-    """Commit, retrying until the deadline."""
+    """Commit, retrying until the deadline.
+
+    `giving_back`: the partitions are about to be given back, so a topic that is gone is not
+    waited for.
+    """
 
     operation: ClassVar[str] = "commit()"
     offsets: Offsets
+    giving_back: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)

@@ -69,6 +69,7 @@ class NetworkClient:
         self._known_by_id: dict[int, Node] = {}
         self._asked_for: dict[int, Node] = {}
         self._deliveries: list[Delivery] = []
+        self._defects: list[Exception] = []
         # Once is enough until a broker has answered again.
         self._rebootstrapped = False
 
@@ -114,6 +115,11 @@ class NetworkClient:
             self._pool.handle(event, now_ms)
         self._take_downs()
         self._deliver()
+
+    def take_defects(self) -> list[Exception]:
+        """Return what was raised by those who were told an outcome."""
+        defects, self._defects = self._defects, []
+        return defects
 
     def close(self) -> None:
         """Fail everything that is open and close every connection."""
@@ -300,7 +306,10 @@ class NetworkClient:
             deliveries, self._deliveries = self._deliveries, []
             for delivery in deliveries:
                 some = some or not delivery.request.future.done
-                delivery.deliver()
+                try:
+                    delivery.deliver()
+                except Exception as error:  # noqa: BLE001 - the others must be told all the same
+                    self._defects.append(error)
         return some
 
     # Waiting.

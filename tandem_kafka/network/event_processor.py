@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import assert_never
 
 from tandem_kafka.errors import IllegalStateError, InvalidGroupIdError, KafkaError
@@ -11,7 +12,16 @@ from tandem_kafka.request_managers.list_offsets import LATEST
 from tandem_kafka.request_managers.managers import GroupManagers, RequestManagers
 from tandem_kafka.types import OffsetAndTimestamp, TopicPartition
 
-__all__ = ["EventProcessor"]
+__all__ = ["EventProcessor", "internal_error"]
+
+log = logging.getLogger(__name__)
+
+
+def internal_error(error: Exception) -> KafkaError:
+    """Return what the user is told of a defect on the network thread."""
+    wrapped: KafkaError = KafkaError(f"internal error on the network thread: {error!r}")
+    wrapped.__cause__ = error
+    return wrapped
 
 
 class EventProcessor:
@@ -23,11 +33,14 @@ class EventProcessor:
         self._managers = managers
 
     def process(self, event: events.ApplicationEvent) -> None:
-        """Set an event going; an error of the user's fails its future."""
+        """Set an event going; an error of the user's, or a defect of ours, fails its future."""
         try:
             self._dispatch(event)
         except KafkaError as error:
             event.future.fail(error)
+        except Exception as error:
+            log.exception("%s failed on the network thread", event.operation)
+            event.future.fail(internal_error(error))
 
     def _dispatch(self, event: events.ApplicationEvent) -> None:  # noqa: C901, PLR0912, PLR0915
         """Choose by kind: long, but flat, and mypy tells when a kind is missing."""
@@ -38,7 +51,9 @@ class EventProcessor:
             case events.AutoCommit():
                 self._group.commit.auto_commit(event.offsets)
             case events.CommitSync():
-                self._group.commit.commit(event.offsets, event.future, retry=True)
+                self._group.commit.commit(
+                    event.offsets, event.future, retry=True, giving_back=event.giving_back
+                )
             case events.CommitAsync():
                 self._group.commit.commit(event.offsets, event.future, retry=False)
             case events.FetchCommitted():
@@ -134,7 +149,7 @@ class EventProcessor:
             msg = "an assignment of the group came after its subscription ended"
             raise IllegalStateError(msg)
         known = self._subscription.assigned
-        self._subscription.set_assigned(event.partitions)
+        self._subscription.set_assigned(sorted(event.partitions))
         for tp, state in self._subscription.assigned.items():
             if tp not in known:
                 state.awaiting_callback = True

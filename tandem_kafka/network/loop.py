@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import logging
 
-from tandem_kafka.errors import ConsumerClosedError, KafkaError
+from tandem_kafka.errors import ConsumerClosedError
 from tandem_kafka.events import application as events
 from tandem_kafka.events.background import ErrorEvent
 from tandem_kafka.events.completable import Completion, Reaper
 from tandem_kafka.events.queues import ApplicationQueue
 from tandem_kafka.network.client import NetworkClient
-from tandem_kafka.network.event_processor import EventProcessor
+from tandem_kafka.network.event_processor import EventProcessor, internal_error
 from tandem_kafka.network.transport import Transport, TransportEvent
 from tandem_kafka.request_managers.base import ClientResponse, RequestManager
 from tandem_kafka.request_managers.context import ManagerContext
@@ -89,6 +89,7 @@ class NetworkLoop:
         if closing:
             wait_ms = min(wait_ms, self._close_managers(now_ms))
         wait_ms = min(wait_ms, self._client.prepare(now_ms))
+        self._tell_defects()
         self._tell_application()
         wait_ms = min(wait_ms, self._reaper.next_deadline_ms() - now_ms)
         return 0 if self._queue else max(0, wait_ms)
@@ -97,6 +98,7 @@ class NetworkLoop:
         """Deal with what came in while the thread slept."""
         now_ms = self._context.clock.now_ms()
         self._client.complete(transport_events, now_ms)
+        self._tell_defects()
         self._hand_over_metadata_error()
         # After the client's turn: an operation with no time at all has had its one attempt.
         self._reaper.reap(now_ms)
@@ -132,27 +134,32 @@ class NetworkLoop:
         try:
             result = manager.poll(now_ms)
         except Exception as error:  # noqa: BLE001 - one manager's defect must not stop the others
-            return self._defect(error)
+            self._defect(error)
+            return self._context.retry_pause_ms
         for unsent in result.unsent:
             self._client.add(unsent, now_ms)
         return result.wait_ms
 
-    def _defect(self, error: Exception) -> int:
+    def _tell_defects(self) -> None:
+        for error in self._client.take_defects():
+            self._defect(error)
+
+    def _defect(self, error: Exception) -> None:
         log.error("a request manager failed; poll() raises this", exc_info=error)
-        wrapped = KafkaError(f"internal error on the network thread: {error!r}")
-        wrapped.__cause__ = error
-        self._context.background.add_error(ErrorEvent(wrapped))
-        return self._context.retry_pause_ms
+        self._context.background.add_error(ErrorEvent(internal_error(error)))
 
     def _close_managers(self, now_ms: int) -> int:
         for manager in self._managers:
-            for unsent in manager.close(now_ms).unsent:
+            try:
+                result = manager.close(now_ms)
+            except Exception as error:  # noqa: BLE001 - the others have something to say too
+                self._defect(error)
+                continue
+            for unsent in result.unsent:
                 self._client.add(unsent, now_ms)
                 self._last_words.append(unsent.future)
         if self._said_all():
             return 0  # nothing will arrive that would end the sleep
-        if self._said_all():
-            return 0
         return max(0, (self._close_deadline_ms or now_ms) - now_ms)
 
     def _said_all(self) -> bool:

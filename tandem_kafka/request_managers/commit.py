@@ -48,6 +48,7 @@ class _Commit:
     future: Completion[Any]
     state: RequestState
     retry: bool
+    giving_back: bool
 
 
 class CommitManager:
@@ -70,12 +71,19 @@ class CommitManager:
 
     # --- what is asked -------------------------------------------------------------------------
 
-    def commit(self, offsets: Offsets, future: Completion[Any], *, retry: bool) -> None:
-        """Commit `offsets`; with `retry` until somebody ends the future (a deadline)."""
+    def commit(
+        self, offsets: Offsets, future: Completion[Any], *, retry: bool, giving_back: bool = False
+    ) -> None:
+        """Commit `offsets`; with `retry` until somebody ends the future (a deadline).
+
+        With `giving_back` a topic that is gone is no reason to try again: a rebalance must not
+        wait for it (KAFKA-16224).
+        """
         if not offsets:
             future.complete(offsets)
             return
-        self._commits.append(_Commit(offsets, future, self._context.request_state(), retry))
+        state = self._context.request_state()
+        self._commits.append(_Commit(offsets, future, state, retry, giving_back))
 
     def auto_commit(self, offsets: Offsets) -> None:
         """Commit on the interval: never two at a time, not retried, the next interval does."""
@@ -195,7 +203,7 @@ class CommitManager:
             )
             failure.__cause__ = error
             self._fail(commit, failure)
-        elif reaction is Reaction.FAIL:
+        elif reaction is Reaction.FAIL or (reaction is Reaction.REFRESH and commit.giving_back):
             self._fail(commit, error)
         elif commit.retry:
             commit.state.failed(self._context.clock.now_ms())

@@ -43,6 +43,11 @@ class _Lookup:
     waiting: list[Completion[Committed]]
     found: Committed = field(default_factory=dict)
 
+    @property
+    def answered(self) -> bool:
+        """True when something is known of every partition, if only that its topic is unknown."""
+        return self.partitions <= self.found.keys()
+
 
 class CommittedOffsetsManager:
     """One look-up per set of partitions, retried until its deadline."""
@@ -97,12 +102,12 @@ class CommittedOffsetsManager:
         return self.poll(now_ms)
 
     def _next_deadline_ms(self, now_ms: int) -> int:
-        deadlines = [lk.deadline_ms - _SETTLE_MS for lk in self._lookups if lk.found]
+        deadlines = [lk.deadline_ms - _SETTLE_MS for lk in self._lookups if lk.answered]
         return max(1, min(deadlines) - now_ms) if deadlines else FOREVER_MS
 
     def _settle(self, lookup: _Lookup, now_ms: int) -> None:
-        """Close to the deadline a partial answer is better than none (KAFKA-20165)."""
-        if lookup.found and now_ms >= lookup.deadline_ms - _SETTLE_MS:
+        """Close to the deadline, what stays unknown has no offset (KAFKA-20165)."""
+        if lookup.answered and now_ms >= lookup.deadline_ms - _SETTLE_MS:
             self._complete(lookup, {tp: lookup.found.get(tp) for tp in lookup.partitions})
 
     # --- the request ---------------------------------------------------------------------------
@@ -166,6 +171,7 @@ class CommittedOffsetsManager:
         group = response.message.groups[0] if response.version >= 8 else response.message
         if group.error_code:
             return for_code(group.error_code)(self._context.group.metadata.group_id)  # type: ignore[no-any-return]
+        lookup.found.clear()  # an answer speaks of every partition
         error: Exception | None = None
         unauthorized = set()
         names = self._context.metadata.snapshot.topic_names if response.version >= 10 else {}
@@ -175,6 +181,8 @@ class CommittedOffsetsManager:
                 unauthorized.add(tp.topic)
             elif error_type is not None:
                 error = error_type(f"{tp.topic}-{tp.partition}")
+                if reaction_to(OFFSET_FETCH, error) is Reaction.REFRESH:
+                    lookup.found[tp] = None
             else:
                 lookup.found[tp] = _offset(entry)
         return TopicAuthorizationFailedError(unauthorized) if unauthorized else error

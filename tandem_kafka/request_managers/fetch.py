@@ -73,6 +73,7 @@ class FetchManager:
         self._slots: dict[tuple[int, Purpose], _Slot] = {}
         self._seen = (-1, -1)
         self._lease_ends_ms = FOREVER_MS
+        self._starved = False
 
     # --- the turn ------------------------------------------------------------------------------
 
@@ -80,7 +81,9 @@ class FetchManager:
         """Send a fetch through every free slot that has something to ask and room for it."""
         self._group(now_ms)
         buffer = self._context.buffer
-        buffer.starved = False
+        # Set before anything is measured: room that is made meanwhile wakes this thread again.
+        buffer.starved = True
+        self._starved = False
         unsent = []
         wait_ms = FOREVER_MS
         for slot in self._slots.values():
@@ -95,6 +98,7 @@ class FetchManager:
             node = self._context.metadata.snapshot.nodes.get(slot.node_id)
             if states and node is not None:
                 unsent.append(self._send(slot, node, states, now_ms))
+        buffer.starved = self._starved
         return PollResult(tuple(unsent), wait_ms)
 
     def close(self, now_ms: int) -> PollResult:  # noqa: ARG002 - the managers' interface
@@ -154,6 +158,9 @@ class FetchManager:
                 self._lease_ends_ms = min(self._lease_ends_ms, replica.expires_ms)
                 return replica.node_id
             state.preferred_replica = None
+            if not online:
+                # The leader sends us there and gives us nothing before we know the way.
+                self._metadata.request_update()
         return info.leader_id if info is not None else -1
 
     def _fill_slots(self, node_id: int, states: Iterable[AssignedPartition]) -> None:
@@ -181,8 +188,8 @@ class FetchManager:
         config, buffer = self._context.config, self._context.buffer
         limit = config.fetch_buffer_max_bytes
         reserved = sum(s.reserved_bytes for s in self._slots.values())
-        if buffer.held_bytes + reserved >= limit:
-            buffer.starved = True
+        if buffer.held_bytes + reserved >= limit + self._set_aside():
+            self._starved = True
             return [], FOREVER_MS
         share = max(
             config.max_partition_fetch_bytes,
@@ -191,14 +198,19 @@ class FetchManager:
         wanted, wait_ms = [], FOREVER_MS
         for state in slot.partitions:
             if not state.fetchable:
-                buffer.starved |= state.wait_for_drain
+                self._starved |= state.waits_for_application
             elif state.held_bytes >= share:
-                buffer.starved = True
+                self._starved = True
             elif now_ms < state.retry_at_ms:
                 wait_ms = min(wait_ms, state.retry_at_ms - now_ms)
             else:
                 wanted.append(state)
         return wanted, wait_ms
+
+    def _set_aside(self) -> int:
+        """Return the bytes that nobody can take now: a paused partition must not stop others."""
+        states = self._context.subscription.assigned.values()
+        return sum(state.held_bytes for state in states if not state.returnable)
 
     def _gauges(self, tp: TopicPartition) -> dict[str, Gauge]:
         """Return what is measured of one partition; NaN where it is not known."""

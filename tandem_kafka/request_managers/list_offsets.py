@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,6 +35,9 @@ EARLIEST = -2
 
 CONSUMER_REPLICA = -1
 
+#: The leader of each partition and its epoch.
+Leaders = Mapping[TopicPartition, tuple[Node | None, int]]
+
 #: How long a looked-up topic stays in the picture of the cluster.
 _TOPIC_NEEDED_MS = 60_000
 
@@ -57,12 +60,12 @@ class OffsetLookup:
     backoff: Backoff
     in_flight: set[TopicPartition] = field(default_factory=set)
     next_send_ms: int = 0
-    #: Version of the metadata in which a leader was missing.
-    blocked_by: int | None = None
+    #: The leaders, as far as known, with which the last attempt failed.
+    blocked_by: Leaders | None = None
 
 
 class ListOffsetsManager:
-    """Asks each partition's leader, again after every metadata update until all have answered."""
+    """Asks each partition's leader, again and again until all have answered."""
 
     def __init__(self, context: ManagerContext, metadata: MetadataRefresher) -> None:
         self._context = context
@@ -125,17 +128,22 @@ class ListOffsetsManager:
         self._metadata.need({tp.topic for tp in timestamps}, until_ms)
 
     def _unblock(self, lookup: OffsetLookup) -> None:
-        """Look again at once when the metadata has changed since a leader was missing."""
-        version = self._context.metadata.snapshot.version
-        if lookup.blocked_by is not None and lookup.blocked_by != version:
+        """Look again at once, and not after the back-off, when the metadata tell of new leaders."""
+        blocked_by = lookup.blocked_by
+        if blocked_by is not None and blocked_by != self._leaders(blocked_by):
             lookup.blocked_by = None
             lookup.next_send_ms = 0
+
+    def _leaders(self, partitions: Iterable[TopicPartition]) -> Leaders:
+        snapshot = self._context.metadata.snapshot
+        return {tp: (snapshot.leader(tp), snapshot.leader_epoch(tp)) for tp in partitions}
 
     def _send(self, lookup: OffsetLookup, now_ms: int) -> Iterator[UnsentRequest]:
         snapshot = self._context.metadata.snapshot
         by_leader: dict[Node, list[TopicPartition]] = defaultdict(list)
         missing = False
-        for tp in lookup.pending.keys() - lookup.in_flight:
+        # In the order asked for: a set of partitions has another with every start of Python.
+        for tp in [tp for tp in lookup.pending if tp not in lookup.in_flight]:
             leader = snapshot.leader(tp)
             if leader is None:
                 missing = True
@@ -187,11 +195,20 @@ class ListOffsetsManager:
     ) -> None:
         lookup.in_flight.difference_update(asked)
         if future.error is not None:
-            self._react(lookup, future.error)
-            return
+            if self._react(lookup, future.error):
+                self._again_later(lookup, self._context.clock.now_ms())
+        elif self._read(lookup, asked, future.result().message):
+            # Once for the whole answer: the pause grows with failures, not with partitions.
+            self._again_later(lookup, self._context.clock.now_ms())
+
+    def _read(
+        self, lookup: OffsetLookup, asked: Mapping[TopicPartition, int], message: Any
+    ) -> bool:
+        """Take in what was answered; True if something is to be tried again."""
         unauthorized = set()
-        for tp, entry in _entries(future.result().message):
-            if lookup.pending.get(tp) != asked.get(tp):
+        again = False
+        for tp, entry in _entries(message):
+            if tp not in asked or lookup.pending.get(tp) != asked[tp]:
                 continue
             error_type = for_code(entry.error_code) if entry.error_code else None
             if error_type is None:
@@ -200,13 +217,15 @@ class ListOffsetsManager:
             elif error_type is TopicAuthorizationFailedError:
                 unauthorized.add(tp.topic)
             else:
-                self._react(lookup, error_type(f"{tp.topic}-{tp.partition}"), tp)
+                again |= self._react(lookup, error_type(f"{tp.topic}-{tp.partition}"), tp)
         if unauthorized:
             self._fail(lookup, TopicAuthorizationFailedError(unauthorized))
+        return again and not unauthorized
 
     def _react(
         self, lookup: OffsetLookup, error: BaseException, tp: TopicPartition | None = None
-    ) -> None:
+    ) -> bool:
+        """Deal with an error; True if it is to be tried again."""
         reaction = reaction_to(LIST_OFFSETS, error)
         if reaction is Reaction.FAIL:
             self._fail(lookup, error)
@@ -215,13 +234,14 @@ class ListOffsetsManager:
             lookup.on_offset(tp, None)
         else:
             log.debug("looking offsets up again: %s", error)
-            self._again_later(lookup, self._context.clock.now_ms())
+            return True
+        return False
 
     def _again_later(self, lookup: OffsetLookup, now_ms: int) -> None:
         self._need_topics(lookup.pending)
         self._metadata.request_update()
         lookup.next_send_ms = now_ms + lookup.backoff.next_ms()
-        lookup.blocked_by = self._context.metadata.snapshot.version
+        lookup.blocked_by = self._leaders(lookup.pending)
 
     def _fail(self, lookup: OffsetLookup, error: BaseException) -> None:
         lookup.pending.clear()

@@ -7,9 +7,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from tandem_kafka.errors import (
-    AuthenticationError,
+    LOGIN_ERRORS,
     InvalidTopicError,
-    SaslAuthenticationFailedError,
     TopicAuthorizationFailedError,
     UnsupportedVersionError,
     for_code,
@@ -96,6 +95,8 @@ class MetadataRefresher:
         self._state = context.request_state()
         self._requested = False
         self._asked: frozenset[str] | None = frozenset()
+        #: What the last answer was about; None for everything.
+        self._told: frozenset[str] | None = frozenset()
         self._transient: dict[str, int] = {}
         self._succeeded_ms: int | None = None
         self._failing_since_ms: int | None = None
@@ -112,6 +113,10 @@ class MetadataRefresher:
         """Keep these topics in the picture for a while (a look-up of unassigned partitions)."""
         for topic in topics:
             self._transient[topic] = max(until_ms, self._transient.get(topic, 0))
+
+    def knows(self, topics: frozenset[str]) -> bool:
+        """Tell whether the last answer was about these topics, be it that there are none."""
+        return self._told is None or topics <= self._told
 
     def wait_for_first(self, future: Completion[None]) -> None:
         """Complete `future` once the cluster is known."""
@@ -202,6 +207,7 @@ class MetadataRefresher:
 
     def _take(self, answer: ClusterSnapshot, now_ms: int) -> None:
         self._succeeded_ms, self._failing_since_ms = now_ms, None
+        self._told = self._asked
         everything = self._asked is None
         self._context.metadata.update(answer, partial=not everything)
         for future in self._first:
@@ -215,9 +221,7 @@ class MetadataRefresher:
         self._match_pattern()
 
     def _failed(self, error: BaseException, now_ms: int) -> None:
-        if isinstance(
-            error, AuthenticationError | SaslAuthenticationFailedError | UnsupportedVersionError
-        ):
+        if isinstance(error, (*LOGIN_ERRORS, UnsupportedVersionError)):
             self._error = error
         log.debug("metadata request failed: %s", error)
         if self._failing_since_ms is None:

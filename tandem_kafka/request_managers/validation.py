@@ -58,6 +58,8 @@ class ValidationManager:
         self._state = context.request_state()
         self._seen = (-1, -1)
         self._in_flight = 0
+        #: An answer of this round was an error: its pause holds until the next round.
+        self._failing = False
         self._unsupported = False
         #: Truncated, and no policy says where to go: asked again when the user polls again.
         self._stranded: set[AssignedPartition] = set()
@@ -121,6 +123,7 @@ class ValidationManager:
             return PollResult(wait_ms=self._state.wait_ms(now_ms))
         unsent = tuple(self._request(leader, states) for leader, states in by_leader.items())
         self._in_flight = len(unsent)
+        self._failing = False
         return PollResult(unsent, FOREVER_MS)
 
     def _request(self, leader: Node, states: list[AssignedPartition]) -> UnsentRequest:
@@ -162,7 +165,6 @@ class ValidationManager:
         if future.error is not None:
             self._react(future.error)
             return
-        self._state.succeeded()
         truncated: dict[TopicPartition, OffsetAndMetadata | None] = {}
         for tp, entry in _entries(future.result().message):
             state, position = asked.get(tp, (None, None))
@@ -172,6 +174,8 @@ class ValidationManager:
                 self._react(for_code(entry.error_code)(f"{tp.topic}-{tp.partition}"))
             else:
                 self._validated(state, position, entry, truncated)
+        if not self._in_flight and not self._failing:
+            self._state.succeeded()
         if truncated:
             self._context.raise_in_poll(LogTruncationError(truncated))
 
@@ -222,7 +226,9 @@ class ValidationManager:
             state.set_position(Position(diverged.offset, diverged.leader_epoch))
 
     def _react(self, error: BaseException) -> None:
-        self._state.failed(self._context.clock.now_ms())
+        if not self._failing:
+            self._failing = True
+            self._state.failed(self._context.clock.now_ms())
         if reaction_to(LIST_OFFSETS, error) is Reaction.FAIL and isinstance(error, Exception):
             self._context.raise_in_poll(error)
         else:

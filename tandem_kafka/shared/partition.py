@@ -185,14 +185,23 @@ class AssignedPartition:
             and not (self.wait_for_drain and not self._drained())
         )
 
+    @property
+    def waits_for_application(self) -> bool:
+        """True when nothing is fetched before what is buffered has been taken."""
+        return self.wait_for_drain or self.errors_put != self.errors_taken
+
     def _drained(self) -> bool:
         position = self.position
         return position is not None and position.offset == self.read_ahead
 
     def set_position(self, position: Position, *, validate: bool = False) -> None:
-        """Take a new base: what was read from the old one is void."""
-        self._move(FetchState.AWAIT_VALIDATION if validate else FetchState.FETCHING)
+        """Take a new base: what was read from the old one is void.
+
+        The base comes before the state, and the application thread reads the state before the
+        base: what it sees as valid is never the position that was in doubt.
+        """
         self.base = position
+        self._move(FetchState.AWAIT_VALIDATION if validate else FetchState.FETCHING)
         self.read_ahead = position.offset
         self.wait_for_drain = False
         self.retry_at_ms = 0

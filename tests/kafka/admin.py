@@ -89,7 +89,14 @@ class ClusterAdmin:
     ) -> int:
         """Produce records (a bare value goes to partition 0) and return how many were written."""
         producer = Producer(
-            {"bootstrap.servers": self._bootstrap, "linger.ms": 5, "log_level": 0, **(config or {})}
+            {
+                "bootstrap.servers": self._bootstrap,
+                "linger.ms": 5,
+                "log_level": 0,
+                # Else a retry, as a new topic is good for, would change the order.
+                "enable.idempotence": True,
+                **(config or {}),
+            }
         )
         failures: list[object] = []
         count = 0

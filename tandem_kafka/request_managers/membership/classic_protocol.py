@@ -16,9 +16,8 @@ from tandem_kafka.assignors.classic import (
     topics_of,
 )
 from tandem_kafka.errors import (
-    AuthenticationError,
+    LOGIN_ERRORS,
     KafkaError,
-    SaslAuthenticationFailedError,
     for_code,
 )
 from tandem_kafka.events.background import PartitionsAssigned, PartitionsLost, PartitionsRevoked
@@ -79,6 +78,8 @@ class ClassicMembership:
         self._attempt = 0
         self._rejoin_reason: str | None = None
         self._joined_topics: frozenset[str] = frozenset()
+        #: The answer to JoinGroup, while SyncGroup is still to be sent.
+        self._to_sync: Any = None
         #: As leader: partition counts that the assignment was computed from.
         self._assigned_from: dict[str, int] | None = None
         self._fatal: Exception | None = None
@@ -170,10 +171,12 @@ class ClassicMembership:
         destination = self._coordinator.destination()
         if destination is None:
             return PollResult()
-        joining = self._state is State.PREPARING_REBALANCE and not self._callbacks.busy
-        if not joining and self._state is not State.COMPLETING_REBALANCE:
+        if self._state is State.COMPLETING_REBALANCE:
+            self._sync()
+            return self._empty_outbox()
+        if self._state is not State.PREPARING_REBALANCE or self._callbacks.busy:
             return self._heartbeats.poll(destination, now_ms)
-        if not self._request.can_send(now_ms) or self._state is State.COMPLETING_REBALANCE:
+        if not self._request.can_send(now_ms):
             return PollResult(wait_ms=self._request.wait_ms(now_ms))
         return PollResult((self._join(destination),), FOREVER_MS)
 
@@ -240,7 +243,7 @@ class ClassicMembership:
         """An error that only the user can mend: every poll raises it until unsubscribe()."""
         if self._state is State.UNJOINED:
             return
-        if not isinstance(error, AuthenticationError | SaslAuthenticationFailedError):
+        if not isinstance(error, LOGIN_ERRORS):
             self._fatal = error  # a refused log-in may be mended by the next attempt
         self._context.raise_in_poll(error)
 
@@ -283,18 +286,26 @@ class ClassicMembership:
         self._request.succeeded()
         self._group.joined(message.generation_id, message.member_id)
         self._machine.move(State.COMPLETING_REBALANCE)
-        self._sync(message)
+        self._to_sync = message
 
     # --- SyncGroup -----------------------------------------------------------------------------
 
-    def _sync(self, joined: Any) -> None:
+    def _sync(self) -> None:
+        """Send SyncGroup, unless it has been, or the metadata for an assignment are awaited."""
+        joined = self._to_sync
+        if joined is None:
+            return
         try:
             assignments = self._lead(joined) if joined.leader == joined.member_id else {}
+            if assignments is None:
+                return
         except Exception as error:  # noqa: BLE001 - a user's assignor may raise anything
             failure = KafkaError(f"the assignor {joined.protocol_name!r} failed: {error!r}")
             failure.__cause__ = error
+            self._to_sync = None
             self._fail(failure)
             return
+        self._to_sync = None
         destination = self._coordinator.destination()
         if destination is None:
             self._machine.move(State.PREPARING_REBALANCE)
@@ -319,9 +330,12 @@ class ClassicMembership:
         self._outbox.append(request)
 
     def _lead(self, joined: Any) -> Any:
+        """Return every member's assignment; None while the cluster was not asked for a topic."""
         topics = topics_of(joined.members)
-        snapshot = self._context.metadata.snapshot
         self._metadata.need(topics, self._context.clock.now_ms() + self._config.metadata_max_age_ms)
+        if not self._metadata.knows(topics):
+            return None
+        snapshot = self._context.metadata.snapshot
         assignments = assign(self._assignors[joined.protocol_name], snapshot, joined.members)
         self._assigned_from = dict.fromkeys(topics, 0)
         self._assigned_from = self._partition_counts(self._assigned_from)

@@ -1,0 +1,34 @@
+"""Time that passes only when a simulation says so."""
+
+from __future__ import annotations
+
+__all__ = ["SimClock"]
+
+#: 2024-01-01 in milliseconds since the Unix epoch: simulated records have believable timestamps.
+_WALL_START_MS = 1_704_067_200_000
+
+
+class SimClock:
+    """A `Clock` that stands still between two calls of `advance_to`."""
+
+    def __init__(self, start_ms: int = 1_000) -> None:
+        self._start_ms = self._now_ms = start_ms
+
+    def now_ms(self) -> int:
+        """Return the simulated time."""
+        return self._now_ms
+
+    def wall_ms(self) -> int:
+        """Return the simulated time as milliseconds since the Unix epoch."""
+        return _WALL_START_MS + self._now_ms - self._start_ms
+
+    def advance_to(self, when_ms: int) -> None:
+        """Let time pass.
+
+        Raises:
+            ValueError: That would be backwards.
+        """
+        if when_ms < self._now_ms:
+            msg = f"time cannot go back from {self._now_ms} to {when_ms}"
+            raise ValueError(msg)
+        self._now_ms = when_ms

@@ -1,0 +1,8 @@
+"""A small Kafka in memory, which speaks the real protocol over simulated wires."""
+
+from __future__ import annotations
+
+from tandem_kafka.testing.cluster.call import CUT, DROP, Call
+from tandem_kafka.testing.cluster.cluster import SimCluster
+
+__all__ = ["CUT", "DROP", "Call", "SimCluster"]

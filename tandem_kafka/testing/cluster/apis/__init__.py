@@ -1,0 +1,39 @@
+"""What simulated brokers answer: one module per request."""
+
+from __future__ import annotations
+
+from tandem_kafka.testing.cluster.apis import (
+    api_versions,
+    fetch,
+    find_coordinator,
+    heartbeat,
+    join_group,
+    leave_group,
+    list_offsets,
+    metadata,
+    offset_commit,
+    offset_fetch,
+    offset_for_leader_epoch,
+    sync_group,
+)
+from tandem_kafka.testing.cluster.apis.api import Api
+
+__all__ = ["APIS", "Api"]
+
+_OTHERS = (
+    fetch.API,
+    find_coordinator.API,
+    heartbeat.API,
+    join_group.API,
+    leave_group.API,
+    list_offsets.API,
+    metadata.API,
+    offset_commit.API,
+    offset_fetch.API,
+    offset_for_leader_epoch.API,
+    sync_group.API,
+)
+_VERSIONS = api_versions.api_with(_OTHERS)
+
+#: By API key.
+APIS = {api.request.API_KEY: api for api in (_VERSIONS, *_OTHERS)}

@@ -1,0 +1,34 @@
+"""The checks that a leader makes before it answers for a partition."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafka import errors
+
+from tandem_kafka.testing.cluster.call import Call
+from tandem_kafka.testing.cluster.topics import SimPartition
+from tandem_kafka.types import UNKNOWN_EPOCH
+
+__all__ = ["epoch_error", "leadership_error"]
+
+
+def leadership_error(call: Call, partition: SimPartition | None, epoch: int) -> Any:
+    """Return why this broker may not answer for a partition, None if it may."""
+    if partition is None:
+        return errors.UnknownTopicOrPartitionError
+    stale = epoch_error(partition, epoch)
+    if stale is not None:
+        return stale
+    if partition.leader != call.broker.node_id:
+        return errors.NotLeaderForPartitionError
+    return None
+
+
+def epoch_error(partition: SimPartition, epoch: int) -> Any:
+    """Return why the client's idea of the leader epoch does not fit, None if it does."""
+    if epoch in {UNKNOWN_EPOCH, partition.epoch}:
+        return None
+    if epoch < partition.epoch:
+        return errors.FencedLeaderEpochError
+    return errors.UnknownLeaderEpochError

@@ -1,0 +1,53 @@
+"""ListOffsets: offsets by timestamp."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tandem_kafka.testing.cluster.apis.api import Api, error_code
+from tandem_kafka.testing.cluster.apis.leadership import leadership_error
+from tandem_kafka.testing.cluster.call import Call
+from tandem_kafka.testing.cluster.topics import SimPartition
+from tandem_kafka.types import TopicPartition
+from tandem_kafka.wire.messages import ListOffsetsRequest, ListOffsetsResponse
+
+__all__ = ["API"]
+
+_TOPIC = ListOffsetsResponse.ListOffsetsTopicResponse
+_PARTITION = _TOPIC.ListOffsetsPartitionResponse
+_LATEST, _EARLIEST = -1, -2
+
+
+def _handle(call: Call) -> Any:
+    topics = [
+        _TOPIC(name=topic.name, partitions=[_answer(call, topic.name, p) for p in topic.partitions])
+        for topic in call.request.topics
+    ]
+    return ListOffsetsResponse(throttle_time_ms=0, topics=topics)
+
+
+def _answer(call: Call, topic: str, wanted: Any) -> Any:
+    partition = call.cluster.partition(TopicPartition(topic, wanted.partition_index))
+    error = leadership_error(call, partition, wanted.current_leader_epoch)
+    if error is not None or partition is None:
+        offset, timestamp, epoch = -1, -1, -1
+    else:
+        offset, timestamp, epoch = _look_up(partition, wanted.timestamp)
+    return _PARTITION(
+        partition_index=wanted.partition_index,
+        error_code=error_code(error),
+        timestamp=timestamp,
+        offset=offset,
+        leader_epoch=epoch,
+    )
+
+
+def _look_up(partition: SimPartition, timestamp: int) -> tuple[int, int, int]:
+    if timestamp == _LATEST:
+        return partition.log.end_offset, -1, partition.epoch
+    if timestamp == _EARLIEST:
+        return partition.log.start_offset, -1, partition.epoch
+    return partition.log.find(timestamp) or (-1, -1, -1)
+
+
+API = Api(ListOffsetsRequest, (1, 10), _handle)

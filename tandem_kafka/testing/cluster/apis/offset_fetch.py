@@ -1,0 +1,72 @@
+"""OffsetFetch: what a group has committed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafka import errors
+
+from tandem_kafka.testing.cluster.apis.api import Api, error_code
+from tandem_kafka.testing.cluster.call import Call
+from tandem_kafka.types import TopicPartition
+from tandem_kafka.wire.messages import OffsetFetchRequest, OffsetFetchResponse
+
+__all__ = ["API"]
+
+_GROUP = OffsetFetchResponse.OffsetFetchResponseGroup
+_FIRST_WITH_GROUPS = 8
+_NOTHING = (-1, -1, "")
+
+
+def _handle(call: Call) -> Any:
+    if call.version < _FIRST_WITH_GROUPS:
+        code, topics = _answer(
+            call,
+            call.request.group_id,
+            call.request.topics,
+            OffsetFetchResponse.OffsetFetchResponseTopic,
+            OffsetFetchResponse.OffsetFetchResponseTopic.OffsetFetchResponsePartition,
+        )
+        return OffsetFetchResponse(throttle_time_ms=0, error_code=code, topics=topics)
+    groups = []
+    for group in call.request.groups:
+        code, topics = _answer(
+            call,
+            group.group_id,
+            group.topics,
+            _GROUP.OffsetFetchResponseTopics,
+            _GROUP.OffsetFetchResponseTopics.OffsetFetchResponsePartitions,
+        )
+        groups.append(_GROUP(group_id=group.group_id, topics=topics, error_code=code))
+    return OffsetFetchResponse(throttle_time_ms=0, groups=groups)
+
+
+def _answer(
+    call: Call, group_id: str, topics: Any, topic_entry: Any, partition_entry: Any
+) -> tuple[int, list[Any]]:
+    if call.cluster.coordinator_of(group_id) != call.broker.node_id:
+        return error_code(errors.NotCoordinatorError), []
+    commits = call.cluster.group(group_id).commits
+    answered = []
+    for topic in topics or ():
+        found = call.cluster.topic_named(topic.name, topic.topic_id if call.version >= 10 else None)
+        entries = []
+        for number in topic.partition_indexes:
+            known = found is not None or call.version < 10
+            name = found.name if found is not None else topic.name
+            offset, epoch, metadata = commits.get(TopicPartition(name, number), _NOTHING)
+            entries.append(
+                partition_entry(
+                    partition_index=number,
+                    committed_offset=offset,
+                    committed_leader_epoch=epoch,
+                    metadata=metadata,
+                    error_code=0 if known else error_code(errors.UnknownTopicIdError),
+                )
+            )
+        identity = {"topic_id": topic.topic_id} if call.version >= 10 else {"name": topic.name}
+        answered.append(topic_entry(partitions=entries, **identity))
+    return 0, answered
+
+
+API = Api(OffsetFetchRequest, (1, 10), _handle)

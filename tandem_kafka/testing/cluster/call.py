@@ -1,0 +1,65 @@
+"""One request on its way through a simulated broker."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from tandem_kafka.testing.network import SimConnection
+
+if TYPE_CHECKING:
+    from tandem_kafka.testing.cluster.broker import SimBroker
+    from tandem_kafka.testing.cluster.cluster import SimCluster
+
+__all__ = ["CUT", "DROP", "Call", "Handler"]
+
+_API_VERSIONS = 18
+
+
+class _Outcome:
+    """What a scripted handler may return in place of a response."""
+
+
+#: Never answer; nor what comes behind it on the connection.
+DROP: Final = _Outcome()
+#: Cut the connection instead of answering.
+CUT: Final = _Outcome()
+
+
+@dataclass(slots=True, eq=False)
+class Call:
+    """A decoded request, and the way back.
+
+    Attributes:
+        request: kafka-python's request object.
+        delay_ms: How much later than at once the answer leaves; for scripts.
+        default: What the broker itself would answer; for scripts. None if it answers later.
+    """
+
+    cluster: SimCluster
+    broker: SimBroker
+    connection: SimConnection
+    api_key: int
+    version: int
+    correlation_id: int
+    request: Any
+    default: Callable[[], Any] = field(default=lambda: None)
+    delay_ms: int = 0
+    answered: bool = False
+
+    def answer(self, response: Any) -> None:
+        """Send the answer, once."""
+        if self.answered or not self.connection.open:
+            return
+        self.answered = True
+        body = bytes(response.encode(version=self.version))
+        # The answer to ApiVersions keeps the old header, so that every client can read it.
+        flexible = response.flexible_version_q(self.version) and self.api_key != _API_VERSIONS
+        header = struct.pack(">i", self.correlation_id) + b"\0" * flexible
+        self.connection.reply(header + body, self.delay_ms)
+
+
+#: Answers a call: with a response, or None if it is answered later through `Call.answer`.
+Handler = Callable[[Call], Any]

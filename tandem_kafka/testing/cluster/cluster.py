@@ -1,0 +1,207 @@
+"""The simulated cluster: brokers, topics, groups, and the strings that a test pulls."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable
+from typing import Any
+from uuid import UUID
+
+from tandem_kafka.runtime import Random
+from tandem_kafka.testing.cluster.broker import SimBroker
+from tandem_kafka.testing.cluster.call import Handler
+from tandem_kafka.testing.cluster.groups import Commit, SimGroup
+from tandem_kafka.testing.cluster.topics import SimPartition, SimTopic
+from tandem_kafka.testing.network import SimNetwork
+from tandem_kafka.types import TopicPartition
+
+__all__ = ["SimCluster"]
+
+PORT = 9092
+
+
+class SimCluster:
+    """Everything that the brokers share.
+
+    Attributes:
+        auto_create: Whether asking for an unknown topic creates it.
+        commit_log: Every commit that was accepted, in order.
+    """
+
+    def __init__(self, network: SimNetwork, random: Random, brokers: int = 1) -> None:
+        self.network = network
+        self.clock = network.clock
+        self.trace = network.trace
+        self.random = random
+        self.auto_create = False
+        self.brokers: dict[int, SimBroker] = {}
+        self.topics: dict[str, SimTopic] = {}
+        self.groups: dict[str, SimGroup] = {}
+        self.commit_log: list[tuple[TopicPartition, Commit]] = []
+        self._coordinators: dict[str, int] = {}
+        self._scripts: dict[int, deque[Handler]] = defaultdict(deque)
+        self._waiting: list[Callable[[], bool]] = []
+        for node_id in range(1, brokers + 1):
+            self.add_broker(node_id)
+
+    # --- brokers -------------------------------------------------------------------------------
+
+    def add_broker(self, node_id: int) -> SimBroker:
+        """Start a new broker."""
+        broker = SimBroker(self, node_id, f"10.0.0.{node_id}", PORT)
+        self.brokers[node_id] = broker
+        self.network.listen(broker.address, broker)
+        return broker
+
+    def bootstrap(self) -> str:
+        """Return `bootstrap_servers`."""
+        return ",".join(f"{broker.host}:{broker.port}" for broker in self.brokers.values())
+
+    def stop(self, node_id: int, *, elect: bool = False) -> None:
+        """Take a broker down; with `elect` its partitions and groups move to one that is up."""
+        broker = self.brokers[node_id]
+        broker.up = False
+        broker.sessions.clear()
+        self.trace.note(f"broker {node_id} goes down")
+        self.network.stop(broker.address)
+        if elect:
+            self._elect(node_id)
+        self.changed()
+
+    def start(self, node_id: int) -> None:
+        """Bring a broker back."""
+        broker = self.brokers[node_id]
+        broker.up = True
+        self.trace.note(f"broker {node_id} comes up")
+        self.network.listen(broker.address, broker)
+        self.changed()
+
+    def _elect(self, gone: int) -> None:
+        for partition in self.all_partitions():
+            if partition.leader == gone:
+                others = [n for n in partition.replicas if self.brokers[n].up]
+                if others:
+                    self.move_leader(TopicPartition(partition.topic, partition.number), others[0])
+        for group_id, node_id in list(self._coordinators.items()):
+            up = [broker.node_id for broker in self.brokers.values() if broker.up]
+            if node_id == gone and up:
+                self.move_coordinator(group_id, up[0])
+
+    # --- topics --------------------------------------------------------------------------------
+
+    def create_topic(self, name: str, partitions: int = 1, *, internal: bool = False) -> SimTopic:
+        """Create a topic; leaders go round the brokers."""
+        nodes = list(self.brokers)
+        made = []
+        for number in range(partitions):
+            replicas = tuple(nodes[(number + i) % len(nodes)] for i in range(len(nodes)))
+            made.append(SimPartition(name, number, replicas[0], 0, replicas))
+        topic = SimTopic(name, UUID(int=self.random.getrandbits(128)), made, internal)
+        self.topics[name] = topic
+        self.trace.note(f"topic {name} with {partitions} partitions")
+        return topic
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic."""
+        del self.topics[name]
+        self.changed()
+
+    def partition(self, tp: TopicPartition) -> SimPartition | None:
+        """Return a partition, if it exists."""
+        topic = self.topics.get(tp.topic)
+        number: int = tp.partition
+        if topic is None or not 0 <= number < len(topic.partitions):
+            return None
+        return topic.partitions[number]
+
+    def at(self, tp: TopicPartition) -> SimPartition:
+        """Return a partition that exists.
+
+        Raises:
+            KeyError: It does not.
+        """
+        found = self.partition(tp)
+        if found is None:
+            raise KeyError(tp)
+        return found
+
+    def all_partitions(self) -> Iterable[SimPartition]:
+        """Return the partitions of every topic."""
+        return [p for topic in self.topics.values() for p in topic.partitions]
+
+    def topic_named(self, name: str | None, topic_id: UUID | None) -> SimTopic | None:
+        """Return a topic by the name or else the id that a request carries."""
+        if name:
+            return self.topics.get(name)
+        return next((t for t in self.topics.values() if t.topic_id == topic_id), None)
+
+    def produce(self, tp: TopicPartition, *values: bytes | None, timestamp: int = -1) -> int:
+        """Append records as one batch; returns the offset of the first."""
+        partition = self.at(tp)
+        when = self.clock.wall_ms() if timestamp < 0 else timestamp
+        base = partition.log.append(values, partition.epoch, when)
+        self.changed()
+        return base
+
+    def move_leader(self, tp: TopicPartition, node_id: int, truncate_to: int | None = None) -> None:
+        """Elect a leader; with `truncate_to` it is an unclean election that loses records."""
+        partition = self.at(tp)
+        partition.leader = node_id
+        partition.epoch += 1
+        if truncate_to is not None:
+            partition.log.truncate(truncate_to)
+        self.trace.note(f"{tp.topic}-{tp.partition}: leader {node_id} epoch {partition.epoch}")
+        self.changed()
+
+    # --- groups --------------------------------------------------------------------------------
+
+    def group(self, group_id: str) -> SimGroup:
+        """Return a group; it comes into being when it is asked for."""
+        if group_id not in self.groups:
+            self.groups[group_id] = SimGroup(self, group_id)
+        return self.groups[group_id]
+
+    def coordinator_of(self, group_id: str) -> int:
+        """Return the broker that coordinates a group."""
+        return self._coordinators.setdefault(group_id, next(iter(self.brokers)))
+
+    def move_coordinator(self, group_id: str, node_id: int) -> None:
+        """Let another broker coordinate a group; its members and offsets go along."""
+        self.trace.note(f"group {group_id}: coordinator {node_id}")
+        self._coordinators[group_id] = node_id
+
+    def committed(self, group_id: str, tp: TopicPartition) -> int | None:
+        """Return the committed offset."""
+        commit = self.group(group_id).commits.get(tp)
+        return None if commit is None else commit[0]
+
+    # --- scripts -------------------------------------------------------------------------------
+
+    def script(self, api: Any, *handlers: Handler | Any) -> None:
+        """Have the next calls of an API answered otherwise.
+
+        Args:
+            api: A message class, request or response.
+            *handlers: One per call: a function of the `Call`, or the response itself. The function
+                returns a response (`call.default()` for the usual one), `DROP` or `CUT`, and may
+                set `call.delay_ms`.
+        """
+        for handler in handlers:
+            given = handler if callable(handler) else (lambda _call, answer=handler: answer)
+            self._scripts[api.API_KEY].append(given)
+
+    def take_script(self, api_key: int) -> Handler | None:
+        """Return what overrides the next answer."""
+        queue = self._scripts.get(api_key)
+        return queue.popleft() if queue else None
+
+    # --- waiting -------------------------------------------------------------------------------
+
+    def wait_for_change(self, again: Callable[[], bool]) -> None:
+        """Have `again()` called whenever something changes, until it returns True."""
+        self._waiting.append(again)
+
+    def changed(self) -> None:
+        """Something that a parked request may wait for is different now."""
+        waiting, self._waiting = self._waiting, []
+        self._waiting = [again for again in waiting if not again()] + self._waiting

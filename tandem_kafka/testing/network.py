@@ -1,0 +1,275 @@
+"""Wires that carry bytes in simulated time: late, cut, clogged or refused, as the seed has it."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from tandem_kafka.errors import KafkaConnectionError
+from tandem_kafka.network.transport import (
+    ConnectionClosed,
+    ConnectionOpened,
+    FrameReceived,
+    ServerAddress,
+    TransportEvent,
+)
+from tandem_kafka.runtime import Random
+from tandem_kafka.testing.clock import SimClock
+from tandem_kafka.testing.trace import Trace
+
+__all__ = ["NEVER_MS", "Conditions", "Server", "SimConnection", "SimNetwork", "SimTransport"]
+
+#: Later than anything.
+NEVER_MS = 2**62
+
+
+@dataclass(slots=True)
+class Conditions:
+    """How the wires behave; may be changed at any time.
+
+    Attributes:
+        latency_ms: Shortest and longest time that a frame takes.
+        loss: Share of frames that are lost, and their connection with them.
+        clog: Share of frames that are held up for `clog_ms` more, with all that is behind them.
+        clog_ms: Shortest and longest such delay; more than a request may take.
+        refuse: Share of connections that are refused.
+    """
+
+    latency_ms: tuple[int, int] = (1, 5)
+    loss: float = 0.0
+    clog: float = 0.0
+    clog_ms: tuple[int, int] = (35_000, 90_000)
+    refuse: float = 0.0
+
+    def calm(self) -> None:
+        """No more faults from now on."""
+        self.loss = self.clog = self.refuse = 0.0
+
+
+class Server(Protocol):
+    """What listens at an address."""
+
+    def receive(self, connection: SimConnection, frame: bytes) -> None:
+        """Take a frame, without its length; answer by `connection.reply`."""
+        ...
+
+    def closed(self, connection: SimConnection) -> None:
+        """The client is gone."""
+        ...
+
+
+class SimConnection:
+    """A connection with both of its ends."""
+
+    def __init__(
+        self, network: SimNetwork, number: int, transport: SimTransport, address: tuple[str, int]
+    ) -> None:
+        self.number = number
+        self.transport = transport
+        self.address = address
+        self.server: Server | None = None
+        self.open = True
+        self._network = network
+        #: When the last frame of each direction arrives: bytes do not overtake each other.
+        self._busy_ms = {"to server": 0, "to client": 0}
+
+    def send(self, frame: bytes) -> None:
+        """Client: send a frame (without its length)."""
+        self._carry("to server", lambda: self._at_server(frame))
+
+    def reply(self, frame: bytes, delay_ms: int = 0) -> None:
+        """Server: send a frame (without its length)."""
+        event = FrameReceived(self.number, memoryview(frame))
+        self._carry("to client", lambda: self.transport.arrived(event), delay_ms)
+
+    def cut(self, reason: str) -> None:
+        """Both ends lose the connection, at once."""
+        if not self.open:
+            return
+        self.open = False
+        if self.server is not None:
+            self.server.closed(self)
+        host, port = self.address
+        error = KafkaConnectionError(f"lost {host}:{port}: {reason}")
+        self.transport.arrived(ConnectionClosed(self.number, error))
+
+    def drop(self) -> None:
+        """Client: close; the server notices, the client is told nothing."""
+        if self.open:
+            self.open = False
+            if self.server is not None:
+                self.server.closed(self)
+
+    def _at_server(self, frame: bytes) -> None:
+        if self.server is not None:
+            self.server.receive(self, frame)
+
+    def _carry(self, direction: str, deliver: Callable[[], None], delay_ms: int = 0) -> None:
+        when_ms = max(self._network.arrival_ms() + delay_ms, self._busy_ms[direction])
+        self._busy_ms[direction] = when_ms
+        if self._network.loses():
+            deliver = lambda: self.cut("the connection was reset")  # noqa: E731
+
+        def arrive() -> None:
+            if self.open and self.address not in self._network.silent:
+                deliver()
+
+        self._network.at(when_ms, arrive)
+
+
+class SimNetwork:
+    """Every wire there is: one heap of things to happen.
+
+    Attributes:
+        silent: Addresses that packets reach no more and that answer nothing.
+    """
+
+    def __init__(
+        self, clock: SimClock, random: Random, trace: Trace, conditions: Conditions | None = None
+    ) -> None:
+        self.clock = clock
+        self.trace = trace
+        self.conditions = conditions if conditions is not None else Conditions()
+        self.silent: set[tuple[str, int]] = set()
+        self._random = random
+        self._servers: dict[tuple[str, int], Server] = {}
+        self._connections: dict[int, SimConnection] = {}
+        self._heap: list[tuple[int, int, Callable[[], object]]] = []
+        self._sequence = 0
+        self._numbers = 0
+
+    # --- time ----------------------------------------------------------------------------------
+
+    def at(self, when_ms: int, action: Callable[[], object]) -> None:
+        """Have something happen at a time."""
+        self._sequence += 1
+        heapq.heappush(self._heap, (when_ms, self._sequence, action))
+
+    def next_ms(self) -> int:
+        """Return when the next thing happens."""
+        return self._heap[0][0] if self._heap else NEVER_MS
+
+    def deliver(self) -> None:
+        """Let everything happen that is due."""
+        while self._heap and self._heap[0][0] <= self.clock.now_ms():
+            heapq.heappop(self._heap)[2]()
+
+    def arrival_ms(self) -> int:
+        """Draw when a frame that leaves now arrives."""
+        conditions = self.conditions
+        delay_ms = self._random.randint(*conditions.latency_ms)
+        if conditions.clog and self._random.random() < conditions.clog:
+            delay_ms += self._random.randint(*conditions.clog_ms)
+            self.trace.note(f"clogged for {delay_ms} ms")
+        return self.clock.now_ms() + delay_ms
+
+    def loses(self) -> bool:
+        """Draw whether a frame is lost."""
+        return bool(self.conditions.loss) and self._random.random() < self.conditions.loss
+
+    # --- servers -------------------------------------------------------------------------------
+
+    def listen(self, address: tuple[str, int], server: Server) -> None:
+        """Have a server reachable."""
+        self._servers[address] = server
+
+    def stop(self, address: tuple[str, int]) -> None:
+        """Take a server down: its connections are cut, new ones refused."""
+        self._servers.pop(address, None)
+        self.cut(address, "the broker went down")
+
+    def cut(self, address: tuple[str, int], reason: str = "cut") -> None:
+        """Cut every connection to an address."""
+        for connection in list(self._connections.values()):
+            if connection.address == address:
+                self._connections.pop(connection.number)
+                connection.cut(reason)
+
+    # --- clients -------------------------------------------------------------------------------
+
+    def connect(self, transport: SimTransport, address: ServerAddress) -> SimConnection:
+        """Begin to connect."""
+        self._numbers += 1
+        connection = SimConnection(self, self._numbers, transport, (address.ip, address.port))
+        self._connections[connection.number] = connection
+        self.at(self.arrival_ms(), lambda: self._arrive(connection))
+        return connection
+
+    def _arrive(self, connection: SimConnection) -> None:
+        if not connection.open or connection.address in self.silent:
+            return
+        server = self._servers.get(connection.address)
+        refused = self.conditions.refuse and self._random.random() < self.conditions.refuse
+        if server is None or refused:
+            self.trace.note(f"#{connection.number} refused")
+            connection.cut("connection refused")
+            return
+        connection.server = server
+        connection.transport.arrived(ConnectionOpened(connection.number))
+
+    def forget(self, connection: SimConnection) -> None:
+        """The client has closed a connection."""
+        self._connections.pop(connection.number, None)
+        connection.drop()
+
+
+class SimTransport:
+    """A client's sockets on a `SimNetwork`; implements `network.transport.Transport`."""
+
+    def __init__(self, network: SimNetwork) -> None:
+        self._network = network
+        self._connections: dict[int, SimConnection] = {}
+        self._events: list[TransportEvent] = []
+        self._woken = False
+
+    @property
+    def ready(self) -> bool:
+        """True when `poll` would return at once."""
+        return self._woken or bool(self._events)
+
+    def connect(self, address: ServerAddress) -> int:
+        """Begin to connect."""
+        connection = self._network.connect(self, address)
+        self._connections[connection.number] = connection
+        return connection.number
+
+    def send(self, connection: int, frame: bytes) -> None:
+        """Send a frame; what is for a closed connection vanishes."""
+        found = self._connections.get(connection)
+        if found is not None and found.open:
+            found.send(bytes(frame[4:]))
+
+    def poll(self, timeout_ms: int) -> list[TransportEvent]:
+        """Let time pass to the next event, wake-up or the end of the timeout."""
+        network = self._network
+        network.deliver()
+        until_ms = network.clock.now_ms() + timeout_ms
+        while not self.ready and network.clock.now_ms() < until_ms:
+            network.clock.advance_to(min(until_ms, network.next_ms()))
+            network.deliver()
+        self._woken = False
+        events, self._events = self._events, []
+        return events
+
+    def wakeup(self) -> None:
+        """End the running or the next poll."""
+        self._woken = True
+
+    def disconnect(self, connection: int) -> None:
+        """Close a connection; what it had to tell is not told any more."""
+        found = self._connections.pop(connection, None)
+        if found is not None:
+            self._network.forget(found)
+            self._events = [e for e in self._events if e.connection != connection]
+
+    def close(self) -> None:
+        """Close every connection."""
+        for number in list(self._connections):
+            self.disconnect(number)
+
+    def arrived(self, event: TransportEvent) -> None:
+        """Take what the network brings."""
+        if event.connection in self._connections:
+            self._events.append(event)

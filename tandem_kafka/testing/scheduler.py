@@ -1,0 +1,111 @@
+"""Whose turn it is, and when time passes, where several consumers live in one thread."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from tandem_kafka.network.transport import TransportEvent
+from tandem_kafka.runtime import Random
+from tandem_kafka.testing.clock import SimClock
+from tandem_kafka.testing.network import SimNetwork, SimTransport
+
+__all__ = ["LivelockError", "ParkableLoop", "Parked", "Scheduler"]
+
+#: So many turns while time stands still are no progress but a spin.
+LIVELOCK_TURNS = 1_000
+
+
+class LivelockError(AssertionError):
+    """Loops took turn after turn and no time passed."""
+
+
+@runtime_checkable
+class ParkableLoop(Protocol):
+    """A loop that can be stopped where its thread would sleep."""
+
+    @property
+    def running(self) -> bool:
+        """False once it has nothing left to do."""
+        ...
+
+    def prepare(self) -> int:
+        """Everything before the sleep; returns how long that may last, in milliseconds."""
+        ...
+
+    def complete(self, transport_events: list[TransportEvent]) -> None:
+        """Everything behind the sleep."""
+        ...
+
+    def finish(self) -> None:
+        """Close what the loop owns."""
+        ...
+
+
+@dataclass(slots=True, eq=False)
+class Parked:
+    """A loop asleep in its transport's poll.
+
+    Attributes:
+        wakes_ms: When it wakes if nothing happens.
+        turns: How often it went round.
+        finished: True once it has ended.
+    """
+
+    name: str
+    loop: ParkableLoop
+    transport: SimTransport
+    wakes_ms: int
+    turns: int = 0
+    finished: bool = False
+
+
+class Scheduler:
+    """Gives turns to loops that have something to do; lets time pass when none has."""
+
+    def __init__(self, clock: SimClock, network: SimNetwork, random: Random, seed: object) -> None:
+        self.clock = clock
+        self._network = network
+        self._random = random
+        self._seed = seed
+        self._parked: list[Parked] = []
+        self._turns_now = 0
+
+    def park(self, name: str, loop: ParkableLoop, transport: SimTransport) -> Parked:
+        """Take a loop over, and let it go to sleep for the first time."""
+        parked = Parked(name, loop, transport, self.clock.now_ms())
+        parked.wakes_ms += loop.prepare()
+        self._parked.append(parked)
+        return parked
+
+    def step(self, until_ms: int) -> None:
+        """One turn of one loop; if all sleep, time passes to the next moment, or to `until_ms`."""
+        self._network.deliver()
+        now_ms = self.clock.now_ms()
+        due = [p for p in self._parked if p.transport.ready or now_ms >= p.wakes_ms]
+        if due:
+            self._turn(self._random.choice(due))
+            return
+        moments = [parked.wakes_ms for parked in self._parked]
+        next_ms = min(until_ms, self._network.next_ms(), *moments)
+        if next_ms > now_ms:
+            self._turns_now = 0
+            self.clock.advance_to(next_ms)
+            self._network.deliver()
+
+    def _turn(self, parked: Parked) -> None:
+        self._turns_now += 1
+        if self._turns_now > LIVELOCK_TURNS:
+            msg = (
+                f"livelock in {parked.name}: {LIVELOCK_TURNS} turns at {self.clock.now_ms()} ms "
+                f"and no time passes (seed {self._seed!r})"
+            )
+            raise LivelockError(msg)
+        parked.turns += 1
+        parked.loop.complete(parked.transport.poll(0))
+        if parked.loop.running:
+            parked.wakes_ms = self.clock.now_ms() + parked.loop.prepare()
+        else:
+            self._parked.remove(parked)
+            parked.finished = True
+            parked.loop.finish()

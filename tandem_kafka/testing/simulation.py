@@ -1,0 +1,95 @@
+"""Everything of one simulation, made from one seed."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any, Self
+
+from tandem_kafka.config import Config
+from tandem_kafka.consumer.consumer import KafkaConsumer
+from tandem_kafka.runtime import Random, Runtime
+from tandem_kafka.testing.clock import SimClock
+from tandem_kafka.testing.cluster import SimCluster
+from tandem_kafka.testing.driver import SteppedDriver
+from tandem_kafka.testing.network import Conditions, SimNetwork, SimTransport
+from tandem_kafka.testing.scheduler import Scheduler
+from tandem_kafka.testing.trace import Trace
+
+__all__ = ["Simulation", "simulated_consumer"]
+
+
+class Simulation:
+    """A clock, a network, a cluster, and the consumers that use them.
+
+    The same seed gives the same run, line by line of `trace`; time passes only while a consumer
+    waits or in `sleep`. Used as a context manager it closes the consumers that are left, and if
+    something failed tells the seed.
+
+        with Simulation(seed=7) as simulation:
+            simulation.cluster.create_topic("orders")
+            consumer = simulation.consumer(group_id="readers", auto_offset_reset="earliest")
+    """
+
+    def __init__(
+        self, seed: object = 0, *, brokers: int = 1, conditions: Conditions | None = None
+    ) -> None:
+        self.seed = seed
+        self.random = self._chance("test")
+        self.clock = SimClock()
+        self.trace = Trace(self.clock)
+        self.network = SimNetwork(self.clock, self._chance("network"), self.trace, conditions)
+        self.cluster = SimCluster(self.network, self._chance("cluster"), brokers)
+        self.consumers: list[KafkaConsumer] = []
+        self.drivers: list[SteppedDriver] = []
+        self._scheduler = Scheduler(self.clock, self.network, self._chance("turns"), seed)
+
+    def _chance(self, subject: str) -> Random:
+        """One source for each, so that a draw more in one does not change the others."""
+        return Random(f"{self.seed}/{subject}")
+
+    def consumer(self, *topics: str, **options: Any) -> KafkaConsumer:
+        """Return a real consumer on the simulated network; options as for `KafkaConsumer`."""
+        number = len(self.consumers) + 1
+        options.setdefault("bootstrap_servers", self.cluster.bootstrap())
+        options.setdefault("client_id", f"simulated-{number}")
+        transport = SimTransport(self.network)
+        driver = SteppedDriver(self._scheduler, transport, self._chance(f"driver {number}"))
+        runtime = Runtime(self.clock, driver, self._chance(f"consumer {number}"))
+        consumer = KafkaConsumer.__new__(KafkaConsumer)
+        self.drivers.append(driver)
+        consumer._start(Config.from_options(options), runtime, topics, transport)  # noqa: SLF001
+        self.consumers.append(consumer)
+        return consumer
+
+    def sleep(self, duration_ms: int) -> None:
+        """Let time pass while the application does something else; the network threads go on."""
+        until_ms = self.clock.now_ms() + duration_ms
+        while self.clock.now_ms() < until_ms:
+            self._scheduler.step(until_ms)
+
+    def after(self, delay_ms: int, action: Any) -> None:
+        """Have `action()` called in a while, as from another thread."""
+        self.network.at(self.clock.now_ms() + delay_ms, action)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if error is not None:
+            error.add_note(f"in the simulation with seed {self.seed!r}; its last lines:")
+            error.add_note("\n".join(self.trace.lines[-40:]))
+        for consumer in self.consumers:
+            if error is None:
+                consumer.close()
+            else:
+                consumer._core.closed = True  # noqa: SLF001 - no further noise behind a failure
+
+
+def simulated_consumer(*topics: str, seed: object = 0, **options: Any) -> KafkaConsumer:
+    """Return a consumer with a simulation of its own; for a first test in one line."""
+    return Simulation(seed).consumer(*topics, **options)

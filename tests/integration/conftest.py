@@ -1,0 +1,65 @@
+"""Fixtures of the integration tests: consumers that are closed, clusters with peculiarities."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tandem_kafka import KafkaConsumer
+from tests.integration.polling import Consume
+from tests.kafka.broker import KafkaCluster
+
+
+@pytest.fixture
+def consume(kafka: KafkaCluster) -> Iterator[Consume]:
+    """Makes consumers that start at the earliest offset and commit only when told to.
+
+    All of them are closed when the test ends, and then no thread of theirs may be left.
+    """
+    made: list[KafkaConsumer] = []
+
+    def make(*topics: str, **options: Any) -> KafkaConsumer:
+        defaults = {
+            "bootstrap_servers": kafka.bootstrap(),
+            "auto_offset_reset": "earliest",
+            "enable_auto_commit": False,
+        }
+        consumer = KafkaConsumer(*topics, **{**defaults, **options})
+        made.append(consumer)
+        return consumer
+
+    yield make
+    for consumer in made:
+        consumer.close(autocommit=False, timeout_ms=5_000)
+    assert _threads_left() == []
+
+
+def _threads_left() -> list[str]:
+    """Threads of consumers that do not end by themselves within a moment."""
+    end = time.monotonic() + 5.0
+    while True:
+        left = [t.name for t in threading.enumerate() if t.name.startswith("tandem-kafka-network")]
+        if not left or time.monotonic() > end:
+            return left
+        time.sleep(0.01)
+
+
+@pytest.fixture
+def ctrl_c() -> Iterator[None]:
+    """SIGINT raises KeyboardInterrupt, also where the tests run in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture(scope="session")
+def guarded() -> Iterator[KafkaCluster]:
+    """A cluster that asks for permissions, and where asking for a topic may create it."""
+    config = {"auto.create.topics.enable": "true"}
+    with KafkaCluster(authorizer=True, config=config) as cluster:
+        yield cluster

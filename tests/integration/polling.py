@@ -1,0 +1,162 @@
+"""What several integration tests need: to read, to wait for something, to measure."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, Protocol
+
+from tandem_kafka import ConsumerRecord, KafkaConsumer, TopicPartition
+
+__all__ = [
+    "Clock",
+    "Consume",
+    "Listener",
+    "assigned",
+    "cpu_share",
+    "interrupted_when_blocked",
+    "metric",
+    "partitions_of",
+    "poll_until",
+    "read_all",
+    "wait_until",
+    "when_blocked",
+]
+
+#: Long enough for a slow machine; a test that works never waits for it.
+_PATIENCE_S = 40.0
+
+
+class Consume(Protocol):
+    """Makes a consumer that is closed when the test ends."""
+
+    def __call__(self, *topics: str, **options: Any) -> KafkaConsumer: ...
+
+
+class Listener:
+    """Writes down what it is told: `("assigned", {...})`, and the thread that told it."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, set[TopicPartition]]] = []
+        self.threads: set[threading.Thread] = set()
+
+    def _note(self, what: str, partitions: set[TopicPartition]) -> None:
+        self.calls.append((what, partitions))
+        self.threads.add(threading.current_thread())
+
+    def on_partitions_assigned(self, partitions: set[TopicPartition]) -> None:
+        self._note("assigned", partitions)
+
+    def on_partitions_revoked(self, partitions: set[TopicPartition]) -> None:
+        self._note("revoked", partitions)
+
+    def on_partitions_lost(self, partitions: set[TopicPartition]) -> None:
+        self._note("lost", partitions)
+
+
+class Clock:
+    """Measures how long something takes, in seconds."""
+
+    def __init__(self) -> None:
+        self.start()
+
+    def start(self) -> None:
+        """Start, or start again."""
+        self._start = time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        """Since this was made."""
+        return time.monotonic() - self._start
+
+
+def partitions_of(topic: str, count: int) -> list[TopicPartition]:
+    """Partitions 0 to `count` of a topic."""
+    return [TopicPartition(topic, number) for number in range(count)]
+
+
+def wait_until(ready: Callable[[], object], what: str = "it") -> None:
+    """Look again and again until `ready()`, without touching a consumer."""
+    end = time.monotonic() + _PATIENCE_S
+    while not ready():
+        assert time.monotonic() < end, f"{what} did not happen"
+        time.sleep(0.005)
+
+
+def poll_until(consumer: KafkaConsumer, ready: Callable[[], object]) -> list[ConsumerRecord]:
+    """Poll until `ready()`; returns what came."""
+    end = time.monotonic() + _PATIENCE_S
+    records: list[ConsumerRecord] = []
+    while not ready():
+        assert time.monotonic() < end, f"polled in vain; {len(records)} records came"
+        for some in consumer.poll(timeout_ms=50).values():
+            records += some
+    return records
+
+
+def read_all(
+    consumer: KafkaConsumer, count: int, max_records: int | None = None
+) -> list[ConsumerRecord]:
+    """Poll until `count` records came; no more may come with them."""
+    end = time.monotonic() + _PATIENCE_S
+    records: list[ConsumerRecord] = []
+    while len(records) < count:
+        assert time.monotonic() < end, f"only {len(records)} of {count} records came"
+        for some in consumer.poll(timeout_ms=500, max_records=max_records).values():
+            records += some
+    assert len(records) == count
+    return records
+
+
+def assigned(consumer: KafkaConsumer, expected: list[TopicPartition]) -> None:
+    """Poll until exactly these partitions are assigned; no record may come before."""
+    records = poll_until(consumer, lambda: consumer.assignment() == set(expected))
+    assert records == []
+
+
+def metric(consumer: KafkaConsumer, group: str, name: str) -> float:
+    """Return a value out of `metrics()`."""
+    value: float = consumer.metrics()[group][name]
+    return value
+
+
+def cpu_share(action: Callable[[], object]) -> float:
+    """Run something that takes a while and return the share of one core that it used."""
+    clock, before = Clock(), time.process_time()
+    action()
+    return (time.process_time() - before) / clock.seconds
+
+
+@contextmanager
+def when_blocked(consumer: KafkaConsumer, action: Callable[[], object]) -> Iterator[Clock]:
+    """Do something on another thread as soon as this one waits inside the consumer.
+
+    Yields a clock that starts at that moment.
+    """
+    clock = Clock()
+    failures: list[BaseException] = []
+
+    def watch() -> None:
+        try:
+            wait_until(lambda: consumer._core.driver._waiting, "waiting inside the consumer")
+            clock.start()
+            action()
+        except BaseException as error:  # noqa: BLE001 - raised by the test's own thread
+            failures.append(error)
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        yield clock
+    finally:
+        thread.join()
+    assert not failures, failures
+
+
+def interrupted_when_blocked(consumer: KafkaConsumer) -> AbstractContextManager[Clock]:
+    """Press Ctrl-C as soon as this thread, the main one, waits inside the consumer."""
+    return when_blocked(consumer, lambda: os.kill(os.getpid(), signal.SIGINT))

@@ -1,0 +1,139 @@
+"""A producer that goes on while brokers come and go, and a reader that keeps count."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+import confluent_kafka
+
+from tandem_kafka import KafkaConsumer, TopicPartition
+from tandem_kafka.errors import KafkaError
+
+__all__ = ["Ledger", "Stream", "while_running"]
+
+_PATIENCE_S = 90.0
+
+
+class Stream:
+    """Produces 0, 1, 2, ... to each partition of a topic, exactly once, until stopped.
+
+    Attributes:
+        sent: How many per partition; final once stopped.
+    """
+
+    def __init__(self, bootstrap: str, topic: str, partitions: int = 1) -> None:
+        self.sent = 0
+        self._topic = topic
+        self._partitions = partitions
+        self._failures: list[object] = []
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self._producer = confluent_kafka.Producer(
+            {
+                "bootstrap.servers": bootstrap,
+                "enable.idempotence": True,
+                "linger.ms": 2,
+                "delivery.timeout.ms": int(_PATIENCE_S * 1_000),
+                "reconnect.backoff.max.ms": 500,
+                "log_level": 0,
+            }
+        )
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def _run(self) -> None:
+        while not self._stopped.is_set():
+            for partition in range(self._partitions):
+                self._producer.produce(
+                    self._topic, b"%d" % self.sent, partition=partition, on_delivery=self._note
+                )
+            self.sent += 1
+            self._producer.poll(0)
+            self._stopped.wait(0.002)
+
+    def _note(self, error: object, _message: object) -> None:
+        if error is not None:
+            self._failures.append(error)
+
+    def stop(self) -> None:
+        """Send what is left; everything must have been delivered."""
+        if not self._stopped.is_set():
+            self._stopped.set()
+            self._thread.join()
+            assert self._producer.flush(_PATIENCE_S) == 0
+            assert self._failures == []
+
+
+class Ledger:
+    """Reads partitions of a `Stream` and sees that each gives 0, 1, 2, ... and nothing else."""
+
+    def __init__(self, consumer: KafkaConsumer, partitions: list[TopicPartition]) -> None:
+        self.consumer = consumer
+        self.next = dict.fromkeys(partitions, 0)
+
+    def read(self) -> None:
+        """Poll once."""
+        for tp, records in self.consumer.poll(timeout_ms=100).items():
+            start = self.next[tp]
+            numbers = [(at, at) for at in range(start, start + len(records))]
+            found = [(record.offset, int(record.value)) for record in records]
+            assert found == numbers, f"{tp}: offsets and values {found} from {start} on"
+            self.next[tp] = start + len(records)
+
+    def read_until(self, ready: Callable[[], object], what: str) -> None:
+        """Poll until `ready()`."""
+        end = time.monotonic() + _PATIENCE_S
+        while not ready():
+            assert time.monotonic() < end, f"{what} did not happen; read {self.next}"
+            self.read()
+
+    def read_more(self, count: int = 20) -> None:
+        """Poll until every partition went on by `count` records."""
+        goal = {tp: at + count for tp, at in self.next.items()}
+        self.read_until(lambda: all(self.next[tp] >= goal[tp] for tp in goal), "more records")
+
+    def read_to(self, end: int) -> None:
+        """Poll until every partition has been read to its end; nothing may come behind it."""
+        goal = dict.fromkeys(self.next, end)
+        self.read_until(lambda: all(self.next[tp] >= end for tp in goal), "the end")
+        self.read()
+        assert self.next == goal
+
+
+def while_running(action: Callable[[], object], meanwhile: Callable[[], object]) -> None:
+    """Do something on another thread, and something else on this one until that is done."""
+    failures: list[BaseException] = []
+
+    def act() -> None:
+        try:
+            action()
+        except BaseException as error:  # noqa: BLE001 - raised by the caller's thread
+            failures.append(error)
+
+    thread = threading.Thread(target=act)
+    thread.start()
+    try:
+        while thread.is_alive():
+            try:
+                meanwhile()
+            except KafkaError as error:
+                failures.append(error)
+                break
+    finally:
+        thread.join()
+    if failures:
+        raise failures[0]

@@ -1,0 +1,106 @@
+"""Errors on the network thread, ours too, reach poll() and never end that thread."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+from tandem_kafka import KafkaConsumer, TopicPartition
+from tandem_kafka.errors import KafkaError
+from tandem_kafka.events.background import ErrorEvent, PartitionsLost
+from tests.integration.polling import Consume, Listener, assigned, partitions_of, read_all
+from tests.kafka.broker import KafkaCluster
+
+
+@pytest.fixture
+def member(topic: str, consume: Consume) -> KafkaConsumer:
+    """Owns the topic's partition; `listener` is a `Listener`."""
+    consumer = consume(group_id=f"group-of-{topic}")
+    consumer.subscribe([topic], listener=Listener())
+    assigned(consumer, partitions_of(topic, 1))
+    return consumer
+
+
+def works_on(kafka: KafkaCluster, consumer: KafkaConsumer, topic: str) -> None:
+    kafka.admin.produce(topic, [b"later"])
+    assert [record.value for record in read_all(consumer, 1)] == [b"later"]
+    consumer.commit()
+    assert consumer.committed(TopicPartition(topic, 0)) == 1
+
+
+class Once:
+    """Fails in place of a function, once; afterwards it is the function again."""
+
+    def __init__(self, function: Any) -> None:
+        self._function = function
+        self.failed = False
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if not self.failed:
+            self.failed = True
+            raise ZeroDivisionError("a defect")
+        return self._function(*args, **kwargs)
+
+
+def test_40_an_error_between_two_polls_is_raised_by_the_next_one_once(
+    kafka: KafkaCluster, topic: str, member: KafkaConsumer
+) -> None:
+    member._core.link.background.add_error(ErrorEvent(KafkaError("in between")))
+    with pytest.raises(KafkaError, match="in between"):
+        member.poll(0)
+    assert member.poll(0) == {}
+    works_on(kafka, member, topic)
+
+
+def test_41_of_two_errors_the_first_is_raised_and_the_rest_is_dealt_with(
+    topic: str, member: KafkaConsumer, caplog: pytest.LogCaptureFixture
+) -> None:
+    background = member._core.link.background
+    background.add_error(ErrorEvent(KafkaError("number one")))
+    background.add_error(ErrorEvent(KafkaError("number two")))
+    background.add(PartitionsLost(frozenset(partitions_of(topic, 1))))
+    with caplog.at_level(logging.ERROR), pytest.raises(KafkaError, match="number one"):
+        member.poll(0)
+    assert "number two" in caplog.text
+    assert member._listener.listener.calls[-1] == ("lost", set(partitions_of(topic, 1)))
+    assert member.poll(0) == {}
+
+
+@pytest.mark.parametrize("manager", ["metadata", "fetch", "positions", "list_offsets"])
+def test_42_a_manager_that_fails(
+    kafka: KafkaCluster,
+    topic: str,
+    member: KafkaConsumer,
+    monkeypatch: pytest.MonkeyPatch,
+    manager: str,
+) -> None:
+    broken = getattr(member._core.link.loop._managers, manager)
+    monkeypatch.setattr(broken, "poll", Once(broken.poll))
+    with pytest.raises(KafkaError, match="a defect"):
+        member.poll(20_000)
+    works_on(kafka, member, topic)
+
+
+def test_42_an_event_that_fails(
+    kafka: KafkaCluster, topic: str, member: KafkaConsumer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    positions = member._core.link.loop._managers.positions
+    monkeypatch.setattr(positions, "seek", Once(positions.seek))
+    with pytest.raises(KafkaError, match="a defect"):
+        member.seek(TopicPartition(topic, 0), 0)
+    works_on(kafka, member, topic)
+
+
+def test_42_an_answer_that_cannot_be_dealt_with(
+    kafka: KafkaCluster, topic: str, member: KafkaConsumer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    metadata = member._core.link.loop._managers.metadata
+    broken = Once(metadata._take)
+    monkeypatch.setattr(metadata, "_take", broken)
+    metadata.request_update()
+    with pytest.raises(KafkaError, match="a defect"):
+        member.poll(20_000)
+    assert broken.failed
+    works_on(kafka, member, topic)

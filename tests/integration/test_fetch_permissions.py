@@ -1,0 +1,139 @@
+"""Topics that may be described and not read, beside others that may be read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from tandem_kafka import KafkaConsumer, TopicPartition
+from tandem_kafka.errors import TopicAuthorizationFailedError
+from tests.integration.polling import Consume, read_all
+from tests.kafka.broker import KafkaCluster
+from tests.kafka.security import PASSWORD
+
+ALICE: dict[str, Any] = {
+    "security_protocol": "SASL_PLAINTEXT",
+    "sasl_mechanism": "SCRAM-SHA-256",
+    "sasl_plain_username": "alice",
+    "sasl_plain_password": PASSWORD,
+}
+
+
+def allow(cluster: KafkaCluster, topic: str, operation: AclOperation) -> None:
+    binding = AclBinding(
+        ResourceType.TOPIC,
+        topic,
+        ResourcePatternType.LITERAL,
+        "User:alice",
+        "*",
+        operation,
+        AclPermissionType.ALLOW,
+    )
+    for future in cluster.admin.client.create_acls([binding]).values():
+        future.result(30.0)
+
+
+def forbid(cluster: KafkaCluster, topic: str, operation: AclOperation) -> None:
+    binding = AclBindingFilter(
+        ResourceType.TOPIC,
+        topic,
+        ResourcePatternType.LITERAL,
+        "User:alice",
+        None,
+        operation,
+        AclPermissionType.ANY,
+    )
+    for future in cluster.admin.client.delete_acls([binding]).values():
+        future.result(30.0)
+
+
+def poll_for_refusal(consumer: KafkaConsumer, topic: str) -> list[bytes]:
+    """Poll until a topic is refused; returns what came in between."""
+    values: list[bytes] = []
+
+    def refused() -> bool:
+        try:
+            batch = consumer.poll(timeout_ms=50)
+        except TopicAuthorizationFailedError as error:
+            return bool(error.args[0] == {topic})
+        values.extend(record.value for records in batch.values() for record in records)
+        return False
+
+    poll_until_true(refused)
+    return values
+
+
+def poll_until_true(done: Callable[[], bool]) -> None:
+    for _ in range(1_000):
+        if done():
+            return
+    pytest.fail("polled in vain")
+
+
+def test_167_a_refused_topic_is_raised_and_the_others_flow(
+    guarded: KafkaCluster, consume: Consume, request: pytest.FixtureRequest
+) -> None:
+    name = request.node.name
+    free, shut = (guarded.admin.create_topic(f"{name}-{part}") for part in ("free", "shut"))
+    allow(guarded, free, AclOperation.READ)
+    allow(guarded, shut, AclOperation.DESCRIBE)
+    guarded.admin.produce(free, [b"1"] * 5)
+    guarded.admin.produce(shut, [b"2"] * 5)
+    consumer = consume(bootstrap_servers=guarded.bootstrap("SASL_PLAINTEXT"), **ALICE)
+    consumer.assign([TopicPartition(free, 0), TopicPartition(shut, 0)])
+    values = poll_for_refusal(consumer, shut)
+    values += poll_for_refusal(consumer, shut)
+    guarded.admin.produce(free, [b"3"] * 5)
+    for _ in range(3):
+        values += poll_for_refusal(consumer, shut)
+    while len(values) < 10:
+        values += poll_for_refusal(consumer, shut)
+    assert values == [b"1"] * 5 + [b"3"] * 5
+    allow(guarded, shut, AclOperation.READ)
+    got: list[bytes] = []
+
+    def all_read() -> bool:
+        try:
+            batch = consumer.poll(timeout_ms=50)
+        except TopicAuthorizationFailedError:
+            return False
+        got.extend(record.value for records in batch.values() for record in records)
+        return len(got) == 5
+
+    poll_until_true(all_read)
+    assert got == [b"2"] * 5
+
+
+def test_167_the_permission_goes_while_reading(
+    guarded: KafkaCluster, consume: Consume, request: pytest.FixtureRequest
+) -> None:
+    topic = guarded.admin.create_topic(request.node.name)
+    allow(guarded, topic, AclOperation.READ)
+    allow(guarded, topic, AclOperation.DESCRIBE)
+    guarded.admin.produce(topic, [b"1"] * 5)
+    consumer = consume(bootstrap_servers=guarded.bootstrap("SASL_PLAINTEXT"), **ALICE)
+    tp = TopicPartition(topic, 0)
+    consumer.assign([tp])
+    read_all(consumer, 5)
+    forbid(guarded, topic, AclOperation.READ)
+    assert poll_for_refusal(consumer, topic) == []
+    assert consumer.position(tp) == 5
+
+
+def test_the_end_of_a_topic_that_may_not_be_described(
+    guarded: KafkaCluster, consume: Consume, request: pytest.FixtureRequest
+) -> None:
+    topic = guarded.admin.create_topic(request.node.name)
+    consumer = consume(bootstrap_servers=guarded.bootstrap("SASL_PLAINTEXT"), **ALICE)
+    with pytest.raises(TopicAuthorizationFailedError):
+        consumer.end_offsets([TopicPartition(topic, 0)], timeout_ms=20_000)

@@ -1,0 +1,235 @@
+"""Logs with holes: compacted away, deleted, or corrupt on the broker's disk."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka.admin import (
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
+)
+
+from tandem_kafka import ConsumerRecord, KafkaConsumer, TopicPartition
+from tandem_kafka.errors import CorruptRecordError
+from tests.integration.polling import (
+    Consume,
+    partitions_of,
+    poll_until,
+    read_all,
+    wait_until,
+)
+from tests.integration.watching import Sent, break_batch
+from tests.kafka.admin import Record
+from tests.kafka.broker import KafkaCluster
+
+KEYS = 5
+
+
+@pytest.fixture(scope="module")
+def eager_cleaner(kafka: KafkaCluster) -> Iterator[None]:
+    """The broker looks for something to compact ten times a second, not every 15 seconds."""
+
+    def set_pause(operation: AlterConfigOpType, value: str | None) -> None:
+        entry = ConfigEntry("log.cleaner.backoff.ms", value, incremental_operation=operation)
+        resource = ConfigResource(ResourceType.BROKER, "1", incremental_configs=[entry])
+        for future in kafka.admin.client.incremental_alter_configs([resource]).values():
+            future.result(30.0)
+
+    set_pause(AlterConfigOpType.SET, "100")
+    yield
+    set_pause(AlterConfigOpType.DELETE, None)
+
+
+@pytest.fixture(scope="module")
+def compacted(kafka: KafkaCluster, eager_cleaner: None) -> str:  # noqa: ARG001 - its effect counts
+    """A topic of 5 keys with 200 records, the older ones compacted away; offset 200 is last.
+
+    A segment is compacted only once it is closed, which a record from later on does.
+    """
+    name = kafka.admin.create_topic(
+        f"compacted-{uuid.uuid4().hex[:8]}",
+        config={
+            "cleanup.policy": "compact",
+            "segment.ms": "1000",
+            "min.cleanable.dirty.ratio": "0",
+            "min.compaction.lag.ms": "0",
+            "delete.retention.ms": "0",
+        },
+    )
+    start_ms = int(time.time() * 1_000) - 100_000
+    records = [
+        Record(b"%d" % number, b"%d" % (number % KEYS), timestamp_ms=start_ms + number * 10)
+        for number in range(200)
+    ]
+    config: dict[str, str | int] = {"batch.num.messages": 7}
+    kafka.admin.produce(name, records, config)
+    kafka.admin.produce(name, [Record(b"last", b"last", timestamp_ms=start_ms + 50_000)])
+    wait_until(lambda: len(read_to(kafka, name, 201)) <= KEYS + 1, "compaction")
+    return name
+
+
+def read_to(kafka: KafkaCluster, topic: str, end: int) -> list[ConsumerRecord]:
+    with KafkaConsumer(
+        bootstrap_servers=kafka.bootstrap(), auto_offset_reset="earliest"
+    ) as consumer:
+        tp = TopicPartition(topic, 0)
+        consumer.assign([tp])
+        return poll_until(consumer, lambda: consumer.position(tp) == end)
+
+
+SURVIVORS = [*range(195, 200), 200]
+
+
+@pytest.mark.slow
+def test_162_compacted_gaps_are_passed_over(compacted: str, consume: Consume) -> None:
+    consumer = consume()
+    sent = Sent(consumer)
+    consumer.assign(partitions_of(compacted, 1))
+    records = read_all(consumer, len(SURVIVORS))
+    assert [record.offset for record in records] == SURVIVORS
+    assert [record.value for record in records] == [
+        *(b"%d" % number for number in range(195, 200)),
+        b"last",
+    ]
+    wait_until(lambda: sent.fetch_offsets()[0][-1] == 201)
+    offsets = sent.fetch_offsets()[0]
+    assert offsets == sorted(set(offsets))
+
+
+@pytest.mark.slow
+def test_162_a_seek_into_a_gap_goes_on_behind_it(compacted: str, consume: Consume) -> None:
+    tp = TopicPartition(compacted, 0)
+    consumer = consume(auto_offset_reset="none")
+    consumer.assign([tp])
+    for offset in (0, 7, 100, 194, 198):
+        consumer.seek(tp, offset)
+        records = poll_until(consumer, lambda: consumer.position(tp) == 201)
+        assert [record.offset for record in records] == [at for at in SURVIVORS if at >= offset]
+
+
+@pytest.mark.parametrize(
+    ("policy", "start"), [("earliest", 12), ("latest", 20), ("by_duration:PT1H", 16)]
+)
+def test_deleted_records_are_not_missed(
+    kafka: KafkaCluster, topic: str, consume: Consume, policy: str, start: int
+) -> None:
+    """The log's start moves past the position of a running consumer."""
+    now_ms = int(time.time() * 1_000)
+    stamps = [now_ms - 7_200_000] * 16 + [now_ms] * 4
+    records = [Record(b"%d" % number, timestamp_ms=at) for number, at in enumerate(stamps)]
+    kafka.admin.produce(topic, records[:8])
+    tp = TopicPartition(topic, 0)
+    consumer = consume(auto_offset_reset=policy)
+    consumer.assign([tp])
+    consumer.seek_to_beginning(tp)
+    read_all(consumer, 8)
+    consumer.pause(tp)
+    kafka.admin.produce(topic, records[8:])
+    kafka.admin.delete_records(topic, {0: 12})
+    state = consumer._core.link.subscription.assigned[tp]
+    wait_until(lambda: not state.fetch_in_flight)
+    consumer.seek(tp, 8)  # what a parked fetch brought does not count
+    consumer.resume(tp)
+    got = poll_until(consumer, lambda: consumer.position(tp) in (start, 20))
+    kafka.admin.produce(topic, [b"20"])
+    got += poll_until(consumer, lambda: consumer.position(tp) == 21)
+    assert [record.value for record in got] == [b"%d" % each for each in range(start, 21)]
+    assert consumer.beginning_offsets([tp]) == {tp: 12}
+
+
+def write_batches(kafka: KafkaCluster, topic: str, count: int, partition: int = 0) -> None:
+    """Each record is a batch of its own."""
+    records = [Record(b"value %d" % number, partition=partition) for number in range(count)]
+    kafka.admin.produce(topic, records, {"batch.num.messages": 1})
+
+
+def test_164_a_corrupt_batch_is_raised_until_a_seek_past_it(
+    kafka: KafkaCluster, topic: str, consume: Consume
+) -> None:
+    write_batches(kafka, topic, 6)
+    tp = TopicPartition(topic, 0)
+    break_batch(kafka, tp, 3)
+    consumer = consume()
+    consumer.assign([tp])
+    before = read_all(consumer, 3)
+    assert [record.value for record in before] == [b"value 0", b"value 1", b"value 2"]
+    for _ in range(3):
+        with pytest.raises(CorruptRecordError, match=f"{topic}-0 at offset 3.*CRC"):
+            consumer.poll(timeout_ms=10_000)
+        assert consumer.position(tp) == 3
+    consumer.seek(tp, 4)
+    assert [record.value for record in read_all(consumer, 2)] == [b"value 4", b"value 5"]
+
+
+def test_164_the_first_record_is_corrupt(kafka: KafkaCluster, topic: str, consume: Consume) -> None:
+    write_batches(kafka, topic, 2)
+    tp = TopicPartition(topic, 0)
+    break_batch(kafka, tp, 0)
+    consumer = consume()
+    consumer.assign([tp])
+    for _ in range(2):
+        with pytest.raises(CorruptRecordError, match=f"{topic}-0 at offset 0"):
+            consumer.poll(timeout_ms=10_000)
+    consumer.seek(tp, 1)
+    assert [record.value for record in read_all(consumer, 1)] == [b"value 1"]
+
+
+def test_without_checking_the_broken_value_is_handed_out(
+    kafka: KafkaCluster, topic: str, consume: Consume
+) -> None:
+    write_batches(kafka, topic, 2)
+    break_batch(kafka, TopicPartition(topic, 0), 0)
+    consumer = consume(check_crcs=False)
+    consumer.assign(partitions_of(topic, 1))
+    assert [record.value for record in read_all(consumer, 2)] == [b"value 1", b"value 1"]
+
+
+@pytest.mark.partitions(2)
+def test_166_an_error_waits_behind_another_partitions_data(
+    kafka: KafkaCluster, topic: str, consume: Consume
+) -> None:
+    write_batches(kafka, topic, 4, partition=0)
+    write_batches(kafka, topic, 4, partition=1)
+    good, bad = partitions_of(topic, 2)
+    break_batch(kafka, bad, 0)
+    consumer = consume()
+    buffer = consumer._core.link.buffer
+    consumer.assign([good])
+    consumer.position(good)
+    wait_until(lambda: buffer.added == 1, "data of the good partition")
+    consumer.assign([good, bad])
+    consumer.position(bad)
+    wait_until(lambda: buffer.added == 2, "data of the bad partition")
+    batch = consumer.poll(timeout_ms=10_000)
+    assert {tp: len(records) for tp, records in batch.items()} == {good: 4}
+    for _ in range(2):
+        with pytest.raises(CorruptRecordError, match=f"{topic}-1 at offset 0"):
+            consumer.poll(timeout_ms=10_000)
+    assert consumer.position(good) == 4
+    consumer.seek(bad, 1)
+    assert len(read_all(consumer, 3)) == 3
+
+
+@pytest.mark.partitions(2)
+def test_164_a_corrupt_partition_can_be_put_aside(
+    kafka: KafkaCluster, topic: str, consume: Consume
+) -> None:
+    write_batches(kafka, topic, 4, partition=0)
+    bad, good = partitions_of(topic, 2)
+    break_batch(kafka, bad, 0)
+    consumer = consume()
+    consumer.assign([bad])
+    with pytest.raises(CorruptRecordError):
+        consumer.poll(timeout_ms=10_000)
+    consumer.pause(bad)
+    consumer.assign([bad, good])
+    write_batches(kafka, topic, 4, partition=1)
+    assert {record.partition for record in read_all(consumer, 4)} == {1}
+    consumer.resume(bad)
+    with pytest.raises(CorruptRecordError):
+        consumer.poll(timeout_ms=10_000)

@@ -1,0 +1,265 @@
+"""When brokers do not answer, or are gone: calls end in time, cost nothing, and recover."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tandem_kafka import KafkaConsumer, OffsetAndMetadata, TopicPartition
+from tandem_kafka.errors import KafkaTimeoutError, RetriableCommitFailedError, WakeupError
+from tests.integration.polling import (
+    Clock,
+    Consume,
+    assigned,
+    cpu_share,
+    interrupted_when_blocked,
+    partitions_of,
+    poll_until,
+    read_all,
+    wait_until,
+    when_blocked,
+)
+from tests.kafka.broker import KafkaCluster
+from tests.kafka.ports import free_ports
+
+pytestmark = pytest.mark.slow
+
+#: Tries again soon, so that tests are quick.
+QUICK = {"reconnect_backoff_max_ms": 200, "retry_backoff_max_ms": 200}
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[KafkaCluster]:
+    with KafkaCluster() as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def paused(cluster: KafkaCluster) -> Iterator[Callable[[], None]]:
+    """Pauses the broker; it goes on when the test ends."""
+    yield cluster.pause
+    cluster.resume()
+
+
+@pytest.fixture
+def name(request: pytest.FixtureRequest) -> str:
+    return "".join(char if char.isalnum() else "-" for char in request.node.name)
+
+
+@pytest.fixture
+def tp(cluster: KafkaCluster, name: str) -> TopicPartition:
+    return TopicPartition(cluster.admin.create_topic(name), 0)
+
+
+@pytest.fixture
+def consumer(cluster: KafkaCluster, consume: Consume, tp: TopicPartition) -> KafkaConsumer:
+    """Has a partition and knows its coordinator."""
+    options: dict[str, Any] = {"bootstrap_servers": cluster.bootstrap(), **QUICK}
+    consumer = consume(group_id=f"group-of-{tp.topic}", **options)
+    consumer.assign([tp])
+    assert consumer.position(tp) == 0
+    consumer.commit({tp: offset(1)})
+    return consumer
+
+
+def offset(number: int) -> OffsetAndMetadata:
+    return OffsetAndMetadata(number, "", -1)
+
+
+def coordinator_known(consumer: KafkaConsumer) -> bool:
+    known: bool = consumer._core.link.loop._managers.group.coordinator.known
+    return known
+
+
+BLOCKING: dict[str, Callable[[KafkaConsumer, TopicPartition, float], object]] = {
+    "commit": lambda c, tp, t: c.commit({tp: offset(5)}, t),
+    "committed": lambda c, tp, t: c.committed(tp, timeout_ms=t),
+    "position": lambda c, tp, t: (c.seek_to_end(tp), c.position(tp, t)),
+    "topics": lambda c, _, t: c.topics(t),
+    "partitions_for_topic": lambda c, _, t: c.partitions_for_topic("another", t),
+}
+NOT_INTERRUPTIBLE: dict[str, Callable[[KafkaConsumer, TopicPartition, float], object]] = {
+    "end_offsets": lambda c, tp, t: c.end_offsets([tp], t),
+    "beginning_offsets": lambda c, tp, t: c.beginning_offsets([tp], t),
+    "offsets_for_times": lambda c, tp, t: c.offsets_for_times({tp: 1}, t),
+}
+
+
+@pytest.mark.parametrize("call", [*BLOCKING, *NOT_INTERRUPTIBLE])
+def test_37_a_call_without_an_answer_ends_in_time(
+    consumer: KafkaConsumer, tp: TopicPartition, paused: Callable[[], None], call: str
+) -> None:
+    paused()
+    clock = Clock()
+    words = "offsets by times" if call in NOT_INTERRUPTIBLE else call
+    with pytest.raises(KafkaTimeoutError, match=words):
+        (BLOCKING | NOT_INTERRUPTIBLE)[call](consumer, tp, 300)
+    assert 0.28 < clock.seconds < 5
+    assert consumer._core.link.loop._reaper.watched() == ()
+
+
+@pytest.mark.parametrize("call", BLOCKING)
+def test_32_wakeup_ends_a_call_that_blocks(
+    cluster: KafkaCluster,
+    consumer: KafkaConsumer,
+    tp: TopicPartition,
+    paused: Callable[[], None],
+    call: str,
+) -> None:
+    paused()
+    with when_blocked(consumer, consumer.wakeup) as clock:
+        with pytest.raises(WakeupError):
+            BLOCKING[call](consumer, tp, 30_000)
+        assert clock.seconds < 5
+    cluster.resume()
+    BLOCKING[call](consumer, tp, 30_000)
+
+
+@pytest.mark.usefixtures("ctrl_c")
+@pytest.mark.parametrize("call", ["commit", "position", "end_offsets"])
+def test_33_ctrl_c_ends_a_call_that_blocks(
+    cluster: KafkaCluster,
+    consumer: KafkaConsumer,
+    tp: TopicPartition,
+    paused: Callable[[], None],
+    call: str,
+) -> None:
+    if call == "position":
+        consumer.seek_to_end(tp)
+    paused()
+    with interrupted_when_blocked(consumer) as clock:
+        with pytest.raises(KeyboardInterrupt):
+            {
+                "commit": lambda: consumer.commit({tp: offset(5)}),
+                "position": lambda: consumer.position(tp),
+                "end_offsets": lambda: consumer.end_offsets([tp]),
+            }[call]()
+        assert clock.seconds < 5
+    cluster.resume()
+    consumer.commit({tp: offset(6)})
+    assert consumer.committed(tp) == 6
+    cluster.admin.produce(tp.topic, [b"later"])
+    consumer.seek_to_beginning()
+    assert len(read_all(consumer, 1)) == 1
+    consumer.close()
+
+
+def test_32_wakeup_does_not_end_what_may_not_be_interrupted(
+    cluster: KafkaCluster, consumer: KafkaConsumer, tp: TopicPartition, paused: Callable[[], None]
+) -> None:
+    paused()
+
+    def wake_and_resume() -> None:
+        consumer.wakeup()
+        cluster.resume()
+
+    with when_blocked(consumer, wake_and_resume):
+        assert consumer.end_offsets([tp]) == {tp: 0}
+    with pytest.raises(WakeupError):
+        consumer.poll(0)
+
+
+def test_38_a_call_with_no_time_at_all_is_sent_all_the_same(
+    cluster: KafkaCluster, consumer: KafkaConsumer, tp: TopicPartition, paused: Callable[[], None]
+) -> None:
+    paused()
+    with pytest.raises(KafkaTimeoutError, match="commit"):
+        consumer.commit({tp: offset(7)}, timeout_ms=0)
+    cluster.resume()
+    wait_until(lambda: consumer.committed(tp) == 7, "the commit")
+
+
+def test_123_commit_async_is_not_retried(
+    cluster: KafkaCluster, consume: Consume, tp: TopicPartition, paused: Callable[[], None]
+) -> None:
+    options = {"request_timeout_ms": 600, "bootstrap_servers": cluster.bootstrap(), **QUICK}
+    consumer = consume(group_id=f"group-of-{tp.topic}", **options)
+    consumer.assign([tp])
+    consumer.commit({tp: offset(1)})
+    paused()
+    seen: list[Exception | None] = []
+    consumer.commit_async({tp: offset(2)}, lambda _, error: seen.append(error))
+    poll_until(consumer, lambda: seen)
+    assert isinstance(seen[0], RetriableCommitFailedError)
+    assert seen[0].retriable
+    assert seen[0].__cause__ is not None
+    cluster.resume()
+    consumer.commit({tp: offset(3)})
+    assert len(seen) == 1
+
+
+def test_124_commit_is_retried_until_it_works(
+    cluster: KafkaCluster, consume: Consume, tp: TopicPartition, paused: Callable[[], None]
+) -> None:
+    options = {"request_timeout_ms": 600, "bootstrap_servers": cluster.bootstrap(), **QUICK}
+    consumer = consume(group_id=f"group-of-{tp.topic}", **options)
+    consumer.commit({tp: offset(1)})
+    paused()
+
+    def resume_after_a_failure() -> None:
+        wait_until(lambda: not coordinator_known(consumer), "a failed attempt")
+        cluster.resume()
+
+    with when_blocked(consumer, resume_after_a_failure):
+        consumer.commit({tp: offset(9)}, timeout_ms=40_000)
+    assert consumer.committed(tp) == 9
+
+
+def test_23_an_unreachable_cluster_costs_nothing_and_is_found_again(
+    cluster: KafkaCluster, consume: Consume, tp: TopicPartition, paused: Callable[[], None]
+) -> None:
+    """First it does not answer, then it is gone, then it is back; also 55's second half."""
+    later = f"later-{tp.topic}"
+    options: dict[str, Any] = {
+        "bootstrap_servers": cluster.bootstrap(),
+        "session_timeout_ms": 1_500,
+        "heartbeat_interval_ms": 200,
+        "request_timeout_ms": 800,
+        **QUICK,
+    }
+    member = consume(tp.topic, later, group_id=f"group-of-{tp.topic}", **options)
+    poll_until(member, lambda: member.assignment() == {tp})
+    paused()
+    assert cpu_share(lambda: member.poll(2_500)) < 0.05
+    cluster.kill()
+    assert cpu_share(lambda: member.poll(2_500)) < 0.05
+    cluster.start_again()
+    cluster.admin.create_topic(later)
+    cluster.admin.produce(later, [b"later"])
+    cluster.admin.produce(tp.topic, [b"now"])
+    assert {record.value for record in read_all(member, 2)} == {b"later", b"now"}
+
+
+def test_23_a_cluster_that_was_never_there_costs_nothing(
+    consume: Consume,
+) -> None:
+    nowhere = f"127.0.0.1:{free_ports(1)[0]}"
+    consumer = consume("topic", group_id="g", bootstrap_servers=nowhere, bootstrap_timeout_ms=0)
+    assert cpu_share(lambda: consumer.poll(2_000)) < 0.05
+    with when_blocked(consumer, consumer.wakeup), pytest.raises(WakeupError):
+        consumer.poll(30_000)
+
+
+def test_the_constructor_says_which_servers_do_not_answer(cluster: KafkaCluster) -> None:
+    nowhere = f"127.0.0.1:{free_ports(1)[0]}"
+    clock = Clock()
+    with pytest.raises(KafkaTimeoutError, match=f"300 ms.*{nowhere}"):
+        KafkaConsumer(bootstrap_servers=nowhere, bootstrap_timeout_ms=300)
+    assert 0.28 < clock.seconds < 5
+    with KafkaConsumer(bootstrap_servers=[nowhere, cluster.bootstrap()]) as consumer:
+        assert consumer.bootstrap_connected()
+
+
+def test_a_member_that_was_idle_during_a_restart_goes_on(
+    cluster: KafkaCluster, consume: Consume, tp: TopicPartition
+) -> None:
+    options: dict[str, Any] = {"bootstrap_servers": cluster.bootstrap(), **QUICK}
+    member = consume(tp.topic, group_id=f"group-of-{tp.topic}", **options)
+    assigned(member, partitions_of(tp.topic, 1))
+    cluster.restart()
+    cluster.admin.produce(tp.topic, [b"after"])
+    assert [record.value for record in read_all(member, 1)] == [b"after"]
+    member.commit()
+    assert member.committed(tp) == 1

@@ -1,0 +1,271 @@
+"""A user without permissions is told, keeps what it may have, and goes on once it gets them."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from tandem_kafka import KafkaConsumer, OffsetAndMetadata, TopicPartition
+from tandem_kafka.errors import (
+    GroupAuthorizationFailedError,
+    KafkaError,
+    KafkaTimeoutError,
+    TopicAuthorizationFailedError,
+)
+from tests.integration.polling import (
+    Consume,
+    assigned,
+    partitions_of,
+    poll_until,
+    read_all,
+    wait_until,
+)
+from tests.kafka.broker import KafkaCluster
+from tests.kafka.security import PASSWORD
+
+TOPIC, GROUP = ResourceType.TOPIC, ResourceType.GROUP
+READ, DESCRIBE = AclOperation.READ, AclOperation.DESCRIBE
+
+
+@pytest.fixture
+def name(request: pytest.FixtureRequest) -> str:
+    """Of everything a test makes."""
+    return f"{re.sub('[^a-z0-9_]+', '-', request.node.name)}-{uuid.uuid4().hex[:8]}"
+
+
+@pytest.fixture
+def alice(guarded: KafkaCluster) -> dict[str, Any]:
+    return {
+        "bootstrap_servers": guarded.bootstrap("SASL_PLAINTEXT"),
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": "PLAIN",
+        "sasl_plain_username": "alice",
+        "sasl_plain_password": PASSWORD,
+        "metadata_max_age_ms": 200,
+        "retry_backoff_max_ms": 200,
+    }
+
+
+def allow(cluster: KafkaCluster, kind: ResourceType, name: str, *operations: AclOperation) -> None:
+    acls = [
+        AclBinding(
+            kind,
+            name,
+            ResourcePatternType.LITERAL,
+            "User:alice",
+            "*",
+            operation,
+            AclPermissionType.ALLOW,
+        )
+        for operation in operations
+    ]
+    for future in cluster.admin.client.create_acls(acls).values():
+        future.result(20)
+
+
+def raises_until(consumer: KafkaConsumer, error: type[KafkaError], ready: Any) -> list[Any]:
+    """Poll until `ready(records)`; only `error` may come in between."""
+    records: list[Any] = []
+
+    def look() -> bool:
+        try:
+            for some in consumer.poll(100).values():
+                records.extend(some)
+        except error:
+            pass
+        return bool(ready(records))
+
+    wait_until(look)
+    return records
+
+
+def test_59_an_unauthorized_topic_is_raised_and_membership_is_kept(
+    guarded: KafkaCluster, consume: Consume, alice: dict[str, Any], name: str
+) -> None:
+    mine, theirs = f"mine-{name}", f"theirs-{name}"
+    for topic in (mine, theirs):
+        guarded.admin.create_topic(topic)
+    guarded.admin.produce(mine, [b"1"])
+    guarded.admin.produce(theirs, [b"2"])
+    allow(guarded, TOPIC, mine, READ)
+    allow(guarded, GROUP, name, READ)
+    consumer = consume(mine, theirs, group_id=name, **alice)
+    with pytest.raises(TopicAuthorizationFailedError, match=theirs) as caught:
+        poll_until(consumer, lambda: False)
+    assert caught.value.args[0] == {theirs}
+    read = raises_until(consumer, TopicAuthorizationFailedError, lambda records: records)
+    assert [record.value for record in read] == [b"1"]
+    consumer.commit()
+    member = consumer.group_metadata().member_id
+    assert member != ""
+    allow(guarded, TOPIC, theirs, READ)
+    read = raises_until(consumer, TopicAuthorizationFailedError, lambda records: records)
+    assert [record.value for record in read] == [b"2"]
+    assert consumer.group_metadata().member_id == member
+
+
+def test_an_unauthorized_topic_that_is_assigned(
+    guarded: KafkaCluster, consume: Consume, alice: dict[str, Any], name: str
+) -> None:
+    guarded.admin.create_topic(name)
+    guarded.admin.produce(name, [b"1"])
+    consumer = consume(**alice)
+    tp = TopicPartition(name, 0)
+    consumer.assign([tp])
+    for call in (
+        lambda: consumer.poll(20_000),
+        lambda: consumer.position(tp),
+        lambda: consumer.end_offsets([tp]),
+        lambda: consumer.partitions_for_topic(name),
+    ):
+        with pytest.raises(TopicAuthorizationFailedError, match=name):
+            call()
+    assert name not in consumer.topics()
+    allow(guarded, TOPIC, name, DESCRIBE)
+    # It may be looked at now, but not read.
+    wait_until(lambda: name in consumer.topics())
+    assert consumer.partitions_for_topic(name) == {0}
+    raises_until(consumer, TopicAuthorizationFailedError, lambda _: positioned(consumer, tp))
+    with pytest.raises(TopicAuthorizationFailedError, match=name):
+        poll_until(consumer, lambda: False)
+    allow(guarded, TOPIC, name, READ)
+    read = raises_until(consumer, TopicAuthorizationFailedError, lambda records: records)
+    assert [record.value for record in read] == [b"1"]
+
+
+def positioned(consumer: KafkaConsumer, tp: TopicPartition) -> bool:
+    try:
+        return consumer.position(tp, timeout_ms=200) == 0
+    except (TopicAuthorizationFailedError, KafkaTimeoutError):
+        return False
+
+
+def test_an_unauthorized_group_is_raised_until_it_is_joined_anew(
+    guarded: KafkaCluster, consume: Consume, alice: dict[str, Any], name: str
+) -> None:
+    guarded.admin.create_topic(name)
+    guarded.admin.produce(name, [b"1"])
+    allow(guarded, TOPIC, name, READ)
+    consumer = consume(name, group_id=name, **alice)
+    for _ in range(3):
+        with pytest.raises(GroupAuthorizationFailedError, match=name):
+            consumer.poll(20_000)
+    consumer.unsubscribe()
+    allow(guarded, GROUP, name, READ)
+    consumer.subscribe([name])
+    read = raises_until(consumer, GroupAuthorizationFailedError, lambda records: records)
+    assert [record.value for record in read] == [b"1"]
+
+
+def test_an_unauthorized_group_without_membership(
+    guarded: KafkaCluster, consume: Consume, alice: dict[str, Any], name: str
+) -> None:
+    guarded.admin.create_topic(name)
+    guarded.admin.produce(name, [b"1"])
+    allow(guarded, TOPIC, name, READ)
+    consumer = consume(group_id=name, **alice)
+    tp = TopicPartition(name, 0)
+    consumer.assign([tp])
+    seen: list[Exception | None] = []
+    offsets = {tp: OffsetAndMetadata(1, "", -1)}
+    for _ in range(2):
+        for call in (
+            lambda: consumer.committed(tp),
+            lambda: consumer.commit(offsets),
+            lambda: consumer.position(tp),
+            lambda: consumer.poll(20_000),
+        ):
+            with pytest.raises(GroupAuthorizationFailedError, match=name):
+                call()
+    consumer.commit_async(offsets, lambda _, error: seen.append(error))
+    consumer.commit({})
+    assert [type(error) for error in seen] == [GroupAuthorizationFailedError]
+    consumer.seek_to_beginning()  # reading needs no group
+    assert len(raises_until(consumer, GroupAuthorizationFailedError, lambda got: got)) == 1
+    allow(guarded, GROUP, name, READ)
+
+    def commits() -> bool:
+        try:
+            consumer.commit()
+        except GroupAuthorizationFailedError:
+            return False
+        return True
+
+    wait_until(commits)
+    assert consumer.committed(tp) == 1
+
+
+def test_135_a_refused_commit_names_all_topics_that_are_not_allowed(
+    guarded: KafkaCluster, consume: Consume, alice: dict[str, Any], name: str
+) -> None:
+    topics = [f"{name}-{number}" for number in range(3)]
+    for topic in topics:
+        guarded.admin.create_topic(topic)
+    allow(guarded, TOPIC, topics[0], READ)
+    allow(guarded, GROUP, name, READ)
+    consumer = consume(group_id=name, **alice)
+    offsets = {TopicPartition(topic, 0): OffsetAndMetadata(1, "", -1) for topic in topics}
+    with pytest.raises(TopicAuthorizationFailedError) as caught:
+        consumer.commit(offsets)
+    assert caught.value.args[0] == set(topics[1:])
+    assert consumer.committed(TopicPartition(topics[0], 0)) == 1
+
+
+@pytest.mark.parametrize("way", ["subscribe", "assign", "partitions_for_topic"])
+@pytest.mark.parametrize("allowed", [True, False])
+def test_56_topics_are_created_only_if_both_sides_allow_it(
+    guarded: KafkaCluster, consume: Consume, name: str, allowed: bool, way: str
+) -> None:
+    options = {"bootstrap_servers": guarded.bootstrap(), "allow_auto_create_topics": allowed}
+    consumer = consume(group_id=name, **options)
+    partitions = partitions_of(name, 1)
+    if way == "partitions_for_topic":
+        wait_until(lambda: consumer.partitions_for_topic(name) == ({0} if allowed else set()))
+    elif way == "subscribe":
+        consumer.subscribe([name])
+        if allowed:
+            assigned(consumer, partitions)
+        else:
+            wait_until(lambda: consumer.poll(50) == {} and joined(consumer))
+    else:
+        consumer.assign(partitions)
+        if allowed:
+            assert consumer.position(partitions[0]) == 0
+        else:
+            with pytest.raises(KafkaTimeoutError):
+                consumer.position(partitions[0], timeout_ms=500)
+    assert (name in guarded.admin.client.list_topics(timeout=20).topics) == allowed
+
+
+def joined(consumer: KafkaConsumer) -> bool:
+    return consumer.group_metadata().generation_id > 0
+
+
+def test_56_the_broker_may_refuse(kafka: KafkaCluster, consume: Consume, name: str) -> None:
+    consumer = consume(allow_auto_create_topics=True)
+    assert consumer.partitions_for_topic(name) == set()
+    consumer.assign(partitions_of(name, 1))
+    with pytest.raises(KafkaTimeoutError):
+        consumer.position(TopicPartition(name, 0), timeout_ms=500)
+    assert name not in kafka.admin.client.list_topics(timeout=20).topics
+
+
+def test_read_all_of_what_is_allowed(
+    guarded: KafkaCluster, consume: Consume, alice: dict[str, Any], name: str
+) -> None:
+    guarded.admin.create_topic(name)
+    guarded.admin.produce(name, [b"1", b"2"])
+    allow(guarded, TOPIC, name, READ)
+    allow(guarded, GROUP, name, READ)
+    consumer = consume(name, group_id=name, **alice)
+    assert len(read_all(consumer, 2)) == 2

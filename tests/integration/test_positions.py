@@ -1,0 +1,346 @@
+"""Where reading begins, and where it goes on after a seek."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from tandem_kafka import KafkaConsumer, OffsetAndMetadata, TopicPartition
+from tandem_kafka.errors import (
+    KafkaTimeoutError,
+    NoOffsetForPartitionError,
+    OffsetOutOfRangeError,
+)
+from tandem_kafka.wire.messages import ListOffsetsRequest, OffsetFetchRequest
+from tests.integration.polling import (
+    Clock,
+    Consume,
+    partitions_of,
+    poll_until,
+    read_all,
+    wait_until,
+)
+from tests.integration.watching import Sent
+from tests.kafka.admin import Record
+from tests.kafka.broker import KafkaCluster
+
+HOUR_MS = 3_600_000
+
+
+def values_of(consumer: KafkaConsumer, count: int) -> list[bytes]:
+    return [record.value for record in read_all(consumer, count)]
+
+
+def numbers(start: int, stop: int) -> list[bytes]:
+    return [b"%d" % number for number in range(start, stop)]
+
+
+def commit(kafka: KafkaCluster, group: str, offsets: dict[TopicPartition, int]) -> None:
+    """Commit for a group that nobody is in."""
+    with KafkaConsumer(bootstrap_servers=kafka.bootstrap(), group_id=group) as consumer:
+        consumer.commit({tp: OffsetAndMetadata(at, "", -1) for tp, at in offsets.items()})
+
+
+@contextmanager
+def silent(kafka: KafkaCluster) -> Iterator[None]:
+    """A broker that answers nothing."""
+    kafka.pause()
+    try:
+        yield
+    finally:
+        kafka.resume()
+
+
+@pytest.mark.partitions(3)
+@pytest.mark.parametrize(("policy", "start"), [("earliest", 0), ("latest", 10)])
+def test_138_committed_offsets_first_then_the_policy(
+    kafka: KafkaCluster, topic: str, consume: Consume, policy: str, start: int
+) -> None:
+    kafka.admin.produce(topic, [Record(b"x", partition=part) for part in (0, 1, 2)] * 10)
+    group = f"group-of-{topic}"
+    partitions = partitions_of(topic, 3)
+    commit(kafka, group, {partitions[0]: 4, partitions[1]: 10})
+    consumer = consume(group_id=group, auto_offset_reset=policy)
+    consumer.assign(partitions)
+    assert [consumer.position(tp) for tp in partitions] == [4, 10, start]
+    read = read_all(consumer, 6 + 10 - start)
+    assert [record.offset for record in read if record.partition == 0] == list(range(4, 10))
+    assert not [record for record in read if record.partition == 1]
+
+
+def with_coordinator(consume: Consume, topic: str) -> KafkaConsumer:
+    """A consumer that knows everything but the committed offsets."""
+    consumer = consume(group_id=f"group-of-{topic}")
+    consumer.partitions_for_topic(topic)
+    consumer.committed(TopicPartition(topic, 0))
+    return consumer
+
+
+def test_139_a_seek_wins_over_a_committed_offset_under_way(
+    kafka: KafkaCluster, topic: str, consume: Consume
+) -> None:
+    kafka.admin.produce(topic, numbers(0, 10))
+    tp = TopicPartition(topic, 0)
+    commit(kafka, f"group-of-{topic}", {tp: 3})
+    consumer = with_coordinator(consume, topic)
+    sent = Sent(consumer)
+    with silent(kafka):
+        consumer.assign([tp])
+        poll_until(consumer, lambda: sent.of(OffsetFetchRequest))
+        consumer.seek(tp, 7)
+    assert values_of(consumer, 3) == numbers(7, 10)
+    assert len(sent.of(OffsetFetchRequest)) == 1
+
+
+@pytest.mark.partitions(2)
+def test_140_a_newcomer_is_looked_up_before_it_is_reset(
+    kafka: KafkaCluster, topic: str, consume: Consume
+) -> None:
+    kafka.admin.produce(topic, [Record(b"x", partition=part) for part in (0, 1)] * 10)
+    first, second = partitions_of(topic, 2)
+    commit(kafka, f"group-of-{topic}", {first: 3, second: 8})
+    consumer = with_coordinator(consume, topic)
+    sent = Sent(consumer)
+    with silent(kafka):
+        consumer.assign([first])
+        poll_until(consumer, lambda: sent.of(OffsetFetchRequest))
+        consumer.assign([first, second])
+        consumer.poll(timeout_ms=20)
+    assert [consumer.position(tp) for tp in (first, second)] == [3, 8]
+    assert sent.of(ListOffsetsRequest) == []
+
+
+def test_141_short_polls_share_one_look_up(
+    kafka: KafkaCluster, topic: str, consume: Consume
+) -> None:
+    kafka.admin.produce(topic, numbers(0, 10))
+    tp = TopicPartition(topic, 0)
+    commit(kafka, f"group-of-{topic}", {tp: 3})
+    consumer = with_coordinator(consume, topic)
+    sent = Sent(consumer)
+    with silent(kafka):
+        consumer.assign([tp])
+        for _ in range(50):
+            assert consumer.poll(timeout_ms=2) == {}
+    assert values_of(consumer, 7) == numbers(3, 10)
+    assert len(sent.of(OffsetFetchRequest)) == 1
+
+
+def test_142_without_a_policy_the_lack_of_an_offset_is_raised(
+    kafka: KafkaCluster, topic: str, consume: Consume
+) -> None:
+    kafka.admin.produce(topic, numbers(0, 10))
+    tp = TopicPartition(topic, 0)
+    consumer = consume(auto_offset_reset="none", group_id=f"group-of-{topic}")
+    consumer.assign([tp])
+    for _ in range(2):
+        with pytest.raises(NoOffsetForPartitionError, match=topic):
+            consumer.poll(timeout_ms=10_000)
+    with pytest.raises(NoOffsetForPartitionError, match=topic):
+        consumer.position(tp)
+    consumer.seek(tp, 6)
+    assert values_of(consumer, 4) == numbers(6, 10)
+
+
+@pytest.mark.parametrize("offset", [2, 1_000], ids=["deleted", "beyond"])
+def test_142_without_a_policy_an_offset_out_of_range_is_raised_until_a_seek(
+    kafka: KafkaCluster, topic: str, consume: Consume, offset: int
+) -> None:
+    kafka.admin.produce(topic, numbers(0, 10))
+    kafka.admin.delete_records(topic, {0: 5})
+    tp = TopicPartition(topic, 0)
+    consumer = consume(auto_offset_reset="none")
+    consumer.assign([tp])
+    consumer.seek(tp, offset)
+    for _ in range(3):
+        with pytest.raises(OffsetOutOfRangeError) as caught:
+            consumer.poll(timeout_ms=10_000)
+        assert caught.value.args[0] == {tp: offset}
+        assert consumer.position(tp) == offset
+    consumer.seek(tp, 8)
+    assert values_of(consumer, 2) == numbers(8, 10)
+
+
+@pytest.mark.parametrize("offset", [2, 1_000], ids=["deleted", "beyond"])
+@pytest.mark.parametrize(
+    ("policy", "start"), [("earliest", 5), ("latest", 10), ("by_duration:PT1H", 7)]
+)
+def test_143_out_of_range_resets_silently(
+    kafka: KafkaCluster, topic: str, consume: Consume, policy: str, start: int, offset: int
+) -> None:
+    now_ms = int(time.time() * 1_000)
+    old = [Record(value, timestamp_ms=now_ms - 2 * HOUR_MS) for value in numbers(0, 7)]
+    young = [Record(value, timestamp_ms=now_ms) for value in numbers(7, 10)]
+    kafka.admin.produce(topic, old + young)
+    kafka.admin.delete_records(topic, {0: 5})
+    tp = TopicPartition(topic, 0)
+    consumer = consume(auto_offset_reset=policy)
+    consumer.assign([tp])
+    consumer.seek(tp, offset)
+    records = poll_until(consumer, lambda: consumer.position(tp) != offset)
+    kafka.admin.produce(topic, numbers(10, 12))
+    records += poll_until(consumer, lambda: consumer.position(tp) == 12)
+    assert [record.value for record in records] == numbers(start, 12)
+
+
+def test_143_records_read_before_the_log_moved_are_still_handed_out(
+    kafka: KafkaCluster, topic: str, consume: Consume
+) -> None:
+    """What is read ahead comes first; the offset behind it is inside the log again."""
+    kafka.admin.produce(topic, numbers(0, 10))
+    tp = TopicPartition(topic, 0)
+    consumer = consume(max_poll_records=1)
+    consumer.assign([tp])
+    assert values_of(consumer, 1) == numbers(0, 1)
+    kafka.admin.produce(topic, numbers(10, 20))
+    kafka.admin.delete_records(topic, {0: 15})
+    values = [record.value for record in poll_until(consumer, lambda: consumer.position(tp) == 20)]
+    assert values[:9] == numbers(1, 10)
+    assert values[-5:] == numbers(15, 20)
+
+
+def test_144_by_duration_starts_at_the_first_record_that_young(
+    kafka: KafkaCluster, topic: str, consume: Consume
+) -> None:
+    now_ms = int(time.time() * 1_000)
+    ages_h = [50, 30, 20, 10]
+    records = [Record(b"%d" % age, timestamp_ms=now_ms - age * HOUR_MS) for age in ages_h]
+    kafka.admin.produce(topic, records, {"batch.num.messages": 1})
+    consumer = consume(auto_offset_reset="by_duration:P1DT1H")
+    consumer.assign(partitions_of(topic, 1))
+    assert values_of(consumer, 2) == [b"20", b"10"]
+
+
+def test_145_by_duration_with_an_empty_window_is_latest_at_once(
+    kafka: KafkaCluster, topic: str, consume: Consume
+) -> None:
+    long_ago_ms = int(time.time() * 1_000) - 2 * HOUR_MS
+    kafka.admin.produce(topic, [Record(b"old", timestamp_ms=long_ago_ms)] * 3)
+    tp = TopicPartition(topic, 0)
+    consumer = consume(auto_offset_reset="by_duration:PT1H")
+    consumer.assign([tp])
+    clock = Clock()
+    assert consumer.position(tp) == 3
+    assert clock.seconds < 2.0
+    consumer.poll(timeout_ms=0)
+    kafka.admin.produce(topic, [Record(b"also old", timestamp_ms=long_ago_ms)])
+    clock.start()
+    assert values_of(consumer, 1) == [b"also old"]
+    assert clock.seconds < 2.0
+
+
+@pytest.mark.partitions(2)
+def test_146_seeks_to_the_edges_are_lazy_and_take_all_when_none_is_named(
+    kafka: KafkaCluster, topic: str, consume: Consume
+) -> None:
+    kafka.admin.produce(topic, [Record(b"x", partition=part) for part in (0, 1)] * 10)
+    kafka.admin.delete_records(topic, {1: 4})
+    partitions = partitions_of(topic, 2)
+    consumer = consume()
+    consumer.assign(partitions)
+    sent = Sent(consumer)
+    consumer.seek_to_end()
+    assert sent.of(ListOffsetsRequest) == []
+    assert [consumer.position(tp) for tp in partitions] == [10, 10]
+    consumer.seek_to_beginning(partitions[1])
+    assert [consumer.position(tp) for tp in partitions] == [10, 4]
+    consumer.seek_to_beginning()
+    assert [consumer.position(tp) for tp in partitions] == [0, 4]
+    consumer.seek_to_end(partitions[0])
+    assert len(read_all(consumer, 6)) == 6
+
+
+def test_146_the_end_is_looked_up_when_it_is_needed(
+    kafka: KafkaCluster, topic: str, consume: Consume
+) -> None:
+    kafka.admin.produce(topic, numbers(0, 5))
+    tp = TopicPartition(topic, 0)
+    consumer = consume()
+    consumer.assign([tp])
+    consumer.seek_to_end(tp)
+    kafka.admin.produce(topic, numbers(5, 8))
+    assert consumer.position(tp) == 8
+
+
+@pytest.mark.partitions(3)
+def test_147_offsets_for_times(kafka: KafkaCluster, topic: str, consume: Consume) -> None:
+    records = [
+        Record(b"x", partition=part, timestamp_ms=1_000_000 + number * 1_000)
+        for part in (0, 1)
+        for number in range(10)
+    ]
+    kafka.admin.produce(topic, records)
+    busy, other, empty = partitions_of(topic, 3)
+    consumer = consume()
+    found = consumer.offsets_for_times({busy: 1_002_500, other: 1_009_001, empty: 0})
+    assert found[other] is None
+    assert found[empty] is None
+    hit = found[busy]
+    assert hit is not None
+    assert (hit.offset, hit.timestamp) == (3, 1_003_000)
+    consumer.assign([busy])
+    consumer.seek(busy, hit.offset)
+    assert read_all(consumer, 7)[0].timestamp == 1_003_000
+
+
+@pytest.mark.partitions(2)
+def test_158_after_a_seek_nothing_of_what_was_fetched_before_comes(
+    kafka: KafkaCluster, topic: str, consume: Consume
+) -> None:
+    kafka.admin.produce(topic, [Record(b"x", partition=part) for part in (0, 1)] * 200)
+    tp, other = partitions_of(topic, 2)
+    consumer = consume(max_poll_records=5)
+    consumer.assign([tp, other])
+    poll_until(consumer, lambda: consumer.position(tp) >= 5)
+    for target in (100, 40, 40, 199, 0):
+        consumer.seek(tp, target)
+        assert consumer.position(tp) == target
+        records = poll_until(consumer, lambda target=target: consumer.position(tp) != target)
+        mine = [record.offset for record in records if record.partition == 0]
+        assert mine == list(range(target, target + len(mine)))
+    rest: Any = poll_until(consumer, lambda: consumer.position(other) == 200)
+    offsets = [record.offset for record in rest if record.partition == 1]
+    assert offsets == list(range(200 - len(offsets), 200))
+
+
+@pytest.mark.parametrize("timeout_ms", [0, 300])
+def test_34_a_position_is_waited_for_no_longer_than_told(
+    kafka: KafkaCluster, topic: str, consume: Consume, timeout_ms: int
+) -> None:
+    kafka.admin.produce(topic, numbers(0, 3))
+    tp = TopicPartition(topic, 0)
+    consumer = consume()
+    consumer.assign([tp])
+    with silent(kafka):
+        clock = Clock()
+        with pytest.raises(KafkaTimeoutError):
+            consumer.position(tp, timeout_ms=timeout_ms)
+        assert timeout_ms / 1_000 - 0.02 <= clock.seconds < timeout_ms / 1_000 + 0.5
+    assert consumer.position(tp) == 0
+
+
+def test_149_the_lag_is_looked_up_once_and_then_known(
+    kafka: KafkaCluster, topic: str, consume: Consume
+) -> None:
+    kafka.admin.produce(topic, numbers(0, 10))
+    tp = TopicPartition(topic, 0)
+    consumer = consume(max_poll_records=4)
+    consumer.assign([tp])
+    assert consumer.current_lag(tp) is None
+    consumer.partitions_for_topic(topic)
+    sent = Sent(consumer)
+    consumer.pause(tp)  # no fetch tells the end
+    consumer.seek(tp, 3)
+    with silent(kafka):
+        assert [consumer.current_lag(tp) for _ in range(10)] == [None] * 10
+        wait_until(lambda: sent.of(ListOffsetsRequest))
+    wait_until(lambda: consumer.current_lag(tp) is not None)
+    assert consumer.current_lag(tp) == 7
+    assert len(sent.of(ListOffsetsRequest)) == 1
+    consumer.resume(tp)
+    assert len(poll_until(consumer, lambda: consumer.position(tp) == 7)) == 4
+    assert consumer.current_lag(tp) == 3

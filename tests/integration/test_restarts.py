@@ -1,0 +1,207 @@
+"""The only broker goes and comes back, or another cluster stands in its place."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+from tandem_kafka import TopicPartition
+from tandem_kafka.errors import KafkaTimeoutError
+from tests.integration.polling import (
+    Clock,
+    Consume,
+    cpu_share,
+    partitions_of,
+    read_all,
+    wait_until,
+)
+from tests.integration.streaming import Ledger, Stream, while_running
+from tests.kafka.broker import KafkaCluster
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(150)]
+
+
+@pytest.fixture(scope="module")
+def restartable() -> Iterator[KafkaCluster]:
+    with KafkaCluster() as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def cluster(restartable: KafkaCluster) -> Iterator[KafkaCluster]:
+    """A cluster of one broker that may be stopped; it runs again for the next test."""
+    yield restartable
+    restartable.start_again()
+
+
+def new_topic(cluster: KafkaCluster, partitions: int = 1) -> str:
+    return cluster.admin.create_topic(f"restarts-{uuid.uuid4().hex[:8]}", partitions)
+
+
+@pytest.mark.parametrize("hard", [False, True], ids=["stopped", "killed"])
+def test_171_a_restart_in_the_middle_of_a_stream(
+    cluster: KafkaCluster, consume: Consume, hard: bool
+) -> None:
+    topic = new_topic(cluster, 3)
+    partitions = partitions_of(topic, 3)
+    group = f"group-of-{topic}"
+    options = {"bootstrap_servers": cluster.bootstrap(), "group_id": group}
+    consumer = consume(**options)
+    consumer.assign(partitions)
+    ledger = Ledger(consumer, partitions)
+    with Stream(cluster.bootstrap(), topic, 3) as stream:
+        ledger.read_more()
+        (cluster.kill if hard else cluster.stop)()
+        while_running(cluster.start_again, ledger.read)
+        ledger.read_more()
+        consumer.commit()
+        committed = dict(ledger.next)
+        second = consume(**options)
+        stream.stop()
+        ledger.read_to(stream.sent)
+    assert {tp: consumer.committed(tp) for tp in partitions} == committed
+    second.assign(partitions)
+    for tp in partitions:
+        assert second.position(tp) == committed[tp]
+
+
+def test_171_the_broker_is_away(cluster: KafkaCluster, consume: Consume) -> None:
+    """Nothing hangs, nothing spins; positions set or asked for meanwhile hold afterwards."""
+    topic = new_topic(cluster)
+    cluster.admin.produce(topic, [b"%d" % number for number in range(100)])
+    (tp,) = partitions_of(topic, 1)
+    consumer = consume(bootstrap_servers=cluster.bootstrap())
+    consumer.assign([tp])
+    read_all(consumer, 100)
+    cluster.kill()
+    clock = Clock()
+    assert cpu_share(lambda: consumer.poll(timeout_ms=2_000)) < 0.2
+    assert 1.99 <= clock.seconds < 3.0
+    consumer.seek_to_end(tp)
+    clock.start()
+    with pytest.raises(KafkaTimeoutError):
+        consumer.position(tp, timeout_ms=300)
+    assert 0.29 <= clock.seconds < 1.0
+    consumer.seek(tp, 40)
+    assert consumer.poll(timeout_ms=100) == {}
+    assert consumer.position(tp) == 40
+    newcomer = consume(bootstrap_servers=cluster.bootstrap(), bootstrap_timeout_ms=0)
+    newcomer.assign([tp])
+    assert newcomer.poll(timeout_ms=100) == {}
+    cluster.start_again()
+    assert [record.offset for record in read_all(consumer, 60)] == list(range(40, 100))
+    assert [record.offset for record in read_all(newcomer, 100)] == list(range(100))
+
+
+class Doorway:
+    """A fixed address in front of a cluster, which may be exchanged for another one."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._target = bootstrap
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
+        self._sockets: list[socket.socket] = []
+        self._threads = [threading.Thread(target=self._accept, daemon=True)]
+        self._threads[0].start()
+
+    def lead_to(self, bootstrap: str) -> None:
+        """Have new connections go there."""
+        self._target = bootstrap
+
+    def close(self) -> None:
+        # A thread blocked in accept() or recv() notices a shutdown, not a close.
+        for each in (self._listener, *self._sockets):
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+        for thread in tuple(self._threads):
+            thread.join(10.0)
+            assert not thread.is_alive()
+        for each in (self._listener, *self._sockets):
+            each.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                inside, _ = self._listener.accept()
+            except OSError:
+                return
+            host, port = self._target.split(":")
+            try:
+                outside = socket.create_connection((host, int(port)), 5.0)
+            except OSError:
+                inside.close()
+                continue
+            outside.settimeout(None)
+            self._sockets += [inside, outside]
+            for pair in ((inside, outside), (outside, inside)):
+                thread = threading.Thread(target=_pump, args=pair, daemon=True)
+                self._threads.append(thread)
+                thread.start()
+
+
+def _pump(source: socket.socket, sink: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        while data := source.recv(65_536):
+            sink.sendall(data)
+    for each in (source, sink):
+        with contextlib.suppress(OSError):
+            each.shutdown(socket.SHUT_RDWR)
+
+
+@pytest.fixture
+def doorway(cluster: KafkaCluster) -> Iterator[Doorway]:
+    door = Doorway(cluster.bootstrap())
+    yield door
+    door.close()
+
+
+def test_172_all_known_brokers_are_replaced_behind_the_bootstrap_address(
+    kafka: KafkaCluster, cluster: KafkaCluster, doorway: Doorway, consume: Consume
+) -> None:
+    topic = new_topic(cluster)
+    cluster.admin.produce(topic, [b"%d" % number for number in range(10)])
+    kafka.admin.create_topic(topic)
+    kafka.admin.produce(topic, [b"%d" % number for number in range(20)])
+    consumer = consume(bootstrap_servers=doorway.address, reconnect_backoff_max_ms=200)
+    (tp,) = partitions_of(topic, 1)
+    consumer.assign([tp])
+    assert [int(record.value) for record in read_all(consumer, 10)] == list(range(10))
+    known = consumer._core.link.metadata.snapshot.nodes[1].port
+    assert known == cluster.addresses[0].ports["PLAINTEXT"]
+    cluster.kill()
+    doorway.lead_to(kafka.bootstrap())
+    clock = Clock()
+    assert [int(record.value) for record in read_all(consumer, 10)] == list(range(10, 20))
+    assert clock.seconds < 15.0
+    assert consumer._core.link.metadata.rebootstraps >= 1
+
+
+def test_172_without_the_strategy_the_old_brokers_are_waited_for(
+    kafka: KafkaCluster, cluster: KafkaCluster, doorway: Doorway, consume: Consume
+) -> None:
+    topic = new_topic(cluster)
+    cluster.admin.produce(topic, [b"1"])
+    kafka.admin.create_topic(topic)
+    kafka.admin.produce(topic, [b"1", b"elsewhere"])
+    consumer = consume(
+        bootstrap_servers=doorway.address,
+        reconnect_backoff_max_ms=100,
+        metadata_recovery_strategy="none",
+    )
+    consumer.assign([TopicPartition(topic, 0)])
+    read_all(consumer, 1)
+    cluster.kill()
+    doorway.lead_to(kafka.bootstrap())
+    failed = consumer.metrics()["consumer-metrics"]["failed-connection-total"]
+    wait_until(
+        lambda: consumer.metrics()["consumer-metrics"]["failed-connection-total"] >= failed + 5
+    )
+    assert consumer.poll(timeout_ms=200) == {}
+    cluster.start_again()
+    cluster.admin.produce(topic, [b"here"])
+    assert [record.value for record in read_all(consumer, 1)] == [b"here"]

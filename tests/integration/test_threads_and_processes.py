@@ -1,0 +1,174 @@
+"""One thread at a time, no forks, and an interpreter that ends whatever was forgotten."""
+
+from __future__ import annotations
+
+import gc
+import os
+import subprocess
+import sys
+import threading
+import traceback
+import warnings
+
+import pytest
+
+from tandem_kafka import KafkaConsumer, TopicPartition
+from tandem_kafka.errors import ConcurrentModificationError, ForkedConsumerError
+from tests.integration.polling import Consume, partitions_of, read_all, wait_until, when_blocked
+from tests.kafka.broker import KafkaCluster
+
+
+@pytest.fixture
+def consumer(topic: str, consume: Consume) -> KafkaConsumer:
+    consumer = consume(group_id=f"group-of-{topic}")
+    consumer.assign(partitions_of(topic, 1))
+    consumer.position(TopicPartition(topic, 0))
+    return consumer
+
+
+def test_11_a_second_thread_is_turned_away_and_disturbs_nothing(
+    kafka: KafkaCluster, topic: str, consumer: KafkaConsumer
+) -> None:
+    tp = TopicPartition(topic, 0)
+    messages: list[str] = []
+
+    def intrude() -> None:
+        for call in (
+            lambda: consumer.poll(0),
+            consumer.assignment,
+            lambda: consumer.seek(tp, 7),
+            consumer.commit,
+            consumer.unsubscribe,
+            consumer.close,
+        ):
+            with pytest.raises(ConcurrentModificationError) as caught:
+                call()
+            messages.append(str(caught.value))
+        consumer.metrics()  # may be read at any time
+        kafka.admin.produce(topic, [b"undisturbed"])
+
+    with when_blocked(consumer, intrude):
+        assert [record.value for record in read_all(consumer, 1)] == [b"undisturbed"]
+    assert len(messages) == 6
+    assert all("not safe for multi-threaded access" in message for message in messages)
+    assert all("MainThread" in message for message in messages)
+
+
+def test_11_threads_may_take_turns(
+    kafka: KafkaCluster, topic: str, consumer: KafkaConsumer
+) -> None:
+    kafka.admin.produce(topic, [b"1", b"2"])
+    offsets: list[int] = []
+
+    def turn() -> None:
+        offsets.extend(record.offset for record in read_all(consumer, 1, max_records=1))
+
+    for _ in range(2):
+        thread = threading.Thread(target=turn)
+        thread.start()
+        thread.join()
+    assert offsets == [0, 1]
+
+
+def in_fork(check: object) -> None:
+    """Run something in a fork of this process; the test fails if it does."""
+    with warnings.catch_warnings():
+        # Python 3.12 warns of forks with threads: they are what this is about.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        child = os.fork()
+    if child == 0:  # pragma: no cover - in another process
+        status = 1
+        try:
+            check()  # type: ignore[operator]
+            status = 0
+        except BaseException:  # noqa: BLE001 - nothing may leave the child
+            traceback.print_exc()
+        finally:
+            os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_a_fork_is_told_to_make_its_own_consumer(
+    kafka: KafkaCluster, topic: str, consumer: KafkaConsumer
+) -> None:
+    def check() -> None:
+        for call in (lambda: consumer.poll(0), consumer.commit, consumer.close):
+            with pytest.raises(ForkedConsumerError, match="make a new one"):
+                call()
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            consumer.__del__()  # its end in the child says and does nothing
+        with KafkaConsumer(bootstrap_servers=kafka.bootstrap()) as own:
+            assert own.partitions_for_topic(topic) == {0}
+
+    in_fork(check)
+    kafka.admin.produce(topic, [b"the parent goes on"])
+    assert len(read_all(consumer, 1)) == 1
+    consumer.commit()
+
+
+def network_threads() -> int:
+    return sum(t.name.startswith("tandem-kafka-network") for t in threading.enumerate())
+
+
+def test_an_unclosed_consumer_warns_and_its_thread_ends(kafka: KafkaCluster, topic: str) -> None:
+    before = network_threads()
+    consumer = KafkaConsumer(bootstrap_servers=kafka.bootstrap(), client_id="forgotten")
+    consumer.assign(partitions_of(topic, 1))
+    consumer.poll(0)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        del consumer
+        gc.collect()
+    (warning,) = [each for each in caught if each.category is ResourceWarning]
+    assert str(warning.message) == "unclosed consumer <KafkaConsumer 'forgotten'>"
+    wait_until(lambda: network_threads() == before, "the end of the thread")
+
+
+def test_a_closed_consumer_does_not_warn(kafka: KafkaCluster) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        consumer = KafkaConsumer(bootstrap_servers=kafka.bootstrap())
+        consumer.close()
+        del consumer
+        gc.collect()
+
+
+PROGRAM = """
+import sys
+from tandem_kafka import KafkaConsumer, TopicPartition
+
+servers, topic, group, ending = sys.argv[1:]
+consumer = KafkaConsumer(
+    topic, bootstrap_servers=servers, group_id=group, auto_offset_reset="earliest"
+)
+values = []
+while len(values) < 2:
+    for records in consumer.poll(500).values():
+        values += [record.value for record in records]
+print(values, flush=True)
+if ending == "raise":
+    raise LookupError("the program fails")
+if ending == "exit":
+    sys.exit(7)
+"""
+
+
+@pytest.mark.parametrize(("ending", "status"), [("end", 0), ("raise", 1), ("exit", 7)])
+def test_the_interpreter_ends_with_an_unclosed_consumer(
+    kafka: KafkaCluster, topic: str, ending: str, status: int
+) -> None:
+    kafka.admin.produce(topic, [b"1", b"2"])
+    arguments = [kafka.bootstrap(), topic, f"group-of-{topic}", ending]
+    done = subprocess.run(
+        [sys.executable, "-W", "always::ResourceWarning", "-c", PROGRAM, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=False,
+    )
+    assert done.returncode == status, done.stderr
+    assert done.stdout == "[b'1', b'2']\n"
+    assert "ResourceWarning: unclosed consumer" in done.stderr
+    assert ("LookupError" in done.stderr) == (ending == "raise")
+    assert done.stderr.count("Traceback") == (ending == "raise")

@@ -1,0 +1,281 @@
+"""wakeup() and Ctrl-C end what blocks, lose nothing, and leave a consumer that works on."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from tandem_kafka import KafkaConsumer, TopicPartition
+from tandem_kafka.errors import WakeupError
+from tandem_kafka.events.application import ApplyAssignment, CommitSync
+from tests.integration.polling import (
+    Consume,
+    Listener,
+    assigned,
+    interrupted_when_blocked,
+    partitions_of,
+    poll_until,
+    read_all,
+    wait_until,
+    when_blocked,
+)
+from tests.kafka.broker import KafkaCluster
+
+pytestmark = pytest.mark.usefixtures("ctrl_c")
+
+
+@pytest.fixture
+def idle(topic: str, consume: Consume) -> KafkaConsumer:
+    """Has a position in an empty partition."""
+    consumer = consume()
+    consumer.assign(partitions_of(topic, 1))
+    assert consumer.position(TopicPartition(topic, 0)) == 0
+    return consumer
+
+
+@pytest.fixture
+def member(topic: str, consume: Consume) -> KafkaConsumer:
+    """Has joined its group and owns an empty partition."""
+    consumer = consume(topic, group_id=f"group-of-{topic}")
+    assigned(consumer, partitions_of(topic, 1))
+    return consumer
+
+
+def works_on(kafka: KafkaCluster, consumer: KafkaConsumer, topic: str) -> None:
+    kafka.admin.produce(topic, [b"later"])
+    assert [record.value for record in read_all(consumer, 1)] == [b"later"]
+
+
+def test_29_wakeup_before_poll_raises_once(
+    kafka: KafkaCluster, topic: str, idle: KafkaConsumer
+) -> None:
+    idle.wakeup()
+    with pytest.raises(WakeupError):
+        idle.poll(0)
+    assert idle.poll(0) == {}
+    works_on(kafka, idle, topic)
+
+
+def test_30_wakeup_from_another_thread_ends_poll(
+    kafka: KafkaCluster, topic: str, idle: KafkaConsumer
+) -> None:
+    with when_blocked(idle, idle.wakeup) as clock:
+        with pytest.raises(WakeupError):
+            idle.poll(30_000)
+        assert clock.seconds < 5
+    works_on(kafka, idle, topic)
+
+
+def test_30_wakeup_ends_the_poll_of_a_member(
+    kafka: KafkaCluster, topic: str, member: KafkaConsumer
+) -> None:
+    with when_blocked(member, member.wakeup), pytest.raises(WakeupError):
+        member.poll(30_000)
+    assert member.assignment() == set(partitions_of(topic, 1))
+    works_on(kafka, member, topic)
+
+
+@pytest.fixture
+def on_usr1(idle: KafkaConsumer) -> Iterator[None]:
+    before = signal.signal(signal.SIGUSR1, lambda *_: idle.wakeup())
+    yield
+    signal.signal(signal.SIGUSR1, before)
+
+
+@pytest.mark.usefixtures("on_usr1")
+def test_30_wakeup_from_a_signal_handler(
+    kafka: KafkaCluster, topic: str, idle: KafkaConsumer
+) -> None:
+    send = lambda: os.kill(os.getpid(), signal.SIGUSR1)  # noqa: E731
+    for _ in range(5):
+        with when_blocked(idle, send) as clock:
+            with pytest.raises(WakeupError):
+                idle.poll(30_000)
+            assert clock.seconds < 5
+    works_on(kafka, idle, topic)
+
+
+def test_31_wakeup_loses_no_records(kafka: KafkaCluster, topic: str, consume: Consume) -> None:
+    """Wake-ups come at every moment of reading; every record comes, once and in order."""
+    total = 3_000
+    kafka.admin.produce(topic, [b"x" * 100] * total)
+    consumer = consume(max_poll_records=3)
+    consumer.assign(partitions_of(topic, 1))
+    state = consumer._core.link.subscription.assigned[TopicPartition(topic, 0)]
+    done = threading.Event()
+
+    def bother() -> None:
+        while not done.wait(0.0005):
+            consumer.wakeup()
+
+    thread = threading.Thread(target=bother)
+    thread.start()
+    offsets: list[int] = []
+    wakeups = 0
+    try:
+        while len(offsets) < total:
+            before = state.position
+            try:
+                batch = consumer.poll(1_000)
+            except WakeupError:
+                wakeups += 1
+                assert before is None or state.position is before
+            else:
+                offsets += [record.offset for records in batch.values() for record in records]
+    finally:
+        done.set()
+        thread.join()
+    assert offsets == list(range(total))
+    assert wakeups > 0
+
+
+def test_31_records_and_wakeup_at_once(
+    kafka: KafkaCluster, topic: str, idle: KafkaConsumer
+) -> None:
+    """A wake-up with records at hand raises first; the records stay for the next call."""
+    kafka.admin.produce(topic, [b"1", b"2"])
+    buffer = idle._core.link.buffer
+    wait_until(lambda: buffer.added > 0, "fetching between polls")
+    idle.wakeup()
+    with pytest.raises(WakeupError):
+        idle.poll(1_000)
+    assert idle.position(TopicPartition(topic, 0)) == 0
+    assert len(read_all(idle, 2)) == 2
+
+
+def test_32_wakeup_before_the_other_calls_raises_once(topic: str, member: KafkaConsumer) -> None:
+    tp = TopicPartition(topic, 0)
+    for call in (
+        member.commit,
+        lambda: member.committed(tp),
+        lambda: member.position(tp),
+        lambda: member.partitions_for_topic(f"not-{topic}"),
+        member.topics,
+    ):
+        member.wakeup()
+        if call == member.commit:
+            member.seek(tp, 0)  # something to commit
+        with pytest.raises(WakeupError):
+            call()
+        call()
+
+
+def test_32_wakeup_does_not_disturb_what_it_may_not_interrupt(
+    topic: str, member: KafkaConsumer
+) -> None:
+    tp = TopicPartition(topic, 0)
+    member.wakeup()
+    member.seek(tp, 0)
+    member.pause(tp)
+    member.resume(tp)
+    assert member.end_offsets([tp]) == {tp: 0}
+    assert member.beginning_offsets([tp]) == {tp: 0}
+    assert member.offsets_for_times({tp: 0}) == {tp: None}
+    with pytest.raises(WakeupError):
+        member.poll(0)
+
+
+def test_32_wakeup_does_not_end_close(kafka: KafkaCluster, topic: str, consume: Consume) -> None:
+    group = f"group-of-{topic}"
+    kafka.admin.produce(topic, [b"1", b"2"])
+    consumer = consume(topic, group_id=group, enable_auto_commit=True)
+    read_all(consumer, 2)
+    consumer.wakeup()
+    consumer.close()
+    described = kafka.admin.client.describe_consumer_groups([group])[group].result(20)
+    assert described.members == []
+    assert consume(group_id=group).committed(TopicPartition(topic, 0)) == 2
+
+
+def test_33_ctrl_c_in_poll(kafka: KafkaCluster, topic: str, idle: KafkaConsumer) -> None:
+    for _ in range(3):
+        with interrupted_when_blocked(idle) as clock:
+            with pytest.raises(KeyboardInterrupt):
+                idle.poll(30_000)
+            assert clock.seconds < 5
+    works_on(kafka, idle, topic)
+
+
+def test_33_ctrl_c_before_poll(kafka: KafkaCluster, topic: str, idle: KafkaConsumer) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        os.kill(os.getpid(), signal.SIGINT)
+    works_on(kafka, idle, topic)
+
+
+def test_33_ctrl_c_while_joining(kafka: KafkaCluster, topic: str, consume: Consume) -> None:
+    """At many moments of joining, one after the other: the member joins in the end."""
+    consumer = consume(topic, group_id=f"group-of-{topic}")
+    for _ in range(10):
+        if consumer.assignment():
+            break
+        with interrupted_when_blocked(consumer), pytest.raises(KeyboardInterrupt):
+            consumer.poll(30_000)
+    poll_until(consumer, consumer.assignment)
+    works_on(kafka, consumer, topic)
+
+
+def test_33_ctrl_c_in_iteration(kafka: KafkaCluster, topic: str, idle: KafkaConsumer) -> None:
+    with interrupted_when_blocked(idle), pytest.raises(KeyboardInterrupt):
+        next(idle)
+    kafka.admin.produce(topic, [b"1", b"2"])
+    assert [next(idle).value for _ in range(2)] == [b"1", b"2"]
+
+
+def test_33_after_ctrl_c_close_commits_and_leaves(
+    kafka: KafkaCluster, topic: str, consume: Consume
+) -> None:
+    group = f"group-of-{topic}"
+    kafka.admin.produce(topic, [b"1", b"2", b"3"])
+    consumer = consume(topic, group_id=group, enable_auto_commit=True)
+    read_all(consumer, 3)
+    with interrupted_when_blocked(consumer), pytest.raises(KeyboardInterrupt):
+        consumer.poll(30_000)
+    consumer.close()
+    described = kafka.admin.client.describe_consumer_groups([group])[group].result(20)
+    assert described.members == []
+    assert consume(group_id=group).committed(TopicPartition(topic, 0)) == 3
+
+
+@pytest.mark.parametrize("moment", ["taking over", "committing"])
+def test_33_ctrl_c_just_before_the_listener_is_called(
+    kafka: KafkaCluster,
+    topic: str,
+    consume: Consume,
+    monkeypatch: pytest.MonkeyPatch,
+    moment: str,
+) -> None:
+    """Ctrl-C can come while a rebalance is being dealt with: the next poll() does the rest."""
+    kafka.admin.produce(topic, [b"1"])
+    listener = Listener()
+    consumer = consume(group_id=f"group-of-{topic}", enable_auto_commit=True)
+    consumer.subscribe([topic], listener=listener)
+    if moment == "committing":
+        assert len(read_all(consumer, 1)) == 1
+        other = kafka.admin.create_topic(f"other-{topic}")
+        consumer.subscribe([topic, other], listener=listener)
+    wanted = ApplyAssignment if moment == "taking over" else CommitSync
+    ask = consumer._core.ask
+    interrupted: list[object] = []
+
+    def interrupt(event: object, **options: bool) -> object:
+        if isinstance(event, wanted) and not interrupted:
+            interrupted.append(event)
+            os.kill(os.getpid(), signal.SIGINT)
+        return ask(event, **options)
+
+    monkeypatch.setattr(consumer._core, "ask", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        poll_until(consumer, lambda: False)
+    assert len(interrupted) == 1
+    if moment == "taking over":
+        assert listener.calls == []
+        assert len(read_all(consumer, 1)) == 1
+        assert listener.calls == [("assigned", set(partitions_of(topic, 1)))]
+    else:
+        poll_until(consumer, lambda: len(consumer.assignment()) == 2)
+        assert [name for name, _ in listener.calls][:3] == ["assigned", "revoked", "assigned"]
+        assert consumer.committed(TopicPartition(topic, 0)) == 1

@@ -1,0 +1,107 @@
+"""Watches what a consumer sends, and breaks what a topic holds on a broker's disk."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import Any
+
+from tandem_kafka import KafkaConsumer, TopicPartition
+from tandem_kafka.request_managers.base import ToNode, UnsentRequest
+from tandem_kafka.wire.messages import FetchRequest
+from tests.kafka.broker import KafkaCluster
+
+__all__ = ["Sent", "break_batch", "partition_metrics"]
+
+
+class Sent:
+    """Writes down the requests of a consumer from now on; the network thread sends them as ever.
+
+    Attributes:
+        crowd: Most fetches that were under way at one broker at a time.
+        doubled: Partitions that two fetches under way asked for (told without sessions only).
+    """
+
+    def __init__(self, consumer: KafkaConsumer) -> None:
+        self._requests: list[UnsentRequest] = []
+        self.crowd = 0
+        self.doubled: set[tuple[str, int]] = set()
+        self._fetching: Counter[int] = Counter()
+        self._asked: set[tuple[str, int]] = set()
+        client = consumer._core.link.loop._client  # type: ignore[attr-defined]
+        add = client.add
+
+        def note(request: UnsentRequest, now_ms: int) -> None:
+            self._requests.append(request)
+            if isinstance(request.message, FetchRequest):
+                self._note_fetch(request)
+            add(request, now_ms)
+
+        client.add = note
+
+    def _note_fetch(self, request: UnsentRequest) -> None:
+        node_id = _node_id(request)
+        asked = set(_partitions(request.message))
+        self.doubled |= self._asked & asked
+        self._asked |= asked
+        self._fetching[node_id] += 1
+        self.crowd = max(self.crowd, self._fetching[node_id])
+
+        def ended(_: object) -> None:
+            self._fetching[node_id] -= 1
+            self._asked.difference_update(asked)
+
+        request.future.then(ended)
+
+    def of(self, kind: type) -> list[Any]:
+        """The messages of one kind."""
+        return [each.message for each in list(self._requests) if isinstance(each.message, kind)]
+
+    def fetched_from(self) -> list[int]:
+        """The brokers that fetches naming a partition went to."""
+        fetches = [each for each in list(self._requests) if isinstance(each.message, FetchRequest)]
+        return [_node_id(each) for each in fetches if each.message.topics]
+
+    def fetch_offsets(self) -> dict[int, list[int]]:
+        """The offsets asked for, by partition number."""
+        offsets: dict[int, list[int]] = defaultdict(list)
+        for message in self.of(FetchRequest):
+            for topic in message.topics:
+                for each in topic.partitions:
+                    offsets[each.partition].append(each.fetch_offset)
+        return offsets
+
+
+def _node_id(request: UnsentRequest) -> int:
+    assert isinstance(request.destination, ToNode)
+    return request.destination.node.node_id
+
+
+def _partitions(message: Any) -> list[tuple[str, int]]:
+    return [(topic.topic, each.partition) for topic in message.topics for each in topic.partitions]
+
+
+def partition_metrics(consumer: KafkaConsumer, tp: TopicPartition) -> dict[str, float]:
+    """What `metrics()` says of one partition; empty when it says nothing."""
+    group = f"consumer-fetch-manager-metrics.topic-{tp.topic}.partition-{tp.partition}"
+    found: dict[str, float] = consumer.metrics().get(group, {})
+    return found
+
+
+def break_batch(cluster: KafkaCluster, tp: TopicPartition, index: int) -> None:
+    """Flip a bit in the last byte of a batch, on the disk of the only broker."""
+    (log,) = cluster._folder.glob(f"broker-1/data/{tp.topic}-{tp.partition}/*.log")
+    start = _batch_start(log, index)
+    data = bytearray(log.read_bytes())
+    # The last byte counts the headers of the last record; before it stands the value's last.
+    at = start + 12 + int.from_bytes(data[start + 8 : start + 12], "big") - 2
+    with log.open("r+b") as file:
+        file.seek(at)
+        file.write(bytes([data[at] ^ 1]))
+
+
+def _batch_start(log: Path, index: int) -> int:
+    data, start = log.read_bytes(), 0
+    for _ in range(index):
+        start += 12 + int.from_bytes(data[start + 8 : start + 12], "big")
+    return start

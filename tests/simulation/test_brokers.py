@@ -1,0 +1,172 @@
+"""Brokers that go and come, coordinators and leaders that move, records that are lost."""
+
+from __future__ import annotations
+
+import pytest
+
+from tandem_kafka import TopicPartition
+from tandem_kafka.errors import LogTruncationError
+from tandem_kafka.testing import Conditions, Simulation
+from tests.simulation.ledger import Ledger, produce, topic
+
+TP = TopicPartition("orders", 0)
+
+
+def trouble(simulation: Simulation, tps: list[TopicPartition]) -> None:
+    """One thing that happens in a data centre."""
+    random, cluster = simulation.random, simulation.cluster
+    node_id = random.choice(list(cluster.brokers))
+    up = [broker.node_id for broker in cluster.brokers.values() if broker.up]
+    match random.randrange(6):
+        case 0:
+            if len(up) > 1 and node_id in up:
+                cluster.stop(node_id, elect=random.random() < 0.7)
+        case 1:
+            cluster.start(node_id)
+        case 2:
+            cluster.move_coordinator("readers", random.choice(up))
+        case 3:
+            cluster.move_leader(random.choice(tps), random.choice(up))
+        case 4:
+            simulation.network.cut(cluster.brokers[node_id].address)
+        case _:
+            produce(simulation, random.choice(tps), 5)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_171_order_and_completeness_survive_brokers_that_come_and_go(seed: int) -> None:
+    with Simulation(f"brokers {seed}", brokers=3) as simulation:
+        tps = topic(simulation, "orders", 3)
+        consumer = simulation.consumer(
+            group_id="readers", auto_offset_reset="earliest", reconnect_backoff_max_ms=1_000
+        )
+        consumer.assign(tps)
+        ledger = Ledger(simulation, consumer, tps)
+        for _ in range(25):
+            trouble(simulation, tps)
+            ledger.poll(simulation.random.choice([0, 100, 2_000]))
+            if simulation.random.random() < 0.3:
+                ledger.commit(1_000)
+        for node_id in simulation.cluster.brokers:
+            simulation.cluster.start(node_id)
+        ledger.read_all()
+        assert ledger.commit(30_000)
+
+
+def test_150_a_truncated_log_takes_the_position_back() -> None:
+    with Simulation(brokers=2) as simulation:
+        topic(simulation, "orders", 1)
+        for _ in range(4):
+            produce(simulation, TP, 5)
+        consumer = simulation.consumer(auto_offset_reset="earliest")
+        consumer.assign([TP])
+        ledger = Ledger(simulation, consumer, [TP])
+        ledger.read_all()
+        simulation.cluster.move_leader(TP, 2, truncate_to=10)
+        produce(simulation, TP, 3)
+        ledger.next[TP] = 10
+        ledger.read_all()
+        assert consumer.position(TP) == 13
+
+
+def test_150_without_a_policy_truncation_is_raised_until_a_seek() -> None:
+    with Simulation(brokers=2) as simulation:
+        topic(simulation, "orders", 1)
+        for _ in range(4):
+            produce(simulation, TP, 5)
+        consumer = simulation.consumer(auto_offset_reset="none")
+        consumer.assign([TP])
+        consumer.seek(TP, 0)
+        ledger = Ledger(simulation, consumer, [TP])
+        ledger.read_all()
+        simulation.cluster.move_leader(TP, 2, truncate_to=10)
+        for _ in range(2):
+            with pytest.raises(LogTruncationError) as raised:
+                consumer.poll(30_000)
+            (divergent,) = raised.value.divergent_offsets.values()
+            assert (divergent.offset, divergent.leader_epoch) == (10, 0)
+        consumer.seek(TP, 10)
+        produce(simulation, TP, 2)
+        ledger.next[TP] = 10
+        ledger.read_all()
+
+
+def test_160_a_hint_in_the_fetch_answer_saves_the_metadata_round_trip() -> None:
+    with Simulation(brokers=2) as simulation:
+        topic(simulation, "orders", 1)
+        produce(simulation, TP, 5)
+        consumer = simulation.consumer(auto_offset_reset="earliest")
+        consumer.assign([TP])
+        ledger = Ledger(simulation, consumer, [TP])
+        ledger.read_all()
+        asked = sum(b.requests["MetadataRequest"] for b in simulation.cluster.brokers.values())
+        simulation.cluster.move_leader(TP, 2)
+        produce(simulation, TP, 5)
+        ledger.read_all()
+        again = sum(b.requests["MetadataRequest"] for b in simulation.cluster.brokers.values())
+        assert again == asked
+
+
+def test_159_a_preferred_replica_is_read_from_until_it_goes_down() -> None:
+    with Simulation(brokers=2) as simulation:
+        topic(simulation, "orders", 1)
+        simulation.cluster.at(TP).preferred_replica = 2
+        produce(simulation, TP, 5)
+        consumer = simulation.consumer(auto_offset_reset="earliest", client_rack="here")
+        consumer.assign([TP])
+        ledger = Ledger(simulation, consumer, [TP])
+        ledger.read_all()
+        assert simulation.cluster.brokers[2].requests["FetchRequest"] > 2
+        simulation.cluster.at(TP).preferred_replica = -1
+        simulation.cluster.stop(2)
+        produce(simulation, TP, 5)
+        ledger.read_all()
+
+
+def test_172_all_brokers_are_replaced_behind_the_bootstrap_address() -> None:
+    with Simulation(brokers=2) as simulation:
+        topic(simulation, "orders", 1)
+        produce(simulation, TP, 5)
+        cluster = simulation.cluster
+        consumer = simulation.consumer(
+            auto_offset_reset="earliest", bootstrap_servers="10.0.0.1:9092,10.0.0.9:9092"
+        )
+        consumer.assign([TP])
+        ledger = Ledger(simulation, consumer, [TP])
+        ledger.read_all()
+        for node_id in (1, 2):
+            cluster.stop(node_id)
+        newcomer = cluster.add_broker(9)
+        cluster.move_leader(TP, newcomer.node_id)
+        produce(simulation, TP, 5)
+        ledger.read_all()
+
+
+def test_27_an_empty_answer_does_not_stall_what_comes_after_it() -> None:
+    with Simulation() as simulation:
+        topic(simulation, "orders", 1)
+        consumer = simulation.consumer(auto_offset_reset="earliest")
+        consumer.assign([TP])
+        ledger = Ledger(simulation, consumer, [TP])
+        consumer.poll(700)
+        for _ in range(20):
+            simulation.after(450, lambda: produce(simulation, TP, 1))
+            began_ms = simulation.clock.now_ms()
+            assert ledger.poll(5_000).count == 1
+            assert simulation.clock.now_ms() - began_ms < 500
+
+
+def test_wires_are_silent_and_the_consumer_recovers() -> None:
+    with Simulation(brokers=1, conditions=Conditions()) as simulation:
+        topic(simulation, "orders", 1)
+        produce(simulation, TP, 5)
+        consumer = simulation.consumer(auto_offset_reset="earliest")
+        consumer.assign([TP])
+        ledger = Ledger(simulation, consumer, [TP])
+        ledger.read_all()
+        silent = simulation.network.silent
+        silent.add(simulation.cluster.brokers[1].address)
+        produce(simulation, TP, 5)
+        assert not ledger.poll(120_000)
+        silent.clear()
+        ledger.read_all()

@@ -1,0 +1,241 @@
+"""Classic groups: one member, several, members that come, go and stop polling."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from tandem_kafka import KafkaConsumer, TopicPartition
+from tandem_kafka.testing import Simulation
+from tests.simulation.ledger import produce, topic
+
+OPTIONS: dict[str, Any] = {
+    "group_id": "readers",
+    "auto_offset_reset": "earliest",
+    "heartbeat_interval_ms": 500,
+    "session_timeout_ms": 6_000,
+    "reconnect_backoff_max_ms": 1_000,
+}
+
+
+class Listener:
+    """Writes down what it is told."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, frozenset[TopicPartition]]] = []
+
+    def on_partitions_assigned(self, partitions: set[TopicPartition]) -> None:
+        self.calls.append(("assigned", frozenset(partitions)))
+
+    def on_partitions_revoked(self, partitions: set[TopicPartition]) -> None:
+        self.calls.append(("revoked", frozenset(partitions)))
+
+    def on_partitions_lost(self, partitions: set[TopicPartition]) -> None:
+        self.calls.append(("lost", frozenset(partitions)))
+
+
+class Team:
+    """Members that are polled in turn, and what they read."""
+
+    def __init__(self, simulation: Simulation, tps: list[TopicPartition]) -> None:
+        self.simulation = simulation
+        self.partitions = tps
+        self.members: list[KafkaConsumer] = []
+        self.read: Counter[tuple[TopicPartition, int]] = Counter()
+
+    def join(self, listener: Listener | None = None, **options: Any) -> KafkaConsumer:
+        member = self.simulation.consumer(**{**OPTIONS, **options})
+        member.subscribe([self.partitions[0].topic], listener=listener)
+        self.members.append(member)
+        return member
+
+    def leave(self, member: KafkaConsumer) -> None:
+        self.members.remove(member)
+        member.close()
+
+    def poll(self, rounds: int = 1, timeout_ms: int = 200) -> None:
+        for _ in range(rounds):
+            for member in self.members:
+                for tp, records in member.poll(timeout_ms).items():
+                    assert tp in member.assignment()
+                    self.read.update((tp, record.offset) for record in records)
+
+    def settled(self) -> bool:
+        held = Counter(tp for member in self.members for tp in member.assignment())
+        return held == Counter(self.partitions)
+
+    def settle(self, within_ms: int = 120_000) -> None:
+        until_ms = self.simulation.clock.now_ms() + within_ms
+        self.poll(10)  # news of the group comes with a heartbeat
+        while not (self.settled() and self.all_read()):
+            assert self.simulation.clock.now_ms() < until_ms, "the group does not settle"
+            self.poll()
+
+    def all_read(self) -> bool:
+        ends = {tp: self.simulation.cluster.at(tp).log.end_offset for tp in self.partitions}
+        return all((tp, n) in self.read for tp, end in ends.items() for n in range(end))
+
+
+def filled(simulation: Simulation, partitions: int = 4, count: int = 20) -> list[TopicPartition]:
+    tps = topic(simulation, "orders", partitions)
+    for tp in tps:
+        produce(simulation, tp, count)
+    return tps
+
+
+def test_43_subscribing_sends_nothing_before_the_first_poll() -> None:
+    with Simulation() as simulation:
+        filled(simulation)
+        simulation.consumer("orders", **OPTIONS)
+        simulation.sleep(5_000)
+        assert "JoinGroupRequest" not in simulation.cluster.brokers[1].requests
+
+
+def test_21_polls_without_time_join_and_read_in_the_end() -> None:
+    with Simulation() as simulation:
+        team = Team(simulation, filled(simulation))
+        team.join()
+        for _ in range(400):
+            team.poll(timeout_ms=0)
+            simulation.sleep(5)
+        assert team.all_read()
+
+
+def test_66_69_a_second_member_takes_its_share() -> None:
+    with Simulation() as simulation:
+        team = Team(simulation, filled(simulation))
+        first, second = Listener(), Listener()
+        team.join(first)
+        team.settle()
+        team.join(second)
+        team.settle()
+        kinds = [kind for kind, _ in first.calls]
+        assert kinds == ["assigned", "revoked", "assigned"]
+        assert [kind for kind, _ in second.calls] == ["assigned"]
+        assert first.calls[1][1] == frozenset(team.partitions)
+        assert {len(member.assignment()) for member in team.members} == {2}
+        assert set(team.read.values()) == {1}, "what was committed before is not read again"
+
+
+def test_72_103_what_was_read_is_committed_before_it_is_given_back() -> None:
+    with Simulation() as simulation:
+        tps = filled(simulation, partitions=1)
+        team = Team(simulation, tps)
+        committed: list[int | None] = []
+
+        class Looks(Listener):
+            def on_partitions_revoked(self, partitions: set[TopicPartition]) -> None:
+                super().on_partitions_revoked(partitions)
+                committed.append(simulation.cluster.committed("readers", tps[0]))
+
+        member = team.join(Looks(), auto_commit_interval_ms=600_000)
+        team.settle()
+        produce(simulation, tps[0], 7)
+        team.settle()
+        team.leave(member)
+        assert committed == [27]
+        assert not simulation.cluster.group("readers").members
+
+
+def test_86_who_does_not_poll_leaves_and_comes_back() -> None:
+    with Simulation() as simulation:
+        team = Team(simulation, filled(simulation))
+        listener = Listener()
+        team.join(listener, max_poll_interval_ms=10_000)
+        team.settle()
+        simulation.sleep(15_000)
+        assert not simulation.cluster.group("readers").members
+        team.settle()
+        kinds = [kind for kind, _ in listener.calls]
+        assert kinds == ["assigned", "lost", "assigned"]
+
+
+def test_87_one_long_poll_is_polling() -> None:
+    with Simulation() as simulation:
+        team = Team(simulation, filled(simulation))
+        listener = Listener()
+        member = team.join(listener, max_poll_interval_ms=10_000)
+        team.settle()
+        assert not member.poll(60_000)
+        assert [kind for kind, _ in listener.calls] == ["assigned"]
+
+
+def test_57_new_partitions_are_assigned() -> None:
+    with Simulation() as simulation:
+        tps = filled(simulation, partitions=2)
+        team = Team(simulation, tps)
+        team.join(metadata_max_age_ms=5_000)
+        team.settle()
+        found = simulation.cluster.topics["orders"]
+        bigger = simulation.cluster.create_topic("bigger", 3)
+        found.partitions.append(bigger.partitions[2])
+        found.partitions[2].topic = "orders"
+        team.partitions = [*tps, TopicPartition("orders", 2)]
+        produce(simulation, team.partitions[2], 3)
+        team.settle()
+
+
+def test_98_a_coordinator_that_moves_is_found_again() -> None:
+    with Simulation(brokers=3) as simulation:
+        team = Team(simulation, filled(simulation))
+        listener = Listener()
+        team.join(listener)
+        team.settle()
+        simulation.cluster.move_coordinator("readers", 3)
+        team.poll(20)
+        assert [kind for kind, _ in listener.calls] == ["assigned"]
+        assert simulation.cluster.brokers[3].requests["HeartbeatRequest"] > 1
+
+
+def test_84_a_member_that_the_coordinator_forgot_joins_anew() -> None:
+    with Simulation() as simulation:
+        team = Team(simulation, filled(simulation))
+        listener = Listener()
+        team.join(listener)
+        team.settle()
+        group = simulation.cluster.group("readers")
+        group.remove(next(iter(group.members)))
+        team.poll(20)
+        assert [kind for kind, _ in listener.calls] == ["assigned", "lost", "assigned"]
+
+
+def test_100_unsubscribe_gives_back_once_and_leaves() -> None:
+    with Simulation() as simulation:
+        team = Team(simulation, filled(simulation))
+        listener = Listener()
+        member = team.join(listener)
+        team.settle()
+        member.unsubscribe()
+        assert [kind for kind, _ in listener.calls] == ["assigned", "revoked"]
+        assert member.assignment() == set()
+        assert not simulation.cluster.group("readers").members
+        member.close()
+        assert len(listener.calls) == 2, "101: nothing runs twice"
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_members_come_and_go_under_faults_and_everything_is_read(seed: int) -> None:
+    with Simulation(f"team {seed}", brokers=2) as simulation:
+        random, conditions = simulation.random, simulation.network.conditions
+        team = Team(simulation, filled(simulation, partitions=random.randrange(1, 7)))
+        conditions.loss = random.choice([0.0, 0.0, 0.02])
+        conditions.clog = random.choice([0.0, 0.0, 0.01])
+        team.join(bootstrap_timeout_ms=0)
+        for _ in range(12):
+            match random.randrange(6):
+                case 0 if len(team.members) < 4:
+                    team.join(bootstrap_timeout_ms=0)
+                case 1 if len(team.members) > 1:
+                    team.leave(random.choice(team.members))
+                case 2:
+                    simulation.sleep(random.choice([100, 7_000]))
+                case 3:
+                    produce(simulation, random.choice(team.partitions), 3)
+                case 4:
+                    simulation.cluster.move_coordinator("readers", random.choice([1, 2]))
+                case _:
+                    team.poll(3)
+        conditions.calm()
+        team.settle(600_000)

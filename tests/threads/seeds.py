@@ -1,0 +1,22 @@
+"""One test, many schedules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+SEEDS = range(200)
+
+
+def each_seed(test: Callable[[int], None]) -> Callable[[], None]:
+    """Run a test once per seed; a failure tells which seed it was."""
+
+    def run() -> None:
+        for seed in SEEDS:
+            try:
+                test(seed)
+            except BaseException as error:
+                error.add_note(f"with seed {seed}")
+                raise
+
+    run.__name__, run.__doc__, run.__module__ = test.__name__, test.__doc__, test.__module__
+    return run

@@ -1,0 +1,151 @@
+"""Queues and wake-ups between the threads: none is lost, whoever is faster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+
+from tandem_kafka import runtime
+from tandem_kafka.events import completable, queues
+from tandem_kafka.events.application import Poll
+from tandem_kafka.events.background import ErrorEvent
+from tandem_kafka.events.completable import Completion
+from tandem_kafka.events.queues import ApplicationQueue, BackgroundQueue
+from tandem_kafka.runtime import ThreadDriver
+from tandem_kafka.testing import Lockstep, LockstepCondition
+from tests.threads.seeds import each_seed
+
+
+class Ticking:
+    """Time passes by being asked for; a wait that nobody ends is over in the end."""
+
+    def __init__(self) -> None:
+        self._ticks: Iterator[int] = count()
+
+    def now_ms(self) -> int:
+        return next(self._ticks)
+
+    def wall_ms(self) -> int:
+        return self.now_ms()
+
+
+def driven(lockstep: Lockstep) -> tuple[ThreadDriver, LockstepCondition]:
+    driver = ThreadDriver(Ticking())
+    condition = lockstep.condition()
+    driver._changed = condition  # type: ignore[assignment]
+    return driver, condition
+
+
+@each_seed
+def test_30_a_notification_is_never_missed(seed: int) -> None:
+    lockstep = Lockstep(seed, runtime)
+    driver, condition = driven(lockstep)
+    news: list[int] = []
+    answers: list[bool] = []
+
+    def network() -> None:
+        for number in range(3):
+            news.append(number)
+            driver.notify()
+
+    def application() -> None:
+        for expected in range(1, 4):
+            came = driver.wait(lambda wanted=expected: len(news) >= wanted, 10_000)
+            answers.append(came)
+
+    lockstep.run(network=network, application=application)
+    assert answers == [True] * 3
+    assert condition.expired == 0
+
+
+@each_seed
+def test_a_wake_up_from_a_third_thread_is_not_missed_either(seed: int) -> None:
+    lockstep = Lockstep(seed, runtime)
+    driver, condition = driven(lockstep)
+    news: list[str] = []
+
+    def tell(name: str) -> None:
+        news.append(name)
+        driver.notify()
+
+    lockstep.run(
+        network=lambda: tell("network"),
+        other=lambda: tell("other"),
+        application=lambda: assert_both(driver, news),
+    )
+    assert condition.expired == 0
+
+
+def assert_both(driver: ThreadDriver, news: list[str]) -> None:
+    assert driver.wait(lambda: len(news) == 2, 10_000)
+
+
+@each_seed
+def test_a_result_is_whole_when_it_is_done(seed: int) -> None:
+    lockstep = Lockstep(seed, runtime, completable)
+    driver, condition = driven(lockstep)
+    future: Completion[int] = Completion()
+    results: list[int] = []
+
+    def network() -> None:
+        future.complete(7)
+        driver.notify()
+
+    def application() -> None:
+        assert driver.wait(lambda: future.done, 10_000)
+        results.append(future.result())
+
+    lockstep.run(network=network, application=application)
+    assert results == [7]
+    assert condition.expired == 0
+
+
+@each_seed
+def test_events_keep_their_order_and_each_wakes_the_network_thread(seed: int) -> None:
+    lockstep = Lockstep(seed, queues)
+    flag: list[bool] = []
+    queue = ApplicationQueue(lambda: flag.append(True))
+    sent = [Poll() for _ in range(5)]
+    taken: list[object] = []
+
+    def application() -> None:
+        for event in sent:
+            queue.add(event)
+
+    def network() -> None:
+        while len(taken) < 5:
+            # As the transport's poll: asleep until woken, then everything there is.
+            while not flag:
+                lockstep.pause()
+            flag.clear()
+            while (event := queue.take()) is not None:
+                taken.append(event)
+
+    lockstep.run(network=network, application=application)
+    assert taken == sent
+
+
+@each_seed
+def test_errors_in_the_background_are_told_once_each(seed: int) -> None:
+    lockstep = Lockstep(seed, queues)
+    queue = BackgroundQueue()
+    told: list[str] = []
+    over: list[bool] = []
+
+    def network() -> None:
+        for name in ("a", "b", "a", "c"):
+            queue.add_error(ErrorEvent(ValueError(name)))
+        over.append(True)
+
+    def application() -> None:
+        while not over or len(queue):
+            event = queue.take()
+            if event is None:
+                lockstep.pause()
+            else:
+                assert isinstance(event, ErrorEvent)
+                told.append(str(event.error))
+
+    lockstep.run(network=network, application=application)
+    assert [name for name in told if name != "a"] == ["b", "c"]
+    assert 1 <= told.count("a") <= 2

@@ -1,0 +1,79 @@
+"""A collector over a buffer that tests fill by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tandem_kafka.config import Config
+from tandem_kafka.consumer.collector import Collector
+from tandem_kafka.consumer.deserializers import Deserializers
+from tandem_kafka.consumer.records import ConsumerRecords
+from tandem_kafka.records import FetchedPartition, ReaderOptions, open_reader
+from tandem_kafka.shared.fetch_buffer import FetchBuffer, FetchedChunk
+from tandem_kafka.shared.partition import AssignedPartition, Position
+from tandem_kafka.shared.subscription import SubscriptionState
+from tandem_kafka.types import TopicPartition
+from tests.unit.records.making import Rec, batch
+
+A, B, C = (TopicPartition(name, 0) for name in "abc")
+
+
+class Reading:
+    """Assigned partitions at offset 0, a buffer, a collector."""
+
+    def __init__(self, *partitions: TopicPartition, **options: Any) -> None:
+        self.subscription = SubscriptionState()
+        self.buffer = FetchBuffer()
+        self.woken = 0
+        self.subscription.assign_by_user(partitions)
+        for tp in partitions:
+            self.state(tp).set_position(Position(0))
+        deserializers = Deserializers(Config.from_options(options))
+        self.collector = Collector(self.subscription, self.buffer, deserializers, self._wake)
+
+    def _wake(self) -> None:
+        self.woken += 1
+
+    def state(self, tp: TopicPartition) -> AssignedPartition:
+        return self.subscription.get(tp)
+
+    def fetched(
+        self,
+        tp: TopicPartition,
+        offset: int,
+        count: int = 3,
+        *,
+        value: Callable[[int], bytes] = lambda n: b"%d" % n,
+        data: bytes | None = None,
+    ) -> FetchedChunk:
+        """A fetch brought records from `offset` on."""
+        if data is None:
+            data = batch([Rec(value=value(offset + n)) for n in range(count)], offset, epoch=3)
+        partition = FetchedPartition(tp.topic, None, tp.partition, 0, records=memoryview(data))
+        records = open_reader(tp.topic, tp.partition, offset, partition, ReaderOptions())
+        return self._put(FetchedChunk(self.state(tp), self._base(tp), records))
+
+    def failed(self, tp: TopicPartition, error: Exception, *, sticky: bool = False) -> FetchedChunk:
+        """A fetch brought an error."""
+        return self._put(FetchedChunk(self.state(tp), self._base(tp), error=error, sticky=sticky))
+
+    def _put(self, chunk: FetchedChunk) -> FetchedChunk:
+        self.buffer.add(chunk)
+        return chunk
+
+    def _base(self, tp: TopicPartition) -> Position:
+        base = self.state(tp).base
+        assert base is not None
+        return base
+
+    def collect(self, limit: int = 500) -> ConsumerRecords:
+        return self.collector.collect(limit)
+
+    def offsets(self, limit: int = 500) -> dict[str, list[int]]:
+        """Collect, and show offsets by topic."""
+        return {tp.topic: [r.offset for r in rs] for tp, rs in self.collect(limit).items()}
+
+    def position(self, tp: TopicPartition) -> int | None:
+        found = self.state(tp).position
+        return None if found is None else found.offset

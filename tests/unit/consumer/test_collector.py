@@ -1,0 +1,292 @@
+"""From the buffer to records: limits, turns, stale data, errors in their places."""
+
+from __future__ import annotations
+
+import pytest
+
+from tandem_kafka.errors import (
+    CorruptRecordError,
+    OffsetOutOfRangeError,
+    RecordDeserializationError,
+    TopicAuthorizationFailedError,
+)
+from tandem_kafka.shared.partition import Position
+from tandem_kafka.types import OffsetAndMetadata
+from tests.unit.consumer.reading import A, B, C, Reading
+from tests.unit.records.making import CONTROL, TRANSACTIONAL, Rec, batch
+
+
+def test_nothing_fetched_nothing_returned() -> None:
+    batch_ = Reading(A).collect()
+    assert not batch_
+    assert batch_.next_offsets == {}
+
+
+def test_records_come_with_the_position_behind_them() -> None:
+    """169."""
+    reading = Reading(A)
+    reading.fetched(A, 0)
+    found = reading.collect()
+    assert [record.value for record in found[A]] == [b"0", b"1", b"2"]
+    assert found.next_offsets == {A: OffsetAndMetadata(3, "", 3)}
+    assert reading.position(A) == 3
+    assert reading.buffer.held_bytes == 0
+
+
+def test_28_a_poll_returns_no_more_than_asked_for_and_the_next_goes_on() -> None:
+    reading = Reading(A)
+    reading.fetched(A, 0, 5)
+    assert reading.offsets(2) == {"a": [0, 1]}
+    assert reading.position(A) == 2
+    assert reading.buffer.held_bytes > 0, "it still holds the rest"
+    assert reading.offsets(2) == {"a": [2, 3]}
+    assert reading.offsets(2) == {"a": [4]}
+    assert reading.buffer.held_bytes == 0
+
+
+def test_several_fetches_of_one_partition_are_one_sequence() -> None:
+    reading = Reading(A)
+    reading.fetched(A, 0)
+    reading.fetched(A, 3)
+    assert reading.offsets(5) == {"a": [0, 1, 2, 3, 4]}
+    assert reading.offsets(5) == {"a": [5]}
+
+
+def test_28_the_limit_is_over_all_partitions() -> None:
+    reading = Reading(A, B)
+    reading.fetched(A, 0)
+    reading.fetched(B, 0)
+    assert reading.offsets(4) == {"a": [0, 1, 2], "b": [0]}
+    assert reading.offsets(4) == {"b": [1, 2]}
+
+
+def test_170_a_busy_partition_does_not_starve_the_others() -> None:
+    reading = Reading(A, B, C)
+    for offset in range(0, 30, 3):
+        reading.fetched(A, offset)
+    reading.fetched(B, 0)
+    reading.fetched(C, 0)
+    seen: list[str] = []
+    for _ in range(6):
+        seen.extend(reading.offsets(2))
+    assert seen[:3] == ["a", "b", "c"]
+    assert seen.count("b") == seen.count("c") == 2
+
+
+@pytest.mark.parametrize("how", ["seek", "reset"])
+def test_158_records_fetched_for_another_position_are_dropped(how: str) -> None:
+    reading = Reading(A)
+    reading.fetched(A, 0)
+    assert reading.offsets(1) == {"a": [0]}
+    if how == "seek":
+        reading.state(A).set_position(Position(7))
+    else:
+        reading.state(A).await_reset(-1)
+    assert reading.offsets() == {}
+    assert reading.buffer.held_bytes == 0
+    assert reading.position(A) == (7 if how == "seek" else None)
+    if how == "seek":
+        reading.fetched(A, 7)
+        assert reading.offsets() == {"a": [7, 8, 9]}
+
+
+def test_158_records_of_a_partition_that_is_not_ours_are_dropped() -> None:
+    reading = Reading(A, B)
+    chunk = reading.fetched(A, 0)
+    reading.fetched(B, 0)
+    reading.subscription.assign_by_user([B])
+    assert reading.offsets() == {"b": [0, 1, 2]}
+    reading.subscription.assign_by_user([A, B])
+    reading.state(A).set_position(Position(0))
+    assert reading.offsets() == {}
+    assert chunk.partition is not reading.state(A)
+    assert reading.buffer.held_bytes == 0
+
+
+def test_purging_frees_what_is_not_ours_any_more() -> None:
+    reading = Reading(A, B)
+    reading.fetched(A, 0)
+    reading.fetched(B, 0)
+    reading.subscription.assign_by_user([B])
+    reading.collector.purge()
+    assert reading.buffer.held_bytes == reading.state(B).held_bytes
+    assert reading.offsets() == {"b": [0, 1, 2]}
+
+
+@pytest.mark.parametrize("flag", ["paused", "pending_revocation", "awaiting_callback"])
+def test_156_71_77_records_wait_while_they_may_not_be_returned(flag: str) -> None:
+    reading = Reading(A, B)
+    reading.fetched(A, 0)
+    reading.fetched(B, 0)
+    setattr(reading.state(A), flag, True)
+    assert reading.offsets() == {"b": [0, 1, 2]}
+    assert reading.offsets() == {}
+    assert reading.position(A) == 0
+    setattr(reading.state(A), flag, False)
+    assert reading.offsets() == {"a": [0, 1, 2]}
+
+
+def test_150_records_wait_while_the_position_is_validated() -> None:
+    reading = Reading(A)
+    reading.fetched(A, 0)
+    reading.state(A).await_validation()
+    assert reading.offsets() == {}
+    reading.state(A).validated()
+    assert reading.offsets() == {"a": [0, 1, 2]}
+
+
+def test_161_162_the_position_moves_past_what_is_never_shown() -> None:
+    reading = Reading(A)
+    marker = batch([Rec(key=b"\0\0\0\1", value=b"\0" * 6)], 0, flags=CONTROL | TRANSACTIONAL)
+    reading.fetched(A, 0, data=marker)
+    found = reading.collect()
+    assert not found
+    assert reading.position(A) == 1
+    assert found.next_offsets == {A: OffsetAndMetadata(1, "", 5)}
+    assert reading.buffer.held_bytes == 0
+
+
+def test_a_starving_network_thread_is_woken_when_there_is_room() -> None:
+    reading = Reading(A)
+    reading.fetched(A, 0)
+    reading.buffer.starved = True
+    reading.offsets(1)
+    assert reading.woken == 0
+    reading.offsets()
+    assert reading.woken == 1
+
+
+# --- errors ------------------------------------------------------------------------------------
+
+
+def test_167_an_error_of_a_fetch_is_raised_once() -> None:
+    reading = Reading(A, B)
+    reading.failed(A, TopicAuthorizationFailedError({"a"}))
+    with pytest.raises(TopicAuthorizationFailedError):
+        reading.collect()
+    reading.fetched(B, 0)
+    assert reading.offsets() == {"b": [0, 1, 2]}
+    assert reading.state(A).errors_taken == 1
+
+
+def test_142_164_a_sticky_error_is_raised_until_a_seek() -> None:
+    reading = Reading(A)
+    reading.failed(A, OffsetOutOfRangeError({A: 0}), sticky=True)
+    for _ in range(3):
+        with pytest.raises(OffsetOutOfRangeError):
+            reading.collect()
+    reading.state(A).set_position(Position(5))
+    assert reading.offsets() == {}
+    assert reading.state(A).errors_taken == 1
+
+
+@pytest.mark.parametrize("first", ["records", "error"])
+def test_166_an_error_comes_after_the_records_of_others(first: str) -> None:
+    reading = Reading(A, B)
+    if first == "records":
+        reading.fetched(A, 0)
+        reading.failed(B, TopicAuthorizationFailedError({"b"}))
+        assert reading.offsets() == {"a": [0, 1, 2]}
+        with pytest.raises(TopicAuthorizationFailedError):
+            reading.collect()
+    else:
+        reading.failed(B, TopicAuthorizationFailedError({"b"}))
+        reading.fetched(A, 0)
+        with pytest.raises(TopicAuthorizationFailedError):
+            reading.collect()
+        assert reading.offsets() == {"a": [0, 1, 2]}
+
+
+def test_166_records_before_an_error_of_the_same_partition_come_first() -> None:
+    reading = Reading(A)
+    reading.fetched(A, 0)
+    reading.failed(A, TopicAuthorizationFailedError({"a"}))
+    assert reading.offsets() == {"a": [0, 1, 2]}
+    with pytest.raises(TopicAuthorizationFailedError):
+        reading.collect()
+
+
+def test_164_a_corrupt_batch_raises_until_a_seek_behind_it() -> None:
+    reading = Reading(A)
+    broken = bytearray(batch([Rec()], 2))
+    broken[-1] ^= 0xFF
+    reading.fetched(A, 0, data=batch([Rec(), Rec()], 0) + bytes(broken))
+    assert reading.offsets() == {"a": [0, 1]}
+    for _ in range(2):
+        with pytest.raises(CorruptRecordError):
+            reading.collect()
+        assert reading.position(A) == 2
+    reading.state(A).set_position(Position(3))
+    assert reading.offsets() == {}
+
+
+# --- deserializers -----------------------------------------------------------------------------
+
+
+def picky(data: bytes | None) -> int:
+    if data == b"2":
+        raise ValueError("two is too many")
+    return int(data or b"0")
+
+
+def test_165_a_record_that_cannot_be_deserialized_is_held_and_raised_again() -> None:
+    reading = Reading(A, value_deserializer=picky)
+    reading.fetched(A, 0, 5)
+    assert [record.value for record in reading.collect()[A]] == [0, 1]
+    assert reading.position(A) == 2
+    for _ in range(3):
+        with pytest.raises(RecordDeserializationError) as raised:
+            reading.collect()
+        error = raised.value
+        assert (error.origin, error.partition, error.offset, error.value) == ("value", A, 2, b"2")
+        assert isinstance(error.__cause__, ValueError)
+        assert reading.position(A) == 2
+    reading.state(A).set_position(Position(3))
+    reading.fetched(A, 3, 2)
+    assert [record.value for record in reading.collect()[A]] == [3, 4]
+
+
+def test_165_a_key_is_named_too() -> None:
+    def refuse(data: bytes | None) -> object:
+        raise ValueError(data)
+
+    reading = Reading(A, key_deserializer=refuse)
+    reading.fetched(A, 0)
+    with pytest.raises(RecordDeserializationError) as raised:
+        reading.collect()
+    assert raised.value.origin == "key"
+
+
+def test_165_limits_hold_while_records_are_held() -> None:
+    reading = Reading(A, value_deserializer=picky)
+    reading.fetched(A, 0, 8)
+    assert [r.value for r in reading.collect(1)[A]] == [0]
+    assert [r.value for r in reading.collect(5)[A]] == [1]
+    with pytest.raises(RecordDeserializationError):
+        reading.collect(1)
+
+
+def test_166_others_are_returned_before_a_deserialization_error() -> None:
+    reading = Reading(A, B, value_deserializer=picky)
+    reading.fetched(A, 0, 1)
+    reading.fetched(B, 2, 1)
+    assert reading.offsets() == {"a": [0]}
+    with pytest.raises(RecordDeserializationError):
+        reading.collect()
+
+
+def test_165_a_deserializer_that_works_again_goes_on() -> None:
+    broken = [True]
+
+    def moody(data: bytes | None) -> bytes | None:
+        if broken[0]:
+            raise ValueError
+        return data
+
+    reading = Reading(A, value_deserializer=moody)
+    reading.fetched(A, 0)
+    with pytest.raises(RecordDeserializationError):
+        reading.collect()
+    broken[0] = False
+    assert reading.offsets() == {"a": [0, 1, 2]}
+    assert reading.buffer.held_bytes == 0

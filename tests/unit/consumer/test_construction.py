@@ -1,0 +1,104 @@
+"""What the constructor checks before any broker is asked, numbered as in the behaviour list."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tandem_kafka import KafkaConsumer
+from tandem_kafka.errors import InvalidGroupIdError, KafkaConfigurationError, KafkaTimeoutError
+
+Make = Callable[..., KafkaConsumer]
+
+
+def network_threads() -> list[str]:
+    return [t.name for t in threading.enumerate() if t.name.startswith("tandem-kafka-network")]
+
+
+@pytest.mark.parametrize("blank", ["", " ", "\t\n"])
+def test_3_blank_group_id_fails_construction(make: Make, blank: str) -> None:
+    with pytest.raises(InvalidGroupIdError, match="blank"):
+        make(group_id=blank)
+    assert network_threads() == []
+
+
+def test_3_no_group_id_constructs(make: Make) -> None:
+    assert make(group_id=None).config["group_id"] is None
+
+
+def test_4_without_group_auto_commit_is_off_unless_asked_for(make: Make) -> None:
+    assert make().config["enable_auto_commit"] is False
+    assert make(group_id="group").config["enable_auto_commit"] is True
+    with pytest.raises(KafkaConfigurationError, match=r"enable_auto_commit.*group_id"):
+        make(enable_auto_commit=True)
+
+
+@pytest.mark.parametrize("policy", ["earliest", "latest", "none", "by_duration:PT1H"])
+def test_5_offset_reset_policies(make: Make, policy: str) -> None:
+    assert make(auto_offset_reset=policy).config["auto_offset_reset"] == policy
+
+
+@pytest.mark.parametrize(
+    "policy", ["by_duration", "by_duration:", "by_duration:-PT1H", "by_duration:1h", "soonest", ""]
+)
+def test_5_other_offset_reset_policies_are_refused(make: Make, policy: str) -> None:
+    with pytest.raises(KafkaConfigurationError, match="auto_offset_reset"):
+        make(auto_offset_reset=policy)
+
+
+def test_6_generated_client_id_names_group_and_number_or_instance(make: Make) -> None:
+    first, second = (make(group_id="billing").config["client_id"] for _ in range(2))
+    numbers = [re.fullmatch(r"consumer-billing-(\d+)", name) for name in (first, second)]
+    assert all(numbers)
+    assert first != second
+    static = make(group_id="billing", group_instance_id="desk-7")
+    assert static.config["client_id"] == "consumer-billing-desk-7"
+    assert re.fullmatch(r"consumer-\d+", make().config["client_id"])
+    assert make(client_id="mine", group_id="billing").config["client_id"] == "mine"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"no_such_option": 1},
+        {"security_protocol": "SSL", "ssl_cafile": "there-is-no-such-file.pem"},
+        {"security_protocol": "SASL_PLAINTEXT"},
+    ],
+)
+def test_7_a_failing_constructor_leaves_no_thread(make: Make, options: dict[str, Any]) -> None:
+    with pytest.raises(KafkaConfigurationError, match=re.escape(list(options)[-1])):
+        make(**options)
+    assert network_threads() == []
+
+
+class Closable:
+    """A deserializer that can be closed."""
+
+    def __init__(self) -> None:
+        self.closed = 0
+
+    def deserialize(self, _topic: str, _headers: object, data: bytes | None) -> bytes | None:
+        return data
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+def test_8_a_failing_constructor_closes_deserializers(make: Make) -> None:
+    key, value = Closable(), Closable()
+    with pytest.raises(KafkaTimeoutError, match=r"127\.0\.0\.1:1"):
+        make(bootstrap_timeout_ms=50, key_deserializer=key, value_deserializer=value)
+    assert (key.closed, value.closed) == (1, 1)
+    assert network_threads() == []
+
+
+def test_8_topics_without_a_group_fail_construction(make: Make) -> None:
+    value = Closable()
+    with pytest.raises(InvalidGroupIdError):
+        make("topic", value_deserializer=value)
+    assert value.closed == 1
+    assert network_threads() == []

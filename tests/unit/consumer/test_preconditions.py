@@ -1,0 +1,324 @@
+"""What is checked before any broker is asked; the numbers are those of the behaviour list."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tandem_kafka import KafkaConsumer, OffsetAndMetadata, TopicPartition
+from tandem_kafka.errors import (
+    ConsumerClosedError,
+    IllegalStateError,
+    InvalidArgumentError,
+    InvalidGroupIdError,
+    KafkaTimeoutError,
+    NotAssignedError,
+    WakeupError,
+)
+
+TP = TopicPartition("topic", 0)
+OTHER = TopicPartition("topic", 1)
+
+
+def network_threads() -> list[str]:
+    return [t.name for t in threading.enumerate() if t.name.startswith("tandem-kafka-network")]
+
+
+def test_9_poll_without_subscription_or_assignment(consumer: KafkaConsumer) -> None:
+    with pytest.raises(IllegalStateError, match="not subscribed"):
+        consumer.poll()
+    consumer.subscribe(["topic"])
+    consumer.unsubscribe()
+    with pytest.raises(IllegalStateError, match="not subscribed"):
+        consumer.poll()
+
+
+CALLS: dict[str, Callable[[KafkaConsumer], object]] = {
+    "subscribe": lambda c: c.subscribe(["topic"]),
+    "assign": lambda c: c.assign([TP]),
+    "unsubscribe": lambda c: c.unsubscribe(),
+    "subscription": lambda c: c.subscription(),
+    "assignment": lambda c: c.assignment(),
+    "poll": lambda c: c.poll(),
+    "pause": lambda c: c.pause(TP),
+    "resume": lambda c: c.resume(TP),
+    "paused": lambda c: c.paused(),
+    "position": lambda c: c.position(TP),
+    "seek": lambda c: c.seek(TP, 0),
+    "seek_to_beginning": lambda c: c.seek_to_beginning(TP),
+    "seek_to_end": lambda c: c.seek_to_end(TP),
+    "highwater": lambda c: c.highwater(TP),
+    "current_lag": lambda c: c.current_lag(TP),
+    "beginning_offsets": lambda c: c.beginning_offsets([TP]),
+    "end_offsets": lambda c: c.end_offsets([TP]),
+    "offsets_for_times": lambda c: c.offsets_for_times({TP: 0}),
+    "commit": lambda c: c.commit(),
+    "commit_sync": lambda c: c.commit_sync(),
+    "commit_async": lambda c: c.commit_async(),
+    "committed": lambda c: c.committed(TP),
+    "group_metadata": lambda c: c.group_metadata(),
+    "enforce_rebalance": lambda c: c.enforce_rebalance(),
+    "topics": lambda c: c.topics(),
+    "partitions_for_topic": lambda c: c.partitions_for_topic("topic"),
+    "bootstrap": lambda c: c.bootstrap(),
+    "bootstrap_connected": lambda c: c.bootstrap_connected(),
+}
+#: The rest may be called at any time, or is tested on its own.
+FREE = {"close", "config", "metrics", "wakeup"}
+
+
+def test_every_public_method_is_in_the_table() -> None:
+    public = {name for name in dir(KafkaConsumer) if not name.startswith("_")}
+    assert public == CALLS.keys() | FREE
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_10_every_method_raises_after_close(consumer: KafkaConsumer, name: str) -> None:
+    consumer.close(timeout_ms=0)
+    with pytest.raises(ConsumerClosedError, match="already been closed"):
+        CALLS[name](consumer)
+
+
+def test_10_close_again_and_wakeup_after_close_are_silent(consumer: KafkaConsumer) -> None:
+    assert network_threads() != []
+    consumer.close(timeout_ms=0)
+    consumer.close()
+    consumer.wakeup()
+    consumer.metrics()
+    assert list(consumer) == []
+    assert network_threads() == []
+
+
+@pytest.mark.parametrize("topics", [None, [None], [""], ["  "], ["fine", ""]])
+def test_12_subscribe_refuses_empty_names(consumer: KafkaConsumer, topics: Any) -> None:
+    with pytest.raises(InvalidArgumentError):
+        consumer.subscribe(topics)
+    assert consumer.subscription() is None
+
+
+@pytest.mark.parametrize("topics", ["topic", b"topic", 7])
+def test_12_subscribe_takes_a_collection(consumer: KafkaConsumer, topics: Any) -> None:
+    with pytest.raises(TypeError):
+        consumer.subscribe(topics)
+
+
+@pytest.mark.parametrize("pattern", ["", 7, "(unclosed"])
+def test_12_subscribe_refuses_what_is_no_pattern(consumer: KafkaConsumer, pattern: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="pattern"):
+        consumer.subscribe(pattern=pattern)
+
+
+def test_12_subscribe_refuses_what_is_no_listener(consumer: KafkaConsumer) -> None:
+    with pytest.raises(InvalidArgumentError, match="on_partitions_assigned"):
+        consumer.subscribe(["topic"], listener=object())
+    assert consumer.subscription() is None
+
+
+def test_12_subscribing_to_nothing_unsubscribes(consumer: KafkaConsumer) -> None:
+    consumer.subscribe(["topic"])
+    assert consumer.subscription() == {"topic"}
+    consumer.subscribe([])
+    assert consumer.subscription() is None
+    consumer.assign([TP])
+    consumer.subscribe([])
+    assert consumer.assignment() == set()
+
+
+@pytest.mark.parametrize(
+    "partitions",
+    [None, [TopicPartition("", 0)], [TopicPartition(None, 0)], [TopicPartition("topic", -1)]],
+)
+def test_13_assign_refuses_what_is_no_partition(consumer: KafkaConsumer, partitions: Any) -> None:
+    with pytest.raises(InvalidArgumentError):
+        consumer.assign(partitions)
+    assert consumer.assignment() == set()
+
+
+@pytest.mark.parametrize("partitions", [["topic"], [("topic", 0)], TP, "topic", 7, [None]])
+def test_13_assign_takes_a_collection_of_partitions(
+    consumer: KafkaConsumer, partitions: Any
+) -> None:
+    with pytest.raises(TypeError):
+        consumer.assign(partitions)
+
+
+def test_13_assigning_nothing_unsubscribes(consumer: KafkaConsumer) -> None:
+    consumer.assign([TP, OTHER])
+    assert consumer.assignment() == {TP, OTHER}
+    assert consumer.subscription() is None
+    consumer.assign([])
+    assert consumer.assignment() == set()
+    consumer.subscribe(["topic"])  # nothing is left to stand in the way
+    consumer.assign([])
+    assert consumer.subscription() is None
+
+
+WAYS: dict[str, tuple[Callable[[KafkaConsumer], None], Callable[[KafkaConsumer], object]]] = {
+    "topics": (lambda c: c.subscribe(["topic"]), lambda c: c.subscription()),
+    "pattern": (lambda c: c.subscribe(pattern="top.*"), lambda c: c.subscription()),
+    "partitions": (lambda c: c.assign([TP]), lambda c: c.assignment()),
+}
+
+
+@pytest.mark.parametrize("second", WAYS)
+@pytest.mark.parametrize("first", WAYS)
+def test_14_ways_to_subscribe_exclude_each_other(
+    consumer: KafkaConsumer, first: str, second: str
+) -> None:
+    begin, look = WAYS[first]
+    begin(consumer)
+    before = look(consumer)
+    if first != second:
+        with pytest.raises(IllegalStateError, match="mutually exclusive"):
+            WAYS[second][0](consumer)
+    assert look(consumer) == before
+    begin(consumer)  # the earlier subscription can still be changed in its own way
+    consumer.unsubscribe()
+    WAYS[second][0](consumer)
+
+
+def test_14_topics_and_a_pattern_in_one_call(consumer: KafkaConsumer) -> None:
+    with pytest.raises(InvalidArgumentError):
+        consumer.subscribe(["topic"], pattern="top.*")
+
+
+ON_ASSIGNED = (
+    "seek",
+    "pause",
+    "resume",
+    "position",
+    "current_lag",
+    "seek_to_end",
+    "seek_to_beginning",
+    "highwater",
+)
+
+
+@pytest.mark.parametrize("name", ON_ASSIGNED)
+def test_15_what_needs_an_assigned_partition(consumer: KafkaConsumer, name: str) -> None:
+    consumer.assign([OTHER])
+    with pytest.raises(NotAssignedError, match="No current assignment for partition topic-0"):
+        CALLS[name](consumer)
+    with pytest.raises(IllegalStateError):
+        CALLS[name](consumer)
+
+
+@pytest.mark.parametrize("name", ["seek_to_end", "seek_to_beginning"])
+def test_15_all_partitions_of_none(consumer: KafkaConsumer, name: str) -> None:
+    with pytest.raises(NotAssignedError):
+        getattr(consumer, name)()
+
+
+def test_15_pause_fails_as_a_whole(consumer: KafkaConsumer) -> None:
+    consumer.assign([OTHER])
+    with pytest.raises(NotAssignedError):
+        consumer.pause(OTHER, TP)
+    assert consumer.paused() == set()
+
+
+def test_16_negative_offsets(consumer: KafkaConsumer) -> None:
+    consumer.assign([TP])
+    negative = OffsetAndMetadata(-1, "", -1)
+    for call in (
+        lambda: consumer.seek(TP, -1),
+        lambda: consumer.seek(TP, negative),
+        lambda: consumer.commit({TP: negative}),
+        lambda: consumer.commit_async({TP: negative}),
+    ):
+        with pytest.raises(InvalidArgumentError, match="negative"):
+            call()
+
+
+@pytest.mark.parametrize("offset", ["1", 1.5, None, True])
+def test_16_offsets_that_are_no_numbers(consumer: KafkaConsumer, offset: Any) -> None:
+    consumer.assign([TP])
+    with pytest.raises(TypeError):
+        consumer.seek(TP, offset)
+    with pytest.raises(TypeError):
+        consumer.commit({TP: offset})
+
+
+GROUP_ONLY = ("subscribe", "commit", "commit_async", "committed", "group_metadata")
+
+
+@pytest.mark.parametrize("name", [*GROUP_ONLY, "enforce_rebalance"])
+def test_17_what_needs_a_group(loner: KafkaConsumer, name: str) -> None:
+    with pytest.raises(InvalidGroupIdError, match="group_id"):
+        CALLS[name](loner)
+    loner.assign([TP])
+    assert loner.poll() == {}
+
+
+def test_18_negative_timestamps(consumer: KafkaConsumer) -> None:
+    with pytest.raises(InvalidArgumentError, match="negative"):
+        consumer.offsets_for_times({TP: -1})
+
+
+def test_19_offsets_are_copied_when_commit_async_is_called(consumer: KafkaConsumer) -> None:
+    offsets = {TP: OffsetAndMetadata(5, "", -1)}
+    seen: list[Any] = []
+    consumer.commit_async(offsets, lambda committed, _: seen.append(committed))
+    offsets[TP] = OffsetAndMetadata(6, "", -1)
+    offsets[OTHER] = OffsetAndMetadata(7, "", -1)
+    consumer.close(timeout_ms=0)
+    assert seen == [{TP: OffsetAndMetadata(5, "", -1)}]
+
+
+@pytest.mark.parametrize("timeout", [-1, -0.5])
+def test_negative_timeouts(consumer: KafkaConsumer, timeout: float) -> None:
+    consumer.assign([TP])
+    for call in (consumer.poll, consumer.topics, consumer.commit):
+        with pytest.raises(InvalidArgumentError, match="timeout_ms"):
+            call(timeout_ms=timeout)  # type: ignore[operator]
+
+
+# --- C. without a broker --------------------------------------------------------------------------
+
+
+def test_35_zero_timeouts_answer_at_once(consumer: KafkaConsumer) -> None:
+    for call in (lambda: consumer.partitions_for_topic("t", 0), lambda: consumer.topics(0)):
+        with pytest.raises(KafkaTimeoutError):
+            call()
+    assert consumer.beginning_offsets([TP], 0) == {}
+    assert consumer.end_offsets([TP], 0) == {}
+    assert consumer.offsets_for_times({TP: 5}, 0) == {TP: None}
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("commit", "commit"),
+        ("committed", "committed"),
+        ("position", "position"),
+        ("end_offsets", "Failed to get offsets by times in 200 ms for topic-0"),
+        ("topics", "topics"),
+        ("partitions_for_topic", "partitions_for_topic"),
+    ],
+)
+def test_37_a_timeout_names_the_operation_and_leaves_nothing_behind(
+    consumer: KafkaConsumer, name: str, words: str
+) -> None:
+    consumer.assign([TP])
+    consumer.seek(TP, 3)
+    if name == "position":
+        consumer.seek_to_end()
+    with pytest.raises(KafkaTimeoutError, match=re.escape(words)):
+        CALLS[name](consumer)
+    assert consumer._core.link.loop._reaper.watched() == ()
+
+
+@pytest.mark.parametrize(
+    "name", ["poll", "commit", "committed", "position", "topics", "partitions_for_topic"]
+)
+def test_29_wakeup_before_a_call_raises_once(consumer: KafkaConsumer, name: str) -> None:
+    consumer.assign([TP])
+    consumer.seek(TP, 3)
+    consumer.wakeup()
+    consumer.wakeup()
+    with pytest.raises(WakeupError):
+        CALLS[name](consumer)
+    assert consumer.poll() == {}

@@ -1,0 +1,93 @@
+"""A result to come, and the reaper that lets none wait for ever."""
+
+from __future__ import annotations
+
+import pytest
+
+from tandem_kafka.errors import KafkaTimeoutError
+from tandem_kafka.events.application import CommitSync, Poll
+from tandem_kafka.events.completable import NO_DEADLINE_MS, Completion, Reaper
+
+
+def test_the_first_outcome_counts() -> None:
+    future: Completion[int] = Completion()
+    assert not future.done
+    with pytest.raises(RuntimeError):
+        future.result()
+    future.complete(1)
+    future.complete(2)
+    future.fail(ValueError())
+    assert future.result() == 1
+    assert future.error is None
+
+
+def test_an_error_is_raised_by_the_result() -> None:
+    future: Completion[int] = Completion()
+    future.fail(ValueError("no"))
+    future.complete(1)
+    assert future.done
+    with pytest.raises(ValueError, match="no"):
+        future.result()
+
+
+def test_callbacks_run_in_order_once_now_or_later() -> None:
+    future: Completion[int] = Completion()
+    seen: list[str] = []
+    future.then(lambda f: seen.append(f"first {f.result()}"))
+    future.then(lambda f: seen.append(f"second {f.result()}"))
+    future.complete(7)
+    future.then(lambda f: seen.append(f"third {f.result()}"))
+    assert seen == ["first 7", "second 7", "third 7"]
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_one_may_follow_another(fails: bool) -> None:
+    leader: Completion[int] = Completion()
+    follower: Completion[int] = Completion()
+    follower.follow(leader)
+    if fails:
+        leader.fail(ValueError())
+        assert isinstance(follower.error, ValueError)
+    else:
+        leader.complete(3)
+        assert follower.result() == 3
+
+
+def test_37_what_is_due_fails_and_is_named() -> None:
+    reaper = Reaper()
+    late, early = CommitSync(deadline_ms=100, offsets={}), Poll(deadline_ms=200)
+    reaper.watch(late)
+    reaper.watch(early)
+    assert reaper.next_deadline_ms() == 100
+    assert reaper.reap(99) == 0
+    assert reaper.reap(107) == 1
+    assert isinstance(late.future.error, KafkaTimeoutError)
+    assert "commit()" in str(late.future.error)
+    assert "7 ms" in str(late.future.error)
+    assert reaper.next_deadline_ms() == 200
+    assert reaper.watched() == (early,)
+    assert reaper.forget_done() == 1
+    assert reaper.reap(150) == 0
+
+
+def test_what_is_done_in_time_is_left_alone() -> None:
+    reaper = Reaper()
+    event = Poll(deadline_ms=100)
+    reaper.watch(event)
+    event.future.complete(None)
+    assert reaper.reap(1_000) == 0
+    assert event.future.error is None
+    assert reaper.next_deadline_ms() == NO_DEADLINE_MS
+    assert reaper.forget_done() == 1
+    assert reaper.forget_done() == 0
+
+
+def test_116_at_the_end_everything_fails() -> None:
+    reaper = Reaper()
+    events = [Poll(deadline_ms=NO_DEADLINE_MS) for _ in range(3)]
+    for event in events:
+        reaper.watch(event)
+    events[0].future.complete(None)
+    reaper.fail_all(ValueError("closed"))
+    assert [type(event.future.error) for event in events] == [type(None), ValueError, ValueError]
+    assert reaper.watched() == ()

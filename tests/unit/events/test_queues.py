@@ -1,0 +1,42 @@
+"""The two queues."""
+
+from __future__ import annotations
+
+from tandem_kafka.events.application import Poll
+from tandem_kafka.events.background import ErrorEvent, PartitionsLost
+from tandem_kafka.events.queues import ApplicationQueue, BackgroundQueue
+
+
+def test_an_event_wakes_the_network_thread_and_comes_out_in_order() -> None:
+    woken: list[int] = []
+    queue = ApplicationQueue(lambda: woken.append(len(queue)))
+    first, second = Poll(), Poll()
+    queue.add(first)
+    queue.add(second)
+    assert woken == [1, 2], "after the event is there"
+    assert queue.take() is first
+    assert queue.take() is second
+    assert queue.take() is None
+
+
+def test_background_events_come_out_in_order_and_are_counted() -> None:
+    queue = BackgroundQueue()
+    event = PartitionsLost(frozenset())
+    queue.add(event)
+    queue.add_error(ErrorEvent(ValueError("a")))
+    assert (len(queue), queue.added) == (2, 2)
+    assert queue.take() is event
+    assert isinstance(queue.take(), ErrorEvent)
+    assert queue.take() is None
+    assert queue.added == 2
+
+
+def test_the_same_error_waits_only_once() -> None:
+    queue = BackgroundQueue()
+    for error in (ValueError("a"), ValueError("a"), ValueError("b"), KeyError("a")):
+        queue.add_error(ErrorEvent(error))
+    assert len(queue) == 3
+    while queue.take():
+        pass
+    queue.add_error(ErrorEvent(ValueError("a")))
+    assert len(queue) == 1

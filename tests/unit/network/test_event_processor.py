@@ -1,0 +1,171 @@
+"""What each application event sets going."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, get_args
+
+import pytest
+
+from tandem_kafka.errors import (
+    IllegalStateError,
+    InvalidGroupIdError,
+    NotAssignedError,
+)
+from tandem_kafka.events import application as events
+from tandem_kafka.network.event_processor import EventProcessor
+from tandem_kafka.shared.subscription import SubscriptionKind
+from tandem_kafka.types import OffsetAndMetadata, TopicPartition
+from tests.unit.request_managers.world import TP, TP1, TP2, World
+
+OFFSETS = {TP: OffsetAndMetadata(1, "", -1)}
+EXAMPLES: dict[type[Any], Any] = {
+    events.ApplyAssignment: lambda: events.ApplyAssignment(partitions=frozenset({TP})),
+    events.Assign: lambda: events.Assign(partitions=(TP,)),
+    events.AutoCommit: lambda: events.AutoCommit(offsets=OFFSETS),
+    events.CallbackCompleted: lambda: events.CallbackCompleted(error=None),
+    events.CommitAsync: lambda: events.CommitAsync(offsets=OFFSETS),
+    events.CommitSync: lambda: events.CommitSync(offsets=OFFSETS),
+    events.CurrentLag: lambda: events.CurrentLag(partition=TP),
+    events.EnforceRebalance: lambda: events.EnforceRebalance(reason="because"),
+    events.FetchCommitted: lambda: events.FetchCommitted(partitions=frozenset({TP})),
+    events.LeaveGroup: lambda: events.LeaveGroup(reason="because"),
+    events.ListOffsets: lambda: events.ListOffsets(timestamps={TP: -1}),
+    events.PartitionsForTopic: lambda: events.PartitionsForTopic(topic="orders"),
+    events.Pause: lambda: events.Pause(partitions=frozenset({TP})),
+    events.ResetOffsets: lambda: events.ResetOffsets(partitions=frozenset({TP}), timestamp=-1),
+    events.Resume: lambda: events.Resume(partitions=frozenset({TP})),
+    events.Seek: lambda: events.Seek(partition=TP, offset=1, leader_epoch=-1),
+    events.Subscribe: lambda: events.Subscribe(topics=frozenset({"orders"})),
+    events.SubscribePattern: lambda: events.SubscribePattern(pattern=re.compile("o")),
+    events.UpdatePositions: lambda: events.UpdatePositions(partition=TP),
+}
+ALL = list(get_args(events.ApplicationEvent))
+
+
+def example(kind: type[Any]) -> Any:
+    return EXAMPLES.get(kind, kind)()
+
+
+def process(world: World, event: Any) -> Any:
+    EventProcessor(world.context, world.managers).process(event)
+    return event.future
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_42_no_event_ever_raises_here(kind: type[Any]) -> None:
+    for options in ({}, {"group_id": "readers"}):
+        process(World(**options), example(kind))
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_every_event_says_what_it_is_for_a_message(kind: type[Any]) -> None:
+    assert kind.operation
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        events.CommitSync,
+        events.CommitAsync,
+        events.AutoCommit,
+        events.FetchCommitted,
+        events.LeaveGroup,
+        events.EnforceRebalance,
+    ],
+)
+def test_17_what_needs_a_group_says_so(kind: type[Any]) -> None:
+    assert isinstance(process(World(), example(kind)).error, InvalidGroupIdError)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [events.Seek, events.Pause, events.Resume, events.ResetOffsets, events.CurrentLag],
+)
+def test_15_what_needs_an_assigned_partition_says_so(kind: type[Any]) -> None:
+    assert isinstance(process(World(), example(kind)).error, NotAssignedError)
+
+
+def test_pause_takes_all_or_none() -> None:
+    world = World()
+    (state,) = world.assign(TP)
+    future = process(world, events.Pause(partitions=frozenset({TP, TP1})))
+    assert isinstance(future.error, NotAssignedError)
+    assert not state.paused
+
+
+def test_pause_and_resume() -> None:
+    world = World()
+    (state,) = world.assign(TP, at=0)
+    process(world, events.Pause(partitions=frozenset({TP})))
+    assert not state.fetchable
+    process(world, events.Resume(partitions=frozenset({TP})))
+    assert state.fetchable
+
+
+def test_assign_asks_for_metadata_of_new_topics_only() -> None:
+    world = World()
+    process(world, events.Assign(partitions=(TP, TP1)))
+    assert world.refresh_wanted()
+    process(world, events.Assign(partitions=(TP,)))
+    assert not world.refresh_wanted()
+    process(world, events.Assign(partitions=(TP, TopicPartition("more", 0))))
+    assert world.refresh_wanted()
+
+
+def test_14_mixing_fails_the_event() -> None:
+    world = World(group_id="readers")
+    process(world, events.Assign(partitions=(TP,)))
+    future = process(world, events.Subscribe(topics=frozenset({"orders"})))
+    assert isinstance(future.error, IllegalStateError)
+    assert world.subscription.kind is SubscriptionKind.USER_ASSIGNED
+
+
+def test_45_records_of_a_dropped_topic_stop_at_once() -> None:
+    world = World(group_id="readers")
+    process(world, events.Subscribe(topics=frozenset({"orders", "more"})))
+    world.subscription.set_assigned([TP, TopicPartition("more", 0)])
+    process(world, events.Subscribe(topics=frozenset({"more"})))
+    assert world.subscription.get(TP).pending_revocation
+    assert not world.subscription.get(TopicPartition("more", 0)).pending_revocation
+
+
+def test_69_70_what_is_newly_assigned_waits_for_the_listener() -> None:
+    world = World(group_id="readers")
+    process(world, events.Subscribe(topics=frozenset({"orders"})))
+    world.subscription.set_assigned([TP])
+    process(world, events.ApplyAssignment(partitions=frozenset({TP, TP1})))
+    assert not world.subscription.get(TP).awaiting_callback
+    assert world.subscription.get(TP1).awaiting_callback
+    assert list(world.subscription.assigned) == [TP, TP1], "in a fixed order"
+
+
+def test_an_assignment_after_the_subscription_ended_is_refused() -> None:
+    world = World(group_id="readers")
+    future = process(world, events.ApplyAssignment(partitions=frozenset({TP})))
+    assert isinstance(future.error, IllegalStateError)
+    assert world.subscription.assigned == {}
+
+
+def test_149_lag_needs_a_position_and_an_end() -> None:
+    world = World(isolation_level="read_committed")
+    (state,) = world.assign(TP)
+    assert process(world, events.CurrentLag(partition=TP)).result() is None
+    (state,) = world.assign(TP, at=4)
+    state.high_watermark, state.last_stable_offset = 20, 9
+    assert process(world, events.CurrentLag(partition=TP)).result() == 5
+    state.last_stable_offset = 2
+    assert process(world, events.CurrentLag(partition=TP)).result() == 0
+
+
+def test_149_a_lag_look_up_that_fails_may_begin_again() -> None:
+    from tandem_kafka.errors import TopicAuthorizationFailedError
+    from tests.unit.request_managers.world import offsets_answer
+
+    world = World()
+    (state,) = world.assign(TP2, at=4)
+    process(world, events.CurrentLag(partition=TP2))
+    assert state.end_offset_asked
+    answer = offsets_answer({TP2: TopicAuthorizationFailedError})
+    world.answer(world.sent(world.managers.list_offsets), answer)
+    assert not state.end_offset_asked

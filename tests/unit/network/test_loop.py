@@ -1,0 +1,246 @@
+"""The loop: nothing kills it, everything that waits is told."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tandem_kafka.errors import (
+    ConsumerClosedError,
+    KafkaError,
+    KafkaTimeoutError,
+    TopicAuthorizationFailedError,
+)
+from tandem_kafka.events import application as events
+from tandem_kafka.events.background import ErrorEvent
+from tandem_kafka.events.queues import ApplicationQueue
+from tandem_kafka.network.client import NetworkClient
+from tandem_kafka.network.loop import MAX_SLEEP_MS, NetworkLoop
+from tandem_kafka.request_managers.base import IDLE, PollResult
+from tandem_kafka.types import TopicPartition
+from tests.unit.network.scripted import ScriptedDriver, ScriptedTransport
+from tests.unit.request_managers.world import World
+
+TP = TopicPartition("orders", 0)
+
+
+class Driver(ScriptedDriver):
+    notified = 0
+
+    def notify(self) -> None:
+        self.notified += 1
+
+
+class Looped(World):
+    """A world whose managers are asked by the real loop."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(leaders=(), **options)
+        self.transport = ScriptedTransport()
+        self.driver = Driver()
+        self.queue = ApplicationQueue(self.transport.wakeup)
+        self.client = NetworkClient(
+            self.config, self.transport, self.driver, self.context.random, self.metadata
+        )
+        self.loop = NetworkLoop(
+            self.context, self.managers, self.client, self.transport, self.queue, self.driver
+        )
+
+    def turn(self, *, after_ms: int = 0) -> int:
+        self.clock.advance_to(self.now_ms + after_ms)
+        wait_ms = self.loop.prepare()
+        self.loop.complete(self.transport.poll(wait_ms))
+        return wait_ms
+
+    def ask(self, event: Any) -> Any:
+        self.queue.add(event)
+        return event
+
+
+class Broken:
+    """A manager that raises."""
+
+    def poll(self, _now_ms: int) -> PollResult:
+        raise ZeroDivisionError
+
+    def close(self, _now_ms: int) -> PollResult:
+        raise ZeroDivisionError
+
+
+def test_an_idle_loop_sleeps_as_long_as_it_may() -> None:
+    world = Looped()
+    assert world.turn() == MAX_SLEEP_MS
+    assert world.driver.notified == 0
+
+
+def test_the_next_deadline_ends_the_sleep() -> None:
+    world = Looped()
+    world.ask(events.UpdatePositions(partition=TP, deadline_ms=world.now_ms + 700))
+    world.subscription.assign_by_user([TP])
+    world.turn()
+    assert world.turn() <= 700
+
+
+def test_42_a_manager_that_raises_does_not_stop_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = Looped()
+    monkeypatch.setattr(world.managers.positions, "poll", Broken().poll)
+    event = world.ask(events.Bootstrap(deadline_ms=world.now_ms + 10_000))
+    wait_ms = world.turn()
+    assert 0 < wait_ms <= 200, "it is asked again, but not at once"
+    assert world.transport.addresses, "the metadata manager had its turn"
+    assert world.loop.running
+    assert not event.future.done
+    world.turn()
+    (error,) = world.raised()
+    assert isinstance(error, KafkaError)
+    assert isinstance(error.__cause__, ZeroDivisionError)
+
+
+def test_42_an_event_that_fails_unexpectedly_does_not_kill_the_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = Looped()
+    monkeypatch.setattr(world.subscription, "unsubscribe", Broken().poll)
+    event = world.ask(events.Unsubscribe(deadline_ms=world.now_ms + 1_000))
+    other = world.ask(events.Pause(partitions=frozenset(), deadline_ms=world.now_ms + 1_000))
+    world.turn()
+    assert isinstance(event.future.error, KafkaError)
+    assert other.future.error is None
+    assert world.loop.running
+
+
+def test_42_a_manager_that_raises_when_told_an_answer_does_not_kill_the_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = Looped()
+    monkeypatch.setattr(world.managers.metadata, "_answered", lambda _future: Broken().poll(0))
+    world.ask(events.Bootstrap(deadline_ms=world.now_ms + 100_000))
+    world.turn()
+    world.turn(after_ms=world.config.request_timeout_ms)
+    (error,) = world.raised()
+    assert isinstance(error.__cause__, ZeroDivisionError)
+    assert world.loop.running
+
+
+def test_42_a_manager_that_raises_at_close_does_not_keep_it_open(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = Looped()
+    monkeypatch.setattr(world.managers.positions, "close", Broken().close)
+    world.ask(events.Close(deadline_ms=world.now_ms + 1_000))
+    world.turn()
+    assert not world.loop.running
+
+
+def test_37_what_nobody_answers_fails_on_time() -> None:
+    world = Looped()
+    world.subscription.assign_by_user([TP])
+    event = world.ask(events.UpdatePositions(partition=TP, deadline_ms=world.now_ms + 500))
+    world.turn(after_ms=499)
+    assert not event.future.done
+    before = world.driver.notified
+    world.turn(after_ms=1)
+    assert isinstance(event.future.error, KafkaTimeoutError)
+    assert "position()" in str(event.future.error)
+    assert world.driver.notified == before + 1
+    assert world.loop._reaper.watched() == ()
+
+
+def test_38_no_time_at_all_is_one_attempt() -> None:
+    world = Looped()
+    event = world.ask(events.ListTopics(deadline_ms=world.now_ms))
+    world.turn()
+    assert isinstance(event.future.error, KafkaTimeoutError)
+    assert world.transport.addresses, "a connection was begun"
+
+
+def test_a_metadata_error_goes_to_the_call_that_waits_for_it() -> None:
+    world = Looped()
+    world.subscription.assign_by_user([TP])
+    waits = world.ask(events.UpdatePositions(partition=TP, deadline_ms=world.now_ms + 10_000))
+    other = world.ask(events.ListTopics(deadline_ms=world.now_ms + 10_000))
+    world.turn()
+    error = TopicAuthorizationFailedError({"orders"})
+    world.managers.metadata._error = error
+    world.turn()
+    assert waits.future.error is error
+    assert not other.future.done
+    assert world.background.take() is None
+
+
+def test_a_metadata_error_that_nobody_waits_for_is_raised_by_poll() -> None:
+    world = Looped()
+    error = TopicAuthorizationFailedError({"orders"})
+    world.managers.metadata._error = error
+    world.turn()
+    assert world.background.take() == ErrorEvent(error)
+    world.turn()
+    assert world.background.take() is None
+
+
+def test_the_application_is_told_of_news_and_only_then() -> None:
+    world = Looped()
+    world.turn()
+    assert world.driver.notified == 0
+    world.background.add_error(ErrorEvent(ValueError()))
+    world.turn()
+    assert world.driver.notified == 1
+    world.turn()
+    assert world.driver.notified == 1
+    world.ask(events.Pause(partitions=frozenset(), deadline_ms=world.now_ms + 10))
+    world.turn()
+    assert world.driver.notified == 2
+
+
+def test_an_event_that_came_late_ends_the_sleep() -> None:
+    world = Looped()
+    monkey = world.managers.positions.poll
+
+    def late(now_ms: int) -> PollResult:
+        world.ask(events.Pause(partitions=frozenset(), deadline_ms=now_ms + 10))
+        world.managers.positions.poll = monkey  # type: ignore[method-assign]
+        return IDLE
+
+    world.managers.positions.poll = late  # type: ignore[method-assign]
+    assert world.turn() == 0
+
+
+def test_116_what_is_open_at_the_end_fails() -> None:
+    world = Looped()
+    world.subscription.assign_by_user([TP])
+    watched = world.ask(events.UpdatePositions(partition=TP, deadline_ms=world.now_ms + 10**6))
+    world.turn()
+    queued = world.ask(events.ListTopics(deadline_ms=world.now_ms + 10**6))
+    world.loop.finish()
+    for event in (watched, queued):
+        assert isinstance(event.future.error, ConsumerClosedError)
+    assert world.transport.closed
+
+
+def test_114_close_with_nothing_to_say_ends_at_once() -> None:
+    world = Looped()
+    event = world.ask(events.Close(deadline_ms=world.now_ms + 30_000))
+    assert world.turn() == 0
+    assert event.future.done
+    assert not world.loop.running
+
+
+def test_a_consumer_that_was_dropped_ends_its_loop() -> None:
+    world = Looped()
+    world.loop.stop()
+    assert not world.loop.running
+    assert world.transport.wakeups == 1
+
+
+def test_an_interrupt_is_not_swallowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_now_ms: int) -> PollResult:
+        raise asyncio.CancelledError
+
+    world = Looped()
+    monkeypatch.setattr(world.managers.positions, "poll", interrupted)
+    with pytest.raises(asyncio.CancelledError):
+        world.turn()

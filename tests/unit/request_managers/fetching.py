@@ -1,0 +1,116 @@
+"""Fetch requests taken apart and fetch answers put together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from tandem_kafka.request_managers.base import PollResult, UnsentRequest
+from tandem_kafka.shared.fetch_buffer import FetchedChunk
+from tandem_kafka.types import Node, TopicPartition
+from tandem_kafka.wire.messages import FetchResponse
+from tests.unit.records.making import Rec, batch
+from tests.unit.request_managers.world import TOPIC_ID, World, code
+
+_TOPIC = FetchResponse.FetchableTopicResponse
+_PARTITION = _TOPIC.PartitionData
+
+
+@dataclass
+class Found:
+    """One partition of an answer."""
+
+    records: bytes = b""
+    error: type[Exception] | None = None
+    high_watermark: int = 100
+    replica: int = -1
+    leader: tuple[int, int] | None = None
+
+
+def records(base_offset: int, count: int = 2, *, size: int = 5) -> bytes:
+    return batch([Rec(value=b"v" * size) for _ in range(count)], base_offset, epoch=3)
+
+
+def answer(
+    found: dict[TopicPartition, Found],
+    *,
+    session_id: int = 77,
+    error: type[Exception] | None = None,
+    nodes: tuple[Node, ...] = (),
+    topic_id: UUID = TOPIC_ID,
+) -> Any:
+    """Return a fetch response for topic `orders`."""
+    entries = [_entry(tp, each) for tp, each in found.items()]
+    topics = [_TOPIC(topic_id=topic_id, partitions=entries)] if entries else []
+    response = FetchResponse(
+        throttle_time_ms=0,
+        error_code=0 if error is None else code(error),
+        session_id=session_id,
+        responses=topics,
+    )
+    if nodes:
+        endpoint = FetchResponse.NodeEndpoint
+        response.node_endpoints = [
+            endpoint(node_id=n.node_id, host=n.host, port=n.port, rack=None) for n in nodes
+        ]
+        response.tags = {"node_endpoints"}
+    return response
+
+
+def _entry(tp: TopicPartition, found: Found) -> Any:
+    entry = _PARTITION(
+        partition_index=tp.partition,
+        error_code=0 if found.error is None else code(found.error),
+        high_watermark=found.high_watermark,
+        last_stable_offset=found.high_watermark,
+        log_start_offset=0,
+        aborted_transactions=None,
+        preferred_read_replica=found.replica,
+        records=found.records,
+    )
+    if found.leader is not None:
+        leader_id, epoch = found.leader
+        entry.current_leader = _PARTITION.LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=epoch)
+        entry.tags = {"current_leader"}
+    return entry
+
+
+def send(world: World, *, after_ms: int = 0) -> list[UnsentRequest]:
+    return list(world.poll(world.managers.fetch, after_ms=after_ms).unsent)
+
+
+def turn(world: World, *, after_ms: int = 0) -> PollResult:
+    return world.poll(world.managers.fetch, after_ms=after_ms)
+
+
+def wanted(unsent: UnsentRequest) -> dict[int, int]:
+    """Offsets by partition number, as the request names them."""
+    return {
+        p.partition: p.fetch_offset for topic in unsent.message.topics for p in topic.partitions
+    }
+
+
+def forgotten(unsent: UnsentRequest) -> list[int]:
+    return [p for topic in unsent.message.forgotten_topics_data for p in topic.partitions]
+
+
+def chunks(world: World) -> list[FetchedChunk]:
+    """Take everything out of the buffer; it counts until released."""
+    taken = []
+    while (chunk := world.buffer.take()) is not None:
+        taken.append(chunk)
+    return taken
+
+
+def consume(world: World) -> None:
+    """Hand everything out, as the collector does."""
+    from tandem_kafka.shared.partition import Consumed, Position
+
+    for chunk in chunks(world):
+        if chunk.reader is not None:
+            while not chunk.reader.exhausted:
+                chunk.reader.take(1_000)
+            position = Position(chunk.reader.next_offset, chunk.reader.leader_epoch)
+            chunk.partition.consumed = Consumed(chunk.base, position)
+        world.buffer.release(chunk)

@@ -1,0 +1,112 @@
+"""A member of a classic group, and the answers of its coordinator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment
+
+from tandem_kafka.events.background import BackgroundEvent
+from tandem_kafka.events.completable import Completion
+from tandem_kafka.request_managers.base import UnsentRequest
+from tandem_kafka.request_managers.membership.states import State
+from tandem_kafka.types import TopicPartition
+from tandem_kafka.wire.messages import (
+    HeartbeatResponse,
+    JoinGroupResponse,
+    LeaveGroupResponse,
+    SyncGroupResponse,
+)
+from tests.unit.request_managers.world import TP, TP1, World, code
+
+MEMBER = "member-1"
+BOTH = (TP, TP1)
+
+
+def joined_answer(error: type[Exception] | None = None, member_id: str = MEMBER) -> Any:
+    return JoinGroupResponse(
+        throttle_time_ms=0,
+        error_code=0 if error is None else code(error),
+        generation_id=-1 if error is not None else 4,
+        protocol_type="consumer",
+        protocol_name="range",
+        leader="somebody else",
+        skip_assignment=False,
+        member_id=member_id,
+        members=[],
+    )
+
+
+def synced_answer(
+    partitions: tuple[TopicPartition, ...] = BOTH, error: type[Exception] | None = None
+) -> Any:
+    numbers = [tp.partition for tp in partitions]
+    assigned = ConsumerProtocolAssignment(0, [("orders", numbers)] if numbers else [], b"")
+    return SyncGroupResponse(
+        throttle_time_ms=0,
+        error_code=0 if error is None else code(error),
+        protocol_type="consumer",
+        protocol_name="range",
+        assignment=b"" if error is not None else bytes(assigned.encode()),
+    )
+
+
+def heartbeat_answer(error: type[Exception] | None = None) -> Any:
+    return HeartbeatResponse(throttle_time_ms=0, error_code=0 if error is None else code(error))
+
+
+def left_answer() -> Any:
+    return LeaveGroupResponse(throttle_time_ms=0, error_code=0, members=[])
+
+
+class Member:
+    """The world of a group member whose coordinator is known."""
+
+    def __init__(self, **options: Any) -> None:
+        self.world = World(group_id="readers", **options)
+        self.world.find_coordinator()
+        self.manager = self.world.group.membership
+        self.world.subscription.subscribe(["orders"])
+
+    @property
+    def state(self) -> State:
+        return self.manager._state
+
+    def application_polls(self) -> None:
+        self.manager.application_polled()
+
+    def send(self, *, after_ms: int = 0) -> UnsentRequest:
+        return self.world.sent(self.manager, after_ms=after_ms)
+
+    def quiet(self, *, after_ms: int = 0) -> bool:
+        return not self.world.poll(self.manager, after_ms=after_ms).unsent
+
+    def answer(self, unsent: UnsentRequest, message: Any) -> None:
+        self.world.answer(unsent, message)
+
+    def asked(self) -> BackgroundEvent | None:
+        """Return what the application is asked to do."""
+        return self.world.background.take()
+
+    def callback_done(self, error: Exception | None = None) -> None:
+        self.manager.callback_completed(error)
+
+    def join(self, partitions: tuple[TopicPartition, ...] = BOTH) -> None:
+        """Go all the way to a stable membership."""
+        self.application_polls()
+        self.answer(self.send(), joined_answer())
+        self.answer(self.send(), synced_answer(partitions))
+        self.apply(partitions)
+        self.callback_done()
+        assert self.state is State.STABLE
+
+    def apply(self, partitions: tuple[TopicPartition, ...] = BOTH) -> None:
+        """Take over an assignment as the event processor does."""
+        event = self.asked()
+        assert event is not None
+        self.world.subscription.set_assigned(sorted(partitions))
+
+    def leave(self) -> Completion[Any]:
+        future: Completion[Any] = Completion()
+        self.manager.leave(future, "enough")
+        return future

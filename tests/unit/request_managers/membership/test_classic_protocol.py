@@ -1,0 +1,341 @@
+"""Membership in a classic group, step by step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from kafka import errors
+
+from tandem_kafka.errors import AuthenticationError, KafkaConnectionError
+from tandem_kafka.events.background import PartitionsAssigned, PartitionsLost, PartitionsRevoked
+from tandem_kafka.request_managers.base import Purpose, ToNode
+from tandem_kafka.request_managers.membership.states import State
+from tandem_kafka.request_managers.reactions import MEMBERSHIP, Reaction
+from tandem_kafka.wire.messages import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    SyncGroupRequest,
+)
+from tests.unit.request_managers.membership.member import (
+    BOTH,
+    MEMBER,
+    Member,
+    heartbeat_answer,
+    joined_answer,
+    left_answer,
+    synced_answer,
+)
+from tests.unit.request_managers.world import NODE_1, World, coordinator_answer
+
+HELD = frozenset(BOTH)
+
+
+def kind(unsent: Any) -> type[Any]:
+    return type(unsent.message)
+
+
+# --- joining -----------------------------------------------------------------------------------
+
+
+def test_43_nothing_is_sent_before_the_application_polls() -> None:
+    member = Member()
+    assert member.quiet(after_ms=10_000)
+    member.application_polls()
+    assert kind(member.send()) is JoinGroupRequest
+
+
+def test_join_sync_assign() -> None:
+    member = Member(group_instance_id=None, max_poll_interval_ms=60_000)
+    member.application_polls()
+    join = member.send()
+    assert join.destination == ToNode(NODE_1, Purpose.GROUP)
+    assert [p.name for p in join.message.protocols] == ["range", "roundrobin"]
+    assert join.message.rebalance_timeout_ms == 60_000
+    assert join.timeout_ms > 60_000
+    assert member.quiet(after_ms=1_000)
+    member.answer(join, joined_answer())
+    assert member.state is State.COMPLETING_REBALANCE
+    sync = member.send()
+    assert kind(sync) is SyncGroupRequest
+    assert (sync.message.generation_id, sync.message.member_id) == (4, MEMBER)
+    member.answer(sync, synced_answer())
+    assert member.asked() == PartitionsAssigned(HELD, HELD)
+    assert member.world.identity.metadata.generation_id == 4
+
+
+def test_the_leader_computes_the_assignment() -> None:
+    member = Member()
+    member.application_polls()
+    join = member.send()
+    answer = joined_answer()
+    answer.leader = MEMBER
+    entry = type(answer).JoinGroupResponseMember
+    answer.members = [
+        entry(
+            member_id=m, group_instance_id=None, metadata=bytes(join.message.protocols[0].metadata)
+        )
+        for m in (MEMBER, "member-2")
+    ]
+    member.answer(join, answer)
+    sync = member.send()
+    assert {a.member_id for a in sync.message.assignments} == {MEMBER, "member-2"}
+
+
+def test_an_assignor_that_raises_is_told() -> None:
+    class Broken:
+        name = "range"
+
+        def metadata(self, topics: Any) -> Any:
+            from kafka.coordinator.assignors.range import RangePartitionAssignor
+
+            return RangePartitionAssignor().metadata(topics)
+
+        def assign(self, *_: Any) -> Any:
+            raise ZeroDivisionError
+
+        def on_assignment(self, *_: Any) -> None: ...
+
+    member = Member(partition_assignment_strategy=[Broken()])
+    member.application_polls()
+    join = member.send()
+    answer = joined_answer()
+    answer.leader = MEMBER
+    member.answer(join, answer)
+    (error,) = member.world.raised()
+    assert isinstance(error.__cause__, ZeroDivisionError)
+
+
+def test_a_member_id_that_is_required_is_used_at_once() -> None:
+    member = Member()
+    member.application_polls()
+    member.answer(member.send(), joined_answer(errors.MemberIdRequiredError, "given"))
+    assert member.send().message.member_id == "given"
+
+
+@pytest.mark.parametrize(("error", "reaction"), MEMBERSHIP.items())
+@pytest.mark.parametrize("step", ["join", "sync"])
+def test_98_reactions_while_joining(step: str, error: type[Exception], reaction: Reaction) -> None:
+    member = Member()
+    member.application_polls()
+    unsent = member.send()
+    if step == "sync":
+        member.answer(unsent, joined_answer())
+        unsent = member.send()
+    if issubclass(error, KafkaConnectionError | errors.RequestTimedOutError):
+        unsent.future.fail(error("lost"))
+    else:
+        failure = joined_answer(error, "") if step == "join" else synced_answer(error=error)
+        member.answer(unsent, failure)
+    world = member.world
+    if reaction is Reaction.FAIL:
+        for _ in range(2):
+            assert [type(each) for each in world.raised()] == [error]
+            assert member.quiet(after_ms=10_000)
+            member.application_polls()  # 94: every poll raises
+        world.raised()
+        member.leave()  # 95: unsubscribing and subscribing again mends it
+        while world.poll(member.manager).unsent:
+            pass
+        member.application_polls()
+        assert kind(member.send()) is JoinGroupRequest
+        return
+    assert not world.raised()
+    assert world.group.coordinator.known is (reaction is not Reaction.REDISCOVER)
+    if reaction is Reaction.REDISCOVER:
+        world.answer(world.sent(world.group.coordinator), coordinator_answer(NODE_1))
+    _, again = world.wait_and_send(member.manager)
+    assert kind(again) is JoinGroupRequest
+    if reaction is Reaction.LOST:
+        assert again.message.member_id == ""
+
+
+def test_a_thousand_failed_joins_back_off() -> None:
+    member = Member(retry_backoff_ms=0)
+    began_ms = member.world.now_ms
+    member.application_polls()
+    for _ in range(1_000):
+        _, unsent = member.world.wait_and_send(member.manager)
+        member.answer(unsent, joined_answer(errors.CoordinatorLoadInProgressError))
+        member.application_polls()
+    assert member.world.now_ms - began_ms > 100_000
+
+
+def test_an_answer_of_a_membership_that_is_over_is_dropped() -> None:
+    member = Member()
+    member.application_polls()
+    old = member.send()
+    member.leave()
+    member.world.subscription.subscribe(["orders"])
+    member.application_polls()
+    member.answer(old, joined_answer(member_id="old"))
+    assert member.world.identity.metadata.member_id == ""
+
+
+def test_without_a_coordinator_it_waits() -> None:
+    world = World(group_id="readers")
+    world.subscription.subscribe(["orders"])
+    world.group.membership.application_polled()
+    assert not world.poll(world.group.membership).unsent
+    assert world.poll(world.group.coordinator).unsent
+
+
+# --- being a member ----------------------------------------------------------------------------
+
+
+def test_heartbeats_begin_after_an_interval() -> None:
+    member = Member(heartbeat_interval_ms=2_000)
+    member.join()
+    assert member.world.poll(member.manager).wait_ms == 2_000
+    beat = member.send(after_ms=2_000)
+    assert kind(beat) is HeartbeatRequest
+    assert (beat.message.generation_id, beat.message.member_id) == (4, MEMBER)
+    assert member.quiet(after_ms=2_500), "64: one in flight"
+    member.answer(beat, heartbeat_answer())
+    assert kind(member.send()) is HeartbeatRequest
+
+
+@pytest.mark.parametrize(("error", "reaction"), MEMBERSHIP.items())
+def test_98_reactions_of_a_heartbeat(error: type[Exception], reaction: Reaction) -> None:
+    member = Member()
+    member.join()
+    beat = member.send(after_ms=3_000)
+    if issubclass(error, KafkaConnectionError | errors.RequestTimedOutError):
+        beat.future.fail(error("lost"))
+    else:
+        member.answer(beat, heartbeat_answer(error))
+    world = member.world
+    if reaction is Reaction.FAIL:
+        assert [type(each) for each in world.raised()] == [error]
+        assert member.quiet(after_ms=60_000)
+    elif reaction is Reaction.LOST:
+        assert member.asked() == PartitionsLost(HELD)
+        assert member.quiet(after_ms=1_000), "85: silent until the listener is done"
+        member.callback_done(ValueError("84: it rejoins all the same"))
+        assert world.subscription.assigned == {}
+        assert kind(member.send()) is JoinGroupRequest
+    elif reaction is Reaction.REJOIN:
+        world.poll(member.manager)
+        assert member.asked() == PartitionsRevoked(HELD)
+    else:
+        assert member.state is State.STABLE
+        assert world.group.coordinator.known is (reaction is not Reaction.REDISCOVER)
+        if reaction is Reaction.REDISCOVER:
+            world.answer(world.sent(world.group.coordinator), coordinator_answer(NODE_1))
+        waited_ms, again = world.wait_and_send(member.manager)
+        assert kind(again) is HeartbeatRequest
+        assert waited_ms <= 120
+
+
+def test_71_partitions_are_marked_before_the_listener_runs_and_beats_go_on() -> None:
+    member = Member()
+    member.join()
+    member.answer(member.send(after_ms=3_000), heartbeat_answer(errors.RebalanceInProgressError))
+    member.world.poll(member.manager)
+    assert all(s.pending_revocation for s in member.world.subscription.assigned.values())
+    assert member.asked() == PartitionsRevoked(HELD)
+    _, unsent = member.world.wait_and_send(member.manager)
+    assert kind(unsent) is HeartbeatRequest, "88: a slow listener keeps the membership"
+    member.callback_done()
+    assert member.world.subscription.assigned == {}
+    assert kind(member.send()) is JoinGroupRequest
+
+
+def test_76_a_listener_that_raises_is_asked_again_by_the_next_poll() -> None:
+    member = Member()
+    member.join()
+    member.manager.enforce_rebalance("because")
+    member.world.poll(member.manager)
+    first = member.asked()
+    member.callback_done(ValueError("no"))
+    assert member.asked() is None
+    assert set(member.world.subscription.assigned) == HELD
+    member.application_polls()
+    assert member.asked() is first
+
+
+def test_44_a_changed_subscription_rejoins() -> None:
+    member = Member()
+    member.join()
+    member.world.subscription.subscribe(["orders", "more"])
+    member.world.poll(member.manager)
+    assert member.asked() == PartitionsRevoked(HELD)
+    member.callback_done()
+    join = member.send()
+    assert b"more" in bytes(join.message.protocols[0].metadata)
+
+
+def test_86_silence_for_too_long_leaves_the_group() -> None:
+    member = Member(max_poll_interval_ms=10_000)
+    member.join()
+    leave = None
+    while leave is None:
+        _, unsent = member.world.wait_and_send(member.manager)
+        if kind(unsent) is LeaveGroupRequest:
+            leave = unsent
+        else:
+            member.answer(unsent, heartbeat_answer())
+    assert member.world.now_ms <= 1_000 + 10_000
+    assert member.asked() == PartitionsLost(HELD)
+    assert member.quiet(after_ms=60_000)
+    member.callback_done()
+    assert member.quiet(after_ms=60_000), "not before the application polls"
+    member.application_polls()
+    assert kind(member.send()) is JoinGroupRequest
+
+
+# --- leaving -----------------------------------------------------------------------------------
+
+
+def test_leaving_ends_with_the_answer_whatever_it_says() -> None:
+    member = Member()
+    member.join()
+    future = member.leave()
+    unsent = member.send()
+    assert kind(unsent) is LeaveGroupRequest
+    (identity,) = unsent.message.members
+    assert (identity.member_id, identity.reason) == (MEMBER, "enough")
+    assert not future.done
+    member.answer(unsent, left_answer())
+    assert future.done
+    assert member.world.identity.metadata.generation_id == -1
+    assert member.quiet(after_ms=60_000)
+
+
+def test_leaving_without_being_a_member_is_done_at_once() -> None:
+    assert Member().leave().done
+
+
+def test_108_a_static_member_stays_in_the_group() -> None:
+    member = Member(group_instance_id="one")
+    member.join()
+    assert member.leave().done
+    assert member.quiet(after_ms=60_000)
+
+
+def test_leaving_while_joining_does_not_wait_behind_the_join() -> None:
+    member = Member()
+    member.application_polls()
+    member.answer(member.send(), joined_answer(errors.MemberIdRequiredError, "given"))
+    member.send()
+    member.leave()
+    unsent = member.send()
+    assert unsent.destination == ToNode(NODE_1, Purpose.MAIN)
+
+
+def test_107_leave_is_sent_also_by_close() -> None:
+    member = Member()
+    member.join()
+    member.leave()
+    (unsent,) = member.manager.close(member.world.now_ms).unsent
+    assert kind(unsent) is LeaveGroupRequest
+
+
+def test_175_a_refused_log_in_is_raised_and_tried_again() -> None:
+    member = Member()
+    member.application_polls()
+    member.send().future.fail(AuthenticationError("no"))
+    assert [type(each) for each in member.world.raised()] == [AuthenticationError]
+    _, again = member.world.wait_and_send(member.manager)
+    assert kind(again) is JoinGroupRequest

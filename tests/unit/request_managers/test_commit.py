@@ -1,0 +1,212 @@
+"""Commits: order, retries, what is told to whom."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from kafka import errors
+
+from tandem_kafka.errors import (
+    CommitFailedError,
+    KafkaConnectionError,
+    RetriableCommitFailedError,
+    TopicAuthorizationFailedError,
+)
+from tandem_kafka.events.completable import Completion
+from tandem_kafka.request_managers.base import Purpose, ToNode
+from tandem_kafka.request_managers.reactions import COMMIT, Reaction
+from tandem_kafka.types import OffsetAndMetadata, TopicPartition
+from tests.unit.request_managers.world import (
+    NODE_1,
+    TOPIC_ID,
+    TP,
+    TP1,
+    World,
+    commit_answer,
+    coordinator_answer,
+)
+
+RETRIED = {Reaction.RETRY, Reaction.REDISCOVER, Reaction.REFRESH}
+
+
+@pytest.fixture
+def world() -> World:
+    world = World(group_id="readers")
+    world.find_coordinator()
+    return world
+
+
+def offsets(offset: int, *partitions: TopicPartition) -> dict[TopicPartition, OffsetAndMetadata]:
+    return {tp: OffsetAndMetadata(offset, "note", 3) for tp in partitions or (TP,)}
+
+
+def ask(world: World, offset: int = 5, *, retry: bool = True) -> Completion[Any]:
+    future: Completion[Any] = Completion()
+    world.group.commit.commit(offsets(offset), future, retry=retry)
+    return future
+
+
+def committed_offset(unsent: Any) -> int:
+    return int(unsent.message.topics[0].partitions[0].committed_offset)
+
+
+def fail_or_answer(world: World, unsent: Any, error: type[Exception]) -> None:
+    if issubclass(error, KafkaConnectionError | errors.RequestTimedOutError):
+        unsent.future.fail(error("lost"))
+    else:
+        world.answer(unsent, commit_answer(error))
+
+
+def test_131_offset_epoch_and_metadata_are_sent_to_the_coordinator(world: World) -> None:
+    world.identity.joined(9, "member")
+    future = ask(world)
+    unsent = world.sent(world.group.commit)
+    assert unsent.destination == ToNode(NODE_1, Purpose.GROUP)
+    message = unsent.message
+    assert (message.group_id, message.member_id) == ("readers", "member")
+    assert message.generation_id_or_member_epoch == 9
+    (topic,) = message.topics
+    assert (topic.name, topic.topic_id) == ("orders", TOPIC_ID)
+    (entry,) = topic.partitions
+    assert (entry.committed_offset, entry.committed_leader_epoch) == (5, 3)
+    assert entry.committed_metadata == "note"
+    world.answer(unsent, commit_answer(None))
+    assert future.result() == offsets(5)
+    assert not world.poll(world.group.commit).unsent
+
+
+def test_without_topic_ids_an_old_version_carries_names(world: World) -> None:
+    future: Completion[Any] = Completion()
+    unknown = TopicPartition("unknown", 0)
+    world.group.commit.commit(offsets(1, unknown), future, retry=True)
+    unsent = world.sent(world.group.commit)
+    assert unsent.message._max_version == 9
+
+
+def test_nothing_to_commit_is_done_at_once(world: World) -> None:
+    future: Completion[Any] = Completion()
+    world.group.commit.commit({}, future, retry=True)
+    assert future.result() == {}
+    assert not world.poll(world.group.commit).unsent
+
+
+@pytest.mark.parametrize(("error", "reaction"), COMMIT.items())
+def test_124_reactions_of_a_sync_commit(
+    world: World, error: type[Exception], reaction: Reaction
+) -> None:
+    future = ask(world)
+    fail_or_answer(world, world.sent(world.group.commit), error)
+    if reaction in RETRIED:
+        assert not future.done
+        assert world.group.coordinator.known is (reaction is not Reaction.REDISCOVER)
+        assert world.refresh_wanted() is (reaction is Reaction.REFRESH)
+        if reaction is Reaction.REDISCOVER:
+            world.answer(world.sent(world.group.coordinator), coordinator_answer(NODE_1))
+        waited_ms, unsent = world.wait_and_send(world.group.commit)
+        assert 80 <= waited_ms <= 120
+        world.answer(unsent, commit_answer(None))
+        assert future.error is None
+    elif reaction is Reaction.FENCED:
+        assert isinstance(future.error, CommitFailedError)
+        assert isinstance(future.error.__cause__, error)
+    else:
+        assert type(future.error) is error
+    assert not world.poll(world.group.commit).unsent
+
+
+@pytest.mark.parametrize(("error", "reaction"), COMMIT.items())
+def test_123_reactions_of_an_async_commit(
+    world: World, error: type[Exception], reaction: Reaction
+) -> None:
+    future = ask(world, retry=False)
+    fail_or_answer(world, world.sent(world.group.commit), error)
+    assert future.done
+    if reaction in RETRIED:
+        assert isinstance(future.error, RetriableCommitFailedError)
+        assert isinstance(future.error.__cause__, error)
+    elif reaction is Reaction.FENCED:
+        assert isinstance(future.error, CommitFailedError)
+    else:
+        assert type(future.error) is error
+    assert not world.poll(world.group.commit, after_ms=10_000).unsent
+
+
+def test_back_off_grows_and_a_thousand_turns_do_not_spin(world: World) -> None:
+    ask(world)
+    pauses = []
+    for _ in range(1_000):
+        waited_ms, unsent = world.wait_and_send(world.group.commit)
+        pauses.append(waited_ms)
+        world.answer(unsent, commit_answer(errors.CoordinatorLoadInProgressError))
+    assert pauses[1] < pauses[2] < pauses[3] < pauses[4]
+    assert min(pauses[6:]) >= 800
+
+
+def test_122_commits_wait_for_the_coordinator_and_keep_their_order() -> None:
+    world = World(group_id="readers")
+    futures = [ask(world, number, retry=number % 2 == 0) for number in range(5)]
+    assert not world.poll(world.group.commit).unsent
+    world.answer(world.sent(world.group.coordinator), coordinator_answer(NODE_1))
+    unsent = world.poll(world.group.commit).unsent
+    assert [committed_offset(each) for each in unsent] == [0, 1, 2, 3, 4]
+    assert not any(future.done for future in futures)
+
+
+def test_a_commit_whose_caller_gave_up_is_not_sent_again(world: World) -> None:
+    future = ask(world)
+    world.answer(
+        world.sent(world.group.commit), commit_answer(errors.CoordinatorLoadInProgressError)
+    )
+    future.fail(TimeoutError())
+    assert not world.poll(world.group.commit, after_ms=10_000).unsent
+
+
+def test_135_unauthorized_topics_are_told_together(world: World) -> None:
+    future: Completion[Any] = Completion()
+    world.group.commit.commit(offsets(5, TP, TP1), future, retry=True)
+    answer = commit_answer(errors.OffsetMetadataTooLargeError, errors.TopicAuthorizationFailedError)
+    world.answer(world.sent(world.group.commit), answer)
+    assert isinstance(future.error, TopicAuthorizationFailedError)
+    assert future.error.args[0] == {"orders"}
+
+
+def test_128_the_interval_never_has_two_in_flight_and_is_not_retried(world: World) -> None:
+    manager = world.group.commit
+    manager.auto_commit(offsets(1))
+    unsent = world.sent(manager)
+    manager.auto_commit(offsets(2))
+    assert not world.poll(manager).unsent
+    world.answer(unsent, commit_answer(errors.CoordinatorLoadInProgressError))
+    assert not world.poll(manager, after_ms=10_000).unsent
+    manager.auto_commit(offsets(3))
+    assert committed_offset(world.sent(manager)) == 3
+
+
+def test_128_nothing_consumed_sends_nothing(world: World) -> None:
+    world.group.commit.auto_commit({})
+    assert not world.poll(world.group.commit).unsent
+
+
+def test_129_a_sync_commit_goes_out_beside_one_of_the_interval(world: World) -> None:
+    world.group.commit.auto_commit(offsets(1))
+    world.sent(world.group.commit)
+    ask(world, 2)
+    assert committed_offset(world.sent(world.group.commit)) == 2
+
+
+def test_110_a_coordinator_that_is_not_found_soon_fails_the_commits_of_close() -> None:
+    world = World(group_id="readers")
+    future = ask(world)
+    world.poll(world.group.commit)
+    world.group.commit.drain()
+    result = world.poll(world.group.commit)
+    assert result.wait_ms <= 1_000
+    world.poll(world.group.commit, after_ms=result.wait_ms)
+    assert isinstance(future.error, CommitFailedError)
+    assert "Coordinator unknown and consumer is closing" in str(future.error)
+
+
+def test_close_sends_what_is_there(world: World) -> None:
+    ask(world)
+    assert len(world.group.commit.close(world.now_ms).unsent) == 1

@@ -1,0 +1,116 @@
+"""Finding the coordinator."""
+
+from __future__ import annotations
+
+import pytest
+from kafka import errors
+
+from tandem_kafka.errors import KafkaConnectionError, KafkaError
+from tandem_kafka.request_managers.base import ANY_NODE, IDLE, Purpose, ToNode
+from tandem_kafka.request_managers.reactions import COORDINATOR, Reaction
+from tests.unit.request_managers.world import NODE_1, NODE_2, World, coordinator_answer
+
+
+@pytest.fixture
+def world() -> World:
+    return World(group_id="readers")
+
+
+def test_nobody_asks_so_nothing_is_sent(world: World) -> None:
+    assert world.poll(world.group.coordinator) == IDLE
+
+
+def test_who_asks_starts_one_look_up(world: World) -> None:
+    coordinator = world.group.coordinator
+    assert coordinator.destination() is None
+    unsent = world.sent(coordinator)
+    assert unsent.destination is ANY_NODE
+    assert unsent.message.coordinator_keys == ["readers"]
+    assert coordinator.destination() is None
+    assert not world.poll(coordinator, after_ms=5_000).unsent
+    world.answer(unsent, coordinator_answer(NODE_2))
+    assert coordinator.destination() == ToNode(NODE_2, Purpose.GROUP)
+    assert world.poll(coordinator) == IDLE
+
+
+def test_the_plain_answer_of_old_versions_is_understood(world: World) -> None:
+    coordinator = world.group.coordinator
+    coordinator.destination()
+    unsent = world.sent(coordinator)
+    answer = type(coordinator_answer(NODE_2))(
+        throttle_time_ms=0, error_code=0, error_message=None, node_id=2, host="10.0.0.2", port=9092
+    )
+    world.answer(unsent, answer, version=3)
+    assert coordinator.destination() == ToNode(NODE_2, Purpose.GROUP)
+
+
+@pytest.mark.parametrize(("error", "reaction"), COORDINATOR.items())
+def test_reactions(world: World, error: type[Exception], reaction: Reaction) -> None:
+    coordinator = world.group.coordinator
+    fatal: list[Exception] = []
+    coordinator.on_fatal(fatal.append)
+    coordinator.destination()
+    world.answer(world.sent(coordinator), coordinator_answer(None, error))
+    if reaction is Reaction.FAIL:
+        assert [type(each) for each in fatal] == [error]
+        assert not world.poll(coordinator, after_ms=60_000).unsent, "until somebody asks again"
+        coordinator.destination()
+    else:
+        assert not fatal
+    waited_ms, unsent = world.wait_and_send(coordinator)
+    assert waited_ms <= 120
+    world.answer(unsent, coordinator_answer(NODE_1))
+    assert coordinator.known
+
+
+def test_a_lost_connection_is_tried_again(world: World) -> None:
+    coordinator = world.group.coordinator
+    coordinator.destination()
+    world.sent(coordinator).future.fail(KafkaConnectionError("cut"))
+    waited_ms, _ = world.wait_and_send(coordinator)
+    assert 80 <= waited_ms <= 120
+
+
+def test_25_a_thousand_failures_take_their_time() -> None:
+    world = World(group_id="readers", retry_backoff_ms=0)
+    coordinator = world.group.coordinator
+    coordinator.destination()
+    began_ms = world.now_ms
+    for _ in range(1_000):
+        _, unsent = world.wait_and_send(coordinator)
+        world.answer(unsent, coordinator_answer(None, errors.CoordinatorNotAvailableError))
+    assert world.now_ms - began_ms > 100_000
+
+
+def test_98_marked_unknown_it_is_looked_for_at_once(world: World) -> None:
+    world.find_coordinator()
+    coordinator = world.group.coordinator
+    coordinator.mark_unknown("it moved")
+    assert not coordinator.known
+    world.answer(world.sent(coordinator), coordinator_answer(NODE_2))
+    assert coordinator.destination() == ToNode(NODE_2, Purpose.GROUP)
+
+
+def test_closing_ends_the_search(world: World) -> None:
+    coordinator = world.group.coordinator
+    coordinator.destination()
+    assert coordinator.close(world.now_ms) == IDLE
+    assert world.poll(coordinator) == IDLE
+
+
+def test_commits_and_look_ups_fail_with_a_fatal_error(world: World) -> None:
+    from tandem_kafka.events.completable import Completion
+    from tandem_kafka.types import OffsetAndMetadata
+    from tests.unit.request_managers.world import TP
+
+    commit: Completion[object] = Completion()
+    world.group.commit.commit({TP: OffsetAndMetadata(1, "", -1)}, commit, retry=True)
+    look_up: Completion[object] = Completion()
+    world.group.committed.look_up(frozenset({TP}), 10**9, look_up)
+    world.poll(world.group.commit)
+    world.poll(world.group.committed)
+    unsent = world.sent(world.group.coordinator)
+    world.answer(unsent, coordinator_answer(None, errors.GroupAuthorizationFailedError))
+    for future in (commit, look_up):
+        assert isinstance(future.error, errors.GroupAuthorizationFailedError)
+        assert isinstance(future.error, KafkaError)

@@ -1,0 +1,333 @@
+"""What is fetched from whom, and when there is room for it."""
+
+from __future__ import annotations
+
+import pytest
+from kafka import errors
+
+from tandem_kafka.errors import GroupAuthorizationFailedError, KafkaConnectionError
+from tandem_kafka.request_managers.base import Purpose, ToNode
+from tandem_kafka.shared.partition import Position, PreferredReplica
+from tandem_kafka.types import TopicPartition
+from tests.unit.request_managers.fetching import (
+    Found,
+    answer,
+    chunks,
+    consume,
+    forgotten,
+    records,
+    send,
+    turn,
+    wanted,
+)
+from tests.unit.request_managers.world import NODE_1, NODE_2, TP, TP1, TP2, World
+
+FOUR = [TopicPartition("orders", number) for number in range(4)]
+
+
+def reading(**options: object) -> World:
+    world = World(leaders=(1, 1, 1, 1), **options)
+    world.assign(*FOUR, at=10)
+    return world
+
+
+# --- slots -------------------------------------------------------------------------------------
+
+
+def test_154_two_fetches_per_broker_over_disjoint_halves() -> None:
+    world = reading()
+    first, second = send(world)
+    assert [first.destination, second.destination] == [
+        ToNode(NODE_1, Purpose.FETCH_0),
+        ToNode(NODE_1, Purpose.FETCH_1),
+    ]
+    assert len(wanted(first)) == len(wanted(second)) == 2
+    assert wanted(first) | wanted(second) == dict.fromkeys(range(4), 10)
+
+
+def test_154_never_two_fetches_for_one_partition() -> None:
+    world = reading()
+    first, _ = send(world)
+    for _ in range(10):
+        assert not send(world, after_ms=1_000)
+    (one, _) = wanted(first)
+    world.answer(first, answer({TopicPartition("orders", one): Found(records(10))}))
+    (again,) = send(world)
+    assert wanted(again).keys() <= wanted(first).keys()
+
+
+def test_each_broker_is_asked_for_what_it_leads() -> None:
+    world = World(leaders=(1, 2, 2))
+    world.assign(TP, TP1, TP2, at=0)
+    asked: dict[int, set[int]] = {1: set(), 2: set()}
+    for unsent in send(world):
+        assert isinstance(unsent.destination, ToNode)
+        asked[unsent.destination.node.node_id] |= wanted(unsent).keys()
+    assert asked == {1: {0}, 2: {1, 2}}
+
+
+def test_a_partition_keeps_its_slot_when_others_come_and_go() -> None:
+    world = reading()
+    before = {state.tp: state.slot for state in world.subscription.assigned.values()}
+    if send(world):
+        world.assign(*FOUR[1:])
+        turn(world)
+    for tp, state in world.subscription.assigned.items():
+        assert state.slot in {-1, before[tp]} or before[tp] == -1
+
+
+def test_what_brought_records_is_asked_for_last() -> None:
+    """170, at the broker."""
+    world = reading(enable_incremental_fetch_sessions=False)
+    first, _ = send(world)
+    busy = next(iter(wanted(first)))
+    world.answer(first, answer({TopicPartition("orders", busy): Found(records(10))}, session_id=0))
+    (again,) = send(world)
+    assert list(wanted(again))[-1] == busy
+
+
+def test_a_partition_without_a_valid_position_is_left_out() -> None:
+    world = reading()
+    world.subscription.get(TP).await_reset(-1)
+    assert all(0 not in wanted(unsent) for unsent in send(world))
+
+
+def test_no_leader_no_fetch() -> None:
+    world = World(leaders=(-1, 1, 1))
+    world.assign(TP, at=0)
+    assert not send(world)
+
+
+# --- sessions ----------------------------------------------------------------------------------
+
+
+def test_157_unchanged_partitions_are_not_named_again() -> None:
+    world = reading()
+    first, second = send(world)
+    one, other = wanted(first)
+    assert (first.message.session_id, first.message.session_epoch) == (0, 0)
+    world.answer(first, answer({TopicPartition("orders", one): Found(records(10))}))
+    (again,) = send(world)
+    assert (again.message.session_id, again.message.session_epoch) == (77, 1)
+    assert wanted(again) == {one: 12}
+    world.answer(again, answer({TopicPartition("orders", other): Found(records(10))}))
+    (third,) = send(world)
+    assert third.message.session_epoch == 2
+    assert wanted(third) == {other: 12}
+    assert not second.future.done
+
+
+def test_157_what_cannot_be_fetched_is_forgotten_and_named_again_later() -> None:
+    world = reading()
+    first, _ = send(world)
+    one, other = wanted(first)
+    world.answer(first, answer({TopicPartition("orders", one): Found(records(10))}))
+    state = world.subscription.get(TopicPartition("orders", other))
+    state.paused = True
+    (again,) = send(world)
+    assert forgotten(again) == [other]
+    world.answer(again, answer({TopicPartition("orders", one): Found(records(12))}))
+    state.paused = False
+    (third,) = send(world)
+    assert wanted(third) == {one: 14, other: 10}
+
+
+@pytest.mark.parametrize(
+    "error", [errors.FetchSessionIdNotFoundError, errors.InvalidFetchSessionEpochError]
+)
+def test_157_an_error_of_the_session_starts_a_full_one(error: type[Exception]) -> None:
+    world = reading()
+    first, _ = send(world)
+    one, _ = wanted(first)
+    world.answer(first, answer({TopicPartition("orders", one): Found(records(10))}))
+    (again,) = send(world)
+    world.answer(again, answer({}, session_id=0, error=error))
+    assert world.refresh_wanted()
+    result = turn(world)
+    assert not result.unsent
+    (full,) = send(world, after_ms=result.wait_ms)
+    assert full.message.session_epoch == 0
+    assert len(wanted(full)) == 2
+
+
+def test_a_topic_that_was_made_anew_is_fetched_by_its_new_id() -> None:
+    """157, replaced topic."""
+    from uuid import UUID
+
+    world = reading()
+    first, second = send(world)
+    for unsent in (first, second):
+        one, _ = wanted(unsent)
+        world.answer(unsent, answer({TopicPartition("orders", one): Found(records(10))}))
+    consume(world)
+    world.lead(1, 1, 1, 1, topic_id=UUID(int=8))
+    for unsent in send(world):
+        assert {topic.topic_id for topic in unsent.message.topics} == {UUID(int=8)}
+        assert len(wanted(unsent)) == 2
+        assert len(forgotten(unsent)) == 2
+
+
+def test_113_close_ends_the_sessions_on_another_connection() -> None:
+    world = reading()
+    for unsent in send(world):
+        one, _ = wanted(unsent)
+        world.answer(unsent, answer({TopicPartition("orders", one): Found(records(10))}))
+    send(world)
+    last = world.managers.fetch.close(world.now_ms).unsent
+    assert [u.message.session_epoch for u in last] == [-1, -1]
+    assert {u.destination for u in last} == {ToNode(NODE_1, Purpose.MAIN)}
+    assert not world.managers.fetch.close(world.now_ms).unsent
+
+
+# --- read-ahead --------------------------------------------------------------------------------
+
+
+def test_reading_ahead_is_bounded_by_bytes() -> None:
+    world = reading(fetch_buffer_max_bytes=2_000, max_partition_fetch_bytes=900)
+    for _ in range(100):
+        unsent = send(world)
+        if not unsent:
+            break
+        for each in unsent:
+            found = {
+                TopicPartition("orders", n): Found(records(offset, 4, size=100))
+                for n, offset in wanted(each).items()
+            }
+            world.answer(each, answer(found, session_id=0))
+    else:
+        pytest.fail("it never stops")
+    assert world.buffer.starved
+    assert world.buffer.held_bytes < 2_000 + 4 * 900
+    assert turn(world).wait_ms > 1_000_000, "releasing wakes the network thread"
+    consume(world)
+    assert world.buffer.held_bytes == 0
+    assert send(world)
+
+
+def test_155_a_paused_partition_that_is_full_does_not_hold_the_others_back() -> None:
+    world = World(
+        leaders=(1, 1, 1), fetch_buffer_max_bytes=100_000, max_partition_fetch_bytes=1_000
+    )
+    full, other = world.assign(TP, TP1, at=10)
+    unsent = {next(iter(wanted(u))): u for u in send(world)}
+    world.answer(unsent[0], answer({TP: Found(records(10, 1, size=60_000))}))
+    full.paused = True
+    world.answer(unsent[1], answer({TP1: Found(records(10))}))
+    for offset in range(12, 40, 2):
+        (again,) = send(world)
+        assert wanted(again) == {1: offset}
+        world.answer(again, answer({TP1: Found(records(offset))}))
+    assert full.held_bytes > 50_000
+    assert other.held_bytes > 0
+
+
+def test_156_what_was_buffered_when_paused_is_not_fetched_again() -> None:
+    world = World()
+    (state,) = world.assign(TP, at=10)
+    (unsent,) = send(world)
+    world.answer(unsent, answer({TP: Found(records(10, 5))}))
+    state.paused = True
+    assert not send(world)
+    state.paused = False
+    (again,) = send(world)
+    assert wanted(again) == {0: 15}
+    (chunk,) = chunks(world)
+    assert chunk.reader is not None
+
+
+# --- failures ----------------------------------------------------------------------------------
+
+
+def test_a_failed_fetch_pauses_and_asks_for_metadata() -> None:
+    world = reading()
+    first, _ = send(world)
+    first.future.fail(KafkaConnectionError("cut"))
+    assert world.refresh_wanted()
+    result = turn(world)
+    assert 80 <= result.wait_ms <= 120
+    (again,) = send(world, after_ms=result.wait_ms)
+    assert again.message.session_epoch == 0
+
+
+def test_an_error_that_trying_again_does_not_mend_is_raised() -> None:
+    world = reading()
+    first, _ = send(world)
+    first.future.fail(GroupAuthorizationFailedError("no"))
+    assert len(world.raised()) == 1
+
+
+def test_159_a_failed_fetch_from_a_replica_goes_back_to_the_leader() -> None:
+    world = World(leaders=(1, 1, 1))
+    (state,) = world.assign(TP, at=10)
+    state.preferred_replica = PreferredReplica(2, 10**9)
+    (unsent,) = send(world)
+    assert unsent.destination == ToNode(NODE_2, Purpose.FETCH_0)
+    unsent.future.fail(KafkaConnectionError("cut"))
+    (again,) = send(world)
+    assert again.destination == ToNode(NODE_1, Purpose.FETCH_0)
+
+
+def test_159_the_lease_of_a_replica_ends() -> None:
+    world = World(leaders=(1, 1, 1), metadata_max_age_ms=10_000)
+    (state,) = world.assign(TP, at=10)
+    (unsent,) = send(world)
+    world.answer(unsent, answer({TP: Found(replica=2)}))
+    assert state.preferred_replica is not None
+    (again,) = send(world)
+    assert again.destination == ToNode(NODE_2, Purpose.FETCH_0)
+    world.clock.advance_to(world.now_ms + 10_000)
+    world.answer(again, answer({TP: Found(records(10))}))
+    (third,) = send(world)
+    assert third.destination == ToNode(NODE_1, Purpose.FETCH_0)
+    assert state.preferred_replica is None
+
+
+def test_159_a_replica_that_is_offline_is_not_read_from() -> None:
+    world = World(leaders=(1, 1, 1))
+    (state,) = world.assign(TP, at=10)
+    state.preferred_replica = PreferredReplica(5, 10**9)
+    (unsent,) = send(world)
+    assert unsent.destination == ToNode(NODE_1, Purpose.FETCH_0)
+
+
+def test_a_thousand_failures_back_off() -> None:
+    world = World(leaders=(1, 1, 1), retry_backoff_ms=0)
+    world.assign(TP, at=10)
+    began_ms = world.now_ms
+    for _ in range(1_000):
+        _, unsent = world.wait_and_send(world.managers.fetch)
+        unsent.future.fail(KafkaConnectionError("cut"))
+    assert world.now_ms - began_ms > 100_000
+
+
+def test_a_thousand_empty_answers_do_not_spin() -> None:
+    world = World(leaders=(1, 1, 1), fetch_max_wait_ms=0, retry_backoff_ms=0)
+    world.assign(TP, at=10)
+    began_ms = world.now_ms
+    for _ in range(1_000):
+        _, unsent = world.wait_and_send(world.managers.fetch)
+        world.answer(unsent, answer({}))
+    assert world.now_ms - began_ms >= 9_000
+
+
+def test_a_thousand_errors_of_a_partition_do_not_spin() -> None:
+    world = World(leaders=(1, 1, 1), retry_backoff_ms=0)
+    world.assign(TP, at=10)
+    began_ms = world.now_ms
+    for _ in range(1_000):
+        _, unsent = world.wait_and_send(world.managers.fetch)
+        world.answer(unsent, answer({TP: Found(error=errors.NotLeaderForPartitionError)}))
+    assert world.now_ms - began_ms >= 40_000
+
+
+def test_a_seek_while_a_fetch_is_parked_is_fetched_when_that_is_over() -> None:
+    world = World(leaders=(1, 1, 1))
+    (state,) = world.assign(TP, at=10)
+    (unsent,) = send(world)
+    state.set_position(Position(50))
+    assert not send(world)
+    world.answer(unsent, answer({TP: Found(records(10))}))
+    assert not chunks(world)
+    waited_ms, again = world.wait_and_send(world.managers.fetch)
+    assert waited_ms <= 10
+    assert wanted(again) == {0: 50}

@@ -1,0 +1,248 @@
+"""What becomes of a fetch answer: records, hints, errors."""
+
+from __future__ import annotations
+
+import pytest
+from kafka import errors
+
+from tandem_kafka.errors import (
+    CorruptRecordError,
+    OffsetOutOfRangeError,
+    TopicAuthorizationFailedError,
+)
+from tandem_kafka.request_managers.base import Purpose, ToNode, UnsentRequest
+from tandem_kafka.request_managers.reactions import FETCH, Reaction
+from tandem_kafka.shared.partition import AssignedPartition, FetchState, Position, PreferredReplica
+from tandem_kafka.types import Node
+from tests.unit.request_managers.fetching import (
+    Found,
+    answer,
+    chunks,
+    consume,
+    records,
+    send,
+    wanted,
+)
+from tests.unit.request_managers.world import NODE_2, TP, TP1, World, offsets_answer
+
+
+def asked(**options: object) -> tuple[World, AssignedPartition, UnsentRequest]:
+    world = World(leaders=(1, 1, 1), **options)
+    (state,) = world.assign(TP, at=10)
+    (unsent,) = send(world)
+    return world, state, unsent
+
+
+# --- records -----------------------------------------------------------------------------------
+
+
+def test_records_go_to_the_buffer_and_the_next_fetch_goes_on_behind_them() -> None:
+    world, state, unsent = asked()
+    world.answer(unsent, answer({TP: Found(records(10, 5), high_watermark=42)}))
+    (chunk,) = chunks(world)
+    assert chunk.partition is state
+    assert chunk.base is state.base
+    assert [r.offset for r in chunk.reader.take(10)] == [10, 11, 12, 13, 14]
+    assert (state.high_watermark, state.log_start_offset) == (42, 0)
+    assert state.position.offset == 10, "it moves when they are handed out"
+    assert wanted(send(world)[0]) == {0: 15}
+
+
+def test_an_empty_answer_still_tells_the_end() -> None:
+    world, state, unsent = asked()
+    world.answer(unsent, answer({TP: Found(high_watermark=10)}))
+    assert state.high_watermark == 10
+    assert not chunks(world)
+
+
+@pytest.mark.parametrize("how", ["seek", "reset", "assign", "revoke"])
+def test_158_an_answer_that_came_too_late_is_dropped(how: str) -> None:
+    world, state, unsent = asked()
+    if how == "seek":
+        state.set_position(Position(10))
+    elif how == "reset":
+        state.await_reset(-1)
+    elif how == "assign":
+        world.assign(TP1)
+        world.assign(TP)
+    else:
+        world.subscription.unsubscribe()
+    world.answer(unsent, answer({TP: Found(records(10))}))
+    assert not chunks(world)
+    assert not world.raised()
+
+
+@pytest.mark.parametrize("error", [errors.OffsetOutOfRangeError, errors.CorruptRecordError])
+def test_158_a_late_error_is_dropped_too(error: type[Exception]) -> None:
+    world, state, unsent = asked(auto_offset_reset="none")
+    state.set_position(Position(10))
+    world.answer(unsent, answer({TP: Found(error=error)}))
+    assert not chunks(world)
+    assert state.fetchable
+
+
+def test_an_answer_for_a_partition_that_nobody_asked_for_is_ignored() -> None:
+    world, _, unsent = asked()
+    world.answer(unsent, answer({TP1: Found(records(10))}))
+    assert not chunks(world)
+
+
+def test_164_a_broken_batch_is_an_error_in_its_place() -> None:
+    world, state, unsent = asked()
+    good = records(10, 2)
+    broken = bytearray(records(12, 2))
+    broken[-1] ^= 0xFF
+    world.answer(unsent, answer({TP: Found(good + bytes(broken))}))
+    (chunk,) = chunks(world)
+    assert chunk.error is None, "what is before it comes first"
+    assert [r.offset for r in chunk.reader.take(2)] == [10, 11]
+    with pytest.raises(CorruptRecordError):
+        chunk.reader.take(1)
+    assert state.read_ahead >= 12
+
+
+def test_164_nothing_whole_is_an_error_that_stays_until_a_seek() -> None:
+    world, state, unsent = asked()
+    world.answer(unsent, answer({TP: Found(records(10, 2)[:30])}))
+    (chunk,) = chunks(world)
+    assert chunk.error is not None
+    assert chunk.sticky
+    assert not state.fetchable
+    state.set_position(Position(12))
+    world.buffer.release(chunk)
+    assert state.fetchable
+
+
+# --- errors ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("error", "reaction"), FETCH.items())
+def test_reactions(error: type[Exception], reaction: Reaction) -> None:
+    world, state, unsent = asked(auto_offset_reset="earliest")
+    world.answer(unsent, answer({TP: Found(error=error)}))
+    assert world.refresh_wanted() is (reaction is Reaction.REFRESH)
+    taken = chunks(world)
+    if reaction is Reaction.RAISE:
+        (chunk,) = taken
+        assert isinstance(chunk.error, error)
+        assert not chunk.sticky
+        assert not state.fetchable, "not before the user has seen it"
+        world.buffer.release(chunk)
+        assert state.fetchable
+    else:
+        assert not taken
+    if reaction is Reaction.RESET:
+        assert state.state is FetchState.AWAIT_RESET
+        return
+    waited_ms, again = world.wait_and_send(world.managers.fetch)
+    assert waited_ms == 100
+    world.answer(again, answer({TP: Found(records(10))}))
+    assert len(chunks(world)) == 1
+
+
+def test_an_error_in_no_table_is_raised() -> None:
+    world, _, unsent = asked()
+    world.answer(unsent, answer({TP: Found(error=errors.PolicyViolationError)}))
+    (chunk,) = chunks(world)
+    assert isinstance(chunk.error, errors.PolicyViolationError)
+
+
+def test_167_an_unauthorized_topic_is_named_once_per_answer() -> None:
+    world, _, unsent = asked()
+    world.answer(unsent, answer({TP: Found(error=errors.TopicAuthorizationFailedError)}))
+    (chunk,) = chunks(world)
+    assert isinstance(chunk.error, TopicAuthorizationFailedError)
+    assert chunk.error.args[0] == {"orders"}
+
+
+# --- out of range ------------------------------------------------------------------------------
+
+
+def test_143_out_of_range_applies_the_policy_silently() -> None:
+    world, state, unsent = asked(auto_offset_reset="earliest")
+    world.answer(unsent, answer({TP: Found(error=errors.OffsetOutOfRangeError)}))
+    world.poll(world.managers.positions)
+    world.answer(world.sent(world.managers.list_offsets), offsets_answer({TP: 30}))
+    assert state.position.offset == 30
+    assert not world.raised()
+
+
+def test_142_out_of_range_without_a_policy_is_an_error_until_a_seek() -> None:
+    world, state, unsent = asked(auto_offset_reset="none")
+    world.answer(unsent, answer({TP: Found(error=errors.OffsetOutOfRangeError)}))
+    (chunk,) = chunks(world)
+    assert isinstance(chunk.error, OffsetOutOfRangeError)
+    assert chunk.error.args[0] == {TP: 10}
+    assert chunk.sticky
+    assert not send(world, after_ms=10_000)
+    state.set_position(Position(3))
+    assert chunk.base is not state.base
+    world.buffer.release(chunk)
+    assert wanted(send(world)[0]) == {0: 3}
+
+
+def test_out_of_range_behind_buffered_records_waits_until_they_are_handed_out() -> None:
+    world, state, unsent = asked(
+        auto_offset_reset="earliest", enable_incremental_fetch_sessions=False
+    )
+    world.answer(unsent, answer({TP: Found(records(10, 5))}))
+    (again,) = send(world)
+    world.answer(again, answer({TP: Found(error=errors.OffsetOutOfRangeError)}))
+    assert state.state is FetchState.FETCHING
+    assert not send(world, after_ms=1_000)
+    assert world.buffer.starved, "handing out wakes the network thread"
+    consume(world)
+    (third,) = send(world)
+    assert wanted(third) == {0: 15}
+    world.answer(third, answer({TP: Found(error=errors.OffsetOutOfRangeError)}))
+    assert state.state is FetchState.AWAIT_RESET
+
+
+def test_159_out_of_range_at_a_replica_asks_the_leader() -> None:
+    world = World(leaders=(1, 1, 1))
+    (state,) = world.assign(TP, at=10)
+    state.preferred_replica = PreferredReplica(2, 10**9)
+    (unsent,) = send(world)
+    world.answer(unsent, answer({TP: Found(error=errors.OffsetOutOfRangeError)}))
+    assert state.state is FetchState.FETCHING
+    assert state.preferred_replica is None
+    _, again = world.wait_and_send(world.managers.fetch)
+    assert isinstance(again.destination, ToNode)
+    assert again.destination.node.node_id == 1
+
+
+# --- hints -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "error", [errors.NotLeaderForPartitionError, errors.FencedLeaderEpochError]
+)
+def test_160_a_hint_saves_the_metadata_round_trip(error: type[Exception]) -> None:
+    world, state, unsent = asked()
+    newcomer = Node(5, "10.0.0.5", 9092)
+    found = Found(error=error, leader=(5, 4))
+    world.answer(unsent, answer({TP: found}, nodes=(newcomer,)))
+    assert not world.refresh_wanted()
+    question = world.sent(world.managers.validation)
+    assert question.destination == ToNode(newcomer)
+    state.validated()
+    (again,) = send(world)
+    assert again.destination == ToNode(newcomer, Purpose.FETCH_0)
+
+
+def test_160_a_hint_that_is_older_than_what_is_known_is_not_followed() -> None:
+    world, _, unsent = asked()
+    found = Found(error=errors.NotLeaderForPartitionError, leader=(2, 2))
+    world.answer(unsent, answer({TP: found}, nodes=(NODE_2,)))
+    assert world.refresh_wanted()
+    assert world.metadata.snapshot.leader_epoch(TP) == 3
+
+
+def test_159_a_preferred_replica_is_followed() -> None:
+    world, state, unsent = asked()
+    world.answer(unsent, answer({TP: Found(replica=2)}))
+    assert state.preferred_replica == PreferredReplica(2, world.now_ms + 300_000)
+    (again,) = send(world)
+    assert again.destination == ToNode(NODE_2, Purpose.FETCH_0)
+    world.answer(again, answer({TP: Found(error=errors.NotLeaderForPartitionError)}))
+    assert state.preferred_replica is None

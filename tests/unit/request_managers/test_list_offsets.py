@@ -1,0 +1,149 @@
+"""Looking offsets up by timestamp."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from kafka import errors
+
+from tandem_kafka.errors import KafkaConnectionError, TopicAuthorizationFailedError
+from tandem_kafka.events.completable import Completion
+from tandem_kafka.request_managers.base import ToNode
+from tandem_kafka.request_managers.list_offsets import EARLIEST, LATEST
+from tandem_kafka.request_managers.reactions import LIST_OFFSETS, Reaction
+from tandem_kafka.types import OffsetAndTimestamp, TopicPartition
+from tests.unit.request_managers.world import NODE_1, NODE_2, TP, TP1, TP2, World, offsets_answer
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def ask(world: World, *partitions: TopicPartition, timestamp: int = LATEST) -> Completion[Any]:
+    future: Completion[Any] = Completion()
+    world.managers.list_offsets.collect(dict.fromkeys(partitions or (TP,), timestamp), future)
+    return future
+
+
+def asked_of(unsent: Any) -> list[int]:
+    return [p.partition_index for topic in unsent.message.topics for p in topic.partitions]
+
+
+def test_each_leader_is_asked_for_its_partitions(world: World) -> None:
+    future = ask(world, TP2, TP1, TP)
+    sent = {u.destination: u for u in world.poll(world.managers.list_offsets).unsent}
+    assert asked_of(sent[ToNode(NODE_1)]) == [0, 1]
+    assert asked_of(sent[ToNode(NODE_2)]) == [2]
+    entry = sent[ToNode(NODE_2)].message.topics[0].partitions[0]
+    assert (entry.timestamp, entry.current_leader_epoch) == (LATEST, 3)
+    world.answer(sent[ToNode(NODE_1)], offsets_answer({TP: 5, TP1: 6}))
+    assert not future.done
+    world.answer(sent[ToNode(NODE_2)], offsets_answer({TP2: -1}))
+    assert future.result() == {
+        TP: OffsetAndTimestamp(5, -1, 3),
+        TP1: OffsetAndTimestamp(6, -1, 3),
+        TP2: None,
+    }
+    assert not world.poll(world.managers.list_offsets).unsent
+
+
+def test_nothing_asked_is_nothing_found(world: World) -> None:
+    future: Completion[Any] = Completion()
+    world.managers.list_offsets.collect({}, future)
+    assert future.result() == {}
+
+
+@pytest.mark.parametrize(("level", "lowest"), [("read_committed", 2), ("read_uncommitted", 1)])
+def test_146_the_end_depends_on_the_isolation_level(level: str, lowest: int) -> None:
+    world = World(isolation_level=level)
+    ask(world)
+    message = world.sent(world.managers.list_offsets).message
+    assert message.isolation_level == (level == "read_committed")
+    assert message._min_version == lowest
+
+
+@pytest.mark.parametrize(("error", "reaction"), LIST_OFFSETS.items())
+def test_148_reactions(world: World, error: type[Exception], reaction: Reaction) -> None:
+    future = ask(world, TP, TP1)
+    unsent = world.sent(world.managers.list_offsets)
+    if issubclass(error, KafkaConnectionError):
+        unsent.future.fail(error("lost"))
+        left = [0, 1]
+    else:
+        world.answer(unsent, offsets_answer({TP: error, TP1: 4}))
+        left = [0]
+    if reaction is Reaction.FAIL:
+        assert isinstance(future.error, error)
+    elif reaction is Reaction.NONE:
+        assert future.result() == {TP: None, TP1: OffsetAndTimestamp(4, -1, 3)}
+    else:
+        assert world.refresh_wanted()
+        assert not future.done
+        waited_ms, again = world.wait_and_send(world.managers.list_offsets)
+        assert 80 <= waited_ms <= 120
+        assert asked_of(again) == left
+        world.answer(again, offsets_answer({TP: 3, TP1: 4}))
+        assert future.result()[TP] == OffsetAndTimestamp(3, -1, 3)
+
+
+def test_135_unauthorized_topics_are_named(world: World) -> None:
+    future = ask(world)
+    answer = offsets_answer({TP: errors.TopicAuthorizationFailedError})
+    world.answer(world.sent(world.managers.list_offsets), answer)
+    assert isinstance(future.error, TopicAuthorizationFailedError)
+    assert future.error.args[0] == {"orders"}
+
+
+def test_148_an_unknown_leader_is_waited_for_and_asked_at_once_when_known() -> None:
+    world = World(leaders=())
+    ask(world, TP, timestamp=EARLIEST)
+    result = world.poll(world.managers.list_offsets)
+    assert not result.unsent
+    assert world.refresh_wanted()
+    assert "orders" in world.managers.metadata._transient
+    world.lead(2)
+    assert world.sent(world.managers.list_offsets).destination == ToNode(NODE_2)
+
+
+def test_back_off_grows_without_a_leader() -> None:
+    world = World(leaders=())
+    ask(world)
+    pauses = []
+    for _ in range(1_000):
+        result = world.poll(world.managers.list_offsets)
+        pauses.append(result.wait_ms)
+        world.clock.advance_to(world.now_ms + result.wait_ms)
+    assert pauses[0] < pauses[2] < pauses[3]
+    assert min(pauses[6:]) >= 800
+
+
+def test_a_look_up_whose_caller_gave_up_ends(world: World) -> None:
+    future = ask(world)
+    unsent = world.sent(world.managers.list_offsets)
+    future.fail(TimeoutError())
+    world.answer(unsent, offsets_answer({TP: errors.NotLeaderForPartitionError}))
+    assert not world.poll(world.managers.list_offsets, after_ms=10_000).unsent
+    assert not world.managers.list_offsets._lookups
+
+
+def test_149_lag_is_looked_up_once_and_known_later() -> None:
+    from tandem_kafka.events import application as events
+    from tandem_kafka.network.event_processor import EventProcessor
+
+    world = World()
+    world.assign(TP, at=4)
+    processor = EventProcessor(world.context, world.managers)
+
+    def lag() -> int | None:
+        event = events.CurrentLag(partition=TP)
+        processor.process(event)
+        return event.future.result()
+
+    assert lag() is None
+    unsent = world.sent(world.managers.list_offsets)
+    assert lag() is None
+    assert not world.poll(world.managers.list_offsets).unsent
+    world.answer(unsent, offsets_answer({TP: 10}))
+    assert lag() == 6

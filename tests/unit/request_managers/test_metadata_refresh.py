@@ -1,0 +1,300 @@
+"""Keeping the picture of the cluster fresh."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+from uuid import UUID
+
+import pytest
+from kafka import errors
+
+from tandem_kafka.errors import (
+    AuthenticationError,
+    InvalidTopicError,
+    KafkaConnectionError,
+    TopicAuthorizationFailedError,
+    UnsupportedVersionError,
+)
+from tandem_kafka.events.completable import Completion
+from tandem_kafka.request_managers.base import ANY_NODE, UnsentRequest
+from tandem_kafka.types import Node, TopicPartition
+from tandem_kafka.wire.messages import MetadataResponse
+from tests.unit.request_managers.world import NODE_1, NODE_2, TOPIC_ID, TP, World, code
+
+_TOPIC = MetadataResponse.MetadataResponseTopic
+
+
+def described(
+    name: str = "orders",
+    leaders: tuple[int, ...] = (1, 1, 2),
+    *,
+    epoch: int = 3,
+    error: type[Exception] | None = None,
+    internal: bool = False,
+    topic_id: UUID = TOPIC_ID,
+) -> Any:
+    partitions = [
+        _TOPIC.MetadataResponsePartition(
+            error_code=0,
+            partition_index=number,
+            leader_id=leader,
+            leader_epoch=epoch,
+            replica_nodes=[1, 2],
+            isr_nodes=[1],
+            offline_replicas=[2],
+        )
+        for number, leader in enumerate(leaders)
+    ]
+    return _TOPIC(
+        error_code=0 if error is None else code(error),
+        name=name,
+        topic_id=topic_id,
+        is_internal=internal,
+        partitions=[] if error is not None else partitions,
+    )
+
+
+def answer(*topics: Any, nodes: tuple[Node, ...] = (NODE_1, NODE_2), error_code: int = 0) -> Any:
+    brokers = [
+        MetadataResponse.MetadataResponseBroker(node_id=n.node_id, host=n.host, port=n.port)
+        for n in nodes
+    ]
+    return MetadataResponse(
+        throttle_time_ms=0,
+        brokers=brokers,
+        cluster_id="cluster",
+        controller_id=1,
+        topics=list(topics),
+        error_code=error_code,
+    )
+
+
+def fresh(**options: object) -> World:
+    return World(leaders=(), **options)
+
+
+def request(world: World) -> UnsentRequest:
+    return world.sent(world.managers.metadata)
+
+
+def names(unsent: UnsentRequest) -> list[str] | None:
+    topics = unsent.message.topics
+    return None if topics is None else [topic.name for topic in topics]
+
+
+def test_nothing_is_asked_before_it_is_needed() -> None:
+    assert not fresh().poll(fresh().managers.metadata).unsent
+    world = fresh()
+    assert not world.poll(world.managers.metadata).unsent
+    world.assign(TP)
+    unsent = request(world)
+    assert names(unsent) == ["orders"]
+    assert unsent.destination is ANY_NODE
+    assert not world.poll(world.managers.metadata, after_ms=10_000).unsent
+
+
+def test_the_answer_becomes_the_snapshot() -> None:
+    world = fresh()
+    world.assign(TP)
+    world.answer(request(world), answer(described()))
+    snapshot = world.metadata.snapshot
+    assert snapshot.cluster_id == "cluster"
+    assert snapshot.leader(TopicPartition("orders", 2)) == NODE_2
+    info = snapshot.partition(TP)
+    assert info is not None
+    assert (info.leader_epoch, info.replicas, info.isr, info.offline_replicas) == (
+        3,
+        (1, 2),
+        (1,),
+        (2,),
+    )
+    assert snapshot.topic_id("orders") == TOPIC_ID
+
+
+def test_what_is_old_is_asked_for_again() -> None:
+    world = fresh(metadata_max_age_ms=10_000)
+    world.assign(TP)
+    world.answer(request(world), answer(described()))
+    result = world.poll(world.managers.metadata)
+    assert result.wait_ms == 10_000
+    assert not world.poll(world.managers.metadata, after_ms=9_999).unsent
+    world.clock.advance_to(world.now_ms + 1)
+    request(world)
+
+
+def test_a_new_topic_of_interest_is_asked_for_at_once() -> None:
+    world = fresh()
+    world.assign(TP)
+    world.answer(request(world), answer(described()))
+    world.assign(TP, TopicPartition("more", 0))
+    assert names(request(world)) == ["more", "orders"]
+
+
+def test_a_transient_topic_stays_in_the_picture_for_a_while() -> None:
+    world = fresh()
+    world.managers.metadata.need(["looked-up"], world.now_ms + 1_000)
+    assert names(request(world)) == ["looked-up"]
+    world = fresh()
+    world.managers.metadata.need(["looked-up"], world.now_ms + 1_000)
+    world.clock.advance_to(world.now_ms + 1_000)
+    assert not world.poll(world.managers.metadata).unsent
+
+
+def test_back_off_grows_while_nobody_answers_and_does_not_spin() -> None:
+    world = fresh(retry_backoff_ms=0)
+    world.assign(TP)
+    began_ms = world.now_ms
+    for _ in range(1_000):
+        _, unsent = world.wait_and_send(world.managers.metadata)
+        unsent.future.fail(KafkaConnectionError("cut"))
+    assert world.now_ms - began_ms > 100_000
+
+
+@pytest.mark.parametrize("kind", ["no topic", "no leader", "no brokers"])
+def test_55_what_is_not_there_yet_is_asked_for_again(kind: str) -> None:
+    world = fresh()
+    world.assign(TP)
+    unsent = request(world)
+    if kind == "no topic":
+        missing = described(error=errors.UnknownTopicOrPartitionError)
+        world.answer(unsent, answer(missing))
+        assert world.metadata.snapshot.topic_errors.keys() == {"orders"}
+    elif kind == "no leader":
+        world.answer(unsent, answer(described(leaders=(-1,))))
+    else:
+        world.answer(unsent, answer(nodes=()))
+        assert world.metadata.snapshot.version == 0
+    waited_ms, again = world.wait_and_send(world.managers.metadata)
+    assert 80 <= waited_ms <= 120
+    world.answer(again, answer(described()))
+    assert world.metadata.snapshot.topic_errors == {}
+    assert world.poll(world.managers.metadata).wait_ms > 10_000
+
+
+def test_an_older_leader_epoch_does_not_send_us_back() -> None:
+    world = fresh()
+    world.assign(TP)
+    world.answer(request(world), answer(described(leaders=(2,), epoch=5)))
+    world.managers.metadata.request_update()
+    world.answer(request(world), answer(described(leaders=(1,), epoch=4)))
+    assert world.metadata.snapshot.leader(TP) == NODE_2
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "text"),
+    [
+        (errors.TopicAuthorizationFailedError, TopicAuthorizationFailedError, "orders"),
+        (errors.InvalidTopicError, InvalidTopicError, "Invalid topics: ['orders']"),
+    ],
+)
+def test_54_errors_that_only_the_user_can_mend_are_kept_for_the_loop(
+    error: type[Exception], kind: type[Exception], text: str
+) -> None:
+    world = fresh()
+    world.assign(TP)
+    world.answer(request(world), answer(described(error=error)))
+    told = world.managers.metadata.take_error()
+    assert isinstance(told, kind)
+    assert text in str(told)
+    assert world.managers.metadata.take_error() is None
+
+
+@pytest.mark.parametrize("error", [AuthenticationError("no"), UnsupportedVersionError("old")])
+def test_175_a_refused_connection_is_told(error: Exception) -> None:
+    world = fresh()
+    world.assign(TP)
+    request(world).future.fail(error)
+    assert world.managers.metadata.take_error() is error
+    world.wait_and_send(world.managers.metadata)
+
+
+def test_a_connection_that_was_only_lost_is_not() -> None:
+    world = fresh()
+    world.assign(TP)
+    request(world).future.fail(KafkaConnectionError("cut"))
+    assert world.managers.metadata.take_error() is None
+
+
+def test_the_first_answer_ends_the_wait_for_the_cluster() -> None:
+    world = fresh()
+    first: Completion[None] = Completion()
+    world.managers.metadata.wait_for_first(first)
+    world.managers.metadata.request_update()
+    world.answer(request(world), answer())
+    assert first.done
+    second: Completion[None] = Completion()
+    world.managers.metadata.wait_for_first(second)
+    assert second.done
+
+
+# --- starting over -----------------------------------------------------------------------------
+
+
+def test_172_a_broker_may_ask_to_start_over() -> None:
+    world = fresh()
+    world.assign(TP)
+    world.answer(request(world), answer(described()))
+    world.managers.metadata.request_update()
+    world.answer(request(world), answer(error_code=129))
+    assert world.metadata.rebootstraps == 1
+    assert all(node.node_id < 0 for node in world.metadata.nodes())
+    world.wait_and_send(world.managers.metadata)
+
+
+@pytest.mark.parametrize(("strategy", "times"), [("rebootstrap", 1), ("none", 0)])
+def test_172_metadata_that_fails_for_long_starts_over(strategy: str, times: int) -> None:
+    world = fresh(
+        metadata_recovery_strategy=strategy, metadata_recovery_rebootstrap_trigger_ms=10_000
+    )
+    world.assign(TP)
+    world.answer(request(world), answer(described()))
+    world.managers.metadata.request_update()
+    until_ms = world.now_ms + 12_000
+    while world.now_ms < until_ms:
+        _, unsent = world.wait_and_send(world.managers.metadata)
+        unsent.future.fail(KafkaConnectionError("cut"))
+    assert world.metadata.rebootstraps == times
+
+
+# --- patterns ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("hide", [True, False])
+def test_46_48_a_pattern_asks_for_everything_and_matches_it(hide: bool) -> None:
+    world = fresh(exclude_internal_topics=hide)
+    world.subscription.subscribe_pattern(re.compile("or|__"))
+    unsent = request(world)
+    assert names(unsent) is None
+    internal = described("__offsets", internal=True, topic_id=UUID(int=8))
+    other = described("invoices", topic_id=UUID(int=9))
+    world.answer(unsent, answer(described(), internal, other))
+    assert world.subscription.topics == ({"orders"} if hide else {"orders", "__offsets"})
+
+
+def test_46_a_topic_created_later_is_found_within_the_age() -> None:
+    world = fresh(metadata_max_age_ms=10_000)
+    world.subscription.subscribe_pattern(re.compile("or"))
+    world.answer(request(world), answer(described()))
+    unsent = world.sent(world.managers.metadata, after_ms=10_000)
+    world.answer(unsent, answer(described(), described("oranges", topic_id=UUID(int=9))))
+    assert world.subscription.topics == {"orders", "oranges"}
+
+
+def test_49_a_pattern_that_matches_nothing_is_resolved() -> None:
+    world = fresh()
+    world.subscription.subscribe_pattern(re.compile("x"))
+    assert not world.subscription.resolved
+    world.answer(request(world), answer(described()))
+    assert world.subscription.resolved
+    assert world.subscription.topics == frozenset()
+
+
+def test_a_topic_that_is_gone_from_the_whole_is_gone() -> None:
+    world = fresh()
+    world.subscription.subscribe_pattern(re.compile("or"))
+    world.answer(request(world), answer(described()))
+    world.managers.metadata.request_update()
+    world.answer(request(world), answer())
+    assert world.metadata.snapshot.topics == {}
+    assert world.subscription.topics == frozenset()

@@ -1,0 +1,271 @@
+"""Where reading begins: committed offsets, the reset policy, seeks in between."""
+
+from __future__ import annotations
+
+import pytest
+from kafka import errors
+
+from tandem_kafka.errors import GroupAuthorizationFailedError, NoOffsetForPartitionError
+from tandem_kafka.events.application import UpdatePositions
+from tandem_kafka.request_managers.base import UnsentRequest
+from tandem_kafka.request_managers.list_offsets import EARLIEST, LATEST
+from tandem_kafka.shared.partition import FetchState
+from tandem_kafka.types import TopicPartition
+from tests.unit.request_managers.world import (
+    TP,
+    TP1,
+    World,
+    committed_answer,
+    coordinator_answer,
+    offsets_answer,
+)
+
+
+def with_group(**options: object) -> World:
+    world = World(group_id="readers", **options)
+    world.find_coordinator()
+    return world
+
+
+def look(world: World) -> None:
+    """poll() was called: positions are wanted."""
+    world.managers.positions.want()
+    assert not world.poll(world.managers.positions).unsent
+
+
+def committed_request(world: World) -> UnsentRequest:
+    return world.sent(world.group.committed)
+
+
+def position(world: World, tp: TopicPartition = TP) -> int | None:
+    found = world.subscription.get(tp).position
+    return None if found is None else found.offset
+
+
+def test_assign_alone_looks_nothing_up() -> None:
+    world = with_group()
+    world.assign(TP)
+    world.poll(world.managers.positions)
+    assert not world.poll(world.group.committed).unsent
+
+
+def test_138_the_committed_offset_else_the_policy_per_partition() -> None:
+    world = with_group(auto_offset_reset="earliest")
+    world.assign(TP, TP1)
+    look(world)
+    world.answer(committed_request(world), committed_answer({TP: 7, TP1: -1}))
+    assert position(world) == 7
+    assert world.subscription.get(TP1).state is FetchState.AWAIT_RESET
+    world.poll(world.managers.positions)
+    unsent = world.sent(world.managers.list_offsets)
+    assert unsent.message.topics[0].partitions[0].timestamp == EARLIEST
+    world.answer(unsent, offsets_answer({TP1: 2}))
+    assert position(world, TP1) == 2
+    assert world.subscription.all_positioned()
+
+
+@pytest.mark.parametrize(
+    ("policy", "timestamp"), [("earliest", EARLIEST), ("latest", LATEST), ("by_duration:PT1H", 0)]
+)
+def test_without_a_group_the_policy_decides(policy: str, timestamp: int) -> None:
+    """144 for by_duration."""
+    world = World(auto_offset_reset=policy)
+    world.assign(TP)
+    look(world)
+    asked = world.sent(world.managers.list_offsets).message.topics[0].partitions[0].timestamp
+    assert asked == (timestamp or world.clock.wall_ms() - 3_600_000)
+
+
+def test_145_no_record_in_the_window_is_the_end_of_the_log_at_once() -> None:
+    world = World(auto_offset_reset="by_duration:PT1H")
+    world.assign(TP)
+    look(world)
+    world.answer(world.sent(world.managers.list_offsets), offsets_answer({TP: -1}))
+    world.poll(world.managers.positions)
+    unsent = world.sent(world.managers.list_offsets)
+    assert unsent.message.topics[0].partitions[0].timestamp == LATEST
+    world.answer(unsent, offsets_answer({TP: 99}))
+    assert position(world) == 99
+
+
+def test_142_without_a_policy_poll_raises_until_a_seek() -> None:
+    world = World(auto_offset_reset="none")
+    world.assign(TP)
+    for _ in range(2):
+        look(world)
+        (error,) = world.raised()
+        assert isinstance(error, NoOffsetForPartitionError)
+        world.poll(world.managers.positions, after_ms=1_000)
+        assert not world.raised(), "once per poll"
+    world.managers.positions.seek(TP, 5, -1)
+    look(world)
+    assert not world.raised()
+    assert position(world) == 5
+
+
+def test_142_position_is_told_instead_of_poll() -> None:
+    world = World(auto_offset_reset="none")
+    world.assign(TP)
+    event = UpdatePositions(partition=TP)
+    world.managers.positions.wait_for(event)
+    world.poll(world.managers.positions)
+    assert isinstance(event.future.error, NoOffsetForPartitionError)
+    assert not world.raised()
+
+
+def test_139_a_seek_wins_over_a_lookup_under_way() -> None:
+    world = with_group()
+    world.assign(TP)
+    look(world)
+    unsent = committed_request(world)
+    world.managers.positions.seek(TP, 5, -1)
+    world.answer(unsent, committed_answer({TP: 700}))
+    assert position(world) == 5
+
+
+def test_139_a_seek_wins_over_a_reset_under_way() -> None:
+    world = World(auto_offset_reset="earliest")
+    world.assign(TP)
+    look(world)
+    unsent = world.sent(world.managers.list_offsets)
+    world.managers.positions.seek(TP, 5, -1)
+    world.answer(unsent, offsets_answer({TP: 0}))
+    assert position(world) == 5
+
+
+def test_139_a_new_assignment_of_the_same_partition_is_not_the_old_one() -> None:
+    world = with_group()
+    world.assign(TP)
+    look(world)
+    old = committed_request(world)
+    world.assign(TP1)
+    world.assign(TP)
+    world.answer(old, committed_answer({TP: 700}))
+    assert position(world) is None
+    assert world.subscription.get(TP).state is FetchState.INITIALIZING
+    look(world)
+    world.answer(committed_request(world), committed_answer({TP: 3}))
+    assert position(world) == 3
+
+
+def test_140_a_partition_added_meanwhile_is_not_reset_before_its_own_look_up() -> None:
+    world = with_group(auto_offset_reset="earliest")
+    world.assign(TP)
+    look(world)
+    first = committed_request(world)
+    world.assign(TP, TP1)
+    world.answer(first, committed_answer({TP: 7}))
+    assert world.subscription.get(TP1).state is FetchState.INITIALIZING
+    look(world)
+    assert not world.poll(world.managers.list_offsets).unsent
+    world.answer(committed_request(world), committed_answer({TP1: 9}))
+    assert (position(world), position(world, TP1)) == (7, 9)
+
+
+def test_141_polls_in_quick_succession_share_the_look_up() -> None:
+    world = with_group()
+    world.assign(TP)
+    look(world)
+    unsent = committed_request(world)
+    for _ in range(50):
+        look(world)
+        assert not world.poll(world.group.committed, after_ms=10).unsent
+    world.answer(unsent, committed_answer({TP: 7}))
+    assert position(world) == 7
+
+
+def test_153_a_partition_about_to_be_revoked_is_not_looked_up() -> None:
+    world = with_group()
+    (state,) = world.assign(TP)
+    state.pending_revocation = True
+    look(world)
+    assert not world.poll(world.group.committed).unsent
+    state.pending_revocation = False
+    world.poll(world.managers.positions)
+    committed_request(world)
+
+
+def test_seek_to_the_end_is_looked_up_lazily_and_the_last_one_counts() -> None:
+    """146."""
+    world = World()
+    world.assign(TP, at=3)
+    world.managers.positions.reset([TP], LATEST)
+    assert not world.poll(world.managers.list_offsets).unsent
+    look(world)
+    ends = world.sent(world.managers.list_offsets)
+    world.managers.positions.reset([TP], EARLIEST)
+    look(world)
+    beginnings = world.sent(world.managers.list_offsets)
+    world.answer(ends, offsets_answer({TP: 99}))
+    assert position(world) is None
+    world.answer(beginnings, offsets_answer({TP: 1}))
+    assert position(world) == 1
+
+
+def test_the_same_reset_asked_twice_is_one_request() -> None:
+    world = World()
+    world.assign(TP)
+    look(world)
+    unsent = world.sent(world.managers.list_offsets)
+    world.managers.positions.reset([TP], LATEST)
+    look(world)
+    assert not world.poll(world.managers.list_offsets).unsent
+    world.answer(unsent, offsets_answer({TP: 8}))
+    assert position(world) == 8
+
+
+def test_an_error_of_the_look_up_is_raised_once_per_poll() -> None:
+    world = with_group()
+    world.assign(TP)
+    for _ in range(2):
+        look(world)
+        answer = committed_answer({}, errors.GroupAuthorizationFailedError)
+        world.answer(committed_request(world), answer)
+        (error,) = world.raised()
+        assert isinstance(error, GroupAuthorizationFailedError)
+
+
+def test_an_error_of_a_reset_that_a_seek_made_pointless_is_not_raised() -> None:
+    world = World()
+    world.assign(TP)
+    look(world)
+    unsent = world.sent(world.managers.list_offsets)
+    world.managers.positions.seek(TP, 1, -1)
+    world.answer(unsent, offsets_answer({TP: errors.TopicAuthorizationFailedError}))
+    assert not world.raised()
+
+
+def test_a_failed_reset_is_tried_again_by_the_next_poll() -> None:
+    world = World()
+    world.assign(TP)
+    look(world)
+    unsent = world.sent(world.managers.list_offsets)
+    world.answer(unsent, offsets_answer({TP: errors.TopicAuthorizationFailedError}))
+    assert len(world.raised()) == 1
+    look(world)
+    world.answer(world.sent(world.managers.list_offsets), offsets_answer({TP: 4}))
+    assert position(world) == 4
+
+
+def test_a_committed_epoch_is_validated_first() -> None:
+    world = with_group()
+    world.assign(TP)
+    world.managers.positions.seek(TP, 5, leader_epoch=2)
+    assert world.subscription.get(TP).state is FetchState.AWAIT_VALIDATION
+    world.managers.positions.seek(TP, 5, leader_epoch=-1)
+    assert world.subscription.get(TP).state is FetchState.FETCHING
+
+
+def test_a_thousand_turns_without_a_coordinator_do_not_spin() -> None:
+    world = World(group_id="readers", retry_backoff_ms=0)
+    world.assign(TP)
+    began_ms = world.now_ms
+    for _ in range(1_000):
+        look(world)
+        waits = [world.poll(world.group.committed).wait_ms]
+        result = world.poll(world.group.coordinator)
+        for unsent in result.unsent:
+            world.answer(unsent, coordinator_answer(None, errors.CoordinatorNotAvailableError))
+        waits.append(world.poll(world.group.coordinator).wait_ms)
+        world.clock.advance_to(world.now_ms + min(waits))
+    assert world.now_ms - began_ms > 100_000

@@ -1,0 +1,71 @@
+"""partitions_for_topic() and topics()."""
+
+from __future__ import annotations
+
+import pytest
+from kafka import errors
+
+from tandem_kafka.errors import KafkaConnectionError
+from tandem_kafka.events.application import ListTopics, PartitionsForTopic
+from tests.unit.request_managers.test_metadata_refresh import answer, described
+from tests.unit.request_managers.world import World
+
+
+@pytest.fixture
+def world() -> World:
+    return World(leaders=(), allow_auto_create_topics=False)
+
+
+def test_one_topic(world: World) -> None:
+    event = PartitionsForTopic(topic="orders")
+    world.managers.topic_metadata.look_up(event)
+    unsent = world.sent(world.managers.topic_metadata)
+    assert [topic.name for topic in unsent.message.topics] == ["orders"]
+    assert not unsent.message.allow_auto_topic_creation
+    assert not world.poll(world.managers.topic_metadata, after_ms=9_000).unsent
+    world.answer(unsent, answer(described()))
+    assert set(event.future.result().partitions) == {0, 1, 2}
+    assert not world.poll(world.managers.topic_metadata).unsent
+
+
+def test_a_topic_that_is_not_there_is_none(world: World) -> None:
+    event = PartitionsForTopic(topic="orders")
+    world.managers.topic_metadata.look_up(event)
+    missing = described(error=errors.UnknownTopicOrPartitionError)
+    world.answer(world.sent(world.managers.topic_metadata), answer(missing))
+    assert event.future.done
+    assert event.future.result() is None
+
+
+def test_all_topics(world: World) -> None:
+    event = ListTopics()
+    world.managers.topic_metadata.look_up(event)
+    unsent = world.sent(world.managers.topic_metadata)
+    assert unsent.message.topics is None
+    world.answer(unsent, answer(described(), described("__offsets", internal=True)))
+    assert set(event.future.result()) == {"orders", "__offsets"}
+
+
+@pytest.mark.parametrize("error", [errors.TopicAuthorizationFailedError, errors.InvalidTopicError])
+def test_a_refusal_fails_the_call(world: World, error: type[Exception]) -> None:
+    event = PartitionsForTopic(topic="orders")
+    world.managers.topic_metadata.look_up(event)
+    world.answer(world.sent(world.managers.topic_metadata), answer(described(error=error)))
+    assert isinstance(event.future.error, error)
+
+
+def test_what_may_pass_is_tried_again_with_growing_pauses(world: World) -> None:
+    event = PartitionsForTopic(topic="orders")
+    world.managers.topic_metadata.look_up(event)
+    pauses = []
+    for number in range(1_000):
+        waited_ms, unsent = world.wait_and_send(world.managers.topic_metadata)
+        pauses.append(waited_ms)
+        if number % 2:
+            unsent.future.fail(KafkaConnectionError("cut"))
+        else:
+            world.answer(unsent, answer(described(error=errors.LeaderNotAvailableError)))
+    assert pauses[1] < pauses[3]
+    assert min(pauses[6:]) >= 800
+    event.future.fail(TimeoutError())
+    assert not world.poll(world.managers.topic_metadata, after_ms=10_000).unsent

@@ -1,0 +1,187 @@
+"""Truncation: what a change of leader does to a position (KIP-320)."""
+
+from __future__ import annotations
+
+import pytest
+from kafka import errors
+
+from tandem_kafka.errors import LogTruncationError, UnsupportedVersionError
+from tandem_kafka.request_managers.base import ToNode, UnsentRequest
+from tandem_kafka.request_managers.reactions import LIST_OFFSETS, Reaction
+from tandem_kafka.shared.partition import Consumed, FetchState, Position, PreferredReplica
+from tandem_kafka.types import OffsetAndMetadata
+from tests.unit.request_managers.world import NODE_2, TP, TP1, World, epoch_answer
+
+
+def in_doubt(**options: object) -> tuple[World, UnsentRequest]:
+    """A position at offset 10 of epoch 3, and the question about it after epoch 4 began."""
+    world = World(**options)
+    world.assign(TP, at=10)
+    assert not world.poll(world.managers.validation).unsent
+    world.lead(2, epoch=4)
+    unsent = world.sent(world.managers.validation)
+    return world, unsent
+
+
+def state_of(world: World) -> FetchState:
+    return world.subscription.get(TP).state
+
+
+def test_150_a_new_leader_is_asked_before_anything_is_fetched() -> None:
+    world, unsent = in_doubt()
+    assert state_of(world) is FetchState.AWAIT_VALIDATION
+    assert not world.subscription.get(TP).fetchable
+    assert unsent.destination == ToNode(NODE_2)
+    (entry,) = unsent.message.topics[0].partitions
+    assert (entry.current_leader_epoch, entry.leader_epoch) == (4, 3)
+    assert not world.poll(world.managers.validation, after_ms=5_000).unsent
+    world.answer(unsent, epoch_answer(TP, 3, 10))
+    assert state_of(world) is FetchState.FETCHING
+    assert world.subscription.get(TP).position.offset == 10
+
+
+def test_the_same_leader_again_changes_nothing() -> None:
+    world = World()
+    world.assign(TP, at=10)
+    world.poll(world.managers.validation)
+    world.lead(1)
+    assert not world.poll(world.managers.validation).unsent
+    assert state_of(world) is FetchState.FETCHING
+
+
+def test_a_new_leader_ends_reading_from_a_replica() -> None:
+    """159."""
+    world = World()
+    (state,) = world.assign(TP, at=10)
+    world.poll(world.managers.validation)
+    state.preferred_replica = PreferredReplica(2, 10**9)
+    world.lead(2, epoch=4)
+    world.sent(world.managers.validation)
+    assert state.preferred_replica is None
+
+
+def test_a_position_without_an_epoch_follows_the_leader() -> None:
+    world = World()
+    (state,) = world.assign(TP, at=10)
+    state.set_position(Position(10))
+    world.lead(2, epoch=4)
+    assert not world.poll(world.managers.validation).unsent
+    assert state.fetchable
+
+
+def test_the_validated_position_keeps_what_was_handed_out_meanwhile() -> None:
+    world, unsent = in_doubt()
+    state = world.subscription.get(TP)
+    base = state.base
+    assert base is not None
+    world.answer(unsent, epoch_answer(TP, 3, 10))
+    state.consumed = Consumed(base, Position(12, 3))
+    assert state.position.offset == 12
+
+
+def test_150_truncation_goes_back_to_where_the_logs_part() -> None:
+    world, unsent = in_doubt(auto_offset_reset="earliest")
+    world.answer(unsent, epoch_answer(TP, 2, 6))
+    position = world.subscription.get(TP).position
+    assert (position.offset, position.leader_epoch) == (6, 2)
+    assert state_of(world) is FetchState.FETCHING
+
+
+def test_150_truncation_without_a_known_end_applies_the_policy() -> None:
+    world, unsent = in_doubt(auto_offset_reset="earliest")
+    world.answer(unsent, epoch_answer(TP, -1, -1))
+    assert state_of(world) is FetchState.AWAIT_RESET
+    world.poll(world.managers.positions)
+    world.sent(world.managers.list_offsets)
+
+
+@pytest.mark.parametrize(
+    ("epoch", "end", "divergent"), [(2, 6, OffsetAndMetadata(6, "", 2)), (-1, -1, None)]
+)
+def test_150_truncation_without_a_policy_is_raised_by_every_poll_until_a_seek(
+    epoch: int, end: int, divergent: OffsetAndMetadata | None
+) -> None:
+    world, unsent = in_doubt(auto_offset_reset="none")
+    for _ in range(2):
+        world.answer(unsent, epoch_answer(TP, epoch, end))
+        (error,) = world.raised()
+        assert isinstance(error, LogTruncationError)
+        assert error.divergent_offsets == {TP: divergent}
+        assert not world.poll(world.managers.validation, after_ms=10_000).unsent
+        world.managers.validation.want()
+        unsent = world.sent(world.managers.validation)
+    world.managers.positions.seek(TP, 6, -1)
+    world.answer(unsent, epoch_answer(TP, epoch, end))
+    assert not world.raised()
+    assert world.subscription.get(TP).fetchable
+
+
+def test_151_the_result_is_dropped_when_a_seek_came_first() -> None:
+    world, unsent = in_doubt(auto_offset_reset="earliest")
+    world.managers.positions.seek(TP, 100, -1)
+    world.answer(unsent, epoch_answer(TP, 2, 6))
+    assert world.subscription.get(TP).position.offset == 100
+
+
+def test_151_the_result_is_dropped_when_the_assignment_is_new() -> None:
+    world, unsent = in_doubt(auto_offset_reset="earliest")
+    world.assign(TP1)
+    world.assign(TP)
+    world.answer(unsent, epoch_answer(TP, 2, 6))
+    assert world.subscription.get(TP).position is None
+
+
+# Reaction.NONE stands for an answer that only ListOffsets gives.
+@pytest.mark.parametrize(
+    ("error", "reaction"),
+    [entry for entry in LIST_OFFSETS.items() if entry[1] is not Reaction.NONE],
+)
+def test_reactions(error: type[Exception], reaction: Reaction) -> None:
+    world, unsent = in_doubt()
+    world.refresh_wanted()
+    if error is errors.KafkaConnectionError:
+        unsent.future.fail(error("lost"))
+    else:
+        world.answer(unsent, epoch_answer(TP, -1, -1, error))
+    assert state_of(world) is FetchState.AWAIT_VALIDATION
+    if reaction is Reaction.FAIL:
+        assert [type(each) for each in world.raised()] == [error]
+    else:
+        assert not world.raised()
+        assert world.refresh_wanted()
+    waited_ms, again = world.wait_and_send(world.managers.validation)
+    assert 80 <= waited_ms <= 120
+    world.answer(again, epoch_answer(TP, 3, 10))
+    assert state_of(world) is FetchState.FETCHING
+
+
+def test_an_old_broker_is_believed() -> None:
+    world, unsent = in_doubt()
+    unsent.future.fail(UnsupportedVersionError("too old"))
+    assert not world.poll(world.managers.validation).unsent
+    assert state_of(world) is FetchState.FETCHING
+
+
+def test_without_a_leader_it_waits_and_asks_for_metadata() -> None:
+    world = World()
+    world.assign(TP, at=10)
+    world.poll(world.managers.validation)
+    world.lead(-1, epoch=4)
+    began_ms = world.now_ms
+    for _ in range(1_000):
+        result = world.poll(world.managers.validation)
+        assert not result.unsent
+        world.clock.advance_to(world.now_ms + result.wait_ms)
+    assert world.now_ms - began_ms > 100_000
+    assert world.refresh_wanted()
+    world.lead(2, epoch=5)
+    world.wait_and_send(world.managers.validation)
+
+
+def test_a_thousand_failures_do_not_spin() -> None:
+    world, unsent = in_doubt(retry_backoff_ms=0)
+    began_ms = world.now_ms
+    for _ in range(1_000):
+        world.answer(unsent, epoch_answer(TP, -1, -1, errors.NotLeaderForPartitionError))
+        _, unsent = world.wait_and_send(world.managers.validation)
+    assert world.now_ms - began_ms > 100_000

@@ -1,0 +1,56 @@
+"""The buffer between the threads, and who we are in the group."""
+
+from __future__ import annotations
+
+from tandem_kafka.shared.fetch_buffer import FetchBuffer, FetchedChunk
+from tandem_kafka.shared.group import GroupIdentity
+from tandem_kafka.shared.partition import AssignedPartition, Position
+from tandem_kafka.types import TopicPartition
+from tests.unit.records.making import batch, reader
+
+
+def partition() -> AssignedPartition:
+    return AssignedPartition(TopicPartition("topic", 3))
+
+
+def chunk(state: AssignedPartition, error: Exception | None = None) -> FetchedChunk:
+    records = None if error is not None else reader(batch())
+    return FetchedChunk(state, Position(0), records, error)
+
+
+def test_bytes_count_until_the_chunk_is_released() -> None:
+    buffer, state = FetchBuffer(), partition()
+    first, second = chunk(state), chunk(state)
+    buffer.add(first)
+    buffer.add(second)
+    size = first.size_bytes
+    assert size > 0
+    assert buffer.held_bytes == state.held_bytes == 2 * size
+    assert buffer.take() is first
+    assert buffer.held_bytes == 2 * size
+    buffer.release(first)
+    assert buffer.held_bytes == state.held_bytes == size
+    assert buffer.take() is second
+    assert buffer.take() is None
+    assert buffer.added == 2
+
+
+def test_an_error_takes_no_room_but_is_counted() -> None:
+    buffer, state = FetchBuffer(), partition()
+    failed = chunk(state, ValueError())
+    buffer.add(failed)
+    assert buffer.held_bytes == 0
+    assert (state.errors_put, state.errors_taken) == (1, 0)
+    buffer.release(failed)
+    assert state.errors_taken == 1
+
+
+def test_99_the_identity_in_the_group() -> None:
+    group = GroupIdentity("readers", "static")
+    assert group.metadata.generation_id == -1
+    group.joined(4, "member")
+    group.set_state("<stable>")
+    assert (group.metadata.generation_id, group.metadata.member_id) == (4, "member")
+    group.left()
+    assert (group.metadata.generation_id, group.metadata.member_id) == (-1, "")
+    assert (group.metadata.group_id, group.metadata.group_instance_id) == ("readers", "static")

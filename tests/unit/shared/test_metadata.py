@@ -1,0 +1,103 @@
+"""Merging what brokers say of the cluster."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from kafka import errors
+
+from tandem_kafka.shared.metadata import (
+    NO_TOPIC_ID,
+    ClusterMetadata,
+    ClusterSnapshot,
+    PartitionInfo,
+    TopicInfo,
+)
+from tandem_kafka.types import Node, TopicPartition
+
+NODES = {n: Node(n, f"10.0.0.{n}", 9092) for n in (1, 2)}
+TP = TopicPartition("a", 0)
+
+
+def told(
+    name: str = "a", leader: int = 1, epoch: int = 3, topic_id: UUID = NO_TOPIC_ID
+) -> ClusterSnapshot:
+    topic = TopicInfo(name, topic_id, partitions={0: PartitionInfo(0, leader, epoch)})
+    return ClusterSnapshot(nodes=NODES, topics={name: topic})
+
+
+def known(*answers: ClusterSnapshot, partial: bool = True) -> ClusterMetadata:
+    metadata = ClusterMetadata([("10.0.0.9", 9092)])
+    for answer in answers:
+        metadata.update(answer, partial=partial)
+    return metadata
+
+
+def test_before_the_first_answer_there_are_only_bootstrap_servers() -> None:
+    assert known().nodes() == (Node(-1, "10.0.0.9", 9092),)
+    assert known().snapshot.leader(TP) is None
+    assert known().snapshot.leader_epoch(TP) == -1
+    assert known().snapshot.topic_id("a") == NO_TOPIC_ID
+
+
+def test_a_newer_epoch_wins_an_older_one_is_not_believed() -> None:
+    assert known(told(epoch=3), told(leader=2, epoch=4)).snapshot.leader(TP) == NODES[2]
+    assert known(told(epoch=3), told(leader=2, epoch=2)).snapshot.leader(TP) == NODES[1]
+    assert known(told(epoch=3), told(leader=2, epoch=3)).snapshot.leader(TP) == NODES[2]
+
+
+def test_a_broker_that_knows_no_epochs_is_believed() -> None:
+    assert known(told(epoch=3), told(leader=2, epoch=-1)).snapshot.leader(TP) == NODES[2]
+
+
+def test_a_topic_made_anew_begins_anew() -> None:
+    snapshot = known(
+        told(epoch=9, topic_id=UUID(int=1)), told(leader=2, epoch=0, topic_id=UUID(int=2))
+    ).snapshot
+    assert snapshot.leader(TP) == NODES[2]
+    assert snapshot.topic_names == {UUID(int=2): "a"}
+
+
+def test_a_partial_answer_keeps_the_others_a_whole_one_does_not() -> None:
+    assert known(told("a"), told("b")).snapshot.topics.keys() == {"a", "b"}
+    assert known(told("a"), told("b"), partial=False).snapshot.topics.keys() == {"b"}
+
+
+def test_errors_come_and_go() -> None:
+    failed = ClusterSnapshot(nodes=NODES, topic_errors={"a": errors.InvalidTopicError})
+    metadata = known(told("a"), failed)
+    assert metadata.snapshot.topics == {}
+    assert metadata.snapshot.topic_errors == {"a": errors.InvalidTopicError}
+    metadata.update(told("b"), partial=True)
+    assert "a" in metadata.snapshot.topic_errors
+    metadata.update(told("a"), partial=True)
+    assert metadata.snapshot.topic_errors == {}
+
+
+def test_every_update_is_a_new_version_and_old_snapshots_stay_as_they_were() -> None:
+    metadata = known(told())
+    old = metadata.snapshot
+    metadata.update(told(leader=2, epoch=4), partial=True)
+    assert metadata.snapshot.version == old.version + 1
+    assert old.leader(TP) == NODES[1]
+
+
+def test_160_a_hint_is_taken_only_if_it_is_newer_and_its_broker_known() -> None:
+    metadata = known(told(epoch=3))
+    assert not metadata.update_leader(TP, (2, 3), ())
+    assert not metadata.update_leader(TP, (7, 4), ())
+    assert not metadata.update_leader(TopicPartition("b", 0), (2, 4), ())
+    version = metadata.snapshot.version
+    newcomer = Node(7, "10.0.0.7", 9092)
+    assert metadata.update_leader(TP, (7, 4), (newcomer,))
+    assert metadata.snapshot.leader(TP) == newcomer
+    assert metadata.snapshot.version == version + 1
+
+
+def test_172_rebootstrap_forgets_brokers_and_keeps_topics() -> None:
+    metadata = known(told())
+    metadata.rebootstrap()
+    assert metadata.nodes() == (Node(-1, "10.0.0.9", 9092),)
+    assert "a" in metadata.snapshot.topics
+    metadata.rebootstrap()
+    assert metadata.rebootstraps == 1

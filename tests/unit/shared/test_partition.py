@@ -1,0 +1,126 @@
+"""One assigned partition: its states and its position."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from tandem_kafka.shared.partition import (
+    TRANSITIONS,
+    AssignedPartition,
+    Consumed,
+    FetchState,
+    Position,
+    PreferredReplica,
+)
+from tandem_kafka.types import TopicPartition
+
+TP = TopicPartition("orders", 0)
+
+
+def at(offset: int) -> AssignedPartition:
+    state = AssignedPartition(TP)
+    state.set_position(Position(offset))
+    return state
+
+
+@pytest.mark.parametrize(("start", "to"), list(itertools.product(FetchState, FetchState)))
+def test_only_what_the_table_has_is_possible(start: FetchState, to: FetchState) -> None:
+    state = AssignedPartition(TP)
+    state.state = start
+    if to in TRANSITIONS[start]:
+        state._move(to)
+        assert state.state is to
+    else:
+        with pytest.raises(AssertionError, match="no way"):
+            state._move(to)
+
+
+def test_it_begins_without_a_position() -> None:
+    state = AssignedPartition(TP)
+    assert state.position is None
+    assert not state.has_valid_position
+    assert not state.fetchable
+
+
+def test_the_position_is_the_base_or_how_far_the_application_got_from_it() -> None:
+    state = at(5)
+    base = state.base
+    assert base is not None
+    state.consumed = Consumed(base, Position(9))
+    assert state.position.offset == 9
+    state.set_position(Position(5))
+    assert state.position.offset == 5, "an old hand-out says nothing of a new base"
+
+
+def test_two_seeks_to_the_same_offset_are_two_positions() -> None:
+    assert Position(1) != Position(1)
+
+
+def test_a_reset_drops_position_and_replica() -> None:
+    state = at(5)
+    state.preferred_replica = PreferredReplica(2, 10)
+    state.await_reset(-2)
+    assert state.position is None
+    assert state.preferred_replica is None
+    assert state.reset_timestamp == -2
+    state.set_position(Position(0))
+    assert state.reset_timestamp is None
+
+
+def test_validation_keeps_the_position() -> None:
+    state = at(5)
+    base = state.base
+    state.await_validation()
+    assert state.position is base
+    assert not state.fetchable
+    state.validated()
+    assert state.base is base
+    assert state.fetchable
+
+
+def test_a_position_may_need_validation_first() -> None:
+    state = AssignedPartition(TP)
+    state.set_position(Position(5, 2), validate=True)
+    assert state.state is FetchState.AWAIT_VALIDATION
+
+
+@pytest.mark.parametrize(
+    "obstacle", ["fetch_in_flight", "paused", "pending_revocation", "awaiting_callback"]
+)
+def test_what_keeps_a_partition_from_being_fetched(obstacle: str) -> None:
+    state = at(5)
+    assert state.fetchable
+    setattr(state, obstacle, True)
+    assert not state.fetchable
+    assert state.returnable is (obstacle == "fetch_in_flight")
+
+
+def test_an_error_that_waits_keeps_it_from_being_fetched() -> None:
+    state = at(5)
+    state.errors_put = 1
+    assert not state.fetchable
+    state.errors_taken = 1
+    assert state.fetchable
+
+
+def test_waiting_for_the_drain_ends_when_all_is_handed_out() -> None:
+    state = at(5)
+    state.read_ahead = 9
+    state.wait_for_drain = True
+    assert not state.fetchable
+    assert state.base is not None
+    state.consumed = Consumed(state.base, Position(9))
+    assert state.fetchable
+
+
+def test_held_bytes_are_the_difference() -> None:
+    state = at(5)
+    state.buffered_bytes, state.released_bytes = 100, 30
+    assert state.held_bytes == 70
+
+
+def test_it_describes_itself() -> None:
+    assert repr(at(5)) == "<orders-0 fetching, offset 5>"
+    assert "no position" in repr(AssignedPartition(TP))

@@ -1,0 +1,113 @@
+"""What the consumer reads."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+
+from tandem_kafka.errors import IllegalStateError, NotAssignedError
+from tandem_kafka.shared.partition import Consumed, Position
+from tandem_kafka.shared.subscription import SubscriptionKind, SubscriptionState
+from tandem_kafka.types import OffsetAndMetadata, TopicPartition
+
+A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
+
+WAYS: dict[str, Callable[[SubscriptionState], object]] = {
+    "topics": lambda s: s.subscribe(["a"]),
+    "pattern": lambda s: s.subscribe_pattern(re.compile("a")),
+    "partitions": lambda s: s.assign_by_user([A0]),
+}
+
+
+@pytest.mark.parametrize("first", WAYS)
+@pytest.mark.parametrize("second", WAYS)
+def test_14_the_ways_exclude_each_other_and_the_first_stays(first: str, second: str) -> None:
+    state = SubscriptionState()
+    WAYS[first](state)
+    kind = state.kind
+    if first == second:
+        WAYS[second](state)
+    else:
+        with pytest.raises(IllegalStateError, match="mutually exclusive"):
+            WAYS[second](state)
+    assert state.kind is kind
+    state.unsubscribe()
+    WAYS[second](state)
+
+
+def test_subscribing_tells_whether_anything_changed() -> None:
+    state = SubscriptionState()
+    assert state.subscribe(["a", "b"])
+    assert not state.subscribe(["b", "a"])
+    assert state.subscribe(["a"])
+    assert state.auto_assigned
+    assert state.topics_of_interest() == {"a"}
+
+
+def test_47_another_pattern_replaces_the_first() -> None:
+    state = SubscriptionState()
+    state.subscribe_pattern(re.compile("a"))
+    assert not state.resolved
+    assert state.set_matched(["a1"])
+    assert state.resolved
+    state.subscribe_pattern(re.compile("a"))
+    assert state.resolved, "the same pattern again is known"
+    state.subscribe_pattern(re.compile("b"))
+    assert not state.resolved
+    assert not state.set_matched(["a1"])
+
+
+def test_75_partitions_that_stay_keep_their_state() -> None:
+    state = SubscriptionState()
+    state.assign_by_user([A0])
+    kept, version = state.get(A0), state.version
+    kept.paused = True
+    state.assign_by_user([A0, A1])
+    assert state.get(A0) is kept
+    assert state.version > version
+    state.assign_by_user([A1])
+    state.assign_by_user([A0])
+    assert state.get(A0) is not kept
+    assert not state.get(A0).paused
+
+
+def test_15_what_is_not_assigned_is_an_error() -> None:
+    with pytest.raises(NotAssignedError, match="No current assignment for partition a-0"):
+        SubscriptionState().get(A0)
+
+
+def test_118_a_commit_carries_what_was_handed_out() -> None:
+    state = SubscriptionState()
+    state.assign_by_user([A0, A1])
+    partition = state.get(A0)
+    partition.set_position(Position(5, 2))
+    assert partition.base is not None
+    partition.consumed = Consumed(partition.base, Position(9, 3))
+    assert state.consumed_offsets() == {A0: OffsetAndMetadata(9, "", 3)}
+    partition.await_validation()
+    assert A0 in state.consumed_offsets()
+    partition.await_reset(-1)
+    assert state.consumed_offsets() == {}
+
+
+def test_what_still_needs_a_position() -> None:
+    state = SubscriptionState()
+    assert state.all_positioned()
+    state.assign_by_user([A0, A1])
+    assert [each.tp for each in state.without_position()] == [A0, A1]
+    state.get(A0).set_position(Position(1))
+    assert [each.tp for each in state.without_position()] == [A1]
+    assert not state.all_positioned()
+
+
+def test_unsubscribing_drops_everything() -> None:
+    state = SubscriptionState()
+    state.subscribe_pattern(re.compile("a"))
+    state.set_matched(["a"])
+    state.set_assigned([A0])
+    state.unsubscribe()
+    assert state.kind is SubscriptionKind.NONE
+    assert (state.topics, state.pattern, dict(state.assigned)) == (frozenset(), None, {})
+    assert not state.auto_assigned

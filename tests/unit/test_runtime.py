@@ -1,0 +1,160 @@
+"""The seam: clock, threads, who may enter."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tandem_kafka.runtime import MonotonicClock, OwnerLock, Runtime, ThreadDriver
+
+FAR_MS = 20_000
+
+
+class Turning:
+    """A loop that goes round until it is told to stop."""
+
+    def __init__(self, each: Callable[[], object] = lambda: None) -> None:
+        self.running = True
+        self.thread = ""
+        self.turns = 0
+        self.finished = 0
+        self._each = each
+
+    def run_once(self) -> None:
+        self.thread = threading.current_thread().name
+        self.turns += 1
+        self._each()
+
+    def finish(self) -> None:
+        self.finished += 1
+
+
+@pytest.fixture
+def driver() -> ThreadDriver:
+    return ThreadDriver(MonotonicClock())
+
+
+def deadline_ms() -> int:
+    return MonotonicClock().now_ms() + FAR_MS
+
+
+def test_the_clock_counts_in_whole_milliseconds_and_never_back() -> None:
+    clock = MonotonicClock()
+    first, second = clock.now_ms(), clock.now_ms()
+    assert isinstance(first, int)
+    assert second >= first
+    assert clock.wall_ms() > 1_700_000_000_000
+
+
+def test_the_loop_runs_on_a_thread_of_its_own_until_it_is_over(driver: ThreadDriver) -> None:
+    turned = threading.Event()
+    loop = Turning(turned.set)
+    driver.start(loop, "network")
+    assert turned.wait(20)
+    assert not driver.join(MonotonicClock().now_ms()), "it still runs"
+    loop.running = False
+    assert driver.join(deadline_ms())
+    assert loop.thread == "network"
+    assert loop.finished == 1
+
+
+def test_a_loop_that_dies_is_finished_all_the_same(
+    driver: ThreadDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> None:
+        raise ZeroDivisionError
+
+    seen: list[Any] = []
+    monkeypatch.setattr(threading, "excepthook", lambda args: seen.append(args.exc_type))
+    loop = Turning(fail)
+    driver.start(loop, "network")
+    assert driver.join(deadline_ms())
+    assert loop.finished == 1
+    assert seen == [ZeroDivisionError]
+
+
+def test_there_is_nothing_to_join_before_the_start(driver: ThreadDriver) -> None:
+    assert driver.join(0)
+
+
+def test_what_is_ready_is_not_waited_for(driver: ThreadDriver) -> None:
+    assert driver.wait(lambda: True, 0)
+
+
+def test_a_deadline_ends_the_wait(driver: ThreadDriver) -> None:
+    assert not driver.wait(lambda: False, MonotonicClock().now_ms())
+    assert not driver.wait(lambda: False, MonotonicClock().now_ms() + 1)
+
+
+def test_a_notification_ends_the_wait(driver: ThreadDriver) -> None:
+    done: list[int] = []
+    asleep = threading.Event()
+
+    def ready() -> bool:
+        asleep.set()
+        return bool(done)
+
+    def work() -> None:
+        asleep.wait(20)
+        done.append(1)
+        driver.notify()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    assert driver.wait(ready, deadline_ms())
+    thread.join()
+
+
+def test_a_deadline_beyond_what_threads_can_wait_is_no_error(driver: ThreadDriver) -> None:
+    loop = Turning()
+    loop.running = False
+    driver.start(loop, "network")
+    assert driver.join(2**62)
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_offloaded_work_comes_back_with_what_came_of_it(driver: ThreadDriver, fails: bool) -> None:
+    came: list[object] = []
+    there = threading.Event()
+
+    def work() -> str:
+        if fails:
+            raise OSError("no such host")
+        return threading.current_thread().name
+
+    def done(result: object) -> None:
+        came.append(result)
+        there.set()
+
+    driver.offload(work, done)
+    assert there.wait(20)
+    assert isinstance(came[0], OSError) if fails else came[0] == "tandem-kafka-offload"
+
+
+def test_11_one_thread_may_enter_as_often_as_it_likes_another_may_not() -> None:
+    lock = OwnerLock()
+    assert lock.acquire()
+    assert lock.acquire()
+    other: list[object] = []
+
+    def intrude() -> None:
+        other.extend([lock.acquire(), lock.describe()])
+
+    thread = threading.Thread(target=intrude, name="intruder")
+    thread.start()
+    thread.join()
+    assert other[0] is False
+    assert "intruder" in str(other[1])
+    assert "MainThread" in str(other[1])
+    lock.release()
+    lock.release()
+
+
+def test_the_runtime_of_production() -> None:
+    runtime = Runtime.threaded()
+    assert isinstance(runtime.clock, MonotonicClock)
+    assert isinstance(runtime.driver, ThreadDriver)
+    assert runtime.random.random() != Runtime.threaded().random.random()

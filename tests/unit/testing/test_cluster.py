@@ -1,0 +1,166 @@
+"""The scripted cluster: overriding answers, and what it is strict about."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from kafka import errors
+
+from tandem_kafka import TopicPartition
+from tandem_kafka.errors import CommitFailedError, KafkaTimeoutError, TopicAuthorizationFailedError
+from tandem_kafka.testing import CUT, DROP, Call, Simulation
+from tandem_kafka.testing.cluster.log import PartitionLog
+from tandem_kafka.wire.messages import (
+    FetchRequest,
+    FetchResponse,
+    MetadataRequest,
+    OffsetCommitRequest,
+)
+
+TP = TopicPartition("orders", 0)
+
+
+def started(simulation: Simulation, **options: object) -> object:
+    simulation.cluster.create_topic("orders")
+    simulation.cluster.produce(TP, b"one", b"two")
+    consumer = simulation.consumer(auto_offset_reset="earliest", **options)
+    consumer.assign([TP])
+    return consumer
+
+
+def test_one_answer_may_be_dropped_cut_or_late() -> None:
+    with Simulation() as simulation:
+        consumer = started(simulation, request_timeout_ms=2_000)
+
+        def late(call: Call) -> object:
+            call.delay_ms = 700
+            return call.default()
+
+        simulation.cluster.script(FetchRequest, DROP, CUT, late)
+        began_ms = simulation.clock.now_ms()
+        assert consumer.poll(60_000).count == 2
+        assert simulation.clock.now_ms() - began_ms > 2_700
+
+
+def test_an_answer_may_be_changed() -> None:
+    with Simulation() as simulation:
+        consumer = started(simulation)
+
+        def refuse(call: Call) -> object:
+            response = call.default()
+            for topic in response.responses:
+                for partition in topic.partitions:
+                    partition.error_code = errors.TopicAuthorizationFailedError.errno
+                    partition.records = b""
+            return response
+
+        simulation.cluster.script(FetchResponse, refuse)
+        with pytest.raises(TopicAuthorizationFailedError):
+            consumer.poll(5_000)
+        assert consumer.poll(5_000).count == 2
+
+
+def test_requests_behind_a_dropped_one_wait_as_at_a_real_broker() -> None:
+    with Simulation() as simulation:
+        consumer = started(simulation, group_id="readers", enable_auto_commit=False)
+        assert consumer.poll(5_000).count == 2
+        simulation.cluster.script(OffsetCommitRequest, DROP)
+        with pytest.raises(KafkaTimeoutError):
+            consumer.commit(timeout_ms=1_000)
+
+
+def test_a_simple_consumer_may_not_commit_into_a_group_with_members() -> None:
+    with Simulation() as simulation:
+        consumer = started(simulation, group_id="readers", enable_auto_commit=False)
+        assert consumer.poll(5_000).count == 2
+        member = simulation.consumer("orders", group_id="readers")
+        member.poll(2_000)
+        with pytest.raises(CommitFailedError):
+            consumer.commit()
+
+
+def test_topics_are_created_only_where_that_is_allowed() -> None:
+    """56."""
+    for allowed in (True, False):
+        with Simulation() as simulation:
+            simulation.cluster.auto_create = True
+            consumer = simulation.consumer(allow_auto_create_topics=allowed)
+            found = consumer.partitions_for_topic("new", timeout_ms=2_000)
+            assert found == ({0} if allowed else set())
+
+
+def test_a_broker_counts_what_it_is_asked() -> None:
+    with Simulation() as simulation:
+        simulation.consumer()
+        assert simulation.cluster.brokers[1].requests[MetadataRequest.name] == 1
+
+
+# --- the log -----------------------------------------------------------------------------------
+
+
+def log_of(*epochs: int) -> PartitionLog:
+    log = PartitionLog()
+    for number, epoch in enumerate(epochs):
+        log.append([b"a", b"b"], epoch, 1_000 + number)
+    return log
+
+
+def test_one_batch_comes_in_any_case_more_while_they_fit() -> None:
+    log = log_of(0, 0, 0)
+    one = len(log.read(0, 1))
+    assert len(log.read(0, 2 * one)) == 2 * one
+    assert len(log.read(3, 10_000)) == 2 * one, "the batch that holds offset 3, and the next"
+    assert log.read(6, 10_000) == b""
+
+
+def test_epochs_end_where_the_next_begins() -> None:
+    log = log_of(0, 0, 2, 5)
+    assert log.end_of_epoch(0) == (0, 4)
+    assert log.end_of_epoch(3) == (2, 6)
+    assert log.end_of_epoch(9) == (5, 8)
+    assert PartitionLog().end_of_epoch(1) == (-1, -1)
+
+
+def test_timestamps_are_found() -> None:
+    log = log_of(0, 1)
+    assert log.find(1_001) == (2, 1_001, 1)
+    assert log.find(2_000) is None
+
+
+def test_truncation_and_retention() -> None:
+    log = log_of(0, 0, 0)
+    log.truncate(4)
+    assert (log.start_offset, log.end_offset) == (0, 4)
+    log.delete_before(2)
+    assert (log.start_offset, log.end_offset) == (2, 4)
+    assert log.find(0) == (2, 1_001, 0)
+    log.truncate(0)
+    assert log.read(0, 1_000) == b""
+
+
+# --- the same every time -----------------------------------------------------------------------
+
+SCRIPT = """
+from tests.simulation.test_faults import everything
+print(everything(12).trace.digest)
+"""
+
+
+def test_a_run_does_not_depend_on_the_hash_seed() -> None:
+    digests = set()
+    for hash_seed in ("0", "1", "2"):
+        environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(Path.cwd())}
+        done = subprocess.run(
+            [sys.executable, "-c", SCRIPT],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        digests.add(done.stdout)
+    assert len(digests) == 1
