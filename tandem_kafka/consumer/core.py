@@ -128,11 +128,11 @@ class Core:
         Raises:
             WakeupError: `wakeup()` was called and this wait may be ended by it.
         """
-        running = self.link.loop
+        loop = self.link.loop
         if not interruptible:
-            self.driver.wait(lambda: ready() or not running.running, deadline_ms)
+            self.driver.wait(lambda: ready() or loop.finished, deadline_ms)
             return
-        self.driver.wait(lambda: ready() or self._woken or not running.running, deadline_ms)
+        self.driver.wait(lambda: ready() or self._woken or loop.finished, deadline_ms)
         if not ready():
             self.raise_if_woken()
 

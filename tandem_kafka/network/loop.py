@@ -60,6 +60,8 @@ class NetworkLoop:
         self._close_deadline_ms: int | None = None
         self._last_words: list[Completion[ClientResponse]] = []
         self._stopped = False
+        #: Everything has been failed and closed: nobody needs to wait any longer.
+        self.finished = False
         self._told = 0
 
     @property
@@ -114,6 +116,7 @@ class NetworkLoop:
         self._reaper.fail_all(error)
         self._client.close()
         self._transport.close()
+        self.finished = True
 
     # --- parts ---------------------------------------------------------------------------------
 

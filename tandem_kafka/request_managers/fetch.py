@@ -188,7 +188,8 @@ class FetchManager:
         config, buffer = self._context.config, self._context.buffer
         limit = config.fetch_buffer_max_bytes
         reserved = sum(s.reserved_bytes for s in self._slots.values())
-        if buffer.held_bytes + reserved >= limit + self._set_aside():
+        taken = buffer.held_bytes + reserved
+        if taken >= limit and taken >= limit + self._set_aside():
             self._starved = True
             return [], FOREVER_MS
         share = max(

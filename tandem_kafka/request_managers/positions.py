@@ -80,6 +80,7 @@ class PositionsManager:
 
     def poll(self, now_ms: int) -> PollResult:
         """Start the look-ups that are missing."""
+        self._forget_resets()
         if self._wanted:
             states = list(self._context.subscription.without_position())
             self._wanted = bool(states)
@@ -151,6 +152,12 @@ class PositionsManager:
             )
 
     # --- resets --------------------------------------------------------------------------------
+
+    def _forget_resets(self) -> None:
+        """A seek or a new assignment ended them: the same reset, asked later, is a new one."""
+        if self._resetting:
+            under_way = self._resetting.items()
+            self._resetting = {s: when for s, when in under_way if self._awaits(s, when)}
 
     def _look_resets_up(self, states: Iterable[AssignedPartition]) -> None:
         timestamps = {}

@@ -214,6 +214,29 @@ def test_the_same_reset_asked_twice_is_one_request() -> None:
     assert position(world) == 8
 
 
+@pytest.mark.parametrize("partitions", [(TP,), (TP, TP1)])
+def test_146_a_seek_between_two_equal_resets_does_not_lose_the_second(
+    partitions: tuple[TopicPartition, ...],
+) -> None:
+    world = World()
+    world.assign(*partitions, at=3)
+    positions = world.managers.positions
+    positions.reset(partitions, EARLIEST)
+    look(world)
+    first = world.sent(world.managers.list_offsets)
+    positions.seek(TP, 9, -1)
+    look(world)
+    world.poll(world.managers.list_offsets)
+    positions.reset([TP], EARLIEST)
+    look(world)
+    again = world.sent(world.managers.list_offsets)
+    world.answer(first, offsets_answer(dict.fromkeys(partitions, 1)))
+    world.answer(again, offsets_answer({TP: 1}))
+    assert [position(world, tp) for tp in partitions] == [1] * len(partitions)
+    look(world)
+    assert positions._resetting == {}
+
+
 def test_an_error_of_the_look_up_is_raised_once_per_poll() -> None:
     world = with_group()
     world.assign(TP)

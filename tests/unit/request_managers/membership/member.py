@@ -67,10 +67,14 @@ class Member:
         self.world.find_coordinator()
         self.manager = self.world.group.membership
         self.world.subscription.subscribe(["orders"])
+        self.cluster_was_asked_about("orders")
 
     @property
     def state(self) -> State:
         return self.manager._state
+
+    def cluster_was_asked_about(self, *topics: str) -> None:
+        self.world.managers.metadata._told = frozenset(topics)
 
     def application_polls(self) -> None:
         self.manager.application_polled()

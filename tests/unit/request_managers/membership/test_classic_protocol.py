@@ -79,6 +79,9 @@ def test_the_leader_computes_the_assignment() -> None:
         for m in (MEMBER, "member-2")
     ]
     member.answer(join, answer)
+    member.cluster_was_asked_about("something else")
+    assert member.world.poll(member.manager).unsent == ()  # an assignment now would leave it out
+    member.cluster_was_asked_about("something else", "orders")
     sync = member.send()
     assert {a.member_id for a in sync.message.assignments} == {MEMBER, "member-2"}
 
@@ -103,6 +106,7 @@ def test_an_assignor_that_raises_is_told() -> None:
     answer = joined_answer()
     answer.leader = MEMBER
     member.answer(join, answer)
+    assert member.world.poll(member.manager).unsent == ()
     (error,) = member.world.raised()
     assert isinstance(error.__cause__, ZeroDivisionError)
 
