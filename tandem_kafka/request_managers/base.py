@@ -33,6 +33,9 @@ __all__ = [
     "UnsentRequest",
 ]
 
+#: A back-off grows at least this far, whatever the options say.
+SMALLEST_MAX_MS: Final = 20
+
 #: "Nothing to wait for here": the loop sleeps at most its own maximum.
 FOREVER_MS: Final = 2**31 - 1
 
@@ -137,9 +140,9 @@ class Backoff:
     __slots__ = ("_attempts", "_initial_ms", "_jitter", "_max_ms", "_random")
 
     def __init__(self, initial_ms: int, max_ms: int, random: Random, jitter: float = 0.2) -> None:
-        # A back-off of 0 would let a failing request spin.
+        # A back-off of 0, or one that never grows, would let a failing request spin.
         self._initial_ms = max(1, initial_ms)
-        self._max_ms = max(self._initial_ms, max_ms)
+        self._max_ms = max(self._initial_ms, max_ms, SMALLEST_MAX_MS)
         self._random = random
         self._jitter = jitter
         self._attempts = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -58,7 +58,7 @@ class CommitManager:
         self,
         context: ManagerContext,
         coordinator: CoordinatorManager,
-        refresh_metadata: Callable[[], None],
+        refresh_metadata: Callable[[Iterable[str]], None],
     ) -> None:
         self._context = context
         self._coordinator = coordinator
@@ -195,7 +195,7 @@ class CommitManager:
         if reaction is Reaction.REDISCOVER:
             self._coordinator.mark_unknown(error)
         elif reaction is Reaction.REFRESH:
-            self._refresh_metadata()
+            self._refresh_metadata({tp.topic for tp in commit.offsets})
         if reaction is Reaction.FENCED:
             failure = CommitFailedError(
                 f"the group has moved on and the commit of {_names(commit.offsets)} cannot be "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -56,7 +56,7 @@ class CommittedOffsetsManager:
         self,
         context: ManagerContext,
         coordinator: CoordinatorManager,
-        refresh_metadata: Callable[[], None],
+        refresh_metadata: Callable[[Iterable[str]], None],
     ) -> None:
         self._context = context
         self._coordinator = coordinator
@@ -163,7 +163,7 @@ class CommittedOffsetsManager:
         if reaction is Reaction.REDISCOVER:
             self._coordinator.mark_unknown(error)
         elif reaction is Reaction.REFRESH:
-            self._refresh_metadata()
+            self._refresh_metadata({tp.topic for tp in lookup.partitions})
         log.debug("looking committed offsets up again: %s", error)
         lookup.state.failed(self._context.clock.now_ms())
 

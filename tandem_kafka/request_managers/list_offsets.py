@@ -20,7 +20,7 @@ from tandem_kafka.request_managers.base import (
     UnsentRequest,
 )
 from tandem_kafka.request_managers.context import ManagerContext
-from tandem_kafka.request_managers.metadata_refresh import MetadataRefresher
+from tandem_kafka.request_managers.metadata_refresh import NEEDED_MS, MetadataRefresher
 from tandem_kafka.request_managers.reactions import LIST_OFFSETS, Reaction, reaction_to
 from tandem_kafka.types import UNKNOWN_EPOCH, Node, OffsetAndTimestamp, TopicPartition
 from tandem_kafka.wire.messages import ListOffsetsRequest
@@ -37,9 +37,6 @@ CONSUMER_REPLICA = -1
 
 #: The leader of each partition and its epoch.
 Leaders = Mapping[TopicPartition, tuple[Node | None, int]]
-
-#: How long a looked-up topic stays in the picture of the cluster.
-_TOPIC_NEEDED_MS = 60_000
 
 
 @dataclass(slots=True, eq=False)
@@ -124,7 +121,7 @@ class ListOffsetsManager:
     # --- the request ---------------------------------------------------------------------------
 
     def _need_topics(self, timestamps: Mapping[TopicPartition, int]) -> None:
-        until_ms = self._context.clock.now_ms() + _TOPIC_NEEDED_MS
+        until_ms = self._context.clock.now_ms() + NEEDED_MS
         self._metadata.need({tp.topic for tp in timestamps}, until_ms)
 
     def _unblock(self, lookup: OffsetLookup) -> None:

@@ -79,7 +79,7 @@ class RequestManagers:
 def _build_group(context: ManagerContext, metadata: MetadataRefresher) -> GroupManagers:
     group_id = context.config.group_id or ""
     coordinator = CoordinatorManager(context, group_id)
-    refresh = metadata.request_update
+    refresh = metadata.refresh
     return GroupManagers(
         coordinator=coordinator,
         commit=CommitManager(context, coordinator, refresh),

@@ -27,11 +27,13 @@ from tandem_kafka.shared.subscription import SubscriptionKind
 from tandem_kafka.types import UNKNOWN_EPOCH, Node
 from tandem_kafka.wire.messages import MetadataRequest
 
-__all__ = ["MetadataRefresher", "describe_topics", "read_topics", "snapshot_of"]
+__all__ = ["NEEDED_MS", "MetadataRefresher", "describe_topics", "read_topics", "snapshot_of"]
 
 log = logging.getLogger(__name__)
 
 REBOOTSTRAP_REQUIRED = 129
+#: How long a topic that a look-up asked about stays in the picture.
+NEEDED_MS = 60_000
 
 Described = tuple[dict[str, TopicInfo], dict[str, type[Exception]]]
 
@@ -113,6 +115,11 @@ class MetadataRefresher:
         """Keep these topics in the picture for a while (a look-up of unassigned partitions)."""
         for topic in topics:
             self._transient[topic] = max(until_ms, self._transient.get(topic, 0))
+
+    def refresh(self, topics: Iterable[str]) -> None:
+        """Find out about these topics anew, of interest or not: one of them may be gone."""
+        self.need(topics, self._context.clock.now_ms() + NEEDED_MS)
+        self.request_update()
 
     def knows(self, topics: frozenset[str]) -> bool:
         """Tell whether the last answer was about these topics, be it that there are none."""

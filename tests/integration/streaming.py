@@ -79,20 +79,24 @@ class Stream:
 
 
 class Ledger:
-    """Reads partitions of a `Stream` and sees that each gives 0, 1, 2, ... and nothing else."""
+    """Reads partitions from their beginning and sees that nothing is missing or doubled."""
 
     def __init__(self, consumer: KafkaConsumer, partitions: list[TopicPartition]) -> None:
-        self.consumer = consumer
-        self.next = dict.fromkeys(partitions, 0)
+        self._consumer = consumer
+        self._values: dict[TopicPartition, list[bytes]] = {tp: [] for tp in partitions}
+
+    @property
+    def next(self) -> dict[TopicPartition, int]:
+        """The offset that comes next, by partition."""
+        return {tp: len(values) for tp, values in self._values.items()}
 
     def read(self) -> None:
         """Poll once."""
-        for tp, records in self.consumer.poll(timeout_ms=100).items():
-            start = self.next[tp]
-            numbers = [(at, at) for at in range(start, start + len(records))]
-            found = [(record.offset, int(record.value)) for record in records]
-            assert found == numbers, f"{tp}: offsets and values {found} from {start} on"
-            self.next[tp] = start + len(records)
+        for tp, records in self._consumer.poll(timeout_ms=100).items():
+            values = self._values[tp]
+            expected = list(range(len(values), len(values) + len(records)))
+            assert [record.offset for record in records] == expected
+            values.extend(record.value for record in records)
 
     def read_until(self, ready: Callable[[], object], what: str) -> None:
         """Poll until `ready()`."""
@@ -106,12 +110,31 @@ class Ledger:
         goal = {tp: at + count for tp, at in self.next.items()}
         self.read_until(lambda: all(self.next[tp] >= goal[tp] for tp in goal), "more records")
 
-    def read_to(self, end: int) -> None:
-        """Poll until every partition has been read to its end; nothing may come behind it."""
-        goal = dict.fromkeys(self.next, end)
-        self.read_until(lambda: all(self.next[tp] >= end for tp in goal), "the end")
+    def read_to_end(self, bootstrap: str, at_least: int) -> None:
+        """Poll to the end of all partitions, and compare with what another client reads."""
+        log = {tp: _read_log(bootstrap, tp) for tp in self._values}
+        assert all(len(values) >= at_least for values in log.values())
+        self.read_until(lambda: all(self.next[tp] >= len(log[tp]) for tp in log), "the end")
         self.read()
-        assert self.next == goal
+        for tp, values in log.items():
+            assert self._values[tp] == values, f"{tp} was not read as it is"
+
+
+def _read_log(bootstrap: str, tp: TopicPartition) -> list[bytes]:
+    """All values of a partition that begins at 0."""
+    reader = confluent_kafka.Consumer({"bootstrap.servers": bootstrap, "group.id": "unused"})
+    try:
+        start = confluent_kafka.TopicPartition(tp.topic, tp.partition, 0)
+        _, end = reader.get_watermark_offsets(start, _PATIENCE_S)
+        reader.assign([start])
+        messages: list[confluent_kafka.Message] = []
+        while len(messages) < end:
+            some = reader.consume(min(end - len(messages), 10_000), timeout=_PATIENCE_S)
+            assert some, f"{len(messages)} of {end} records came"
+            messages += [message for message in some if not message.error()]
+        return [message.value() or b"" for message in messages]
+    finally:
+        reader.close()
 
 
 def while_running(action: Callable[[], object], meanwhile: Callable[[], object]) -> None:

@@ -17,7 +17,9 @@ from confluent_kafka.admin import (
 
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.errors import TopicAuthorizationFailedError
-from tests.integration.polling import Consume, read_all
+from tandem_kafka.wire.messages import FetchRequest
+from tests.integration.polling import Consume, read_all, wait_until
+from tests.integration.watching import Sent
 from tests.kafka.broker import KafkaCluster
 from tests.kafka.security import PASSWORD
 
@@ -114,20 +116,28 @@ def test_167_a_refused_topic_is_raised_and_the_others_flow(
     assert got == [b"2"] * 5
 
 
-def test_167_the_permission_goes_while_reading(
+def test_167_an_application_that_takes_its_time_finds_one_error_not_many(
     guarded: KafkaCluster, consume: Consume, request: pytest.FixtureRequest
 ) -> None:
-    topic = guarded.admin.create_topic(request.node.name)
-    allow(guarded, topic, AclOperation.READ)
-    allow(guarded, topic, AclOperation.DESCRIBE)
-    guarded.admin.produce(topic, [b"1"] * 5)
-    consumer = consume(bootstrap_servers=guarded.bootstrap("SASL_PLAINTEXT"), **ALICE)
-    tp = TopicPartition(topic, 0)
-    consumer.assign([tp])
-    read_all(consumer, 5)
-    forbid(guarded, topic, AclOperation.READ)
-    assert poll_for_refusal(consumer, topic) == []
-    assert consumer.position(tp) == 5
+    name = request.node.name[:80]
+    free, shut = (guarded.admin.create_topic(f"{name}-{part}") for part in ("free", "shut"))
+    for topic in (free, shut):
+        allow(guarded, topic, AclOperation.READ)
+        allow(guarded, topic, AclOperation.DESCRIBE)
+        guarded.admin.produce(topic, [b"1"] * 5)
+    bootstrap = guarded.bootstrap("SASL_PLAINTEXT")
+    consumer = consume(bootstrap_servers=bootstrap, fetch_max_wait_ms=50, **ALICE)
+    consumer.assign([TopicPartition(free, 0), TopicPartition(shut, 0)])
+    read_all(consumer, 10)
+    sent, buffer = Sent(consumer), consumer._core.link.buffer
+    before = buffer.added
+    forbid(guarded, shut, AclOperation.READ)
+    wait_until(lambda: buffer.added > before, "the refusal")
+    fetches = len(sent.of(FetchRequest))
+    wait_until(lambda: len(sent.of(FetchRequest)) >= fetches + 6, "fetches of the other topic")
+    assert buffer.added == before + 1
+    assert poll_for_refusal(consumer, shut) == []
+    assert consumer.position(TopicPartition(shut, 0)) == 5
 
 
 def test_the_end_of_a_topic_that_may_not_be_described(

@@ -47,9 +47,10 @@ def eager_cleaner(kafka: KafkaCluster) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def compacted(kafka: KafkaCluster, eager_cleaner: None) -> str:  # noqa: ARG001 - its effect counts
-    """A topic of 5 keys with 200 records, the older ones compacted away; offset 200 is last.
+    """A topic of 5 keys with 201 records, the older ones compacted away; offset 201 is last.
 
-    A segment is compacted only once it is closed, which a record from later on does.
+    The batch of 190 to 199 ends with a record that offset 200 replaced. A segment is compacted
+    only once it is closed, which a record from later on does.
     """
     name = kafka.admin.create_topic(
         f"compacted-{uuid.uuid4().hex[:8]}",
@@ -66,10 +67,11 @@ def compacted(kafka: KafkaCluster, eager_cleaner: None) -> str:  # noqa: ARG001 
         Record(b"%d" % number, b"%d" % (number % KEYS), timestamp_ms=start_ms + number * 10)
         for number in range(200)
     ]
-    config: dict[str, str | int] = {"batch.num.messages": 7}
-    kafka.admin.produce(name, records, config)
+    kafka.admin.produce(name, records[:190], {"batch.num.messages": 7})
+    kafka.admin.produce(name, records[190:], {"batch.num.messages": 10, "linger.ms": 1_000})
+    kafka.admin.produce(name, [Record(b"200", b"4", timestamp_ms=start_ms + 2_000)])
     kafka.admin.produce(name, [Record(b"last", b"last", timestamp_ms=start_ms + 50_000)])
-    wait_until(lambda: len(read_to(kafka, name, 201)) <= KEYS + 1, "compaction")
+    wait_until(lambda: len(read_to(kafka, name, 202)) <= KEYS + 1, "compaction")
     return name
 
 
@@ -82,7 +84,7 @@ def read_to(kafka: KafkaCluster, topic: str, end: int) -> list[ConsumerRecord]:
         return poll_until(consumer, lambda: consumer.position(tp) == end)
 
 
-SURVIVORS = [*range(195, 200), 200]
+SURVIVORS = [*range(195, 199), 200, 201]
 
 
 @pytest.mark.slow
@@ -93,10 +95,10 @@ def test_162_compacted_gaps_are_passed_over(compacted: str, consume: Consume) ->
     records = read_all(consumer, len(SURVIVORS))
     assert [record.offset for record in records] == SURVIVORS
     assert [record.value for record in records] == [
-        *(b"%d" % number for number in range(195, 200)),
+        *(b"%d" % number for number in SURVIVORS[:-1]),
         b"last",
     ]
-    wait_until(lambda: sent.fetch_offsets()[0][-1] == 201)
+    wait_until(lambda: sent.fetch_offsets()[0][-1] == 202)
     offsets = sent.fetch_offsets()[0]
     assert offsets == sorted(set(offsets))
 
@@ -108,8 +110,22 @@ def test_162_a_seek_into_a_gap_goes_on_behind_it(compacted: str, consume: Consum
     consumer.assign([tp])
     for offset in (0, 7, 100, 194, 198):
         consumer.seek(tp, offset)
-        records = poll_until(consumer, lambda: consumer.position(tp) == 201)
+        records = poll_until(consumer, lambda: consumer.position(tp) == 202)
         assert [record.offset for record in records] == [at for at in SURVIVORS if at >= offset]
+
+
+@pytest.mark.slow
+def test_162_the_position_passes_over_what_is_missing_at_the_end_of_a_batch(
+    compacted: str, consume: Consume
+) -> None:
+    tp = TopicPartition(compacted, 0)
+    consumer = consume(max_poll_records=1)
+    consumer.assign([tp])
+    after = {}
+    for _ in SURVIVORS:
+        (record,) = read_all(consumer, 1)
+        after[record.offset] = consumer.position(tp)
+    assert after == {195: 196, 196: 197, 197: 198, 198: 200, 200: 201, 201: 202}
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,7 @@ def test_171_every_broker_is_rolled_while_producers_go_on(
             assert all(ledger.next[tp] > before[tp] for tp in partitions)
         ledger.read_more()
         stream.stop()
-        ledger.read_to(stream.sent)
+        ledger.read_to_end(cluster.bootstrap(), stream.sent)
 
 
 def test_152_and_160_a_new_leader_is_followed_and_its_epoch_grows(

@@ -63,7 +63,7 @@ def test_171_a_restart_in_the_middle_of_a_stream(
         committed = dict(ledger.next)
         second = consume(**options)
         stream.stop()
-        ledger.read_to(stream.sent)
+        ledger.read_to_end(cluster.bootstrap(), stream.sent)
     assert {tp: consumer.committed(tp) for tp in partitions} == committed
     second.assign(partitions)
     for tp in partitions:
@@ -75,7 +75,8 @@ def test_171_the_broker_is_away(cluster: KafkaCluster, consume: Consume) -> None
     topic = new_topic(cluster)
     cluster.admin.produce(topic, [b"%d" % number for number in range(100)])
     (tp,) = partitions_of(topic, 1)
-    consumer = consume(bootstrap_servers=cluster.bootstrap())
+    options = {"bootstrap_servers": cluster.bootstrap(), "reconnect_backoff_max_ms": 500}
+    consumer = consume(**options)
     consumer.assign([tp])
     read_all(consumer, 100)
     cluster.kill()
@@ -90,7 +91,7 @@ def test_171_the_broker_is_away(cluster: KafkaCluster, consume: Consume) -> None
     consumer.seek(tp, 40)
     assert consumer.poll(timeout_ms=100) == {}
     assert consumer.position(tp) == 40
-    newcomer = consume(bootstrap_servers=cluster.bootstrap(), bootstrap_timeout_ms=0)
+    newcomer = consume(bootstrap_timeout_ms=0, **options)
     newcomer.assign([tp])
     assert newcomer.poll(timeout_ms=100) == {}
     cluster.start_again()

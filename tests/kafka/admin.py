@@ -94,7 +94,7 @@ class ClusterAdmin:
                 "linger.ms": 5,
                 "log_level": 0,
                 # Else a retry, as a new topic is good for, would change the order.
-                "enable.idempotence": True,
+                "max.in.flight.requests.per.connection": 1,
                 **(config or {}),
             }
         )
