@@ -9,6 +9,7 @@ from tandem_kafka.types import (
     ConsumerRecord,
     OffsetAndMetadata,
     OffsetAndTimestamp,
+    SubscriptionPattern,
     TopicPartition,
 )
 
@@ -21,5 +22,6 @@ __all__ = [
     "KafkaConsumer",
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
+    "SubscriptionPattern",
     "TopicPartition",
 ]

@@ -13,9 +13,12 @@ from kafka.errors import (
     BrokerResponseError,
     CommitFailedError,
     CorruptRecordError,
+    FencedInstanceIdError,
     GroupAuthorizationFailedError,
+    GroupMaxSizeReachedError,
     IllegalArgumentError,
     IllegalStateError,
+    InconsistentGroupProtocolError,
     InvalidGroupIdError,
     InvalidReceiveError,
     InvalidTopicError,
@@ -30,6 +33,8 @@ from kafka.errors import (
     RetriableError,
     SaslAuthenticationFailedError,
     TopicAuthorizationFailedError,
+    UnreleasedInstanceIdError,
+    UnsupportedAssignorError,
     UnsupportedCodecError,
     UnsupportedSaslMechanismError,
     UnsupportedVersionError,
@@ -47,13 +52,17 @@ __all__ = [
     "ConcurrentModificationError",
     "ConsumerClosedError",
     "CorruptRecordError",
+    "FencedInstanceIdError",
     "ForkedConsumerError",
     "GroupAuthorizationFailedError",
+    "GroupMaxSizeReachedError",
     "IllegalArgumentError",
     "IllegalStateError",
+    "InconsistentGroupProtocolError",
     "InvalidArgumentError",
     "InvalidGroupIdError",
     "InvalidReceiveError",
+    "InvalidRegularExpressionError",
     "InvalidTopicError",
     "KafkaConfigurationError",
     "KafkaConnectionError",
@@ -71,6 +80,8 @@ __all__ = [
     "SaslAuthenticationFailedError",
     "TlsAuthenticationError",
     "TopicAuthorizationFailedError",
+    "UnreleasedInstanceIdError",
+    "UnsupportedAssignorError",
     "UnsupportedCodecError",
     "UnsupportedSaslMechanismError",
     "UnsupportedVersionError",
@@ -101,6 +112,14 @@ class ConsumerClosedError(IllegalStateError):
 
 class ForkedConsumerError(IllegalStateError):
     """The consumer was made in another process; a child must make its own after `fork()`."""
+
+
+class InvalidRegularExpressionError(BrokerResponseError):
+    """The coordinator cannot read a `SubscriptionPattern` (KIP-848)."""
+
+    errno = 128
+    message = "INVALID_REGULAR_EXPRESSION"
+    description = "The regular expression is not valid."
 
 
 class InvalidArgumentError(IllegalArgumentError, ValueError):

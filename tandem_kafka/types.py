@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from kafka.structs import (
@@ -18,9 +20,11 @@ __all__ = [
     "ConsumerGroupMetadata",
     "ConsumerRecord",
     "Header",
+    "LeaveOperation",
     "Node",
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
+    "SubscriptionPattern",
     "TopicPartition",
 ]
 
@@ -79,3 +83,26 @@ class Node(NamedTuple):
         if self.node_id < 0:
             return f"bootstrap server {self.host}:{self.port}"
         return f"broker {self.node_id} ({self.host}:{self.port})"
+
+
+class LeaveOperation(enum.Enum):
+    """What close() does about the group (KIP-1092).
+
+    DEFAULT leaves, but a static member stays and is expected back; LEAVE leaves in any case;
+    REMAIN stays in any case, until the session times out.
+    """
+
+    DEFAULT = "default"
+    LEAVE = "leave"
+    REMAIN = "remain"
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionPattern:
+    """A regular expression that the coordinator matches against topic names (KIP-848).
+
+    Attributes:
+        pattern: In RE2J's syntax; it must match a name from beginning to end.
+    """
+
+    pattern: str

@@ -1,10 +1,12 @@
-"""Runs kafka-python's assignors (or any class with their interface) for the leader of a group."""
+"""Runs kafka-python's assignors, or any class with their interface, in a classic group."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from kafka.coordinator.assignors.abstract import RebalanceProtocol
 from kafka.protocol.consumer.metadata import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
@@ -13,13 +15,11 @@ from kafka.protocol.consumer.metadata import (
 from tandem_kafka.shared.metadata import ClusterSnapshot
 from tandem_kafka.types import TopicPartition
 
-__all__ = [
-    "ClusterView",
-    "assign",
-    "assignment_partitions",
-    "subscription_metadata",
-    "topics_of",
-]
+__all__ = ["ClassicAssignors", "ClusterView", "topics_of"]
+
+#: Owned partitions came with version 1, the generation with 2, the rack with 3; a reader of an
+#: older version leaves out what it does not know.
+SUBSCRIPTION_VERSION = 3
 
 
 class ClusterView:
@@ -33,22 +33,71 @@ class ClusterView:
         info = self._snapshot.topics.get(topic)
         return set(info.partitions) if info is not None else None
 
+    def available_partitions_for_topic(self, topic: str) -> set[int] | None:
+        """Return those that have a leader, None if the topic is not known."""
+        info = self._snapshot.topics.get(topic)
+        if info is None:
+            return None
+        return {number for number, each in info.partitions.items() if each.leader_id >= 0}
+
     def topics(self) -> set[str]:
         """Return the names of all known topics."""
         return set(self._snapshot.topics)
 
 
-def subscription_metadata(assignor: Any, topics: Iterable[str]) -> bytes:
-    """Return what a member says of itself in JoinGroup under one assignor."""
-    return bytes(assignor.metadata(sorted(topics)).encode())
+class ClassicAssignors:
+    """The assignors of one consumer, in order of preference."""
 
+    def __init__(self, strategy: Sequence[Any]) -> None:
+        instances = [each() if isinstance(each, type) else each for each in strategy]
+        self._by_name = {each.name: each for each in instances}
+        #: Partitions are kept across a rebalance (KIP-429) if every assignor can do that.
+        self.cooperative = all(_cooperative(each) for each in instances)
 
-def assign(assignor: Any, snapshot: ClusterSnapshot, members: Sequence[Any]) -> Mapping[str, bytes]:
-    """Compute the group's assignment; `members` are those of a JoinGroup response."""
-    for member in members:
-        member.metadata = ConsumerProtocolSubscription.decode(member.metadata)
-    assignment = assignor.assign(ClusterView(snapshot), members)
-    return {member_id: bytes(each.encode()) for member_id, each in assignment.items()}
+    def describe(
+        self, topics: Iterable[str], owned: Iterable[TopicPartition], generation: int, rack: str
+    ) -> dict[str, bytes]:
+        """Return what a member says of itself in JoinGroup, by assignor.
+
+        The owned partitions are those of the consumer, not those an assignor remembers: what was
+        lost meanwhile must not be claimed.
+        """
+        return {
+            name: _subscription(
+                sorted(topics), assignor.metadata(sorted(topics)), owned, generation, rack
+            )
+            for name, assignor in self._by_name.items()
+        }
+
+    def assign(
+        self, name: str, snapshot: ClusterSnapshot, members: Sequence[Any]
+    ) -> Mapping[str, bytes]:
+        """Compute everybody's assignment; `members` are those of a JoinGroup response."""
+        for member in members:
+            member.metadata = ConsumerProtocolSubscription.decode(member.metadata)
+        assignment = self._by_name[name].assign(ClusterView(snapshot), members)
+        return {member_id: bytes(each.encode()) for member_id, each in assignment.items()}
+
+    def assigned(self, name: str, encoded: bytes, generation: int) -> frozenset[TopicPartition]:
+        """Decode a SyncGroup assignment, and tell the assignor of it."""
+        assignment = (
+            ConsumerProtocolAssignment.decode(encoded)
+            if encoded
+            else ConsumerProtocolAssignment(0, [], b"")
+        )
+        if name in self._by_name:
+            self._by_name[name].on_assignment(assignment, generation)
+        return frozenset(
+            TopicPartition(topic, number)
+            for topic, numbers in assignment.assigned_partitions
+            for number in numbers
+        )
+
+    def lost(self) -> None:
+        """Everything was lost: no assignor may claim it as its own in the next round."""
+        nothing = ConsumerProtocolAssignment(0, [], b"")
+        for assignor in self._by_name.values():
+            assignor.on_assignment(nothing, -1)
 
 
 def topics_of(members: Iterable[Any]) -> frozenset[str]:
@@ -57,12 +106,25 @@ def topics_of(members: Iterable[Any]) -> frozenset[str]:
     return frozenset(topic for each in subscriptions for topic in each.topics)
 
 
-def assignment_partitions(encoded: bytes) -> tuple[Any, frozenset[TopicPartition]]:
-    """Decode a SyncGroup assignment: kafka-python's object, and the partitions in it."""
-    assignment = ConsumerProtocolAssignment.decode(encoded)
-    partitions = frozenset(
-        TopicPartition(topic, number)
-        for topic, numbers in assignment.assigned_partitions
-        for number in numbers
+def _cooperative(assignor: Any) -> bool:
+    supported = getattr(assignor, "supported_protocols", None)
+    return supported is not None and RebalanceProtocol.COOPERATIVE in supported()
+
+
+def _subscription(
+    topics: list[str], own: Any, owned: Iterable[TopicPartition], generation: int, rack: str
+) -> bytes:
+    """Encode a subscription: the assignor's user data, and what we know better than it."""
+    entry = ConsumerProtocolSubscription.TopicPartition
+    by_topic: dict[str, list[int]] = defaultdict(list)
+    for tp in sorted(owned):
+        by_topic[tp.topic].append(tp.partition)
+    subscription = ConsumerProtocolSubscription(
+        version=SUBSCRIPTION_VERSION,
+        topics=topics,
+        user_data=own.user_data,
+        owned_partitions=[entry(topic=t, partitions=ps) for t, ps in by_topic.items()],
+        generation_id=generation,
+        rack_id=rack or None,
     )
-    return assignment, partitions
+    return bytes(subscription.encode())

@@ -81,8 +81,16 @@ class Config:
     group_instance_id: str | None = option(
         None, OPTIONAL_NAME, "Makes a static member, known by this name across restarts."
     )
-    group_protocol: Literal["classic"] = option(
-        "classic", parsers.GROUP_PROTOCOL, "How the group rebalances."
+    group_protocol: Literal["classic", "consumer", "auto"] = option(
+        "classic",
+        one_of("classic", "consumer", "auto"),
+        "Who assigns: the group's leader (classic), its coordinator (consumer, KIP-848), or the "
+        "coordinator where the cluster can and no classic option is given (auto).",
+    )
+    group_remote_assignor: str | None = option(
+        None,
+        OPTIONAL_NAME,
+        "Assignor that the coordinator is asked to use (KIP-848); None leaves it the choice.",
     )
     partition_assignment_strategy: Sequence[Any] = option(
         _DEFAULT_ASSIGNORS,

@@ -24,7 +24,6 @@ __all__ = [
     "BUFFER_BYTES",
     "CONSUMER_TIMEOUT",
     "DESERIALIZER",
-    "GROUP_PROTOCOL",
     "OFFSET_RESET",
     "SASL_MECHANISM",
     "SOCKET_OPTIONS",
@@ -90,14 +89,6 @@ def _parse_offset_reset(value: Any) -> str:
         raise TypeError
     reset = parse_offset_reset(value)
     return value if reset.kind == "by_duration" else reset.kind
-
-
-def _parse_group_protocol(value: Any) -> str:
-    if value in {"consumer", "auto"}:
-        raise ValueError("is not there yet: this version speaks the 'classic' protocol alone")
-    if value != "classic":
-        raise ValueError
-    return "classic"
 
 
 def _parse_api_version(value: Any) -> tuple[int, ...] | None:
@@ -198,7 +189,6 @@ BOOTSTRAP_SERVERS: Final = Check(
 OFFSET_RESET: Final = Check(
     "'earliest', 'latest', 'none' or 'by_duration:<ISO 8601 duration>'", _parse_offset_reset
 )
-GROUP_PROTOCOL: Final = Check("'classic'", _parse_group_protocol)
 API_VERSION: Final = Check("a tuple such as (2, 5), or None", _parse_api_version)
 CONSUMER_TIMEOUT: Final = Check(
     "a whole number, or None, infinity or below 0 for no end", _parse_consumer_timeout

@@ -39,6 +39,12 @@ _TLS_FILES: Final = (
     "ssl_crlfile",
     "ssl_ciphers",
 )
+#: With KIP-848 these are settings of the broker.
+_CLASSIC_ONLY: Final = (
+    "session_timeout_ms",
+    "heartbeat_interval_ms",
+    "partition_assignment_strategy",
+)
 _SASL: Final = (
     "sasl_mechanism",
     "sasl_plain_username",
@@ -55,6 +61,8 @@ def settle_defaults(config: Config, given: _Given) -> dict[str, Any]:
             settled[limit] = getattr(config, first)
     if config.group_id is None and "enable_auto_commit" not in given:
         settled["enable_auto_commit"] = False
+    if config.group_protocol == "auto" and any(name in given for name in _CLASSIC_ONLY):
+        settled["group_protocol"] = "classic"
     largest_answer = config.fetch_max_bytes + config.max_partition_fetch_bytes
     if config.receive_message_max_bytes < largest_answer:
         settled["receive_message_max_bytes"] = largest_answer
@@ -101,21 +109,19 @@ def _check_orders(config: Config, _given: _Given) -> None:
             )
 
 
-def _check_assignors(config: Config, _given: _Given) -> None:
-    """Refuse a mix of eager and cooperative assignors: the group could not agree on one way."""
-    ways = [
-        set(assignor.supported_protocols())
-        for assignor in map(_instance, config.partition_assignment_strategy)
-        if hasattr(assignor, "supported_protocols")
-    ]
-    if ways and not set.intersection(*ways):
+def _check_protocol(config: Config, given: _Given) -> None:
+    """Refuse options that the protocol has no use for: the coordinator sets them (KIP-848)."""
+    if config.group_protocol == "consumer":
+        unused = [name for name in _CLASSIC_ONLY if name in given]
+        if unused:
+            raise KafkaConfigurationError(
+                f"{', '.join(unused)}: cannot be set with group_protocol='consumer', "
+                "where the broker decides"
+            )
+    elif config.group_protocol == "classic" and config.group_remote_assignor is not None:
         raise KafkaConfigurationError(
-            "partition_assignment_strategy: eager and cooperative assignors do not mix"
+            f"{_show(config, 'group_remote_assignor')}: needs group_protocol='consumer'"
         )
-
-
-def _instance(assignor: object) -> object:
-    return assignor() if isinstance(assignor, type) else assignor
 
 
 def _check_tls(config: Config, _given: _Given) -> None:
@@ -163,7 +169,7 @@ def _show(config: Config, name: str) -> str:
 _RULES: Final[tuple[Callable[[Config, _Given], None], ...]] = (
     _check_group,
     _check_orders,
-    _check_assignors,
+    _check_protocol,
     _check_tls,
     _check_sasl,
 )

@@ -26,7 +26,8 @@ class ConsumerOptions(TypedDict, total=False):
     # The group.
     group_id: str | None
     group_instance_id: str | None
-    group_protocol: Literal["classic"]
+    group_protocol: Literal["classic", "consumer", "auto"]
+    group_remote_assignor: str | None
     partition_assignment_strategy: Sequence[Any]
     session_timeout_ms: int
     heartbeat_interval_ms: int

@@ -6,15 +6,23 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tandem_kafka.errors import InvalidArgumentError
-from tandem_kafka.types import UNKNOWN_EPOCH, OffsetAndMetadata, TopicPartition
+from tandem_kafka.errors import InvalidArgumentError, UnsupportedVersionError
+from tandem_kafka.types import (
+    UNKNOWN_EPOCH,
+    LeaveOperation,
+    OffsetAndMetadata,
+    SubscriptionPattern,
+    TopicPartition,
+)
 
 __all__ = [
+    "check_leave",
     "check_limit",
     "check_offset",
     "check_offsets",
     "check_partition",
     "check_partitions",
+    "check_regex",
     "check_timestamps",
     "check_topics",
     "compile_pattern",
@@ -156,6 +164,39 @@ def check_limit(max_records: Any, default: int) -> int:
         msg = "max_records must be at least 1, got 0"
         raise InvalidArgumentError(msg)
     return max_records  # type: ignore[no-any-return]
+
+
+def check_leave(leave_group: Any) -> LeaveOperation:
+    """Return what close() does about the group.
+
+    Raises:
+        InvalidArgumentError: It is none of the three.
+    """
+    try:
+        return LeaveOperation(leave_group)
+    except ValueError:
+        allowed = ", ".join(repr(each.value) for each in LeaveOperation)
+        msg = f"leave_group must be one of {allowed}, got {leave_group!r}"
+        raise InvalidArgumentError(msg) from None
+
+
+def check_regex(pattern: SubscriptionPattern, protocol: str) -> str:
+    """Return the expression of a pattern that the coordinator is to match.
+
+    Raises:
+        InvalidArgumentError: It is empty.
+        UnsupportedVersionError: The classic protocol has no such thing.
+    """
+    if not str(pattern.pattern or "").strip():
+        msg = f"a SubscriptionPattern must have a non-empty str, got {pattern.pattern!r}"
+        raise InvalidArgumentError(msg)
+    if protocol == "classic":
+        msg = (
+            "SubscriptionPattern needs group_protocol='consumer' or 'auto'; "
+            "group_protocol='classic' matches a str or re.Pattern in the client"
+        )
+        raise UnsupportedVersionError(msg)
+    return pattern.pattern
 
 
 def check_timestamps(timestamps: Any) -> dict[TopicPartition, int]:

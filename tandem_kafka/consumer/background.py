@@ -19,6 +19,7 @@ from tandem_kafka.events.background import (
     PartitionsLost,
     PartitionsRevoked,
 )
+from tandem_kafka.types import TopicPartition
 
 __all__ = ["BackgroundEvents"]
 
@@ -35,6 +36,8 @@ class BackgroundEvents:
         self._commits = commits
         self._collector = collector
         self._listener = listener
+        #: Given back by a callback that was cancelled while it ran: it is not lost on top of that.
+        self._given_back: frozenset[TopicPartition] = frozenset()
         #: Taken from the queue and not dealt with: Ctrl-C may come before a listener is called.
         self._begun: BackgroundEvent | None = None
 
@@ -56,36 +59,58 @@ class BackgroundEvents:
         if first is not None:
             raise first
 
-    def forget_rebalances(self) -> None:
-        """The group has been left: no listener hears of its partitions any more."""
-        self._begun = None
-        self._core.link.background.drop_rebalances()
-
     def _next(self) -> BackgroundEvent | None:
         if self._begun is None:
             self._begun = self._core.link.background.take()
         return self._begun
 
     def _handle(self, event: BackgroundEvent) -> None:
+        if isinstance(event, ErrorEvent):
+            raise event.error
+        if self._cancelled(event.number):
+            return  # cancelled: the membership it belonged to is over
         match event:
-            case ErrorEvent(error):
-                raise error
-            case PartitionsAssigned(assignment, added):
-                deadline_ms = self._core.deadline_ms(None)
-                self._core.ask(ApplyAssignment(deadline_ms=deadline_ms, partitions=assignment))
-                self._collector.purge()
-                self._call(lambda: self._listener.assigned(added))
-            case PartitionsRevoked(partitions):
-                if self._commits.automatic:
-                    timeout_ms = self._core.config.max_poll_interval_ms
-                    self._commits.commit_quietly(self._core.deadline_ms(timeout_ms))
-                self._call(lambda: self._listener.revoked(partitions))
-            case PartitionsLost(partitions):
-                self._call(lambda: self._listener.lost(partitions))
+            case PartitionsAssigned():
+                self._take_over(event)
+            case PartitionsRevoked():
+                self._revoke(event)
+            case PartitionsLost(partitions, number):
+                left, self._given_back = partitions - self._given_back, frozenset()
+                self._call(number, lambda: self._listener.lost(left))
             case _:
                 assert_never(event)
 
-    def _call(self, callback: Callable[[], None]) -> None:
+    def _cancelled(self, number: int) -> bool:
+        return number != self._core.link.group.callback
+
+    def _revoke(self, event: PartitionsRevoked) -> None:
+        if self._commits.automatic:
+            timeout_ms = self._core.config.max_poll_interval_ms
+            self._commits.commit_quietly(self._core.deadline_ms(timeout_ms))
+            if self._cancelled(event.number):
+                return  # the membership ended during the commit: they are lost, not revoked
+
+        def revoked() -> None:
+            self._listener.revoked(event.partitions)
+            if self._cancelled(event.number):
+                self._given_back = event.partitions
+
+        self._call(event.number, revoked)
+
+    def _take_over(self, event: PartitionsAssigned) -> None:
+        applied = self._core.ask(
+            ApplyAssignment(
+                deadline_ms=self._core.deadline_ms(None),
+                number=event.number,
+                partitions=event.assignment,
+            )
+        )
+        if applied:
+            self._given_back = frozenset()
+            self._collector.purge()
+            self._call(event.number, lambda: self._listener.assigned(event.added))
+
+    def _call(self, number: int, callback: Callable[[], None]) -> None:
         """Run a callback and tell the network thread how it went, whatever happens."""
         error: Exception | None = None
         self._begun = None
@@ -97,4 +122,13 @@ class BackgroundEvents:
             error = raised
             raise callback_error(raised) from raised
         finally:
-            self._core.link.queue.add(CallbackCompleted(error=error))
+            self._tell(number, error)
+
+    def _tell(self, number: int, error: Exception | None) -> None:
+        if self._core.closed:
+            return  # the callback closed the consumer
+        # Waited for, so that what follows from it is done before poll() goes on: the assignment
+        # changes inside poll() or not at all.
+        deadline_ms = self._core.deadline_ms(None)
+        self._core.ask(CallbackCompleted(deadline_ms=deadline_ms, number=number, error=error))
+        self._collector.purge()

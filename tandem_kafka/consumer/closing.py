@@ -11,14 +11,23 @@ from tandem_kafka.consumer.core import Core
 from tandem_kafka.consumer.deserializers import Deserializers
 from tandem_kafka.consumer.listener import ListenerCalls, callback_error
 from tandem_kafka.errors import KafkaTimeoutError
-from tandem_kafka.events.application import Close, DrainCommits, LeaveGroup, Unsubscribe
+from tandem_kafka.events.application import (
+    Close,
+    DrainCommits,
+    LeaveGroup,
+    PrepareToLeave,
+    Unsubscribe,
+)
 from tandem_kafka.shared.group import NO_GENERATION
+from tandem_kafka.types import LeaveOperation
 
 __all__ = ["Closing"]
 
 log = logging.getLogger(__name__)
 
 DEFAULT_TIMEOUT_MS = 30_000
+#: What the coordinator is told (KIP-800).
+REASON = "the consumer unsubscribes or is closed"
 #: The network thread is given this long beyond the deadline to end.
 JOIN_GRACE_MS = 2_000
 
@@ -49,11 +58,11 @@ class Closing:
         """
         self._errors = []
         deadline_ms = self._core.deadline_ms(None)
-        self._give_back(deadline_ms, commit=self._commits.automatic)
+        self._give_back(deadline_ms, commit=self._commits.automatic, leave=LeaveOperation.DEFAULT)
         self._attempt(lambda: self._core.ask(Unsubscribe(deadline_ms=deadline_ms)))
         self._raise_first()
 
-    def close(self, timeout_ms: float | None, *, commit: bool) -> None:
+    def close(self, timeout_ms: float | None, *, commit: bool, leave: LeaveOperation) -> None:
         """Close the consumer within the timeout.
 
         Raises:
@@ -65,7 +74,7 @@ class Closing:
         timeout_ms = DEFAULT_TIMEOUT_MS if timeout_ms is None else timeout_ms
         deadline_ms = self._core.deadline_ms(min(timeout_ms, request_timeout_ms))
         try:
-            self._give_back(deadline_ms, commit=commit and self._commits.automatic)
+            self._give_back(deadline_ms, commit=commit and self._commits.automatic, leave=leave)
             self._attempt(lambda: self._core.ask(DrainCommits(deadline_ms=deadline_ms)))
             self._attempt(lambda: self._commits.await_pending(deadline_ms, interruptible=False))
         finally:
@@ -77,9 +86,11 @@ class Closing:
 
     # --- phases --------------------------------------------------------------------------------
 
-    def _give_back(self, deadline_ms: int, *, commit: bool) -> None:
+    def _give_back(self, deadline_ms: int, *, commit: bool, leave: LeaveOperation) -> None:
         """Commit, run the listener, leave the group: in this order."""
         subscription = self._core.link.subscription
+        if subscription.auto_assigned:
+            self._attempt(lambda: self._core.ask(PrepareToLeave(deadline_ms=deadline_ms)))
         if commit:
             self._attempt(lambda: self._commits.commit_quietly(deadline_ms))
         if not subscription.auto_assigned:
@@ -90,9 +101,8 @@ class Closing:
             self._attempt(lambda: _wrapped(lambda: self._listener.lost(held)))
         else:
             self._attempt(lambda: _wrapped(lambda: self._listener.revoked(held)))
-        event = LeaveGroup(deadline_ms=deadline_ms, reason="the consumer is leaving")
+        event = LeaveGroup(deadline_ms=deadline_ms, reason=REASON, leave=leave)
         self._attempt(lambda: self._core.ask(event))
-        self._background.forget_rebalances()
 
     def _end_network_thread(self, deadline_ms: int) -> None:
         self._attempt(lambda: self._core.link.queue.add(Close(deadline_ms=deadline_ms)))

@@ -7,14 +7,16 @@ import itertools
 import warnings
 from collections.abc import Iterable, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from typing_extensions import Unpack
 
 from tandem_kafka.config import Config, ConsumerOptions
 from tandem_kafka.consumer.arguments import (
+    check_leave,
     check_limit,
     check_partitions,
+    check_regex,
     check_topics,
     compile_pattern,
     each_partition,
@@ -34,11 +36,11 @@ from tandem_kafka.consumer.poller import Poller
 from tandem_kafka.consumer.positions import Positions
 from tandem_kafka.consumer.records import ConsumerRecords
 from tandem_kafka.errors import InvalidArgumentError
-from tandem_kafka.events.application import Assign, Subscribe, SubscribePattern
+from tandem_kafka.events.application import Assign, Subscribe, SubscribePattern, SubscribeRegex
 from tandem_kafka.network.assembly import assemble
 from tandem_kafka.runtime import Runtime
 from tandem_kafka.shared.subscription import SubscriptionKind
-from tandem_kafka.types import ConsumerRecord, TopicPartition
+from tandem_kafka.types import ConsumerRecord, SubscriptionPattern, TopicPartition
 
 __all__ = ["KafkaConsumer"]
 
@@ -116,8 +118,10 @@ class KafkaConsumer(OffsetMethods, ClusterMethods):
 
         Args:
             topics: Names.
-            pattern: Regular expression, a str or compiled; matched from the beginning of a name
-                (`re.match`). Internal topics are left out unless `exclude_internal_topics=False`.
+            pattern: Regular expression, a str or compiled; matched here, from the beginning of a
+                name (`re.match`). Internal topics are left out unless
+                `exclude_internal_topics=False`. A `SubscriptionPattern` is matched by the
+                coordinator, against whole names (needs `group_protocol` "consumer" or "auto").
             listener: A `ConsumerRebalanceListener` or any object with its methods; called on the
                 thread that polls.
 
@@ -134,7 +138,9 @@ class KafkaConsumer(OffsetMethods, ClusterMethods):
         self._core.require_group()
         deadline_ms = self._core.deadline_ms(None)
         subscription = self._core.link.subscription
-        if pattern is not None:
+        if isinstance(pattern, SubscriptionPattern):
+            self._subscribe_regex(pattern, deadline_ms)
+        elif pattern is not None:
             compiled = compile_pattern(pattern)
             subscription.check_kind(SubscriptionKind.PATTERN)
             self._core.ask(SubscribePattern(deadline_ms=deadline_ms, pattern=compiled))
@@ -144,6 +150,11 @@ class KafkaConsumer(OffsetMethods, ClusterMethods):
         else:
             self._unsubscribe()
         self._listener.listener = listener
+
+    def _subscribe_regex(self, pattern: SubscriptionPattern, deadline_ms: int) -> None:
+        regex = check_regex(pattern, self._config.group_protocol)
+        self._core.link.subscription.check_kind(SubscriptionKind.REGEX)
+        self._core.ask(SubscribeRegex(deadline_ms=deadline_ms, regex=regex))
 
     @owned
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
@@ -276,22 +287,31 @@ class KafkaConsumer(OffsetMethods, ClusterMethods):
 
     # --- the end -------------------------------------------------------------------------------
 
-    def close(self, autocommit: bool = True, timeout_ms: float | None = None) -> None:
+    def close(
+        self,
+        autocommit: bool = True,
+        timeout_ms: float | None = None,
+        leave_group: Literal["default", "leave", "remain"] = "default",
+    ) -> None:
         """Commit (if auto-commit is on), run the listener, leave the group, end the thread.
 
         Args:
             autocommit: Leave the commit out if False.
             timeout_ms: A hard bound, by default 30 s; never more than `request_timeout_ms`.
+            leave_group: "default" leaves the group, but a static member (`group_instance_id`)
+                stays in it and is expected back; "leave" leaves in any case, "remain" stays in
+                any case until the session times out (KIP-1092).
 
         A second close does nothing. Raises the listener's error, once everything is done.
         """
         core = self._core
+        operation = check_leave(leave_group)
         core.acquire_for_close()
         try:
             if not (core.closed or core.closing):
                 core.closing = True
                 try:
-                    self._closing.close(timeout_ms, commit=autocommit)
+                    self._closing.close(timeout_ms, commit=autocommit, leave=operation)
                 finally:
                     core.closed = True
         finally:

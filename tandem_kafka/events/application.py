@@ -12,7 +12,12 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from tandem_kafka.events.completable import NO_DEADLINE_MS, Completion
-from tandem_kafka.types import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from tandem_kafka.types import (
+    LeaveOperation,
+    OffsetAndMetadata,
+    OffsetAndTimestamp,
+    TopicPartition,
+)
 
 __all__ = [
     "ApplicationEvent",
@@ -35,11 +40,13 @@ __all__ = [
     "PartitionsForTopic",
     "Pause",
     "Poll",
+    "PrepareToLeave",
     "ResetOffsets",
     "Resume",
     "Seek",
     "Subscribe",
     "SubscribePattern",
+    "SubscribeRegex",
     "Unsubscribe",
     "UpdatePositions",
 ]
@@ -84,7 +91,7 @@ class CommitSync(Event):
     """Commit, retrying until the deadline.
 
     `giving_back`: the partitions are about to be given back, so a topic that is gone is not
-    waited for.
+    waited for, and the member epoch that counts is the newest, not the one at the call.
     """
 
     operation: ClassVar[str] = "commit()"
@@ -166,10 +173,18 @@ class Subscribe(Event):
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class SubscribePattern(Event):
-    """Read what the group assigns of the topics that match."""
+    """Read what the group assigns of the topics that match here, in the client."""
 
     operation: ClassVar[str] = "subscribe(pattern=...)"
     pattern: re.Pattern[str]
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class SubscribeRegex(Event):
+    """Read what the group assigns of the topics that match at the coordinator (KIP-848)."""
+
+    operation: ClassVar[str] = "subscribe(pattern=SubscriptionPattern(...))"
+    regex: str
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -185,6 +200,14 @@ class LeaveGroup(Event):
 
     operation: ClassVar[str] = "leaving the group"
     reason: str
+    leave: LeaveOperation = LeaveOperation.DEFAULT
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class PrepareToLeave(Event):
+    """The application is leaving the group: its listener runs next."""
+
+    operation: ClassVar[str] = "leaving the group"
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -248,6 +271,7 @@ class ApplyAssignment(Event):
     """The application is inside poll(): the new assignment may take effect."""
 
     operation: ClassVar[str] = "applying an assignment"
+    number: int
     partitions: frozenset[TopicPartition]
 
 
@@ -256,6 +280,7 @@ class CallbackCompleted(Event):
     """A rebalance callback has run, well or badly."""
 
     operation: ClassVar[str] = "a rebalance callback"
+    number: int
     error: Exception | None
 
 
@@ -286,8 +311,10 @@ ApplicationEvent = (
     | Assign
     | Subscribe
     | SubscribePattern
+    | SubscribeRegex
     | Unsubscribe
     | LeaveGroup
+    | PrepareToLeave
     | Pause
     | Resume
     | CurrentLag

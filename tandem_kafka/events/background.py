@@ -1,4 +1,8 @@
-"""What the network thread tells the application thread, to be dealt with inside poll()."""
+"""What the network thread tells the application thread, to be dealt with inside poll().
+
+Rebalance events are numbered: the answer names the number, and one that was cancelled meanwhile
+(`GroupIdentity.callback` holds another) is not run.
+"""
 
 from __future__ import annotations
 
@@ -33,6 +37,7 @@ class PartitionsAssigned:
 
     assignment: frozenset[TopicPartition]
     added: frozenset[TopicPartition]
+    number: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +45,7 @@ class PartitionsRevoked:
     """The group takes partitions back: commit if asked to, then `on_partitions_revoked`."""
 
     partitions: frozenset[TopicPartition]
+    number: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +53,7 @@ class PartitionsLost:
     """Membership is gone, others may own the partitions already: `on_partitions_lost`."""
 
     partitions: frozenset[TopicPartition]
+    number: int = 0
 
 
 BackgroundEvent = ErrorEvent | PartitionsAssigned | PartitionsRevoked | PartitionsLost

@@ -56,11 +56,3 @@ class BackgroundQueue:
     def take(self) -> BackgroundEvent | None:
         """Application thread: take the oldest."""
         return self._events.popleft() if self._events else None
-
-    def drop_rebalances(self) -> None:
-        """Application thread: forget what a group that was left still had to say; keep errors."""
-        errors = []
-        while (event := self.take()) is not None:
-            if isinstance(event, ErrorEvent):
-                errors.append(event)
-        self._events.extendleft(reversed(errors))

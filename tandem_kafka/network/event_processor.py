@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import assert_never
 
-from tandem_kafka.errors import IllegalStateError, InvalidGroupIdError, KafkaError
+from tandem_kafka.errors import InvalidGroupIdError, KafkaError
 from tandem_kafka.events import application as events
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.list_offsets import LATEST
@@ -76,12 +76,20 @@ class EventProcessor:
             case events.SubscribePattern():
                 self._subscription.subscribe_pattern(event.pattern)
                 managers.metadata.request_update()
+                self._group.membership.subscription_changed()
+                event.future.complete(None)
+            case events.SubscribeRegex():
+                self._subscription.subscribe_regex(event.regex)
+                self._group.membership.subscription_changed()
                 event.future.complete(None)
             case events.Unsubscribe():
                 self._subscription.unsubscribe()
                 event.future.complete(None)
+            case events.PrepareToLeave():
+                self._group.membership.prepare_to_leave()
+                event.future.complete(None)
             case events.LeaveGroup():
-                self._group.membership.leave(event.future, event.reason)
+                self._group.membership.leave(event.future, event.leave, event.reason)
             case events.Pause():
                 self._set_paused(event.partitions, paused=True)
                 event.future.complete(None)
@@ -101,7 +109,7 @@ class EventProcessor:
             case events.ApplyAssignment():
                 self._apply_assignment(event)
             case events.CallbackCompleted():
-                self._group.membership.callback_completed(event.error)
+                self._group.membership.callback_completed(event.number, event.error)
                 event.future.complete(None)
             case events.DrainCommits():
                 if managers.group is not None:
@@ -142,19 +150,24 @@ class EventProcessor:
             state.pending_revocation = tp.topic not in event.topics
         if changed:
             self._managers.metadata.request_update()
+        self._group.membership.subscription_changed()
         event.future.complete(None)
 
     def _apply_assignment(self, event: events.ApplyAssignment) -> None:
-        if not self._subscription.auto_assigned:
-            msg = "an assignment of the group came after its subscription ended"
-            raise IllegalStateError(msg)
+        if event.number != self._context.group.callback:
+            event.future.complete(False)  # cancelled meanwhile: there is another one coming
+            return
         known = self._subscription.assigned
         self._subscription.set_assigned(sorted(event.partitions))
         for tp, state in self._subscription.assigned.items():
             if tp not in known:
                 state.awaiting_callback = True
-        self._managers.metadata.request_update()
-        event.future.complete(None)
+        if (
+            not self._subscription.topics_of_interest()
+            <= self._context.metadata.snapshot.topics.keys()
+        ):
+            self._managers.metadata.request_update()
+        event.future.complete(True)
 
     def _set_paused(self, partitions: frozenset[TopicPartition], *, paused: bool) -> None:
         states = [self._subscription.get(tp) for tp in partitions]

@@ -27,7 +27,12 @@ from tandem_kafka.request_managers.base import (
 )
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.coordinator import CoordinatorManager
-from tandem_kafka.request_managers.reactions import COMMIT, Reaction, reaction_to
+from tandem_kafka.request_managers.reactions import (
+    COMMIT,
+    COMMIT_GIVING_BACK,
+    Reaction,
+    reaction_to,
+)
 from tandem_kafka.shared.metadata import NO_TOPIC_ID
 from tandem_kafka.types import OffsetAndMetadata, TopicPartition
 from tandem_kafka.wire.messages import OffsetCommitRequest
@@ -77,7 +82,7 @@ class CommitManager:
         """Commit `offsets`; with `retry` until somebody ends the future (a deadline).
 
         With `giving_back` a topic that is gone is no reason to try again: a rebalance must not
-        wait for it (KAFKA-16224).
+        wait for it (KAFKA-16224); and a member epoch that has moved on meanwhile is one.
         """
         if not offsets:
             future.complete(offsets)
@@ -191,7 +196,8 @@ class CommitManager:
         self._react(commit, error)
 
     def _react(self, commit: _Commit, error: BaseException) -> None:
-        reaction = reaction_to(COMMIT, error)
+        table = COMMIT_GIVING_BACK if commit.giving_back else COMMIT
+        reaction = reaction_to(table, error)
         if reaction is Reaction.REDISCOVER:
             self._coordinator.mark_unknown(error)
         elif reaction is Reaction.REFRESH:
@@ -203,7 +209,7 @@ class CommitManager:
             )
             failure.__cause__ = error
             self._fail(commit, failure)
-        elif reaction is Reaction.FAIL or (reaction is Reaction.REFRESH and commit.giving_back):
+        elif reaction is Reaction.FAIL:
             self._fail(commit, error)
         elif commit.retry:
             commit.state.failed(self._context.clock.now_ms())

@@ -12,7 +12,8 @@ from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.coordinator import CoordinatorManager
 from tandem_kafka.request_managers.fetch import FetchManager
 from tandem_kafka.request_managers.list_offsets import ListOffsetsManager
-from tandem_kafka.request_managers.membership.classic_protocol import ClassicMembership
+from tandem_kafka.request_managers.membership.choice import choose_membership
+from tandem_kafka.request_managers.membership.interface import Membership
 from tandem_kafka.request_managers.metadata_refresh import MetadataRefresher
 from tandem_kafka.request_managers.positions import PositionsManager
 from tandem_kafka.request_managers.topic_metadata import TopicMetadataManager
@@ -28,7 +29,7 @@ class GroupManagers:
     coordinator: CoordinatorManager
     commit: CommitManager
     committed: CommittedOffsetsManager
-    membership: ClassicMembership
+    membership: Membership
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,5 +85,5 @@ def _build_group(context: ManagerContext, metadata: MetadataRefresher) -> GroupM
         coordinator=coordinator,
         commit=CommitManager(context, coordinator, refresh),
         committed=CommittedOffsetsManager(context, coordinator, refresh),
-        membership=ClassicMembership(context, coordinator, metadata),
+        membership=choose_membership(context, coordinator, metadata),
     )

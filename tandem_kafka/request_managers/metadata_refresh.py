@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 from typing import Any
+from uuid import UUID
 
 from tandem_kafka.errors import (
     LOGIN_ERRORS,
@@ -32,6 +33,8 @@ __all__ = ["NEEDED_MS", "MetadataRefresher", "describe_topics", "read_topics", "
 log = logging.getLogger(__name__)
 
 REBOOTSTRAP_REQUIRED = 129
+#: Topics can be asked for by id alone from this version on (KIP-516).
+FIRST_VERSION_WITH_IDS = 12
 #: How long a topic that a look-up asked about stays in the picture.
 NEEDED_MS = 60_000
 
@@ -53,6 +56,8 @@ def read_topics(response: Any) -> Described:
     topics: dict[str, TopicInfo] = {}
     errors: dict[str, type[Exception]] = {}
     for topic in response.topics:
+        if topic.name is None:
+            continue  # asked for by an id that the broker does not know (yet)
         if topic.error_code:
             errors[topic.name] = for_code(topic.error_code)
             continue
@@ -104,6 +109,8 @@ class MetadataRefresher:
         self._failing_since_ms: int | None = None
         self._error: Exception | None = None
         self._first: list[Completion[None]] = []
+        self._ids = context.request_state()
+        self._wanted_ids: frozenset[UUID] = frozenset()
 
     # --- what other managers ask ---------------------------------------------------------------
 
@@ -115,6 +122,10 @@ class MetadataRefresher:
         """Keep these topics in the picture for a while (a look-up of unassigned partitions)."""
         for topic in topics:
             self._transient[topic] = max(until_ms, self._transient.get(topic, 0))
+
+    def need_ids(self, topic_ids: frozenset[UUID]) -> None:
+        """Find the names of these topics, of which the coordinator told the ids alone."""
+        self._wanted_ids = topic_ids
 
     def refresh(self, topics: Iterable[str]) -> None:
         """Find out about these topics anew, of interest or not: one of them may be gone."""
@@ -141,6 +152,36 @@ class MetadataRefresher:
 
     def poll(self, now_ms: int) -> PollResult:
         """Send a request when something is missing or old."""
+        by_name, by_id = self._poll_names(now_ms), self._poll_ids(now_ms)
+        return PollResult((*by_name.unsent, *by_id.unsent), min(by_name.wait_ms, by_id.wait_ms))
+
+    def _poll_ids(self, now_ms: int) -> PollResult:
+        """Ids and names cannot be asked for together."""
+        self._wanted_ids -= self._context.metadata.snapshot.topic_names.keys()
+        if not self._wanted_ids:
+            return IDLE
+        if not self._ids.can_send(now_ms):
+            return PollResult(wait_ms=self._ids.wait_ms(now_ms))
+        self._ids.sent()
+        entry = MetadataRequest.MetadataRequestTopic
+        message = MetadataRequest(
+            topics=[entry(topic_id=topic_id, name=None) for topic_id in sorted(self._wanted_ids)],
+            allow_auto_topic_creation=False,
+            min_version=FIRST_VERSION_WITH_IDS,
+        )
+        request = self._context.request(message, ANY_NODE)
+        request.future.then(self._ids_answered)
+        return PollResult((request,))
+
+    def _ids_answered(self, future: Completion[ClientResponse]) -> None:
+        if future.error is None and future.result().message.brokers:
+            self._context.metadata.update(snapshot_of(future.result().message), partial=True)
+        # Until all names are known each further try waits longer.
+        self._ids.failed(self._context.clock.now_ms())
+        if self._wanted_ids <= self._context.metadata.snapshot.topic_names.keys():
+            self._ids.succeeded()
+
+    def _poll_names(self, now_ms: int) -> PollResult:
         topics = self._topics_of_interest(now_ms)
         due_ms = self._due_in_ms(topics, now_ms)
         if due_ms > 0:

@@ -13,8 +13,10 @@ from kafka import errors as broker
 
 __all__ = [
     "COMMIT",
+    "COMMIT_GIVING_BACK",
     "COORDINATOR",
     "FETCH",
+    "GROUP_HEARTBEAT",
     "LIST_OFFSETS",
     "MEMBERSHIP",
     "OFFSET_FETCH",
@@ -78,6 +80,15 @@ COMMIT: Table = {
     broker.InvalidCommitOffsetSizeError: Reaction.FAIL,
 }
 
+#: The same while partitions are about to be given back: an epoch that has moved on is tried again
+#: with the new one (KIP-848), a topic that is gone holds nothing up (KAFKA-16224).
+COMMIT_GIVING_BACK: Table = {
+    **COMMIT,
+    broker.StaleMemberEpochError: Reaction.RETRY,
+    broker.UnknownTopicOrPartitionError: Reaction.FAIL,
+    broker.UnknownTopicIdError: Reaction.FAIL,
+}
+
 #: OffsetFetch, for the group and per partition.
 OFFSET_FETCH: Table = {
     broker.CoordinatorNotAvailableError: Reaction.REDISCOVER,
@@ -109,6 +120,25 @@ MEMBERSHIP: Table = {
     broker.InconsistentGroupProtocolError: Reaction.FAIL,
     broker.GroupAuthorizationFailedError: Reaction.FAIL,
     broker.InvalidSessionTimeoutError: Reaction.FAIL,
+}
+
+#: ConsumerGroupHeartbeat (KIP-848).
+GROUP_HEARTBEAT: Table = {
+    broker.CoordinatorNotAvailableError: Reaction.REDISCOVER,
+    broker.NotCoordinatorError: Reaction.REDISCOVER,
+    broker.KafkaConnectionError: Reaction.REDISCOVER,
+    broker.RequestTimedOutError: Reaction.REDISCOVER,
+    broker.CoordinatorLoadInProgressError: Reaction.RETRY,
+    broker.UnknownMemberIdError: Reaction.LOST,
+    broker.FencedMemberEpochError: Reaction.LOST,
+    broker.TopicAuthorizationFailedError: Reaction.RAISE,
+    broker.GroupAuthorizationFailedError: Reaction.FAIL,
+    broker.InvalidRequestError: Reaction.FAIL,
+    broker.GroupMaxSizeReachedError: Reaction.FAIL,
+    broker.UnsupportedAssignorError: Reaction.FAIL,
+    broker.UnsupportedVersionError: Reaction.FAIL,
+    broker.UnreleasedInstanceIdError: Reaction.FAIL,
+    broker.FencedInstanceIdError: Reaction.FAIL,
 }
 
 #: ListOffsets and OffsetForLeaderEpoch, per partition.

@@ -13,6 +13,8 @@ class GroupIdentity:
     """The newest `ConsumerGroupMetadata`, replaced as a whole."""
 
     def __init__(self, group_id: str | None, instance_id: str | None) -> None:
+        #: Number of the rebalance callback that is asked for, 0 for none.
+        self.callback = 0
         self.metadata = ConsumerGroupMetadata(group_id, NO_GENERATION, "", instance_id)
 
     def joined(self, generation: int, member_id: str) -> None:

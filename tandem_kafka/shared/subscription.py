@@ -23,6 +23,7 @@ class SubscriptionKind(enum.Enum):
     NONE = "nothing"
     TOPICS = "topics"
     PATTERN = "a pattern"
+    REGEX = "a pattern that the coordinator matches"
     USER_ASSIGNED = "partitions"
 
 
@@ -33,6 +34,7 @@ class SubscriptionState:
         self.kind = SubscriptionKind.NONE
         self.topics: frozenset[str] = frozenset()
         self.pattern: re.Pattern[str] | None = None
+        self.regex: str | None = None
         #: False between subscribing to a pattern and the metadata that tells what it matches.
         self.resolved = True
         self.assigned: Mapping[TopicPartition, AssignedPartition] = {}
@@ -44,7 +46,7 @@ class SubscriptionState:
     @property
     def auto_assigned(self) -> bool:
         """True when a group hands out the partitions."""
-        return self.kind in (SubscriptionKind.TOPICS, SubscriptionKind.PATTERN)
+        return self.kind not in (SubscriptionKind.NONE, SubscriptionKind.USER_ASSIGNED)
 
     def get(self, tp: TopicPartition) -> AssignedPartition:
         """Return the state of an assigned partition.
@@ -92,6 +94,11 @@ class SubscriptionState:
         self.resolved = pattern == self.pattern and self.resolved
         self.pattern = pattern
 
+    def subscribe_regex(self, regex: str) -> None:
+        """Subscribe to every topic that the coordinator finds to match."""
+        self._become(SubscriptionKind.REGEX)
+        self.regex = regex
+
     def set_matched(self, topics: Iterable[str]) -> bool:
         """Set the topics that the pattern matches now; True if they changed."""
         self.resolved = True
@@ -112,7 +119,7 @@ class SubscriptionState:
         """Drop subscription and assignment."""
         self.kind = SubscriptionKind.NONE
         self.topics = frozenset()
-        self.pattern = None
+        self.pattern = self.regex = None
         self.resolved = True
         self.set_assigned(())
 

@@ -1,4 +1,6 @@
-"""The messages this client speaks: kafka-python's classes, under one roof.
+"""The messages this client speaks, under one roof: kafka-python's, and those it lacks.
+
+Ours are defined by the JSON schema files beside this module, over kafka-python's message class.
 
 Keeping module-level names for the responses matters: kafka-python finds a response class through
 a registry of weak references.
@@ -6,6 +8,7 @@ a registry of weak references.
 
 from __future__ import annotations
 
+from kafka.protocol.api_message import ApiMessage
 from kafka.protocol.consumer import (
     FetchRequest,
     FetchResponse,
@@ -44,6 +47,10 @@ from kafka.protocol.sasl import (
 __all__ = [
     "ApiVersionsRequest",
     "ApiVersionsResponse",
+    "ConsumerGroupDescribeRequest",
+    "ConsumerGroupDescribeResponse",
+    "ConsumerGroupHeartbeatRequest",
+    "ConsumerGroupHeartbeatResponse",
     "FetchRequest",
     "FetchResponse",
     "FindCoordinatorRequest",
@@ -71,3 +78,21 @@ __all__ = [
     "SyncGroupRequest",
     "SyncGroupResponse",
 ]
+
+_SCHEMAS = "tandem_kafka.wire"
+
+
+class ConsumerGroupHeartbeatRequest(ApiMessage, load_json=_SCHEMAS):  # type: ignore[call-arg]
+    """A member of a KIP-848 group speaks."""
+
+
+class ConsumerGroupHeartbeatResponse(ApiMessage, load_json=_SCHEMAS):  # type: ignore[call-arg]
+    """Its coordinator answers."""
+
+
+class ConsumerGroupDescribeRequest(ApiMessage, load_json=_SCHEMAS):  # type: ignore[call-arg]
+    """Somebody asks about KIP-848 groups."""
+
+
+class ConsumerGroupDescribeResponse(ApiMessage, load_json=_SCHEMAS):  # type: ignore[call-arg]
+    """What their coordinator says."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from confluent_kafka import KafkaException, Producer, TopicPartition
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
@@ -80,6 +80,17 @@ class ClusterAdmin:
         """Delete the records of partitions before an offset each."""
         offsets = [TopicPartition(topic, part, offset) for part, offset in before.items()]
         self._finish(self.client.delete_records(offsets))
+
+    def members(self, group: str) -> int:
+        """Return how many members a group has."""
+        described = self.client.describe_consumer_groups([group])
+        return len(described[group].result(_TIMEOUT_S).members)
+
+    def committed(self, group: str, topic: str) -> int:
+        """Return the sum of the offsets that a group has committed for a topic."""
+        asked = self.client.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])
+        found = asked[group].result(_TIMEOUT_S).topic_partitions
+        return sum(each.offset for each in found if each.topic == topic and each.offset > 0)
 
     def produce(
         self,

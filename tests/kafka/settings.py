@@ -68,6 +68,9 @@ def broker_settings(
         "group.min.session.timeout.ms": "500",
         "group.consumer.min.session.timeout.ms": "500",
         "group.consumer.min.heartbeat.interval.ms": "100",
+        # KIP-848: the broker says how often; rebalances are to be quick in tests.
+        "group.consumer.heartbeat.interval.ms": "300",
+        "group.consumer.session.timeout.ms": "6000",
         # A killed broker may not register again before its session ended.
         "broker.session.timeout.ms": "3000",
         "broker.heartbeat.interval.ms": "500",

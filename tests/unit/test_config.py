@@ -79,10 +79,9 @@ def test_what_would_have_no_effect_is_refused(name):
     make({name: None})
 
 
-@pytest.mark.parametrize("protocol", ["consumer", "auto"])
-def test_later_group_protocols_are_not_there_yet(protocol):
-    with pytest.raises(KafkaConfigurationError, match=f"group_protocol='{protocol}'.*not there"):
-        make({"group_protocol": protocol})
+@pytest.mark.parametrize("protocol", ["classic", "consumer", "auto"])
+def test_every_group_protocol_is_taken(protocol):
+    assert make({"group_protocol": protocol}).group_protocol == protocol
 
 
 def test_names_of_kafka_python_2():

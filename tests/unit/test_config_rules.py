@@ -98,10 +98,29 @@ def test_the_largest_message_has_room_for_the_largest_fetch(options, expected):
     assert make(options).receive_message_max_bytes == expected
 
 
-def test_eager_and_cooperative_assignors_do_not_mix():
+def test_eager_and_cooperative_assignors_mix_while_a_group_moves():
     make({"partition_assignment_strategy": [CooperativeStickyAssignor]})
-    with pytest.raises(KafkaConfigurationError, match="do not mix"):
-        make({"partition_assignment_strategy": [RangePartitionAssignor, CooperativeStickyAssignor]})
+    make({"partition_assignment_strategy": [RangePartitionAssignor, CooperativeStickyAssignor]})
+
+
+@pytest.mark.parametrize(
+    "name", ["session_timeout_ms", "heartbeat_interval_ms", "partition_assignment_strategy"]
+)
+def test_who_says_consumer_says_nothing_classic(name):
+    value = {
+        "session_timeout_ms": 9_000,
+        "heartbeat_interval_ms": 900,
+        "partition_assignment_strategy": [RangePartitionAssignor],
+    }[name]
+    with pytest.raises(KafkaConfigurationError, match=name):
+        make({"group_protocol": "consumer", name: value})
+    assert make({"group_protocol": "auto", name: value}).group_protocol == "classic"
+
+
+def test_a_remote_assignor_needs_a_remote():
+    with pytest.raises(KafkaConfigurationError, match="group_remote_assignor"):
+        make({"group_remote_assignor": "uniform"})
+    make({"group_protocol": "consumer", "group_remote_assignor": "uniform"})
 
 
 class Tokens:

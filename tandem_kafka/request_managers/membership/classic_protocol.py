@@ -1,25 +1,18 @@
 """Membership in a classic group: JoinGroup, SyncGroup, Heartbeat, LeaveGroup.
 
-The state machine is in `states.py`. Everything happens on the network thread; what the
-application must do (listeners, taking over an assignment) is asked of it through `callbacks.py`.
+States and transitions are in `classic_states.py`. Eager assignors have every partition given back
+before JoinGroup; cooperative ones (KIP-429) keep them, give back what SyncGroup took away, and
+join once more so that it finds its new owner.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from tandem_kafka.assignors.classic import (
-    assign,
-    assignment_partitions,
-    subscription_metadata,
-    topics_of,
-)
-from tandem_kafka.errors import (
-    LOGIN_ERRORS,
-    KafkaError,
-    for_code,
-)
+from tandem_kafka.assignors.classic import ClassicAssignors, topics_of
+from tandem_kafka.errors import LOGIN_ERRORS, KafkaError, for_code
 from tandem_kafka.events.background import PartitionsAssigned, PartitionsLost, PartitionsRevoked
 from tandem_kafka.events.completable import Completion
 from tandem_kafka.request_managers.base import (
@@ -33,26 +26,22 @@ from tandem_kafka.request_managers.base import (
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.coordinator import CoordinatorManager
 from tandem_kafka.request_managers.membership.callbacks import CallbackRunner
+from tandem_kafka.request_managers.membership.classic_requests import ClassicRequests
+from tandem_kafka.request_managers.membership.classic_states import TRANSITIONS, State
 from tandem_kafka.request_managers.membership.heartbeats import Heartbeats
-from tandem_kafka.request_managers.membership.states import MemberStateMachine, State
+from tandem_kafka.request_managers.membership.poll_timer import PollTimer
+from tandem_kafka.request_managers.membership.state_machine import StateMachine
 from tandem_kafka.request_managers.metadata_refresh import MetadataRefresher
 from tandem_kafka.request_managers.reactions import MEMBERSHIP, Reaction, reaction_to
 from tandem_kafka.shared.group import NO_GENERATION
-from tandem_kafka.wire.messages import (
-    JoinGroupRequest,
-    LeaveGroupRequest,
-    SyncGroupRequest,
-)
+from tandem_kafka.types import LeaveOperation, TopicPartition
 
 __all__ = ["ClassicMembership"]
 
 log = logging.getLogger(__name__)
 
-PROTOCOL_TYPE = "consumer"
-#: Answering JoinGroup may take the broker as long as the slowest member.
-JOIN_GRACE_MS = 5_000
-
-_NAMES = {State.UNJOINED: "<unjoined>", State.STABLE: "<stable>"}
+#: How long the leader waits for the metadata of topics that only others subscribe to.
+LEADER_WAIT_MS = 5_000
 
 
 class ClassicMembership:
@@ -62,186 +51,213 @@ class ClassicMembership:
         self, context: ManagerContext, coordinator: CoordinatorManager, metadata: MetadataRefresher
     ) -> None:
         self._context = context
-        self._config = context.config
         self._group = context.group
         self._subscription = context.subscription
         self._coordinator = coordinator
         self._metadata = metadata
-        self._machine = MemberStateMachine()
-        self._callbacks = CallbackRunner(context.background)
-        self._request = context.request_state()
+        self._machine: StateMachine[State] = StateMachine(State.UNJOINED, TRANSITIONS)
+        self._callbacks = CallbackRunner(context.background, context.group)
+        self._assignors = ClassicAssignors(context.config.partition_assignment_strategy)
+        self._requests = ClassicRequests(context, self._assignors)
         self._heartbeats = Heartbeats(context, self._react)
-        self._poll_deadline_ms = 0
-        #: The application has polled since it subscribed, or since it was last heard of.
-        self._wanted = False
+        self._timer = PollTimer(context)
+        self._request = context.request_state()
         #: Tells an answer to the newest JoinGroup or SyncGroup from one to an older.
         self._attempt = 0
-        self._rejoin_reason: str | None = None
-        self._joined_topics: frozenset[str] = frozenset()
-        #: The answer to JoinGroup, while SyncGroup is still to be sent.
-        self._to_sync: Any = None
-        #: As leader: partition counts that the assignment was computed from.
-        self._assigned_from: dict[str, int] | None = None
-        self._fatal: Exception | None = None
         #: Requests that an answer called for; the next turn sends them.
         self._outbox: list[UnsentRequest] = []
-        self._assignors = {a.name: a for a in _instances(self._config)}
+        self._wanted = False
+        self._rejoin_reason: str | None = None
+        self._join_reason = ""
+        self._joined_topics: frozenset[str] = frozenset()
+        self._leading: _Leading | None = None
+        #: As leader: partition counts that the assignment was computed from.
+        self._assigned_from: Mapping[str, int] | None = None
+        self._fatal: Exception | None = None
         coordinator.on_fatal(self._fail)
 
     @property
-    def _state(self) -> State:
+    def state(self) -> State:
+        """Where the member stands."""
         return self._machine.state
 
     # --- what is asked -------------------------------------------------------------------------
 
     def application_polled(self) -> None:
-        """The application is alive: join if needed, and call again what failed."""
-        now_ms = self._context.clock.now_ms()
-        self._poll_deadline_ms = now_ms + self._config.max_poll_interval_ms
+        """The application is alive: join, and call again what failed."""
+        self._timer.restart()
         if self._fatal is not None:
             self._context.raise_in_poll(self._fatal)
             return
         self._callbacks.retry()
         self._wanted = True
 
+    def subscription_changed(self) -> None:
+        """`_check_rejoin` sees it."""
+
     def enforce_rebalance(self, reason: str) -> None:
-        """Rejoin even though nothing has changed."""
+        """Join again even though nothing has changed."""
         self._rejoin_reason = reason
 
-    def callback_completed(self, error: Exception | None) -> None:
-        """The application thread has run the callback that was asked for."""
-        self._callbacks.completed(error)
+    def callback_completed(self, number: int, error: Exception | None) -> None:
+        """The application thread has run a rebalance callback."""
+        self._callbacks.completed(number, error)
 
-    def leave(self, future: Completion[Any], reason: str) -> None:
-        """Leave the group; done whatever comes of the request."""
+    def prepare_to_leave(self) -> None:
+        """The listener is about to run; heartbeats go on."""
         self._callbacks.cancel()
         self._wanted = False
-        self._fatal = None
         self._rejoin_reason = None
-        member = self._group.metadata
-        destination = self._coordinator.destination() if member.member_id else None
-        dynamic = member.group_instance_id is None
-        # JoinGroup may be parked at the coordinator: what is sent behind it would wait for it.
-        behind_join = self._state is State.PREPARING_REBALANCE and self._request.in_flight
-        self._forget_membership()
-        if destination is None or not dynamic:
+        if self.state not in (State.UNJOINED, State.LEAVING):
+            self._behind_join = self._rebalancing and self._request.in_flight
+            self._machine.move(State.LEAVING)
+
+    def leave(self, future: Completion[Any], operation: LeaveOperation, reason: str) -> None:
+        """Send LeaveGroup; done when it is answered, or cannot be sent."""
+        self.prepare_to_leave()
+        destination = self._coordinator.destination() if self._coordinator.known else None
+        if self.state is not State.LEAVING or destination is None or not self._tells(operation):
+            self._forget()
             future.complete(None)
             return
-        if behind_join:
+        if self._behind_join:
+            # JoinGroup or SyncGroup may be parked at the coordinator: what is sent behind it waits.
             destination = ToNode(destination.node, Purpose.MAIN)
-        identity = LeaveGroupRequest.MemberIdentity
-        message = LeaveGroupRequest(
-            group_id=member.group_id,
-            member_id=member.member_id,
-            members=[identity(member_id=member.member_id, group_instance_id=None, reason=reason)],
-        )
-        request = self._context.request(message, destination)
+        log.info("group %s: leaving: %s", self._context.config.group_id, reason)
+        request = self._requests.leave(destination, reason)
         request.future.then(lambda _: future.complete(None))
         self._outbox.append(request)
+        self._forget()
+
+    _behind_join = False
+
+    def _tells(self, operation: LeaveOperation) -> bool:
+        """Tell whether the coordinator is to hear that we leave."""
+        if not self._group.metadata.member_id:
+            return False
+        if operation is LeaveOperation.DEFAULT:
+            return self._group.metadata.group_instance_id is None
+        return operation is LeaveOperation.LEAVE
 
     # --- the turn ------------------------------------------------------------------------------
 
     def poll(self, now_ms: int) -> PollResult:
         """Send what the state calls for."""
         if self._outbox:
-            return self._empty_outbox()
-        if self._fatal is not None:
+            return self.close(now_ms)
+        if self._fatal is not None or not self._begin():
             return PollResult()
-        if self._state is State.UNJOINED:
-            if not self._wanted or self._callbacks.busy or not self._subscription.resolved:
-                return PollResult()
-            self._prepare("the application polls")
-        if now_ms >= self._poll_deadline_ms and not self._callbacks.busy:
-            self._stop_polling()
-            return self.poll(now_ms)
+        left_ms = self._timer.left_ms(now_ms)
+        if left_ms <= 0 and self.state is not State.LEAVING:
+            self._stop_polling(now_ms)
+            return self.close(now_ms)
         self._check_rejoin()
         result = self._send_for_state(now_ms)
-        wait_ms = min(result.wait_ms, max(1, self._poll_deadline_ms - now_ms))
+        wait_ms = min(result.wait_ms, left_ms) if left_ms > 0 else result.wait_ms
         return PollResult(result.unsent, wait_ms)
 
     def close(self, now_ms: int) -> PollResult:  # noqa: ARG002 - the managers' interface
-        """Leave has been asked for before; send it if it still waits."""
-        return self._empty_outbox()
-
-    def _empty_outbox(self) -> PollResult:
+        """Send what is ready; leaving has been asked for before."""
         unsent, self._outbox = tuple(self._outbox), []
         return PollResult(unsent, 0 if unsent else FOREVER_MS)
+
+    def _begin(self) -> bool:
+        """Join if that is wanted; True if there is a membership to see to."""
+        if self.state is not State.UNJOINED:
+            return True
+        if not self._wanted or self._callbacks.busy or not self._subscription.resolved:
+            return False
+        self._prepare("the application polls")
+        return True
 
     def _send_for_state(self, now_ms: int) -> PollResult:
         destination = self._coordinator.destination()
         if destination is None:
-            return PollResult()
-        if self._state is State.COMPLETING_REBALANCE:
-            self._sync()
-            return self._empty_outbox()
-        if self._state is not State.PREPARING_REBALANCE or self._callbacks.busy:
+            return PollResult()  # its discovery wakes the loop
+        if self.state is State.COMPLETING_REBALANCE:
+            return self._lead_when_ready(destination, now_ms)
+        if self.state is not State.PREPARING_REBALANCE or self._callbacks.busy:
             return self._heartbeats.poll(destination, now_ms)
         if not self._request.can_send(now_ms):
             return PollResult(wait_ms=self._request.wait_ms(now_ms))
-        return PollResult((self._join(destination),), FOREVER_MS)
+        return PollResult((self._join(destination),))
 
-    # --- rebalancing ---------------------------------------------------------------------------
+    # --- when to rebalance ---------------------------------------------------------------------
 
     def _check_rejoin(self) -> None:
-        """Rejoin when the subscription, the topics' partitions or somebody asks for it."""
-        if self._state is not State.STABLE or self._callbacks.busy:
+        if self.state is not State.STABLE or self._callbacks.busy:
             return
-        if self._subscription.topics != self._joined_topics:
+        if self._subscription.topics != self._joined_topics and self._subscription.resolved:
             self._rejoin_reason = "the subscription has changed"
-        elif self._assigned_from is not None and self._assigned_from != self._partition_counts(
-            self._assigned_from
+        elif self._assigned_from is not None and (
+            self._partition_counts(self._assigned_from) != self._assigned_from
         ):
             self._rejoin_reason = "the partitions of a topic have changed"
         if self._rejoin_reason is not None:
             self._prepare(self._rejoin_reason)
 
+    def _partition_counts(self, topics: Iterable[str]) -> dict[str, int]:
+        known = self._context.metadata.snapshot.topics
+        return {t: len(known[t].partitions) if t in known else 0 for t in topics}
+
     def _prepare(self, reason: str) -> None:
-        """Give all partitions back (eager rebalancing), then join."""
-        log.info("group %s: joining: %s", self._config.group_id, reason)
-        self._rejoin_reason = None
+        """Give back what must be given back before joining."""
+        log.info("group %s: joining: %s", self._context.config.group_id, reason)
+        self._rejoin_reason, self._join_reason = None, reason
         self._machine.move(State.PREPARING_REBALANCE)
         self._group.set_state("<rebalancing>")
         self._request.reset()
-        self._give_back(PartitionsRevoked)
-
-    def _give_back(self, kind: type[PartitionsRevoked | PartitionsLost]) -> None:
         held = frozenset(self._subscription.assigned)
-        if not held:
+        if self._assignors.cooperative:
+            held = frozenset(tp for tp in held if tp.topic not in self._subscription.topics)
+        self._revoke(held, lambda: None)
+
+    def _revoke(self, partitions: frozenset[TopicPartition], then: Callable[[], None]) -> None:
+        if not partitions:
+            then()
             return
+        for tp in partitions:
+            self._subscription.assigned[tp].pending_revocation = True
+
+        def revoked() -> None:
+            self._subscription.set_assigned(frozenset(self._subscription.assigned) - partitions)
+            then()
+
+        self._callbacks.run(PartitionsRevoked(partitions), revoked)
+
+    # --- losing it -----------------------------------------------------------------------------
+
+    def _lose(self, why: object) -> None:
+        """Membership is over: others may own the partitions already."""
+        log.warning("group %s: membership lost: %s", self._context.config.group_id, why)
+        self._forget()
+        self._assignors.lost()
+        held = frozenset(self._subscription.assigned)
         for state in self._subscription.assigned.values():
             state.pending_revocation = True
-        self._callbacks.run(kind(held), lambda: self._subscription.set_assigned(()))
+        if held:
+            self._callbacks.run(PartitionsLost(held), lambda: self._subscription.set_assigned(()))
 
-    def _lose(self, why: object, *, keep_id: bool) -> None:
-        """Membership is over: others may own the partitions already."""
-        log.warning("group %s: membership lost: %s", self._config.group_id, why)
-        member_id = self._group.metadata.member_id if keep_id else ""
-        self._forget_membership()
-        self._group.joined(NO_GENERATION, member_id)
-        self._give_back(PartitionsLost)
+    def _stop_polling(self, now_ms: int) -> None:
+        self._timer.log_expiry(now_ms)
+        self.leave(Completion(), LeaveOperation.DEFAULT, "max_poll_interval_ms exceeded")
+        self._lose("poll() was not called in time")
 
-    def _stop_polling(self) -> None:
-        log.warning(
-            "group %s: poll() was not called for max_poll_interval_ms=%d; leaving the group. "
-            "Poll more often, or take fewer records at a time (max_poll_records)",
-            self._config.group_id,
-            self._config.max_poll_interval_ms,
-        )
-        self.leave(Completion(), "max_poll_interval_ms exceeded")
-        self._give_back(PartitionsLost)
-
-    def _forget_membership(self) -> None:
+    def _forget(self) -> None:
         self._machine.move(State.UNJOINED)
+        self._callbacks.cancel()
+        self._attempt += 1  # what is in flight does not count any more
+        self._fatal = None
+        self._leading = self._assigned_from = None
+        self._joined_topics = frozenset()
         self._group.left()
-        self._group.set_state(_NAMES[State.UNJOINED])
+        self._group.set_state("<unjoined>")
         self._request.reset()
         self._heartbeats.reset()
-        self._joined_topics = frozenset()
-        self._assigned_from = None
 
     def _fail(self, error: Exception) -> None:
         """An error that only the user can mend: every poll raises it until unsubscribe()."""
-        if self._state is State.UNJOINED:
+        if self.state is State.UNJOINED:
             return
         if not isinstance(error, LOGIN_ERRORS):
             self._fatal = error  # a refused log-in may be mended by the next attempt
@@ -251,121 +267,98 @@ class ClassicMembership:
 
     def _join(self, destination: ToNode) -> UnsentRequest:
         self._request.sent()
-        self._joined_topics = topics = self._subscription.topics
-        protocol = JoinGroupRequest.JoinGroupRequestProtocol
-        member = self._group.metadata
-        message = JoinGroupRequest(
-            group_id=member.group_id,
-            session_timeout_ms=self._config.session_timeout_ms,
-            rebalance_timeout_ms=self._config.max_poll_interval_ms,
-            member_id=member.member_id,
-            group_instance_id=member.group_instance_id,
-            protocol_type=PROTOCOL_TYPE,
-            protocols=[
-                protocol(name=name, metadata=subscription_metadata(assignor, topics))
-                for name, assignor in self._assignors.items()
-            ],
-            reason=None,
-        )
-        timeout_ms = max(
-            self._config.request_timeout_ms, self._config.max_poll_interval_ms + JOIN_GRACE_MS
-        )
-        request = self._context.request(message, destination, timeout_ms=timeout_ms)
-        request.future.then(self._on_state(State.PREPARING_REBALANCE, self._joined))
+        self._joined_topics = self._subscription.topics
+        owned = self._subscription.assigned if self._assignors.cooperative else ()
+        generation = self._group.metadata.generation_id
+        request = self._requests.join(destination, owned, generation, self._join_reason)
+        request.future.then(self._in_state(State.PREPARING_REBALANCE, self._joined))
         return request
 
     def _joined(self, response: ClientResponse) -> None:
         message = response.message
         if message.error_code:
-            error_type = for_code(message.error_code)
+            error = for_code(message.error_code)(_explained(message.error_code, self._context))
             if message.member_id:
                 self._group.joined(NO_GENERATION, message.member_id)  # KIP-394
-            self._react(error_type(self._config.group_id))
+            self._react(error)
             return
         self._context.metrics.record("join-latency", response.latency_ms)
         self._request.succeeded()
         self._group.joined(message.generation_id, message.member_id)
         self._machine.move(State.COMPLETING_REBALANCE)
-        self._to_sync = message
+        leader = message.leader == message.member_id and not message.skip_assignment
+        topics = topics_of(message.members) if leader else frozenset()
+        now_ms = self._context.clock.now_ms()
+        self._leading = _Leading(message, topics, now_ms + LEADER_WAIT_MS)
+        self._metadata.need(topics, now_ms + self._context.config.metadata_max_age_ms)
 
     # --- SyncGroup -----------------------------------------------------------------------------
 
-    def _sync(self) -> None:
-        """Send SyncGroup, unless it has been, or the metadata for an assignment are awaited."""
-        joined = self._to_sync
-        if joined is None:
-            return
+    def _lead_when_ready(self, destination: ToNode, now_ms: int) -> PollResult:
+        """Send SyncGroup; a leader first waits until it knows all topics of the group."""
+        leading = self._leading
+        if leading is None:
+            return PollResult(wait_ms=self._request.wait_ms(now_ms))
+        if not self._metadata.knows(leading.topics) and now_ms < leading.give_up_ms:
+            return PollResult(wait_ms=leading.give_up_ms - now_ms)
+        self._leading = None
         try:
-            assignments = self._lead(joined) if joined.leader == joined.member_id else {}
-            if assignments is None:
-                return
+            assignments = self._assignments(leading)
         except Exception as error:  # noqa: BLE001 - a user's assignor may raise anything
-            failure = KafkaError(f"the assignor {joined.protocol_name!r} failed: {error!r}")
+            failure = KafkaError(f"assignor {leading.joined.protocol_name!r} failed: {error!r}")
             failure.__cause__ = error
-            self._to_sync = None
             self._fail(failure)
-            return
-        self._to_sync = None
-        destination = self._coordinator.destination()
-        if destination is None:
-            self._machine.move(State.PREPARING_REBALANCE)
-            return
-        entry = SyncGroupRequest.SyncGroupRequestAssignment
-        message = SyncGroupRequest(
-            group_id=self._config.group_id,
-            generation_id=joined.generation_id,
-            member_id=joined.member_id,
-            group_instance_id=self._config.group_instance_id,
-            protocol_type=PROTOCOL_TYPE,
-            protocol_name=joined.protocol_name,
-            assignments=[entry(member_id=m, assignment=a) for m, a in assignments.items()],
+            return PollResult()
+        request = self._requests.sync(destination, leading.joined, assignments)
+        name = leading.joined.protocol_name
+        request.future.then(
+            self._in_state(State.COMPLETING_REBALANCE, lambda answer: self._synced(name, answer))
         )
-        request = self._context.request(message, destination)
-        handler = self._on_state(
-            State.COMPLETING_REBALANCE,
-            lambda response: self._synced(joined.protocol_name, response),
-        )
-        request.future.then(handler)
         self._request.sent()
-        self._outbox.append(request)
+        return PollResult((request,))
 
-    def _lead(self, joined: Any) -> Any:
-        """Return every member's assignment; None while the cluster was not asked for a topic."""
-        topics = topics_of(joined.members)
-        self._metadata.need(topics, self._context.clock.now_ms() + self._config.metadata_max_age_ms)
-        if not self._metadata.knows(topics):
-            return None
+    def _assignments(self, leading: _Leading) -> Mapping[str, bytes]:
+        joined = leading.joined
+        if not leading.topics and not joined.members:
+            self._assigned_from = None
+            return {}
         snapshot = self._context.metadata.snapshot
-        assignments = assign(self._assignors[joined.protocol_name], snapshot, joined.members)
-        self._assigned_from = dict.fromkeys(topics, 0)
-        self._assigned_from = self._partition_counts(self._assigned_from)
-        log.info("group %s: leading %d members", self._config.group_id, len(joined.members))
-        return assignments
-
-    def _partition_counts(self, topics: Any) -> dict[str, int]:
-        known = self._context.metadata.snapshot.topics
-        return {t: len(known[t].partitions) if t in known else 0 for t in topics}
+        self._assigned_from = self._partition_counts(leading.topics)
+        log.info(
+            "group %s: leading %d members with %s",
+            self._context.config.group_id,
+            len(joined.members),
+            joined.protocol_name,
+        )
+        return self._assignors.assign(joined.protocol_name, snapshot, joined.members)
 
     def _synced(self, protocol_name: str, response: ClientResponse) -> None:
         message = response.message
         if message.error_code:
-            self._react(for_code(message.error_code)(self._config.group_id))
+            self._react(for_code(message.error_code)(self._context.config.group_id))
             return
         self._context.metrics.record("sync-latency", response.latency_ms)
-        assignment, partitions = assignment_partitions(message.assignment)
-        member = self._group.metadata
-        self._assignors[protocol_name].on_assignment(assignment, member.generation_id)
         self._request.succeeded()
         self._machine.move(State.STABLE)
-        self._group.set_state(_NAMES[State.STABLE])
+        self._group.set_state("<stable>")
         self._heartbeats.start()
+        generation = self._group.metadata.generation_id
+        assigned = self._assignors.assigned(protocol_name, message.assignment, generation)
+        revoked = frozenset(self._subscription.assigned) - assigned
+        if revoked:  # cooperative: the partitions are free for others in the next round
+            self._rejoin_reason = "partitions were given back"
+        self._revoke(revoked, lambda: self._take_over(assigned))
+
+    def _take_over(self, assigned: frozenset[TopicPartition]) -> None:
+        added = assigned - frozenset(self._subscription.assigned)
         log.info(
-            "group %s: generation %d, assigned %s",
-            self._config.group_id,
-            member.generation_id,
-            sorted(partitions),
+            "group %s: generation %d, assigned %s, added %s",
+            self._context.config.group_id,
+            self._group.metadata.generation_id,
+            sorted(assigned),
+            sorted(added),
         )
-        self._callbacks.run(PartitionsAssigned(partitions, partitions), self._begin_fetching)
+        self._callbacks.run(PartitionsAssigned(assigned, added), self._begin_fetching)
 
     def _begin_fetching(self) -> None:
         for state in self._subscription.assigned.values():
@@ -373,13 +366,15 @@ class ClassicMembership:
 
     # --- answers -------------------------------------------------------------------------------
 
-    def _on_state(self, expected: State, handle: Any) -> Any:
+    def _in_state(
+        self, expected: State, handle: Callable[[ClientResponse], None]
+    ) -> Callable[[Completion[ClientResponse]], None]:
         """Wrap a handler: an answer to an older request, or when the state is over, is dropped."""
         self._attempt += 1
         attempt = self._attempt
 
         def answered(future: Completion[ClientResponse]) -> None:
-            if self._state is not expected or self._attempt != attempt:
+            if self.state is not expected or self._attempt != attempt:
                 return
             if future.error is not None:
                 self._react(future.error)
@@ -390,26 +385,51 @@ class ClassicMembership:
 
     def _react(self, error: BaseException) -> None:
         reaction = reaction_to(MEMBERSHIP, error)
-        if self._state in (State.PREPARING_REBALANCE, State.COMPLETING_REBALANCE):
+        if self._rebalancing:
             self._request.failed(self._context.clock.now_ms())
         if reaction is Reaction.REDISCOVER:
             self._coordinator.mark_unknown(error)
+        if self.state is State.LEAVING:
+            return
         if reaction is Reaction.LOST:
-            self._lose(error, keep_id=False)
-        elif reaction is Reaction.REJOIN:
-            self._rejoin(error)
+            self._lose(error)
         elif reaction is Reaction.FAIL and isinstance(error, Exception):
             self._fail(error)
-        elif self._state is State.COMPLETING_REBALANCE:
-            self._machine.move(State.PREPARING_REBALANCE)
-
-    def _rejoin(self, error: BaseException) -> None:
-        if self._state is State.STABLE:
-            self._rejoin_reason = f"the coordinator says {type(error).__name__}"
         else:
+            self._rejoin(error, at_once=reaction is Reaction.REJOIN)
+
+    @property
+    def _rebalancing(self) -> bool:
+        return self.state in (State.PREPARING_REBALANCE, State.COMPLETING_REBALANCE)
+
+    def _rejoin(self, error: BaseException, *, at_once: bool) -> None:
+        if self._rebalancing:
             self._machine.move(State.PREPARING_REBALANCE)
-            self._request.reset()
+            if at_once:
+                self._request.reset()
+        elif at_once:
+            self._rejoin_reason = f"the coordinator says {type(error).__name__}"
 
 
-def _instances(config: Any) -> list[Any]:
-    return [a() if isinstance(a, type) else a for a in config.partition_assignment_strategy]
+class _Leading:
+    """A JoinGroup response whose SyncGroup is still to be sent."""
+
+    def __init__(self, joined: Any, topics: frozenset[str], give_up_ms: int) -> None:
+        self.joined = joined
+        self.topics = topics
+        self.give_up_ms = give_up_ms
+
+
+def _explained(code: int, context: ManagerContext) -> str:
+    """Say more than the error's name where the user has to act."""
+    config = context.config
+    names = ", ".join(str(each.name) for each in config.partition_assignment_strategy)
+    if code == INCONSISTENT_GROUP_PROTOCOL:
+        return (
+            f"group {config.group_id!r} has no assignor in common with this member, which offers "
+            f"{names}; have all members offer one more assignor before you take one away"
+        )
+    return f"group {config.group_id!r}"
+
+
+INCONSISTENT_GROUP_PROTOCOL = 23

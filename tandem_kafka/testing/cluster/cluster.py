@@ -10,6 +10,7 @@ from uuid import UUID
 from tandem_kafka.runtime import Random
 from tandem_kafka.testing.cluster.broker import SimBroker
 from tandem_kafka.testing.cluster.call import Handler
+from tandem_kafka.testing.cluster.consumer_groups import ConsumerGroup
 from tandem_kafka.testing.cluster.groups import Commit, SimGroup
 from tandem_kafka.testing.cluster.topics import SimPartition, SimTopic
 from tandem_kafka.testing.network import SimNetwork
@@ -25,6 +26,7 @@ class SimCluster:
 
     Attributes:
         auto_create: Whether asking for an unknown topic creates it.
+        disabled: Keys of APIs that the brokers do not offer.
         commit_log: Every commit that was accepted, in order.
     """
 
@@ -37,6 +39,8 @@ class SimCluster:
         self.brokers: dict[int, SimBroker] = {}
         self.topics: dict[str, SimTopic] = {}
         self.groups: dict[str, SimGroup] = {}
+        self.consumer_groups: dict[str, ConsumerGroup] = {}
+        self.disabled: set[int] = set()
         self.commit_log: list[tuple[TopicPartition, Commit]] = []
         self._coordinators: dict[str, int] = {}
         self._scripts: dict[int, deque[Handler]] = defaultdict(deque)
@@ -160,6 +164,12 @@ class SimCluster:
         if group_id not in self.groups:
             self.groups[group_id] = SimGroup(self, group_id)
         return self.groups[group_id]
+
+    def consumer_group(self, group_id: str) -> ConsumerGroup:
+        """Return the members of a KIP-848 group; its commits are those of `group`."""
+        if group_id not in self.consumer_groups:
+            self.consumer_groups[group_id] = ConsumerGroup(self, group_id)
+        return self.consumer_groups[group_id]
 
     def coordinator_of(self, group_id: str) -> int:
         """Return the broker that coordinates a group."""

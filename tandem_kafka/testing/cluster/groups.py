@@ -112,6 +112,7 @@ class SimGroup:
         call, member.joining = member.joining, None
         if call is None:
             return
+        self.touch(member)
         entry = JoinGroupResponse.JoinGroupResponseMember
         listed = [
             entry(

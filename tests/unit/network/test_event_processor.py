@@ -20,10 +20,10 @@ from tests.unit.request_managers.world import TP, TP1, TP2, World
 
 OFFSETS = {TP: OffsetAndMetadata(1, "", -1)}
 EXAMPLES: dict[type[Any], Any] = {
-    events.ApplyAssignment: lambda: events.ApplyAssignment(partitions=frozenset({TP})),
+    events.ApplyAssignment: lambda: events.ApplyAssignment(number=1, partitions=frozenset({TP})),
     events.Assign: lambda: events.Assign(partitions=(TP,)),
     events.AutoCommit: lambda: events.AutoCommit(offsets=OFFSETS),
-    events.CallbackCompleted: lambda: events.CallbackCompleted(error=None),
+    events.CallbackCompleted: lambda: events.CallbackCompleted(number=1, error=None),
     events.CommitAsync: lambda: events.CommitAsync(offsets=OFFSETS),
     events.CommitSync: lambda: events.CommitSync(offsets=OFFSETS),
     events.CurrentLag: lambda: events.CurrentLag(partition=TP),
@@ -38,6 +38,7 @@ EXAMPLES: dict[type[Any], Any] = {
     events.Seek: lambda: events.Seek(partition=TP, offset=1, leader_epoch=-1),
     events.Subscribe: lambda: events.Subscribe(topics=frozenset({"orders"})),
     events.SubscribePattern: lambda: events.SubscribePattern(pattern=re.compile("o")),
+    events.SubscribeRegex: lambda: events.SubscribeRegex(regex="o.*"),
     events.UpdatePositions: lambda: events.UpdatePositions(partition=TP),
 }
 ALL = list(get_args(events.ApplicationEvent))
@@ -134,16 +135,20 @@ def test_69_70_what_is_newly_assigned_waits_for_the_listener() -> None:
     world = World(group_id="readers")
     process(world, events.Subscribe(topics=frozenset({"orders"})))
     world.subscription.set_assigned([TP])
-    process(world, events.ApplyAssignment(partitions=frozenset({TP, TP1})))
+    world.identity.callback = 7
+    event = events.ApplyAssignment(number=7, partitions=frozenset({TP, TP1}))
+    assert process(world, event).result() is True
     assert not world.subscription.get(TP).awaiting_callback
     assert world.subscription.get(TP1).awaiting_callback
     assert list(world.subscription.assigned) == [TP, TP1], "in a fixed order"
 
 
-def test_an_assignment_after_the_subscription_ended_is_refused() -> None:
+@pytest.mark.parametrize("counts", [0, 8])
+def test_an_assignment_that_was_cancelled_is_not_applied(counts: int) -> None:
     world = World(group_id="readers")
-    future = process(world, events.ApplyAssignment(partitions=frozenset({TP})))
-    assert isinstance(future.error, IllegalStateError)
+    world.identity.callback = counts
+    event = events.ApplyAssignment(number=7, partitions=frozenset({TP}))
+    assert process(world, event).result() is False
     assert world.subscription.assigned == {}
 
 

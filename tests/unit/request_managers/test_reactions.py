@@ -11,7 +11,16 @@ from tandem_kafka.request_managers.reactions import Reaction, reaction_to
 
 TABLES = {
     name: getattr(reactions, name)
-    for name in ("COMMIT", "COORDINATOR", "FETCH", "LIST_OFFSETS", "MEMBERSHIP", "OFFSET_FETCH")
+    for name in (
+        "COMMIT",
+        "COMMIT_GIVING_BACK",
+        "COORDINATOR",
+        "FETCH",
+        "GROUP_HEARTBEAT",
+        "LIST_OFFSETS",
+        "MEMBERSHIP",
+        "OFFSET_FETCH",
+    )
 }
 
 

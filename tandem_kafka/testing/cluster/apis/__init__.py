@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tandem_kafka.testing.cluster.apis import (
     api_versions,
+    consumer_group_heartbeat,
     fetch,
     find_coordinator,
     heartbeat,
@@ -21,6 +22,7 @@ from tandem_kafka.testing.cluster.apis.api import Api
 __all__ = ["APIS", "Api"]
 
 _OTHERS = (
+    consumer_group_heartbeat.API,
     fetch.API,
     find_coordinator.API,
     heartbeat.API,

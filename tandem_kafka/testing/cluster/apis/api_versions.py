@@ -21,10 +21,10 @@ def api_with(others: Iterable[Api]) -> Api:
     offered[ApiVersionsRequest.API_KEY] = _OWN
 
     def handle(call: Call) -> Any:
-        del call
         keys = [
             entry(api_key=key, min_version=low, max_version=high)
             for key, (low, high) in sorted(offered.items())
+            if key not in call.cluster.disabled
         ]
         return ApiVersionsResponse(error_code=0, api_keys=keys, throttle_time_ms=0)
 

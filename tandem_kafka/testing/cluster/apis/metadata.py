@@ -23,7 +23,7 @@ def _handle(call: Call) -> Any:
     if call.request.topics is None:
         described = [_describe(call, topic) for topic in cluster.topics.values()]
     else:
-        described = [_named(call, wanted.name) for wanted in call.request.topics]
+        described = [_wanted(call, wanted) for wanted in call.request.topics]
     brokers = [
         MetadataResponse.MetadataResponseBroker(
             node_id=broker.node_id, host=broker.host, port=broker.port, rack=broker.rack
@@ -39,6 +39,16 @@ def _handle(call: Call) -> Any:
         topics=described,
         error_code=0,
     )
+
+
+def _wanted(call: Call, wanted: Any) -> Any:
+    if wanted.name is not None:
+        return _named(call, wanted.name)
+    topic = call.cluster.topic_named(None, wanted.topic_id)
+    if topic is not None:
+        return _describe(call, topic)
+    missing = error_code(errors.UnknownTopicIdError)
+    return _TOPIC(error_code=missing, name=None, topic_id=wanted.topic_id, partitions=[])
 
 
 def _named(call: Call, name: str) -> Any:

@@ -39,9 +39,12 @@ def _handle(call: Call) -> Any:
 
 def _membership_error(call: Call) -> Any:
     group = call.cluster.group(call.request.group_id)
+    modern = call.cluster.consumer_group(call.request.group_id)
     generation = call.request.generation_id_or_member_epoch
-    if generation < 0 and not group.members:
+    if generation < 0 and not group.members and not modern.members:
         return None  # a simple consumer, without membership
+    if modern.members:
+        return modern.check(call.request.member_id, generation)
     return group.check(call.request.member_id, generation)
 
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment
 
-from tandem_kafka.events.background import BackgroundEvent
+from tandem_kafka.events.background import BackgroundEvent, ErrorEvent
 from tandem_kafka.events.completable import Completion
 from tandem_kafka.request_managers.base import UnsentRequest
-from tandem_kafka.request_managers.membership.states import State
-from tandem_kafka.types import TopicPartition
+from tandem_kafka.request_managers.membership.classic_states import State
+from tandem_kafka.types import LeaveOperation, TopicPartition
 from tandem_kafka.wire.messages import (
     HeartbeatResponse,
     JoinGroupResponse,
@@ -35,6 +36,19 @@ def joined_answer(error: type[Exception] | None = None, member_id: str = MEMBER)
         member_id=member_id,
         members=[],
     )
+
+
+def leading_answer(join: UnsentRequest, *member_ids: str) -> Any:
+    """We lead, and all members said the same of themselves."""
+    answer = joined_answer()
+    answer.leader = MEMBER
+    described = bytes(join.message.protocols[0].metadata)
+    entry = JoinGroupResponse.JoinGroupResponseMember
+    answer.members = [
+        entry(member_id=member_id, group_instance_id=None, metadata=described)
+        for member_id in member_ids or (MEMBER,)
+    ]
+    return answer
 
 
 def synced_answer(
@@ -67,14 +81,11 @@ class Member:
         self.world.find_coordinator()
         self.manager = self.world.group.membership
         self.world.subscription.subscribe(["orders"])
-        self.cluster_was_asked_about("orders")
+        self.world.managers.metadata._told = frozenset({"orders"})
 
     @property
     def state(self) -> State:
-        return self.manager._state
-
-    def cluster_was_asked_about(self, *topics: str) -> None:
-        self.world.managers.metadata._told = frozenset(topics)
+        return self.manager.state  # type: ignore[attr-defined]
 
     def application_polls(self) -> None:
         self.manager.application_polled()
@@ -92,8 +103,13 @@ class Member:
         """Return what the application is asked to do."""
         return self.world.background.take()
 
+    def told(self) -> BackgroundEvent | None:
+        """The same, without its number."""
+        event = self.asked()
+        return event if event is None or isinstance(event, ErrorEvent) else replace(event, number=0)
+
     def callback_done(self, error: Exception | None = None) -> None:
-        self.manager.callback_completed(error)
+        self.manager.callback_completed(self.world.identity.callback, error)
 
     def join(self, partitions: tuple[TopicPartition, ...] = BOTH) -> None:
         """Go all the way to a stable membership."""
@@ -110,7 +126,7 @@ class Member:
         assert event is not None
         self.world.subscription.set_assigned(sorted(partitions))
 
-    def leave(self) -> Completion[Any]:
+    def leave(self, operation: LeaveOperation = LeaveOperation.DEFAULT) -> Completion[Any]:
         future: Completion[Any] = Completion()
-        self.manager.leave(future, "enough")
+        self.manager.leave(future, operation, "enough")
         return future

@@ -1,6 +1,8 @@
-"""One rebalance callback at a time."""
+"""One rebalance callback at a time, and only the newest counts."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import pytest
 
@@ -11,7 +13,8 @@ from tandem_kafka.events.background import (
     PartitionsRevoked,
 )
 from tandem_kafka.events.queues import BackgroundQueue
-from tandem_kafka.request_managers.membership.callbacks import CallbackRunner
+from tandem_kafka.request_managers.membership.callbacks import CallbackRunner, RebalanceEvent
+from tandem_kafka.shared.group import GroupIdentity
 from tests.unit.request_managers.world import TP
 
 HELD = frozenset({TP})
@@ -20,10 +23,11 @@ HELD = frozenset({TP})
 class Runner:
     def __init__(self) -> None:
         self.queue = BackgroundQueue()
-        self.callbacks = CallbackRunner(self.queue)
+        self.group = GroupIdentity("readers", None)
+        self.callbacks = CallbackRunner(self.queue, self.group)
         self.done = 0
 
-    def run(self, event: PartitionsAssigned | PartitionsRevoked | PartitionsLost) -> None:
+    def run(self, event: RebalanceEvent) -> None:
         self.callbacks.run(event, self._then)
 
     def _then(self) -> None:
@@ -37,11 +41,13 @@ def test_a_callback_that_went_well_lets_things_go_on() -> None:
     runner = Runner()
     runner.run(PartitionsRevoked(HELD))
     assert runner.callbacks.busy
-    assert runner.asked() == PartitionsRevoked(HELD)
-    runner.callbacks.completed(None)
+    assert runner.asked() == PartitionsRevoked(HELD, number=1)
+    assert runner.group.callback == 1
+    runner.callbacks.completed(1, None)
     assert runner.done == 1
     assert not runner.callbacks.busy
-    runner.callbacks.completed(None)
+    assert runner.group.callback == 0
+    runner.callbacks.completed(1, None)
     assert runner.done == 1
 
 
@@ -53,21 +59,21 @@ def test_76_78_a_callback_that_raised_runs_again_with_the_same_partitions(
     runner.run(event)
     runner.asked()
     for _ in range(3):
-        runner.callbacks.completed(ValueError("no"))
+        runner.callbacks.completed(1, ValueError("no"))
         assert runner.done == 0
         assert runner.asked() is None, "not before the application polls"
         runner.callbacks.retry()
-        assert runner.asked() is event
+        assert runner.asked() == replace(event, number=1)
         runner.callbacks.retry()
         assert runner.asked() is None, "once"
-    runner.callbacks.completed(None)
+    runner.callbacks.completed(1, None)
     assert runner.done == 1
 
 
 def test_85_what_is_lost_is_lost_whatever_the_listener_says() -> None:
     runner = Runner()
     runner.run(PartitionsLost(HELD))
-    runner.callbacks.completed(ValueError("no"))
+    runner.callbacks.completed(1, ValueError("no"))
     assert runner.done == 1
 
 
@@ -75,7 +81,29 @@ def test_a_cancelled_callback_is_forgotten() -> None:
     runner = Runner()
     runner.run(PartitionsRevoked(HELD))
     runner.callbacks.cancel()
-    runner.callbacks.completed(None)
+    assert runner.group.callback == 0, "the application thread looks at this before it begins"
+    runner.callbacks.completed(1, None)
     runner.callbacks.retry()
     assert runner.done == 0
     assert not runner.callbacks.busy
+
+
+def test_a_late_answer_does_not_stand_for_a_newer_callback() -> None:
+    runner = Runner()
+    runner.run(PartitionsRevoked(HELD))
+    runner.run(PartitionsLost(HELD))
+    assert runner.group.callback == 2
+    runner.callbacks.completed(1, None)
+    assert runner.done == 0
+    assert runner.callbacks.busy
+    runner.callbacks.completed(2, None)
+    assert runner.done == 1
+
+
+def test_what_follows_a_callback_may_ask_for_the_next() -> None:
+    runner = Runner()
+    then = lambda: runner.run(PartitionsAssigned(HELD, HELD))  # noqa: E731
+    runner.callbacks.run(PartitionsRevoked(HELD), then)
+    runner.callbacks.completed(1, None)
+    assert runner.group.callback == 2
+    assert runner.callbacks.busy

@@ -1,34 +1,70 @@
-"""The table of member states."""
+"""The tables of member states, of both protocols."""
 
 from __future__ import annotations
 
+import enum
 import itertools
+from typing import Any
 
 import pytest
 
-from tandem_kafka.request_managers.membership.states import (
-    TRANSITIONS,
+from tandem_kafka.request_managers.membership import classic_states as classic
+from tandem_kafka.request_managers.membership import consumer_states as consumer
+from tandem_kafka.request_managers.membership.state_machine import (
     IllegalTransitionError,
-    MemberStateMachine,
-    State,
+    StateMachine,
 )
 
+#: As the Java client has it, by the state entered; U out of FATAL is ours alone (95).
+JAVA = {
+    "JOINING": "FENCED UNSUBSCRIBED STALE",
+    "RECONCILING": "STABLE JOINING ACKNOWLEDGING RECONCILING",
+    "ACKNOWLEDGING": "RECONCILING",
+    "STABLE": "JOINING ACKNOWLEDGING RECONCILING",
+    "FENCED": "JOINING STABLE RECONCILING ACKNOWLEDGING PREPARE_LEAVING LEAVING",
+    "FATAL": "JOINING STABLE RECONCILING ACKNOWLEDGING PREPARE_LEAVING LEAVING UNSUBSCRIBED",
+    "PREPARE_LEAVING": "JOINING STABLE RECONCILING ACKNOWLEDGING UNSUBSCRIBED",
+    "LEAVING": "PREPARE_LEAVING",
+    "UNSUBSCRIBED": "PREPARE_LEAVING LEAVING FENCED FATAL",
+    "STALE": "LEAVING",
+}
+TABLES: list[tuple[type[enum.Enum], Any]] = [
+    (classic.State, classic.TRANSITIONS),
+    (consumer.State, consumer.TRANSITIONS),
+]
+WAYS = [
+    (table, start, to)
+    for states, table in TABLES
+    for start, to in itertools.product(states, states)
+]
 
-@pytest.mark.parametrize(("start", "to"), list(itertools.product(State, State)))
-def test_only_what_the_table_has_is_possible(start: State, to: State) -> None:
-    machine = MemberStateMachine()
-    machine.state = start
-    if to is start or to in TRANSITIONS[start]:
+
+@pytest.mark.parametrize(("table", "start", "to"), WAYS)
+def test_only_what_the_table_has_is_possible(table: Any, start: enum.Enum, to: enum.Enum) -> None:
+    machine = StateMachine(start, table)
+    if to is start or to in table[start]:
         machine.move(to)
         assert machine.state is to
     else:
-        with pytest.raises(IllegalTransitionError):
+        with pytest.raises(IllegalTransitionError, match=f"from {start.value} to {to.value}"):
             machine.move(to)
         assert machine.state is start
 
 
-def test_every_state_can_be_left_and_reached() -> None:
-    for state in State:
-        assert TRANSITIONS[state]
-        assert state is State.UNJOINED or any(state in ways for ways in TRANSITIONS.values())
-        assert state is State.UNJOINED or State.UNJOINED in TRANSITIONS[state]
+@pytest.mark.parametrize("to", consumer.State)
+def test_the_table_of_kip_848_is_that_of_java_with_a_way_out_of_fatal(to: consumer.State) -> None:
+    sources = {state.name for state in consumer.ENTERED_FROM[to]}
+    assert sources == set(JAVA[to.name].split())
+
+
+@pytest.mark.parametrize(("states", "table"), TABLES)
+def test_every_state_can_be_left_and_reached(states: type[enum.Enum], table: Any) -> None:
+    for state in states:
+        assert table[state]
+        assert any(state in ways for ways in table.values())
+
+
+def test_a_member_in_no_group_takes_no_target() -> None:
+    assert consumer.TAKES_TARGETS < consumer.IN_GROUP
+    outside = set(consumer.State) - consumer.IN_GROUP
+    assert {state.name for state in outside} == {"UNSUBSCRIBED", "FENCED", "STALE", "FATAL"}

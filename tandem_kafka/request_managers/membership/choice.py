@@ -1,0 +1,92 @@
+"""Which protocol a group speaks: as configured, or with 'auto' what the cluster can do."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from tandem_kafka.errors import UnsupportedVersionError
+from tandem_kafka.events.completable import Completion
+from tandem_kafka.request_managers.base import PollResult
+from tandem_kafka.request_managers.context import ManagerContext
+from tandem_kafka.request_managers.coordinator import CoordinatorManager
+from tandem_kafka.request_managers.membership.classic_protocol import ClassicMembership
+from tandem_kafka.request_managers.membership.consumer_protocol import ConsumerMembership
+from tandem_kafka.request_managers.membership.interface import Membership
+from tandem_kafka.request_managers.metadata_refresh import MetadataRefresher
+from tandem_kafka.types import LeaveOperation
+
+__all__ = ["AutoMembership", "choose_membership"]
+
+log = logging.getLogger(__name__)
+
+
+def choose_membership(
+    context: ManagerContext, coordinator: CoordinatorManager, metadata: MetadataRefresher
+) -> Membership:
+    """Make the membership that `group_protocol` asks for."""
+    protocol = context.config.group_protocol
+    if protocol == "auto":
+        return AutoMembership(context, coordinator, metadata)
+    if protocol == "consumer":
+        return ConsumerMembership(context, coordinator, metadata)
+    return ClassicMembership(context, coordinator, metadata)
+
+
+class AutoMembership:
+    """Joins by KIP-848, and by the classic protocol if the cluster does not know that."""
+
+    def __init__(
+        self, context: ManagerContext, coordinator: CoordinatorManager, metadata: MetadataRefresher
+    ) -> None:
+        self._context = context
+        self._coordinator = coordinator
+        self._metadata = metadata
+        self._chosen: Membership = ConsumerMembership(
+            context, coordinator, metadata, on_unsupported=self._fall_back
+        )
+        log.info(
+            "group %s: group_protocol='auto' takes 'consumer' (KIP-848), if the cluster has it",
+            context.config.group_id,
+        )
+
+    def _fall_back(self, error: UnsupportedVersionError) -> None:
+        log.info(
+            "group %s: group_protocol='auto' takes 'classic': %s",
+            self._context.config.group_id,
+            error,
+        )
+        self._chosen = ClassicMembership(self._context, self._coordinator, self._metadata)
+        self._chosen.application_polled()
+
+    def application_polled(self) -> None:
+        """See `Membership`."""
+        self._chosen.application_polled()
+
+    def subscription_changed(self) -> None:
+        """See `Membership`."""
+        self._chosen.subscription_changed()
+
+    def prepare_to_leave(self) -> None:
+        """See `Membership`."""
+        self._chosen.prepare_to_leave()
+
+    def leave(self, future: Completion[Any], operation: LeaveOperation, reason: str) -> None:
+        """See `Membership`."""
+        self._chosen.leave(future, operation, reason)
+
+    def callback_completed(self, number: int, error: Exception | None) -> None:
+        """See `Membership`."""
+        self._chosen.callback_completed(number, error)
+
+    def enforce_rebalance(self, reason: str) -> None:
+        """See `Membership`."""
+        self._chosen.enforce_rebalance(reason)
+
+    def poll(self, now_ms: int) -> PollResult:
+        """See `Membership`."""
+        return self._chosen.poll(now_ms)
+
+    def close(self, now_ms: int) -> PollResult:
+        """See `Membership`."""
+        return self._chosen.close(now_ms)

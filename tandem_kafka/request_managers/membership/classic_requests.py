@@ -1,0 +1,91 @@
+"""The requests of a classic member: JoinGroup, SyncGroup, LeaveGroup."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tandem_kafka.assignors.classic import ClassicAssignors
+from tandem_kafka.request_managers.base import ToNode, UnsentRequest
+from tandem_kafka.request_managers.context import ManagerContext
+from tandem_kafka.types import TopicPartition
+from tandem_kafka.wire.messages import JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
+
+__all__ = ["ClassicRequests"]
+
+PROTOCOL_TYPE = "consumer"
+#: Answering JoinGroup may take the broker as long as the slowest member.
+JOIN_GRACE_MS = 5_000
+
+
+class ClassicRequests:
+    """Builds them from who we are and what we own."""
+
+    def __init__(self, context: ManagerContext, assignors: ClassicAssignors) -> None:
+        self._context = context
+        self._assignors = assignors
+
+    def join(
+        self, destination: ToNode, owned: Iterable[TopicPartition], generation: int, reason: str
+    ) -> UnsentRequest:
+        """Return a JoinGroup; each assignor says what it needs to know of us."""
+        config, member = self._context.config, self._context.group.metadata
+        protocol = JoinGroupRequest.JoinGroupRequestProtocol
+        described = self._assignors.describe(
+            self._context.subscription.topics, owned, generation, config.client_rack
+        )
+        message = JoinGroupRequest(
+            group_id=member.group_id,
+            session_timeout_ms=config.session_timeout_ms,
+            rebalance_timeout_ms=config.max_poll_interval_ms,
+            member_id=member.member_id,
+            group_instance_id=member.group_instance_id,
+            protocol_type=PROTOCOL_TYPE,
+            protocols=[protocol(name=name, metadata=data) for name, data in described.items()],
+            reason=reason,
+        )
+        timeout_ms = max(config.request_timeout_ms, config.max_poll_interval_ms + JOIN_GRACE_MS)
+        return self._context.request(message, destination, timeout_ms=timeout_ms)
+
+    def sync(
+        self, destination: ToNode, joined: Any, assignments: Mapping[str, bytes]
+    ) -> UnsentRequest:
+        """Return a SyncGroup; the leader's carries everybody's assignment."""
+        entry = SyncGroupRequest.SyncGroupRequestAssignment
+        member = self._context.group.metadata
+        message = SyncGroupRequest(
+            group_id=member.group_id,
+            generation_id=joined.generation_id,
+            member_id=joined.member_id,
+            group_instance_id=member.group_instance_id,
+            protocol_type=PROTOCOL_TYPE,
+            protocol_name=joined.protocol_name,
+            assignments=[
+                entry(member_id=member_id, assignment=assignment)
+                for member_id, assignment in assignments.items()
+            ],
+        )
+        # The coordinator answers when the leader has spoken, at the latest at this timeout.
+        config = self._context.config
+        timeout_ms = max(config.request_timeout_ms, config.max_poll_interval_ms + JOIN_GRACE_MS)
+        return self._context.request(message, destination, timeout_ms=timeout_ms)
+
+    def leave(self, destination: ToNode, reason: str) -> UnsentRequest:
+        """Return a LeaveGroup (with its reason from version 5 on, KIP-800)."""
+        member = self._context.group.metadata
+        static = member.group_instance_id is not None
+        identity = LeaveGroupRequest.MemberIdentity
+        message = LeaveGroupRequest(
+            group_id=member.group_id,
+            member_id=member.member_id,
+            members=[
+                identity(
+                    member_id=member.member_id,
+                    group_instance_id=member.group_instance_id,
+                    reason=reason,
+                )
+            ],
+            # A static member is named by its instance, which older versions cannot say.
+            min_version=3 if static else 0,
+        )
+        return self._context.request(message, destination)

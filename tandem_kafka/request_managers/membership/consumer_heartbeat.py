@@ -1,0 +1,115 @@
+"""ConsumerGroupHeartbeat: which fields are sent, and when.
+
+A field is sent when it has changed since it was last sent; a member that joins, or that does not
+know whether the coordinator got its last heartbeat, sends them all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tandem_kafka.request_managers.context import ManagerContext
+from tandem_kafka.request_managers.membership.target import Assignment
+from tandem_kafka.shared.subscription import SubscriptionKind
+from tandem_kafka.wire.messages import ConsumerGroupHeartbeatRequest
+
+__all__ = ["JOIN_EPOCH", "LEAVE_EPOCH", "STATIC_LEAVE_EPOCH", "HeartbeatFields"]
+
+JOIN_EPOCH = 0
+LEAVE_EPOCH = -1
+STATIC_LEAVE_EPOCH = -2
+
+#: Expressions are resolved by the coordinator from this version on.
+FIRST_VERSION_WITH_REGEX = 1
+
+
+@dataclass(slots=True)
+class _Sent:
+    rebalance_timeout_ms: int | None = None
+    subscribed: tuple[frozenset[str], str] | None = None
+    assignor: str | None = None
+    owned: Assignment | None = None
+
+
+class HeartbeatFields:
+    """Remembers what the coordinator has been told."""
+
+    def __init__(self, context: ManagerContext) -> None:
+        self._context = context
+        self._sent = _Sent()
+
+    def forget(self) -> None:
+        """Whether the last heartbeat arrived is not known: the next one says everything."""
+        self._sent = _Sent()
+
+    @property
+    def outdated(self) -> bool:
+        """True when the coordinator has been told of another subscription than today's."""
+        return self._sent.subscribed not in (None, self._subscribed)
+
+    @property
+    def _subscribed(self) -> tuple[frozenset[str], str]:
+        subscription = self._context.subscription
+        if subscription.kind is SubscriptionKind.REGEX:
+            return frozenset(), subscription.regex or ""
+        return subscription.topics, ""
+
+    def message(
+        self,
+        member_id: str,
+        epoch: int,
+        owned: Assignment,
+        claimed: Assignment | None = None,
+        *,
+        joining: bool = False,
+    ) -> ConsumerGroupHeartbeatRequest:
+        """Return the next heartbeat; `owned` is what has been taken over.
+
+        Whoever says everything again, not because it has something to acknowledge, says `claimed`.
+        """
+        config = self._context.config
+        fields: dict[str, Any] = {
+            "group_id": config.group_id,
+            "member_id": member_id,
+            "member_epoch": epoch,
+            "instance_id": config.group_instance_id,
+        }
+        if epoch >= 0:
+            if joining:
+                self._sent = _Sent()
+                fields["rack_id"] = config.client_rack or None
+            self._add_changed(fields)
+            repeating = claimed is not None and self._sent.owned is None
+            self._add_owned(fields, owned, claimed if repeating else owned, joining=joining)
+        wants_regex = fields.get("subscribed_topic_regex")
+        return ConsumerGroupHeartbeatRequest(
+            **fields, min_version=FIRST_VERSION_WITH_REGEX if wants_regex else 0
+        )
+
+    def _add_changed(self, fields: dict[str, Any]) -> None:
+        config, sent = self._context.config, self._sent
+        if sent.rebalance_timeout_ms != config.max_poll_interval_ms:
+            sent.rebalance_timeout_ms = config.max_poll_interval_ms
+            fields["rebalance_timeout_ms"] = config.max_poll_interval_ms
+        if self._subscribed != sent.subscribed:
+            # Names and expression are one subscription and go together: an empty expression
+            # takes an earlier one back, as no names take back earlier names.
+            sent.subscribed = topics, regex = self._subscribed
+            fields["subscribed_topic_names"] = sorted(topics)
+            fields["subscribed_topic_regex"] = regex
+        if config.group_remote_assignor is not None and sent.assignor is None:
+            sent.assignor = fields["server_assignor"] = config.group_remote_assignor
+
+    def _add_owned(
+        self, fields: dict[str, Any], owned: Assignment, told: Assignment | None, *, joining: bool
+    ) -> None:
+        if self._sent.owned == owned and not joining:
+            return
+        self._sent.owned = owned
+        entry = ConsumerGroupHeartbeatRequest.TopicPartitions
+        partitions = {} if joining or told is None else told.partitions
+        fields["topic_partitions"] = [
+            entry(topic_id=topic_id, partitions=sorted(numbers))
+            for topic_id, numbers in sorted(partitions.items())
+        ]

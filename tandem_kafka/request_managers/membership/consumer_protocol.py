@@ -1,0 +1,418 @@
+"""Membership in a KIP-848 group: one request, ConsumerGroupHeartbeat, and a target to reconcile.
+
+States and transitions are in `consumer_states.py`, the fields of a heartbeat in
+`consumer_heartbeat.py`, taking a target over in `reconciliation.py`.
+"""
+
+from __future__ import annotations
+
+import base64
+import logging
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
+
+from tandem_kafka.errors import (
+    LOGIN_ERRORS,
+    InvalidRegularExpressionError,
+    KafkaError,
+    UnsupportedVersionError,
+    for_code,
+)
+from tandem_kafka.events.background import PartitionsLost
+from tandem_kafka.events.completable import Completion
+from tandem_kafka.request_managers.base import ClientResponse, PollResult, ToNode, UnsentRequest
+from tandem_kafka.request_managers.context import ManagerContext
+from tandem_kafka.request_managers.coordinator import CoordinatorManager
+from tandem_kafka.request_managers.membership.callbacks import CallbackRunner
+from tandem_kafka.request_managers.membership.consumer_heartbeat import (
+    JOIN_EPOCH,
+    LEAVE_EPOCH,
+    STATIC_LEAVE_EPOCH,
+    HeartbeatFields,
+)
+from tandem_kafka.request_managers.membership.consumer_states import (
+    IN_GROUP,
+    TAKES_TARGETS,
+    TRANSITIONS,
+    State,
+)
+from tandem_kafka.request_managers.membership.poll_timer import PollTimer
+from tandem_kafka.request_managers.membership.reconciliation import Reconciliation
+from tandem_kafka.request_managers.membership.state_machine import StateMachine
+from tandem_kafka.request_managers.membership.target import by_topic_id
+from tandem_kafka.request_managers.metadata_refresh import MetadataRefresher
+from tandem_kafka.request_managers.reactions import GROUP_HEARTBEAT, Reaction, reaction_to
+from tandem_kafka.types import LeaveOperation
+
+__all__ = ["ConsumerMembership"]
+
+log = logging.getLogger(__name__)
+
+INVALID_REGULAR_EXPRESSION = 128
+
+
+class ConsumerMembership:
+    """One member."""
+
+    def __init__(
+        self,
+        context: ManagerContext,
+        coordinator: CoordinatorManager,
+        metadata: MetadataRefresher,
+        on_unsupported: Callable[[UnsupportedVersionError], None] | None = None,
+    ) -> None:
+        self._on_unsupported = on_unsupported
+        self._context = context
+        self._group = context.group
+        self._subscription = context.subscription
+        self._coordinator = coordinator
+        self._machine: StateMachine[State] = StateMachine(State.UNSUBSCRIBED, TRANSITIONS)
+        self._callbacks = CallbackRunner(context.background, context.group)
+        self._reconciliation = Reconciliation(context, self._callbacks, metadata, self._acknowledge)
+        self._fields = HeartbeatFields(context)
+        self._timer = PollTimer(context)
+        self._request = context.request_state()
+        #: Made by the client and kept for as long as the consumer lives (KIP-1082).
+        self.member_id = _new_member_id(context)
+        self._epoch = JOIN_EPOCH
+        self._interval_ms = 0
+        self._next_ms = 0
+        self._wanted = False
+        self._attempt = 0
+        #: Since the last success a heartbeat was sent without a pause after a failure.
+        self._hurried = False
+        #: The coordinator may just read what we own, and give all else to others: nothing is
+        #: taken over before it has answered.
+        self._reporting = False
+        self._fatal: Exception | None = None
+        self._leave_epoch: int | None = None
+        self._left: list[Completion[Any]] = []
+        coordinator.on_fatal(self._fail)
+
+    @property
+    def state(self) -> State:
+        """Where the member stands."""
+        return self._machine.state
+
+    # --- what is asked -------------------------------------------------------------------------
+
+    def application_polled(self) -> None:
+        """The application is alive: join, join again, call again what failed."""
+        self._timer.restart()
+        if self._fatal is not None:
+            self._context.raise_in_poll(self._fatal)
+            return
+        self._callbacks.retry()
+        self._wanted = True
+        self._maybe_join()
+
+    def subscription_changed(self) -> None:
+        """The next heartbeat says so; a member that is none joins when the application polls."""
+        if self.state in TAKES_TARGETS:
+            self._next_ms = 0
+
+    def enforce_rebalance(self, reason: str) -> None:
+        """There is no such thing: the coordinator decides (KIP-848)."""
+        log.warning("enforce_rebalance(%r) has no effect with group_protocol='consumer'", reason)
+
+    def callback_completed(self, number: int, error: Exception | None) -> None:
+        """The application thread has run a rebalance callback."""
+        self._callbacks.completed(number, error)
+
+    def prepare_to_leave(self) -> None:
+        """The listener is about to run; heartbeats go on."""
+        self._callbacks.cancel()
+        self._wanted = False
+        if self.state in TAKES_TARGETS:
+            self._machine.move(State.PREPARE_LEAVING)
+
+    def leave(self, future: Completion[Any], operation: LeaveOperation, reason: str) -> None:
+        """Send the last heartbeat; done when it is answered, or cannot be sent."""
+        self.prepare_to_leave()
+        if self.state is State.LEAVING and self._coordinator.known:
+            self._left.append(future)  # the last heartbeat is about to be sent
+            return
+        if self.state is not State.PREPARE_LEAVING:
+            self._not_in_group()
+            future.complete(None)
+            return
+        log.info("group %s: leaving: %s", self._context.config.group_id, reason)
+        self._machine.move(State.LEAVING)
+        self._leave_epoch = self._epoch_to_leave(operation)
+        if self._leave_epoch is None or not self._coordinator.known:
+            self._not_in_group()
+            future.complete(None)
+            return
+        self._left.append(future)
+
+    def _epoch_to_leave(self, operation: LeaveOperation) -> int | None:
+        if self._context.config.group_instance_id is None:
+            return None if operation is LeaveOperation.REMAIN else LEAVE_EPOCH
+        return LEAVE_EPOCH if operation is LeaveOperation.LEAVE else STATIC_LEAVE_EPOCH
+
+    # --- the turn ------------------------------------------------------------------------------
+
+    def poll(self, now_ms: int) -> PollResult:
+        """Send the heartbeat that is due, and go on with the target."""
+        self._maybe_join()
+        if self.state not in IN_GROUP:
+            return PollResult()
+        left_ms = self._timer.left_ms(now_ms)
+        if left_ms <= 0 and self.state in TAKES_TARGETS:
+            return self._go_stale(now_ms)
+        if self.state is State.RECONCILING and not self._reporting:
+            self._reconciliation.step()
+        result = self._send_if_due(now_ms)
+        wait_ms = min(result.wait_ms, left_ms) if left_ms > 0 else result.wait_ms
+        return PollResult(result.unsent, wait_ms)
+
+    def close(self, now_ms: int) -> PollResult:
+        """Send the last heartbeat if it still waits."""
+        return self.poll(now_ms) if self.state is State.LEAVING else PollResult()
+
+    def _maybe_join(self) -> None:
+        if not self._wanted or self._callbacks.busy or not self._subscription.resolved:
+            return
+        if self.state in (State.UNSUBSCRIBED, State.STALE):
+            self._begin_joining()
+
+    def _begin_joining(self) -> None:
+        log.info("group %s: joining as %s", self._context.config.group_id, self.member_id)
+        self._epoch = JOIN_EPOCH
+        self._reconciliation.reset()
+        self._fields.forget()
+        self._next_ms = 0
+        self._machine.move(State.JOINING)
+        self._group.set_state("<rebalancing>")
+
+    # --- heartbeats ----------------------------------------------------------------------------
+
+    def _send_if_due(self, now_ms: int) -> PollResult:
+        destination = self._coordinator.destination()
+        if destination is None:
+            return PollResult()  # its discovery wakes the loop
+        if self.state is State.LEAVING:
+            return PollResult((self._last_heartbeat(destination),))
+        wait_ms = self._request.wait_ms(now_ms)
+        urgent = self.state in (State.JOINING, State.ACKNOWLEDGING) or self._fields.outdated
+        if not urgent:
+            wait_ms = max(wait_ms, self._next_ms - now_ms)
+        if wait_ms > 0:
+            return PollResult(wait_ms=wait_ms)
+        return PollResult((self._heartbeat(destination, now_ms),), max(1, self._interval_ms))
+
+    def _heartbeat(self, destination: ToNode, now_ms: int) -> UnsentRequest:
+        joining = self.state is State.JOINING
+        message = self._fields.message(
+            self.member_id,
+            self._epoch,
+            self._reconciliation.owned,
+            self._reconciliation.claimed,
+            joining=joining,
+        )
+        self._request.sent()
+        self._reporting = message.topic_partitions is not None
+        self._next_ms = now_ms + self._interval_ms
+        if self.state is State.ACKNOWLEDGING:
+            settled = self._reconciliation.settled
+            self._machine.move(State.STABLE if settled else State.RECONCILING)
+        self._attempt += 1
+        attempt = self._attempt
+        request = self._context.request(message, destination)
+        request.future.then(lambda future: self._answered(attempt, future))
+        return request
+
+    def _last_heartbeat(self, destination: ToNode) -> UnsentRequest:
+        """Sent also while another is in flight; whatever comes of it, we have left."""
+        epoch = LEAVE_EPOCH if self._leave_epoch is None else self._leave_epoch
+        message = self._fields.message(self.member_id, epoch, self._reconciliation.owned)
+        left, self._left = self._left, []
+        self._not_in_group()
+        request = self._context.request(message, destination)
+
+        def done(_: Completion[ClientResponse]) -> None:
+            for future in left:
+                future.complete(None)
+
+        request.future.then(done)
+        return request
+
+    def _answered(self, attempt: int, future: Completion[ClientResponse]) -> None:
+        if attempt != self._attempt or self.state not in IN_GROUP:
+            return  # of a membership that is over
+        error = future.error
+        if error is None:
+            response = future.result()
+            self._context.metrics.record("heartbeat-latency", response.latency_ms)
+            if not response.message.error_code:
+                self._succeeded(response.message)
+                return
+            error = _error_of(response.message)
+        self._failed(error)
+
+    def _succeeded(self, message: Any) -> None:
+        self._request.succeeded()
+        self._hurried = self._reporting = False
+        self._interval_ms = max(1, message.heartbeat_interval_ms)
+        self._next_ms = self._context.clock.now_ms() + self._interval_ms
+        if message.member_epoch < 0:
+            return
+        self._epoch = message.member_epoch
+        if self._group.metadata.generation_id != self._epoch:
+            self._group.joined(self._epoch, self.member_id)
+        if self.state not in TAKES_TARGETS:
+            return  # leaving: the epoch counts for commits and heartbeats, the target does not
+        if message.assignment is not None:
+            target = by_topic_id(message.assignment.topic_partitions)
+            self._reconciliation.take_target(self._reconciliation.target.next(target))
+        if not self._reconciliation.settled:
+            if self.state is not State.ACKNOWLEDGING:
+                self._machine.move(State.RECONCILING)
+                self._group.set_state("<rebalancing>")
+        elif self.state is State.JOINING:
+            self._become_stable()
+
+    def _become_stable(self) -> None:
+        self._machine.move(State.STABLE)
+        self._group.set_state("<stable>")
+
+    def _acknowledge(self) -> None:
+        """A target has been taken over: the next heartbeat, sent at once, says so."""
+        if self.state is State.RECONCILING:
+            self._machine.move(State.ACKNOWLEDGING)
+            self._group.set_state("<stable>")
+
+    # --- errors --------------------------------------------------------------------------------
+
+    def _failed(self, error: BaseException) -> None:
+        self._fields.forget()
+        if isinstance(error, UnsupportedVersionError):
+            error = self._explained(error)
+        reaction = reaction_to(GROUP_HEARTBEAT, error)
+        if reaction is Reaction.REDISCOVER:
+            self._coordinator.mark_unknown(error)
+        if reaction in (Reaction.REDISCOVER, Reaction.LOST) and not self._hurried:
+            self._hurried = True  # at once, but not again and again
+            self._request.reset()
+        else:
+            self._request.failed(self._context.clock.now_ms())
+        self._next_ms = 0
+        if reaction is Reaction.LOST:
+            self._fenced(error)
+        elif reaction is Reaction.RAISE and isinstance(error, Exception):
+            self._context.raise_in_poll(error)
+        elif reaction is Reaction.FAIL and isinstance(error, Exception):
+            self._fail(error)
+
+    def _explained(self, error: UnsupportedVersionError) -> UnsupportedVersionError:
+        if self._subscription.regex is not None:
+            advice = (
+                "the cluster cannot resolve a regular expression (SubscriptionPattern needs "
+                "ConsumerGroupHeartbeat version 1); subscribe to names or a Python pattern"
+            )
+        else:
+            advice = (
+                "the cluster does not support the consumer group protocol (KIP-848); "
+                "set group_protocol='classic'"
+            )
+        explained = UnsupportedVersionError(f"{advice}: {error}")
+        explained.__cause__ = error
+        return explained
+
+    def _fail(self, error: Exception) -> None:
+        """An error that only the user can mend: every poll raises it until unsubscribe()."""
+        if self.state is State.UNSUBSCRIBED and not self._wanted:
+            return
+        if isinstance(error, LOGIN_ERRORS):
+            self._context.raise_in_poll(error)  # a refused log-in may be mended by the next try
+            return
+        if isinstance(error, UnsupportedVersionError) and self._on_unsupported is not None:
+            # Another takes over: nothing that happens later is any business of this one.
+            self._wanted = False
+            self._machine.move(State.FATAL)
+            self._not_in_group()
+            self._on_unsupported(error)
+            return
+        log.error("group %s: cannot be a member: %s", self._context.config.group_id, error)
+        self._machine.move(State.FATAL)
+        self._callbacks.cancel()
+        self._fatal = error
+        self._context.raise_in_poll(error)
+
+    def _fenced(self, why: object) -> None:
+        log.warning("group %s: fenced: %s; joining again", self._context.config.group_id, why)
+        leaving = self.state in (State.PREPARE_LEAVING, State.LEAVING)
+        self._machine.move(State.FENCED)
+        if leaving:
+            self._not_in_group()
+            return
+        self._group.joined(-1, self.member_id)
+        self._lose(self._begin_joining)
+
+    def _go_stale(self, now_ms: int) -> PollResult:
+        """Leave at once; the partitions are lost when the application polls again."""
+        self._timer.log_expiry(now_ms)
+        self._callbacks.cancel()
+        self._wanted = False
+        self._machine.move(State.PREPARE_LEAVING)
+        self._machine.move(State.LEAVING)
+        destination = self._coordinator.destination()
+        static = self._context.config.group_instance_id is not None
+        epoch = STATIC_LEAVE_EPOCH if static else LEAVE_EPOCH
+        message = self._fields.message(self.member_id, epoch, self._reconciliation.owned)
+        self._attempt += 1  # what is in flight does not count any more
+        self._request.reset()
+        self._machine.move(State.STALE)
+        self._group.left()
+        self._group.set_state("<unjoined>")
+        self._fields.forget()
+        self._lose(lambda: None)
+        if destination is None:
+            return PollResult()
+        return PollResult((self._context.request(message, destination),))
+
+    def _lose(self, then: Any) -> None:
+        """Others may own our partitions already: nothing more of them is handed out."""
+        held = frozenset(self._subscription.assigned)
+        for state in self._subscription.assigned.values():
+            state.pending_revocation = True
+
+        def lost() -> None:
+            self._subscription.set_assigned(())
+            then()
+
+        if held:
+            self._callbacks.run(PartitionsLost(held), lost)
+        else:
+            self._callbacks.cancel()
+            then()
+
+    def _not_in_group(self) -> None:
+        """Forget the membership."""
+        self._fatal = None
+        self._attempt += 1
+        if self.state is not State.STALE:
+            self._machine.move(State.UNSUBSCRIBED)
+        self._reconciliation.reset()
+        self._fields.forget()
+        self._request.reset()
+        self._group.left()
+        self._group.set_state("<unjoined>")
+        left, self._left = self._left, []
+        for future in left:
+            future.complete(None)
+
+
+def _new_member_id(context: ManagerContext) -> str:
+    number = context.random.getrandbits(128)
+    raw = UUID(int=number, version=4).bytes
+    return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
+
+
+def _error_of(message: Any) -> KafkaError:
+    text = message.error_message or ""
+    if message.error_code == INVALID_REGULAR_EXPRESSION:
+        return InvalidRegularExpressionError(text)
+    error: KafkaError = for_code(message.error_code)(text)
+    return error

@@ -1,0 +1,125 @@
+"""From the target of a KIP-848 coordinator to partitions taken over, step by step.
+
+    1. name the topics of the target's ids; what cannot be named waits for metadata
+    2. revoked: mark them (nothing of them is fetched or handed out), then commit and listener
+    3. assigned: the application thread, inside poll(), takes the assignment over, then listener
+    4. acknowledge: the next heartbeat says what is owned
+
+Steps 2 and 3 run on the application thread; a target that comes in between waits for its turn.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from tandem_kafka.events.background import PartitionsAssigned, PartitionsRevoked
+from tandem_kafka.request_managers.context import ManagerContext
+from tandem_kafka.request_managers.membership.callbacks import CallbackRunner
+from tandem_kafka.request_managers.membership.target import NO_PARTITIONS, Assignment, Resolved
+from tandem_kafka.request_managers.metadata_refresh import MetadataRefresher
+
+__all__ = ["Reconciliation"]
+
+log = logging.getLogger(__name__)
+
+
+class Reconciliation:
+    """Works off one target at a time."""
+
+    def __init__(
+        self,
+        context: ManagerContext,
+        callbacks: CallbackRunner,
+        metadata: MetadataRefresher,
+        acknowledge: Callable[[], None],
+    ) -> None:
+        self._context = context
+        self._subscription = context.subscription
+        self._callbacks = callbacks
+        self._metadata = metadata
+        self._acknowledge = acknowledge
+        #: What the coordinator wants.
+        self.target = Assignment()
+        #: What has been taken over.
+        self.owned = Assignment()
+        #: What the application may be taking over just now.
+        self._taking = NO_PARTITIONS
+
+    def reset(self) -> None:
+        """Membership is over."""
+        self.target = self.owned = Assignment()
+        self._taking = NO_PARTITIONS
+
+    def take_target(self, target: Assignment) -> None:
+        """The coordinator sent a target."""
+        self.target = target
+
+    @property
+    def claimed(self) -> Assignment:
+        """What has been taken over, and what may be by the time the coordinator hears of it.
+
+        A coordinator that is told of less would give a partition to another while the application
+        is about to begin with it.
+        """
+        partitions = dict(self.owned.partitions)
+        for topic_id, numbers in self._taking.items():
+            partitions[topic_id] = partitions.get(topic_id, frozenset()) | numbers
+        return Assignment(self.owned.local_epoch, partitions)
+
+    @property
+    def settled(self) -> bool:
+        """True when the whole target has been taken over and acknowledged."""
+        return self.owned == self.target
+
+    def step(self) -> None:
+        """Begin with the target, unless a callback is still running."""
+        if self._callbacks.busy or self.settled:
+            return
+        target = self.target
+        resolved = Resolved.of(target.partitions, self._context.metadata.snapshot.topic_names)
+        if resolved.unknown:
+            self._metadata.need_ids(resolved.unknown)
+        partial = Assignment(target.local_epoch, resolved.by_id)
+        if resolved.unknown and partial == self.owned:
+            return  # all that can be named has been acknowledged; the rest waits for metadata
+        if resolved.unknown and resolved.partitions == frozenset(self._subscription.assigned):
+            # Nothing to tell the listener of yet, but the coordinator hears that we are at it.
+            self.owned = partial
+            self._acknowledge()
+            return
+        self._revoke(partial, resolved)
+
+    def _revoke(self, taking: Assignment, resolved: Resolved) -> None:
+        revoked = frozenset(self._subscription.assigned) - resolved.partitions
+        for tp in revoked:
+            self._subscription.assigned[tp].pending_revocation = True
+        if not revoked:
+            self._assign(taking, resolved)
+            return
+        log.info("group %s: giving back %s", self._context.config.group_id, sorted(revoked))
+        self._callbacks.run(PartitionsRevoked(revoked), lambda: self._revoked(taking, resolved))
+
+    def _revoked(self, taking: Assignment, resolved: Resolved) -> None:
+        kept = frozenset(self._subscription.assigned) & resolved.partitions
+        self._subscription.set_assigned(kept)
+        self._assign(taking, resolved)
+
+    def _assign(self, taking: Assignment, resolved: Resolved) -> None:
+        added = resolved.partitions - frozenset(self._subscription.assigned)
+        log.info(
+            "group %s: assigned %s, added %s",
+            self._context.config.group_id,
+            sorted(resolved.partitions),
+            sorted(added),
+        )
+        self._taking = taking.partitions
+        self._callbacks.run(
+            PartitionsAssigned(resolved.partitions, added), lambda: self._assigned(taking)
+        )
+
+    def _assigned(self, taking: Assignment) -> None:
+        for state in self._subscription.assigned.values():
+            state.awaiting_callback = False
+        self.owned, self._taking = taking, NO_PARTITIONS
+        self._acknowledge()

@@ -1,0 +1,63 @@
+"""What the coordinator wants a KIP-848 member to own, and which of it can be named yet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from tandem_kafka.types import TopicPartition
+
+__all__ = ["NO_PARTITIONS", "Assignment", "Resolved", "TopicIdPartitions", "by_topic_id"]
+
+TopicIdPartitions = Mapping[UUID, frozenset[int]]
+
+NO_PARTITIONS: TopicIdPartitions = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """Partitions by topic id, and how often such a thing has been received.
+
+    Attributes:
+        local_epoch: Grows with every target that differs from the one before, so that a target
+            that changes and changes back is reconciled and acknowledged again.
+    """
+
+    local_epoch: int = -1
+    partitions: TopicIdPartitions = field(default_factory=dict)
+
+    def next(self, partitions: TopicIdPartitions) -> Assignment:
+        """Return the assignment that follows when the coordinator sends these partitions."""
+        if self.local_epoch >= 0 and partitions == self.partitions:
+            return self
+        return Assignment(self.local_epoch + 1, partitions)
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """The part of a target whose topics' names are known."""
+
+    partitions: frozenset[TopicPartition]
+    by_id: TopicIdPartitions
+    unknown: frozenset[UUID]
+
+    @classmethod
+    def of(cls, target: TopicIdPartitions, names: Mapping[UUID, str]) -> Resolved:
+        """Resolve topic ids by the names known now."""
+        known = {topic_id: numbers for topic_id, numbers in target.items() if topic_id in names}
+        return cls(
+            frozenset(
+                TopicPartition(names[topic_id], number)
+                for topic_id, numbers in known.items()
+                for number in numbers
+            ),
+            known,
+            frozenset(target.keys() - known.keys()),
+        )
+
+
+def by_topic_id(entries: Any) -> TopicIdPartitions:
+    """Read the assignment of a heartbeat response."""
+    return {entry.topic_id: frozenset(entry.partitions) for entry in entries if entry.partitions}

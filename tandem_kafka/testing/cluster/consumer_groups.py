@@ -1,0 +1,261 @@
+"""A KIP-848 group as its coordinator keeps it: epochs, targets, and who may have what yet.
+
+The group's epoch grows with whatever changes the target. A member moves to it in up to two steps:
+first it gives back what the target does not have, and says so; then it gets what it lacks, each
+partition once the owner before has let go of it.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Callable
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from kafka import errors
+
+from tandem_kafka.types import TopicPartition
+
+if TYPE_CHECKING:
+    from tandem_kafka.testing.cluster.cluster import SimCluster
+
+__all__ = ["Assignor", "ConsumerGroup", "ConsumerGroupMember", "MemberState", "uniform"]
+
+Partitions = AbstractSet[TopicPartition]
+#: Takes what each member wants (partitions of its topics) and had; returns what each shall have.
+Assignor = Callable[
+    [dict[str, Partitions], dict[str, Partitions]], dict[str, frozenset[TopicPartition]]
+]
+
+JOIN_EPOCH = 0
+LEAVE_EPOCH = -1
+STATIC_LEAVE_EPOCH = -2
+
+
+class MemberState(enum.Enum):
+    """How far a member is on its way to the target."""
+
+    STABLE = "stable"
+    #: It has not said yet that it gave everything back.
+    UNREVOKED = "unrevoked"
+    #: Others have not let go yet of what it is to get.
+    UNRELEASED = "unreleased"
+
+
+@dataclass(slots=True, eq=False)
+class ConsumerGroupMember:
+    """One member.
+
+    Attributes:
+        assigned: What it may own.
+        revoking: What it was told to give back and has not said it did.
+    """
+
+    member_id: str
+    instance_id: str | None = None
+    epoch: int = 0
+    previous_epoch: int = 0
+    state: MemberState = MemberState.STABLE
+    topics: frozenset[str] = frozenset()
+    regex: str = ""
+    rebalance_ms: int = 0
+    expires_ms: int = 0
+    assigned: frozenset[TopicPartition] = frozenset()
+    revoking: frozenset[TopicPartition] = frozenset()
+
+
+def uniform(
+    wanted: dict[str, Partitions], before: dict[str, Partitions]
+) -> dict[str, frozenset[TopicPartition]]:
+    """As many for each as for any other, and what one had stays where it was if that is fair."""
+    target: dict[str, set[TopicPartition]] = {member_id: set() for member_id in wanted}
+    everything = sorted(set().union(*wanted.values())) if wanted else []
+    most = -(-len(everything) // max(1, len(wanted)))
+    for tp in everything:
+        having = [m for m in wanted if tp in before.get(m, ()) and tp in wanted[m]]
+        if having and len(target[having[0]]) < most:
+            target[having[0]].add(tp)
+    placed = set().union(*target.values()) if target else set()
+    for tp in everything:
+        if tp not in placed:
+            candidates = [m for m in wanted if tp in wanted[m]]
+            target[min(candidates, key=lambda m: (len(target[m]), m))].add(tp)
+    _level(target, wanted)
+    return {member_id: frozenset(partitions) for member_id, partitions in target.items()}
+
+
+def _level(target: dict[str, set[TopicPartition]], wanted: dict[str, Partitions]) -> None:
+    """Move one by one from who has most to who has least."""
+    while target:
+        least = min(target, key=lambda m: (len(target[m]), m))
+        for rich in sorted(target, key=lambda m: (-len(target[m]), m)):
+            movable = sorted(target[rich] & wanted[least])
+            if len(target[rich]) - len(target[least]) > 1 and movable:
+                target[rich].remove(movable[-1])
+                target[least].add(movable[-1])
+                break
+        else:
+            return
+
+
+@dataclass(eq=False)
+class ConsumerGroup:
+    """Members, epochs, the target.
+
+    Attributes:
+        epoch: Grows with the target.
+        heartbeat_interval_ms: What members are told.
+        session_timeout_ms: Who is not heard of for so long is gone.
+        max_size: Who comes when there are so many is refused; 0 for no limit.
+    """
+
+    cluster: SimCluster
+    group_id: str
+    epoch: int = 0
+    heartbeat_interval_ms: int = 500
+    session_timeout_ms: int = 6_000
+    max_size: int = 0
+    assignors: dict[str, Assignor] = field(default_factory=lambda: {"uniform": uniform})
+    members: dict[str, ConsumerGroupMember] = field(default_factory=dict)
+    target: dict[str, frozenset[TopicPartition]] = field(default_factory=dict)
+    _wanted: dict[str, Partitions] = field(default_factory=dict)
+
+    # --- members -------------------------------------------------------------------------------
+
+    def find(self, member_id: str, epoch: int, owned: Partitions | None) -> type[Exception] | None:
+        """Return the error for a heartbeat of this member and epoch, if it is to be refused."""
+        member = self.members.get(member_id)
+        if member is None:
+            return None if epoch == JOIN_EPOCH else errors.UnknownMemberIdError
+        if epoch == member.epoch:
+            return None
+        # The answer before may have been lost: then it comes with the epoch before.
+        behind = epoch == member.previous_epoch and epoch < member.epoch
+        if behind and owned is not None and owned <= member.assigned:
+            return None
+        return errors.FencedMemberEpochError  # type: ignore[no-any-return]
+
+    def check(self, member_id: str, epoch: int) -> type[Exception] | None:
+        """Return the error for a commit of this member and epoch, if it is to be refused."""
+        member = self.members.get(member_id)
+        if member is None:
+            return errors.UnknownMemberIdError  # type: ignore[no-any-return]
+        if epoch != member.epoch:
+            return errors.StaleMemberEpochError  # type: ignore[no-any-return]
+        return None
+
+    def add(self, member_id: str, instance_id: str | None) -> type[Exception] | None:
+        """Take a member in; a static one takes over from the one that went with its name."""
+        member = ConsumerGroupMember(member_id, instance_id)
+        before = self._with_instance(instance_id)
+        if before is not None and before.member_id != member_id:
+            if before.epoch != STATIC_LEAVE_EPOCH:
+                return errors.UnreleasedInstanceIdError  # type: ignore[no-any-return]
+            del self.members[before.member_id]
+            member.assigned = before.assigned
+            self.target[member_id] = self.target.pop(before.member_id, frozenset())
+            self._wanted[member_id] = self._wanted.pop(before.member_id, frozenset())
+        elif self.max_size and len(self.members) >= self.max_size:
+            return errors.GroupMaxSizeReachedError  # type: ignore[no-any-return]
+        self.members[member_id] = member
+        return None
+
+    def _with_instance(self, instance_id: str | None) -> ConsumerGroupMember | None:
+        found = (m for m in self.members.values() if m.instance_id == instance_id is not None)
+        return next(found, None) if instance_id is not None else None
+
+    def leave(self, member_id: str, epoch: int) -> None:
+        """A member says that it goes; with the static epoch it is expected back."""
+        member = self.members.get(member_id)
+        if member is not None and epoch == STATIC_LEAVE_EPOCH:
+            member.epoch = epoch
+            member.revoking = frozenset()
+        else:
+            self.remove(member_id, "left")
+
+    def remove(self, member_id: str, why: str = "removed") -> None:
+        """A member is gone; what it had is free."""
+        if self.members.pop(member_id, None) is not None:
+            self.cluster.trace.note(f"group {self.group_id}: {member_id} {why}")
+            self.update_target()
+
+    def touch(self, member: ConsumerGroupMember) -> None:
+        """The member has been heard of: its session begins anew."""
+        member.expires_ms = self.cluster.clock.now_ms() + self.session_timeout_ms
+        self.cluster.network.at(member.expires_ms, lambda: self._expire(member))
+
+    def _expire(self, member: ConsumerGroupMember) -> None:
+        due = self.cluster.clock.now_ms() >= member.expires_ms
+        if due and self.members.get(member.member_id) is member:
+            self.remove(member.member_id, "expired")
+
+    # --- the target ----------------------------------------------------------------------------
+
+    def _wants(self, member: ConsumerGroupMember) -> Partitions:
+        pattern = re.compile(member.regex) if member.regex else None
+        return frozenset(
+            TopicPartition(name, partition.number)
+            for name, topic in self.cluster.topics.items()
+            if name in member.topics or (pattern is not None and pattern.fullmatch(name))
+            for partition in topic.partitions
+        )
+
+    def update_target(self) -> None:
+        """Assign anew if members, subscriptions or topics have changed."""
+        wanted = {m.member_id: self._wants(m) for m in self.members.values()}
+        if wanted == self._wanted:
+            return
+        self._wanted = wanted
+        self.epoch += 1
+        before: dict[str, Partitions] = dict(self.target)
+        self.target = next(iter(self.assignors.values()))(wanted, before)
+        self.cluster.trace.note(f"group {self.group_id}: epoch {self.epoch}")
+
+    # --- one member on its way -----------------------------------------------------------------
+
+    def advance(self, member: ConsumerGroupMember, owned: Partitions | None) -> None:
+        """Let a member go as far towards the target as the others allow."""
+        if member.state is MemberState.UNREVOKED and (owned is None or owned & member.revoking):
+            return
+        if member.state is MemberState.STABLE and member.epoch == self.epoch:
+            return
+        target = self.target.get(member.member_id, frozenset())
+        kept = member.assigned & target
+        revoking = member.assigned - target
+        if revoking and (owned is None or owned & revoking):
+            self._await_revocation(member, kept, revoking)
+            return
+        taken = self._taken_by_others(member)
+        member.revoking = frozenset()
+        member.assigned = kept | (target - taken)
+        member.state = MemberState.UNRELEASED if target & taken else MemberState.STABLE
+        self._set_epoch(member, self.epoch)
+
+    def _taken_by_others(self, member: ConsumerGroupMember) -> set[TopicPartition]:
+        others = (m for m in self.members.values() if m is not member)
+        return {tp for other in others for tp in other.assigned | other.revoking}
+
+    def _await_revocation(
+        self,
+        member: ConsumerGroupMember,
+        kept: frozenset[TopicPartition],
+        revoking: frozenset[TopicPartition],
+    ) -> None:
+        member.assigned, member.revoking = kept, revoking
+        member.state = MemberState.UNREVOKED
+        epoch = member.epoch
+        self._set_epoch(member, epoch)
+
+        def give_up() -> None:
+            same = self.members.get(member.member_id) is member and member.epoch == epoch
+            if same and member.state is MemberState.UNREVOKED:
+                self.remove(member.member_id, "did not give back in time")
+
+        when_ms = self.cluster.clock.now_ms() + member.rebalance_ms
+        self.cluster.network.at(when_ms, give_up)
+
+    def _set_epoch(self, member: ConsumerGroupMember, epoch: int) -> None:
+        if member.epoch != epoch:
+            member.previous_epoch, member.epoch = member.epoch, epoch

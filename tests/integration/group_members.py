@@ -1,0 +1,133 @@
+"""Members of a group for tests: each consumes on a thread of its own and writes everything down."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
+
+from tandem_kafka import ConsumerRecord, KafkaConsumer, TopicPartition
+from tests.integration.polling import Listener, wait_until
+
+__all__ = ["PROTOCOLS", "Member", "exactly_once", "options_of", "owned", "settled", "told"]
+
+#: Ways of rebalancing that a test of both protocols goes through.
+PROTOCOLS = ("eager", "cooperative", "consumer")
+
+SESSION_TIMEOUT_MS = 6_000
+
+_CLASSIC = {
+    "group_protocol": "classic",
+    "session_timeout_ms": SESSION_TIMEOUT_MS,
+    "heartbeat_interval_ms": 300,
+}
+_OPTIONS: dict[str, dict[str, Any]] = {
+    "eager": _CLASSIC,
+    "cooperative": {**_CLASSIC, "partition_assignment_strategy": [CooperativeStickyAssignor]},
+    "consumer": {"group_protocol": "consumer"},
+}
+
+
+def options_of(protocol: str) -> dict[str, Any]:
+    """Options that make a member of this kind."""
+    return dict(_OPTIONS[protocol])
+
+
+class Member:
+    """A consumer that polls on a thread; `handler` is called for every batch."""
+
+    def __init__(
+        self,
+        consumer: KafkaConsumer,
+        topics: Iterable[str],
+        handler: Callable[[Member], None] = lambda _: None,
+        *,
+        commit: bool = True,
+    ) -> None:
+        self.consumer = consumer
+        self.listener = Listener()
+        self.records: list[ConsumerRecord] = []
+        self.generations: list[int] = []
+        self.error: BaseException | None = None
+        self._handler = handler
+        self._commit = commit
+        self._stopping = False
+        consumer.subscribe(list(topics), listener=self.listener)
+        self._thread = threading.Thread(target=self._run, name="member", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            while not self._stopping:
+                batch = self.consumer.poll(timeout_ms=100)
+                for records in batch.values():
+                    self.records += records
+                self._note_generation()
+                if batch:
+                    self._handler(self)
+                    if self._commit:
+                        self.consumer.commit()
+        except BaseException as error:  # noqa: BLE001 - the test looks at it
+            self.error = error
+
+    def _note_generation(self) -> None:
+        generation = self.consumer.group_metadata().generation_id
+        if generation not in self.generations[-1:]:
+            self.generations.append(generation)
+
+    @property
+    def values(self) -> list[bytes]:
+        """What was handed out, in order."""
+        return [record.value for record in self.records]
+
+    def stop(self, **how: Any) -> None:
+        """End the thread, then close the consumer."""
+        self._stopping = True
+        self._thread.join(30)
+        assert not self._thread.is_alive()
+        self.consumer.close(**how)
+
+    def stall(self) -> None:
+        """End the thread and leave the consumer open, as a program that hangs does."""
+        self._stopping = True
+        self._thread.join(30)
+
+
+def told(listener: Listener) -> list[tuple[str, set[TopicPartition]]]:
+    """What a listener was told of partitions; "nothing new" may come at any time."""
+    return [(what, partitions) for what, partitions in listener.calls if partitions]
+
+
+def owned(member: Member) -> set[TopicPartition]:
+    """The partitions that a member has, as its listener was told."""
+    mine: set[TopicPartition] = set()
+    for what, partitions in member.listener.calls:
+        mine = mine | partitions if what == "assigned" else mine - partitions
+    return mine
+
+
+def settled(members: Iterable[Member], count: int) -> bool:
+    """Wait until the members own `count` partitions between them, each something, none twice."""
+    members = list(members)
+
+    def shared_out() -> bool:
+        shares = [owned(member) for member in members]
+        return all(shares) and sum(map(len, shares)) == count == len(set.union(*shares))
+
+    wait_until(shared_out)
+    return True
+
+
+def exactly_once(sent: Iterable[bytes], members: Iterable[Member]) -> bool:
+    """Wait until everything sent was handed out, then tell whether nothing was twice."""
+    wanted = Counter(sent)
+    members = list(members)
+
+    def read() -> Counter[bytes]:
+        return Counter(value for member in members for value in member.values)
+
+    wait_until(lambda: not wanted - read())
+    return read() == wanted

@@ -1,0 +1,177 @@
+"""Who counts as alive: slow handlers, crashes, members that stop polling, static members."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tandem_kafka.errors import FencedInstanceIdError, KafkaError, UnreleasedInstanceIdError
+from tests.integration.group_members import (
+    PROTOCOLS,
+    SESSION_TIMEOUT_MS,
+    Member,
+    options_of,
+    owned,
+    settled,
+    told,
+)
+from tests.integration.polling import Consume, poll_until, wait_until
+from tests.kafka.admin import Record
+from tests.kafka.broker import KafkaCluster
+
+pytestmark = [pytest.mark.parametrize("protocol", PROTOCOLS), pytest.mark.partitions(2)]
+
+#: Short sessions, so that three of them pass quickly; the broker allows them.
+SHORT_SESSION_MS = 1_000
+
+
+def _short(protocol: str) -> dict[str, Any]:
+    options = options_of(protocol)
+    if protocol != "consumer":
+        options.update(session_timeout_ms=SHORT_SESSION_MS, heartbeat_interval_ms=200)
+    return options
+
+
+def _session_ms(protocol: str) -> int:
+    return SESSION_TIMEOUT_MS if protocol == "consumer" else SHORT_SESSION_MS
+
+
+def _sleep(seconds: float) -> None:
+    time.sleep(seconds)
+
+
+def _burn(seconds: float) -> None:
+    """Hold the processor, handing the GIL over only when the interpreter takes it."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        re.findall(r"\d+", "1 2 3 4" * 50)
+
+
+@pytest.mark.parametrize("work", [_sleep, _burn], ids=["sleeping", "computing"])
+def test_a_handler_three_sessions_long_costs_no_membership(
+    kafka: KafkaCluster,
+    topic: str,
+    consume: Consume,
+    protocol: str,
+    work: Callable[[float], None],
+) -> None:
+    kafka.admin.produce(topic, [b"one"])
+    # The broker's session timeout for KIP-848 groups is long: two thirds of it are enough there.
+    seconds = 3 * SHORT_SESSION_MS / 1_000 if protocol != "consumer" else 8.0
+    member = Member(
+        consume(group_id=f"group-{topic}", **_short(protocol)), [topic], lambda _: work(seconds)
+    )
+    wait_until(lambda: member.records)
+    before = list(member.generations)
+    wait_until(lambda: _committed(kafka, topic) == 1)
+    member.stop()
+    assert member.error is None
+    assert member.generations[: len(before)] == before
+    assert len([g for g in member.generations if g > 0]) == 1
+    assert [what for what, _ in told(member.listener)] == ["assigned", "revoked"]
+
+
+def _committed(kafka: KafkaCluster, topic: str) -> int:
+    return kafka.admin.committed(f"group-{topic}", topic)
+
+
+_CRASHER = """
+import sys
+from tests.integration.group_members import options_of
+from tandem_kafka import KafkaConsumer
+bootstrap, topic, protocol = sys.argv[1:]
+consumer = KafkaConsumer(
+    topic, bootstrap_servers=bootstrap, group_id=f"group-{topic}", **options_of(protocol)
+)
+while not consumer.assignment():
+    consumer.poll(timeout_ms=100)
+print("in", flush=True)
+while True:
+    consumer.poll(timeout_ms=100)
+"""
+
+
+def test_89_the_partitions_of_a_killed_member_are_taken_over(
+    kafka: KafkaCluster, topic: str, consume: Consume, protocol: str
+) -> None:
+    crasher = subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-c", _CRASHER, kafka.bootstrap(), topic, protocol],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert crasher.stdout is not None
+    try:
+        assert crasher.stdout.readline() == "in\n"
+        member = Member(consume(group_id=f"group-{topic}", **options_of(protocol)), [topic])
+        wait_until(lambda: len(owned(member)) == 1)
+    finally:
+        crasher.kill()
+        crasher.wait(10)
+        crasher.stdout.close()
+    wait_until(lambda: len(owned(member)) == 2)
+    member.stop()
+    assert member.error is None
+
+
+def test_86_who_does_not_poll_is_replaced_and_comes_back(
+    kafka: KafkaCluster, topic: str, consume: Consume, protocol: str
+) -> None:
+    options = {**options_of(protocol), "max_poll_interval_ms": 1_500}
+    stalled = Member(consume(group_id=f"group-{topic}", **options), [topic])
+    wait_until(lambda: len(owned(stalled)) == 2)
+    stalled.stall()
+    other = Member(consume(group_id=f"group-{topic}", **options_of(protocol)), [topic])
+    wait_until(lambda: len(owned(other)) == 2)
+    assert stalled.consumer.assignment()  # nothing changes outside poll()
+    kafka.admin.produce(topic, [Record(b"x", partition=n) for n in (0, 1)])
+    wait_until(lambda: len(other.records) == 2)
+    poll_until(stalled.consumer, lambda: len(stalled.consumer.assignment()) == 1)
+    assert [what for what, _ in told(stalled.listener)][:2] == ["assigned", "lost"]
+    other.stop()
+
+
+def test_96_a_static_member_that_restarts_gets_its_partitions_back_unnoticed(
+    topic: str, consume: Consume, protocol: str
+) -> None:
+    def static(instance: str) -> Member:
+        options = {**options_of(protocol), "group_instance_id": instance}
+        return Member(consume(group_id=f"group-{topic}", **options), [topic])
+
+    first, second = static("first"), static("second")
+    settled([first, second], 2)
+    mine = owned(second)
+    quiet = told(first.listener)
+    second.stop()
+    again = static("second")
+    wait_until(lambda: owned(again) == mine)
+    assert told(first.listener) == quiet
+    again.stop(leave_group="leave")
+    settled([first], 2)
+    first.stop(leave_group="leave")
+
+
+def test_93_two_live_members_with_one_instance_id_do_not_both_stay(
+    topic: str, consume: Consume, protocol: str
+) -> None:
+    options = {**options_of(protocol), "group_instance_id": "one"}
+    first = Member(consume(group_id=f"group-{topic}", **options), [topic])
+    wait_until(lambda: len(owned(first)) == 2)
+    second = Member(consume(group_id=f"group-{topic}", **options), [topic])
+    wait_until(lambda: first.error or second.error)
+    loser, error = (first, FencedInstanceIdError), (second, UnreleasedInstanceIdError)
+    member, expected = error if protocol == "consumer" else loser
+    assert isinstance(member.error, expected)
+    with pytest.raises(expected):  # and again: it does not go away by itself (94)
+        member.consumer.poll(timeout_ms=1_000)
+    begun = time.process_time()
+    with pytest.raises(KafkaError):
+        member.consumer.poll(timeout_ms=2_000)
+    assert time.process_time() - begun < 0.5
+    for each in (first, second):
+        each.stop(autocommit=False, leave_group="leave")

@@ -1,0 +1,201 @@
+"""A group shared with other clients, moved between protocols, and KIP-848's own."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import confluent_kafka
+import kafka as kafka_python
+import pytest
+from kafka.coordinator.assignors.range import RangePartitionAssignor
+from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+
+from tandem_kafka import SubscriptionPattern
+from tandem_kafka.errors import (
+    InconsistentGroupProtocolError,
+    InvalidRegularExpressionError,
+    UnsupportedAssignorError,
+)
+from tests.integration.group_members import Member, exactly_once, options_of, owned, settled
+from tests.integration.polling import Consume, poll_until, wait_until
+from tests.kafka.admin import Record
+from tests.kafka.broker import KafkaCluster
+
+pytestmark = pytest.mark.partitions(4)
+
+
+def _produce(kafka: KafkaCluster, topic: str, first: int, count: int) -> list[bytes]:
+    values = [f"{number}".encode() for number in range(first, first + count)]
+    kafka.admin.produce(topic, [Record(v, partition=n % 4) for n, v in enumerate(values)])
+    return values
+
+
+@contextmanager
+def _confluent(
+    kafka: KafkaCluster, topic: str, protocol: str
+) -> Iterator[confluent_kafka.Consumer]:
+    config: dict[str, object] = {
+        "bootstrap.servers": kafka.bootstrap(),
+        "group.id": f"group-{topic}",
+        "auto.offset.reset": "earliest",
+        "group.protocol": protocol,
+        "log_level": 0,
+    }
+    if protocol == "classic":
+        config.update({"session.timeout.ms": 6_000, "heartbeat.interval.ms": 300})
+    consumer = confluent_kafka.Consumer(config)
+    consumer.subscribe([topic])
+    try:
+        yield consumer
+    finally:
+        consumer.close()
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_group_is_shared_with_confluent_kafka(
+    kafka: KafkaCluster, topic: str, consume: Consume, protocol: str
+) -> None:
+    ours = options_of("eager" if protocol == "classic" else protocol)
+    member = Member(consume(group_id=f"group-{topic}", **ours), [topic])
+    wait_until(lambda: len(owned(member)) == 4)
+    values: list[bytes] = []
+    with _confluent(kafka, topic, protocol) as other:
+        _wait_while(lambda: len(other.assignment()) != 2, lambda: other.poll(0.05))
+        wait_until(lambda: len(owned(member)) == 2)
+        sent = _produce(kafka, topic, 0, 400)
+
+        def take() -> None:
+            message = other.poll(0.05)
+            if message is not None and message.error() is None:
+                values.append(message.value())
+
+        _wait_while(lambda: len(values) + len(member.records) < 400, take)
+    assert sorted(values + member.values) == sorted(sent)
+    settled([member], 4)
+    member.stop()
+    assert member.error is None
+
+
+def test_a_group_is_shared_with_kafka_python(
+    kafka: KafkaCluster, topic: str, consume: Consume
+) -> None:
+    member = Member(consume(group_id=f"group-{topic}", **options_of("eager")), [topic])
+    wait_until(lambda: len(owned(member)) == 4)
+    other = kafka_python.KafkaConsumer(
+        topic,
+        bootstrap_servers=kafka.bootstrap(),
+        group_id=f"group-{topic}",
+        auto_offset_reset="earliest",
+        session_timeout_ms=6_000,
+        heartbeat_interval_ms=300,
+    )
+    values: list[bytes] = []
+    try:
+        _wait_while(lambda: len(other.assignment()) != 2, lambda: other.poll(50))
+        wait_until(lambda: len(owned(member)) == 2)
+        sent = _produce(kafka, topic, 0, 400)
+
+        def take() -> None:
+            values.extend(r.value for rs in other.poll(50).values() for r in rs)
+
+        _wait_while(lambda: len(values) + len(member.records) < 400, take)
+    finally:
+        other.close()
+    assert sorted(values + member.values) == sorted(sent)
+    settled([member], 4)
+    member.stop()
+
+
+def _wait_while(condition: Callable[[], bool], turn: Callable[[], object]) -> None:
+    end = time.monotonic() + 40
+    while condition():
+        assert time.monotonic() < end
+        turn()
+
+
+@pytest.mark.parametrize("way", [("eager", "consumer"), ("consumer", "eager")], ids=str)
+def test_a_live_group_moves_between_the_protocols_by_a_rolling_restart(
+    kafka: KafkaCluster, topic: str, consume: Consume, way: tuple[str, str]
+) -> None:
+    before, after = way
+
+    def join(protocol: str) -> Member:
+        return Member(consume(group_id=f"group-{topic}", **options_of(protocol)), [topic])
+
+    members = [join(before), join(before)]
+    settled(members, 4)
+    sent = _produce(kafka, topic, 0, 400)
+    everybody = list(members)
+    for index in range(2):
+        members[index].stop()
+        members[index] = join(after)
+        everybody.append(members[index])
+        settled(members, 4)
+        sent += _produce(kafka, topic, 400 * (index + 1), 400)
+    assert exactly_once(sent, everybody)
+    for member in members:
+        member.stop()
+        assert member.error is None
+
+
+def test_assignors_are_changed_in_two_rounds_and_not_in_one(topic: str, consume: Consume) -> None:
+    def join(*assignors: type) -> Member:
+        options = {**options_of("eager"), "partition_assignment_strategy": list(assignors)}
+        return Member(consume(group_id=f"group-{topic}", **options), [topic])
+
+    old = join(RangePartitionAssignor)
+    wait_until(lambda: len(owned(old)) == 4)
+    stranger = join(RoundRobinPartitionAssignor)
+    wait_until(lambda: stranger.error)
+    assert isinstance(stranger.error, InconsistentGroupProtocolError)
+    assert "roundrobin" in str(stranger.error)
+    both = join(RoundRobinPartitionAssignor, RangePartitionAssignor)
+    settled([old, both], 4)
+    old.stop()
+    new = join(RoundRobinPartitionAssignor)
+    settled([both, new], 4)
+    for member in (both, new):
+        member.stop()
+
+
+def test_50_a_regex_is_matched_by_the_coordinator(topic: str, consume: Consume) -> None:
+    consumer = consume(group_id=f"group-{topic}", **options_of("consumer"))
+    consumer.subscribe(pattern=SubscriptionPattern(f"{topic}.*"))
+    poll_until(consumer, lambda: len(consumer.assignment()) == 4)
+    consumer.unsubscribe()
+    consumer.subscribe([topic])  # 63: the expression is taken back
+    poll_until(consumer, lambda: len(consumer.assignment()) == 4)
+
+
+def test_52_95_a_bad_regex_is_raised_by_every_poll_until_unsubscribed(
+    topic: str, consume: Consume
+) -> None:
+    consumer = consume(group_id=f"group-{topic}", **options_of("consumer"))
+    consumer.subscribe(pattern=SubscriptionPattern("(("))
+    for _ in range(3):
+        with pytest.raises(InvalidRegularExpressionError, match="missing closing"):
+            poll_until(consumer, lambda: False)
+    consumer.unsubscribe()
+    consumer.subscribe([topic])
+    poll_until(consumer, lambda: len(consumer.assignment()) == 4)
+
+
+def test_91_an_unknown_remote_assignor_is_named_with_those_there_are(
+    topic: str, consume: Consume
+) -> None:
+    options = {**options_of("consumer"), "group_remote_assignor": "nobody"}
+    consumer = consume(topic, group_id=f"group-{topic}", **options)
+    with pytest.raises(UnsupportedAssignorError, match="uniform"):
+        poll_until(consumer, lambda: False)
+
+
+def test_auto_takes_kip_848_here(
+    topic: str, consume: Consume, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level("INFO"):
+        consumer = consume(topic, group_id=f"group-{topic}", group_protocol="auto")
+        poll_until(consumer, lambda: len(consumer.assignment()) == 4)
+    assert "takes 'consumer'" in caplog.text
+    assert "takes 'classic'" not in caplog.text

@@ -1,0 +1,185 @@
+"""Two and more members on a real broker, under every way of rebalancing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tandem_kafka import KafkaConsumer, TopicPartition
+from tests.integration.group_members import (
+    PROTOCOLS,
+    Member,
+    exactly_once,
+    options_of,
+    owned,
+    settled,
+)
+from tests.integration.polling import Consume, partitions_of, poll_until, wait_until
+from tests.kafka.admin import Record
+from tests.kafka.broker import KafkaCluster
+
+pytestmark = [pytest.mark.parametrize("protocol", PROTOCOLS), pytest.mark.partitions(4)]
+
+
+Join = Callable[..., Member]
+
+
+def produce(kafka: KafkaCluster, topic: str, first: int, count: int) -> list[bytes]:
+    values = [f"{number}".encode() for number in range(first, first + count)]
+    kafka.admin.produce(topic, [Record(v, partition=n % 4) for n, v in enumerate(values)])
+    return values
+
+
+def _read(consumer: KafkaConsumer) -> int:
+    """How far the consumer is, over all of its partitions."""
+    return sum(consumer.position(tp) for tp in consumer.assignment())
+
+
+@pytest.fixture
+def join(consume: Consume, topic: str, protocol: str) -> Iterator[Join]:
+    made: list[Member] = []
+
+    def make(**options: Any) -> Member:
+        consumer = consume(group_id=f"group-{topic}", **{**options_of(protocol), **options})
+        made.append(Member(consumer, [topic]))
+        return made[-1]
+
+    yield make
+    for member in made:
+        member.stall()
+
+
+def test_66_a_second_member_takes_its_share_and_gives_it_back(
+    kafka: KafkaCluster, topic: str, join: Join, protocol: str
+) -> None:
+    sent = produce(kafka, topic, 0, 400)
+    first = join()
+    wait_until(lambda: len(first.records) == 400)
+    second = join()
+    settled([first, second], 4)
+    sent += produce(kafka, topic, 400, 400)
+    wait_until(lambda: len(first.records) + len(second.records) >= 800)
+    kept = owned(first)
+    second.stop()
+    settled([first], 4)
+    sent += produce(kafka, topic, 800, 400)
+    assert exactly_once(sent, [first, second])
+    assert first.error is second.error is None
+    if protocol != "eager":
+        # Only what must move, moves (KIP-429, KIP-848).
+        moved = [tps for what, tps in first.listener.calls if what == "revoked"]
+        assert [len(tps) for tps in moved] == [2]
+        assert not moved[0] & kept
+
+
+def test_67_listeners_are_told_in_pairs_and_never_of_nothing_revoked(
+    join: Join,
+) -> None:
+    members = [join(), join(), join()]
+    settled(members, 4)
+    members[1].stop()
+    settled([members[0], members[2]], 4)
+    members[0].stop()
+    settled([members[2]], 4)
+    members[2].stop()
+    for member in members:
+        mine: set[TopicPartition] = set()
+        for what, partitions in member.listener.calls:
+            if what == "assigned":
+                assert not mine & partitions
+                mine |= partitions
+            else:
+                assert what == "revoked"
+                assert partitions
+                assert partitions <= mine
+                mine -= partitions
+        assert not mine
+
+
+def test_68_69_revoked_partitions_are_still_ours_inside_the_callback(
+    kafka: KafkaCluster, topic: str, consume: Consume, join: Join, protocol: str
+) -> None:
+    produce(kafka, topic, 0, 40)
+    seen: list[tuple[bool, list[int]]] = []
+    consumer = consume(group_id=f"group-{topic}", **options_of(protocol))
+
+    class Look:
+        def on_partitions_assigned(self, partitions: set[TopicPartition]) -> None:
+            seen.append((partitions <= consumer.assignment(), []))
+
+        def on_partitions_revoked(self, partitions: set[TopicPartition]) -> None:
+            positions = [consumer.position(tp) for tp in partitions]
+            consumer.commit_sync()
+            seen.append((partitions <= consumer.assignment(), positions))
+
+    consumer.subscribe([topic], listener=Look())
+    poll_until(consumer, lambda: _read(consumer) == 40)
+    other = join()
+    poll_until(consumer, lambda: len(owned(other)) == 2)
+    assert all(inside for inside, _ in seen)
+    assert any(positions and all(p == 10 for p in positions) for _, positions in seen)
+    assert len(consumer.assignment()) == 2
+
+
+def test_70_seek_and_pause_inside_assigned_come_before_any_record(
+    kafka: KafkaCluster, topic: str, consume: Consume, protocol: str
+) -> None:
+    produce(kafka, topic, 0, 400)
+    consumer = consume(group_id=f"group-{topic}", **options_of(protocol))
+    first, *others = partitions_of(topic, 4)
+
+    class Choose:
+        def on_partitions_assigned(self, partitions: set[TopicPartition]) -> None:
+            if first in partitions:
+                consumer.seek(first, 90)
+                consumer.pause(*others)
+
+        def on_partitions_revoked(self, partitions: set[TopicPartition]) -> None:
+            pass
+
+    consumer.subscribe([topic], listener=Choose())
+    got = poll_until(consumer, lambda: consumer.assignment() and consumer.position(first) == 100)
+    assert {(record.partition, record.offset) for record in got} == {
+        (0, offset) for offset in range(90, 100)
+    }
+
+
+def test_72_what_was_handed_out_is_committed_before_it_is_revoked(
+    kafka: KafkaCluster, topic: str, consume: Consume, join: Join, protocol: str
+) -> None:
+    produce(kafka, topic, 0, 400)
+    committed: list[int | None] = []
+    consumer = consume(
+        group_id=f"group-{topic}",
+        enable_auto_commit=True,
+        auto_commit_interval_ms=3_600_000,
+        **options_of(protocol),
+    )
+
+    class Look:
+        def on_partitions_assigned(self, partitions: set[TopicPartition]) -> None:
+            pass
+
+        def on_partitions_revoked(self, partitions: set[TopicPartition]) -> None:
+            committed.extend(consumer.committed(tp) for tp in partitions)
+
+    consumer.subscribe([topic], listener=Look())
+    poll_until(consumer, lambda: _read(consumer) == 400)
+    other = join()
+    poll_until(consumer, lambda: len(owned(other)) == 2)
+    assert committed
+    assert set(committed) == {100}
+    assert other.records == []
+
+
+def test_57_partitions_that_are_added_are_read_too(
+    kafka: KafkaCluster, topic: str, join: Join
+) -> None:
+    members = [join(metadata_max_age_ms=500), join(metadata_max_age_ms=500)]
+    settled(members, 4)
+    kafka.admin.add_partitions(topic, 6)
+    settled(members, 6)
+    sent = produce(kafka, topic, 0, 600)
+    assert exactly_once(sent, members)

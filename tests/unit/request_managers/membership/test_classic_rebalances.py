@@ -1,0 +1,330 @@
+"""A classic member's rebalances: eager and cooperative, leading, and what may go wrong."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from kafka import errors
+from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
+from kafka.coordinator.assignors.range import RangePartitionAssignor
+from kafka.protocol.consumer.metadata import ConsumerProtocolSubscription
+
+from tandem_kafka.events.background import PartitionsAssigned, PartitionsLost, PartitionsRevoked
+from tandem_kafka.request_managers.base import Purpose, ToNode, UnsentRequest
+from tandem_kafka.request_managers.membership.classic_states import State
+from tandem_kafka.types import LeaveOperation, TopicPartition
+from tandem_kafka.wire.messages import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    SyncGroupRequest,
+)
+from tests.unit.request_managers.membership.member import (
+    BOTH,
+    MEMBER,
+    Member,
+    heartbeat_answer,
+    joined_answer,
+    leading_answer,
+    left_answer,
+    synced_answer,
+)
+from tests.unit.request_managers.world import NODE_1, TP, TP1
+
+HELD = frozenset(BOTH)
+COOPERATIVE = [CooperativeStickyAssignor]
+
+
+def kind(unsent: UnsentRequest) -> type[Any]:
+    return type(unsent.message)
+
+
+def described(join: UnsentRequest) -> Any:
+    """What a JoinGroup says of us to its first assignor."""
+    return ConsumerProtocolSubscription.decode(bytes(join.message.protocols[0].metadata))
+
+
+def owned(join: UnsentRequest) -> list[tuple[str, int]]:
+    return [(each.topic, n) for each in described(join).owned_partitions for n in each.partitions]
+
+
+def rebalance(member: Member) -> None:
+    """The coordinator answers a heartbeat with the news of a rebalance."""
+    beat = member.send(after_ms=3_000)
+    member.answer(beat, heartbeat_answer(errors.RebalanceInProgressError))
+
+
+# --- joining -----------------------------------------------------------------------------------
+
+
+def test_kip_394_the_id_that_was_given_is_used_at_once_and_kept() -> None:
+    member = Member()
+    member.application_polls()
+    first = member.send()
+    assert first.message.member_id == ""
+    member.answer(first, joined_answer(errors.MemberIdRequiredError, "given"))
+    assert member.world.identity.metadata.generation_id == -1
+    second = member.send()
+    assert second.message.member_id == "given"
+    member.answer(second, joined_answer(member_id="given"))
+    assert member.send().message.member_id == "given"
+    assert member.world.identity.metadata.member_id == "given"
+
+
+def test_assignors_without_anything_in_common_are_told_of() -> None:
+    member = Member(partition_assignment_strategy=[RangePartitionAssignor])
+    member.application_polls()
+    member.answer(member.send(), joined_answer(errors.InconsistentGroupProtocolError, ""))
+    (error,) = member.world.raised()
+    assert isinstance(error, errors.InconsistentGroupProtocolError)
+    assert "'readers' has no assignor in common" in str(error)
+    assert "offers range" in str(error)
+
+
+def test_the_leader_waits_for_topics_it_does_not_know() -> None:
+    member = Member()
+    member.application_polls()
+    join = member.send()
+    member.world.managers.metadata._told = frozenset()
+    member.answer(join, leading_answer(join))
+    result = member.world.poll(member.manager)
+    assert not result.unsent
+    assert result.wait_ms <= 5_000
+    assert "orders" in member.world.managers.metadata._transient
+    member.world.managers.metadata._told = frozenset({"orders"})
+    sync = member.send()
+    assert kind(sync) is SyncGroupRequest
+    assert [a.member_id for a in sync.message.assignments] == [MEMBER]
+
+
+def test_the_leader_does_not_wait_for_ever() -> None:
+    member = Member()
+    member.application_polls()
+    join = member.send()
+    member.world.managers.metadata._told = frozenset()
+    member.answer(join, leading_answer(join))
+    waited_ms, sync = member.world.wait_and_send(member.manager)
+    assert kind(sync) is SyncGroupRequest
+    assert waited_ms == 5_000
+
+
+def test_57_the_leader_rebalances_when_a_topic_grows() -> None:
+    member = Member()
+    member.application_polls()
+    join = member.send()
+    member.answer(join, leading_answer(join))
+    member.answer(member.send(), synced_answer())
+    member.apply()
+    member.callback_done()
+    assert member.quiet()
+    member.world.lead(1, 1, 2, 2)
+    member.world.poll(member.manager)
+    assert member.told() == PartitionsRevoked(HELD)
+
+
+@pytest.mark.parametrize("step", [JoinGroupRequest, SyncGroupRequest])
+def test_a_stale_answer_is_dropped(step: type[Any]) -> None:
+    member = Member()
+    member.application_polls()
+    old = member.send()
+    answer: Any = joined_answer(member_id="old")
+    if step is SyncGroupRequest:
+        member.answer(old, joined_answer())
+        old, answer = member.send(), synced_answer()
+    member.leave()
+    while member.world.poll(member.manager).unsent:
+        pass
+    member.application_polls()
+    new = member.send()
+    member.answer(old, answer)
+    assert member.state is State.PREPARING_REBALANCE
+    assert member.asked() is None
+    member.answer(new, joined_answer(member_id="new"))
+    assert member.world.identity.metadata.member_id == "new"
+
+
+def test_a_heartbeat_of_an_older_generation_is_dropped() -> None:
+    member = Member()
+    member.join()
+    old = member.send(after_ms=3_000)
+    member.manager.enforce_rebalance("because")
+    member.world.poll(member.manager)
+    member.asked()
+    member.callback_done()
+    answer = joined_answer()
+    answer.generation_id = 5
+    member.answer(member.send(), answer)
+    member.answer(old, heartbeat_answer(errors.UnknownMemberIdError))
+    assert member.asked() is None
+    assert member.state is State.COMPLETING_REBALANCE
+
+
+# --- eager -------------------------------------------------------------------------------------
+
+
+def test_eager_everything_is_given_back_before_joining() -> None:
+    member = Member()
+    member.join()
+    rebalance(member)
+    _, unsent = member.world.wait_and_send(member.manager)
+    assert kind(unsent) is HeartbeatRequest, "the listener comes first"
+    assert member.told() == PartitionsRevoked(HELD)
+    member.callback_done()
+    join = member.send()
+    assert kind(join) is JoinGroupRequest
+    assert owned(join) == []
+    member.answer(join, joined_answer())
+    member.answer(member.send(), synced_answer((TP,)))
+    assert member.told() == PartitionsAssigned(frozenset({TP}), frozenset({TP}))
+
+
+def test_67_an_empty_assignment_is_told_too() -> None:
+    member = Member()
+    member.application_polls()
+    member.answer(member.send(), joined_answer())
+    member.answer(member.send(), synced_answer(()))
+    assert member.told() == PartitionsAssigned(frozenset(), frozenset())
+
+
+# --- cooperative -------------------------------------------------------------------------------
+
+
+def test_cooperative_nothing_is_given_back_before_joining() -> None:
+    member = Member(partition_assignment_strategy=COOPERATIVE)
+    member.join()
+    rebalance(member)
+    join = member.send()
+    assert kind(join) is JoinGroupRequest
+    assert member.asked() is None
+    assert owned(join) == [("orders", 0), ("orders", 1)]
+    assert described(join).generation_id == 4
+    assert not any(s.pending_revocation for s in member.world.subscription.assigned.values())
+
+
+def test_cooperative_what_was_taken_away_is_given_back_then_it_joins_again() -> None:
+    member = Member(partition_assignment_strategy=COOPERATIVE)
+    member.join()
+    rebalance(member)
+    kept = member.world.subscription.assigned[TP]
+    member.answer(member.send(), joined_answer())
+    member.answer(member.send(), synced_answer((TP,)))
+    assert member.told() == PartitionsRevoked(frozenset({TP1}))
+    assert not kept.pending_revocation
+    assert member.quiet(), "the listener comes first"
+    member.callback_done()
+    assert member.told() == PartitionsAssigned(frozenset({TP}), frozenset())
+    member.callback_done()
+    again = member.send()
+    assert kind(again) is JoinGroupRequest
+    assert owned(again) == [("orders", 0)]
+    assert member.world.subscription.assigned[TP] is kept
+
+
+def test_cooperative_partitions_of_a_dropped_topic_are_given_back_first() -> None:
+    more = TopicPartition("more", 0)
+    member = Member(partition_assignment_strategy=COOPERATIVE)
+    member.world.subscription.subscribe(["orders", "more"])
+    member.join()
+    member.world.subscription.set_assigned([TP, TP1, more])
+    member.world.subscription.subscribe(["orders"])
+    member.world.poll(member.manager)
+    assert member.told() == PartitionsRevoked(frozenset({more}))
+    member.callback_done()
+    assert owned(member.send()) == [("orders", 0), ("orders", 1)]
+
+
+def test_cooperative_what_was_lost_is_not_claimed() -> None:
+    member = Member(partition_assignment_strategy=COOPERATIVE)
+    member.join()
+    member.answer(member.send(after_ms=3_000), heartbeat_answer(errors.UnknownMemberIdError))
+    assert member.told() == PartitionsLost(HELD)
+    member.callback_done()
+    join = member.send()
+    assert owned(join) == []
+    assert described(join).generation_id == -1
+    assert not described(join).user_data
+
+
+def test_one_eager_assignor_makes_it_eager() -> None:
+    member = Member(partition_assignment_strategy=[RangePartitionAssignor, *COOPERATIVE])
+    member.join()
+    rebalance(member)
+    member.world.poll(member.manager)
+    assert member.told() == PartitionsRevoked(HELD)
+
+
+# --- leaving -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("instance", "operation", "tells"),
+    [
+        (None, LeaveOperation.DEFAULT, True),
+        (None, LeaveOperation.LEAVE, True),
+        (None, LeaveOperation.REMAIN, False),
+        ("one", LeaveOperation.DEFAULT, False),
+        ("one", LeaveOperation.LEAVE, True),
+        ("one", LeaveOperation.REMAIN, False),
+    ],
+)
+def test_108_109_who_is_told(instance: str | None, operation: LeaveOperation, tells: bool) -> None:
+    member = Member(group_instance_id=instance)
+    member.join()
+    future = member.leave(operation)
+    assert future.done is not tells
+    if not tells:
+        assert member.quiet(after_ms=60_000)
+        return
+    unsent = member.send()
+    (identity,) = unsent.message.members
+    assert (identity.member_id, identity.group_instance_id) == (MEMBER, instance)
+    assert (getattr(unsent.message, "_min_version", 0) or 0) == (3 if instance else 0)
+    member.answer(unsent, left_answer())
+    assert future.done
+
+
+@pytest.mark.parametrize("parked", [JoinGroupRequest, SyncGroupRequest])
+@pytest.mark.parametrize("early", [False, True])
+def test_leaving_does_not_wait_behind_a_join(early: bool, parked: type[Any]) -> None:
+    member = Member()
+    member.join()
+    rebalance(member)
+    member.world.poll(member.manager)
+    member.asked()
+    member.callback_done()
+    unsent = member.send()
+    if parked is SyncGroupRequest:
+        member.answer(unsent, joined_answer())
+        unsent = member.send()
+    assert kind(unsent) is parked
+    if early:
+        member.manager.prepare_to_leave()  # as unsubscribe() and close() do
+    member.leave()
+    unsent = member.send()
+    assert kind(unsent) is LeaveGroupRequest
+    assert unsent.destination == ToNode(NODE_1, Purpose.MAIN)
+
+
+def test_heartbeats_go_on_while_the_listener_of_leaving_runs() -> None:
+    member = Member()
+    member.join()
+    member.manager.prepare_to_leave()
+    beat = member.send(after_ms=3_000)
+    assert kind(beat) is HeartbeatRequest
+    member.answer(beat, heartbeat_answer(errors.RebalanceInProgressError))
+    assert member.state is State.LEAVING
+    assert member.asked() is None
+    member.leave()
+    assert kind(member.send()) is LeaveGroupRequest
+
+
+def test_who_was_forgotten_while_leaving_is_told_nothing() -> None:
+    member = Member()
+    member.join()
+    member.manager.prepare_to_leave()
+    member.answer(member.send(after_ms=3_000), heartbeat_answer(errors.UnknownMemberIdError))
+    assert member.asked() is None
+    future = member.leave()
+    member.answer(member.send(), left_answer())
+    assert future.done

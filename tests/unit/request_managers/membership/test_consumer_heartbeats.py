@@ -1,0 +1,278 @@
+"""ConsumerGroupHeartbeat: fields, timing, and what each error does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from kafka import errors
+
+from tandem_kafka.errors import AuthenticationError, InvalidRegularExpressionError
+from tandem_kafka.events.background import PartitionsLost
+from tandem_kafka.request_managers.base import Purpose, ToNode
+from tandem_kafka.request_managers.membership.consumer_states import State
+from tandem_kafka.request_managers.reactions import GROUP_HEARTBEAT, Reaction
+from tests.unit.request_managers.membership.consumer_member import (
+    HELD,
+    INTERVAL_MS,
+    ConsumerMember,
+    beat_answer,
+    owned,
+)
+from tests.unit.request_managers.world import NODE_1, TOPIC_ID, World, coordinator_answer
+
+#: What a heartbeat says only when it has to.
+OPTIONAL = (
+    "rack_id",
+    "rebalance_timeout_ms",
+    "subscribed_topic_names",
+    "subscribed_topic_regex",
+    "server_assignor",
+    "topic_partitions",
+)
+UNSAID: dict[str, Any] = {**dict.fromkeys(OPTIONAL), "rebalance_timeout_ms": -1}
+
+
+def said(message: Any) -> dict[str, Any]:
+    return {name: getattr(message, name) for name in OPTIONAL}
+
+
+# --- fields ------------------------------------------------------------------------------------
+
+
+def test_61_the_first_heartbeat_says_everything_the_next_only_who_we_are() -> None:
+    member = ConsumerMember(
+        "orders", "more", client_rack="b", group_remote_assignor="range", group_instance_id="one"
+    )
+    assert member.quiet(after_ms=60_000), "43: not before the application polls"
+    member.polls()
+    join = member.send()
+    assert join.destination == ToNode(NODE_1, Purpose.GROUP)
+    assert said(join.message) == {
+        "rack_id": "b",
+        "rebalance_timeout_ms": 300_000,
+        "subscribed_topic_names": ["more", "orders"],
+        "subscribed_topic_regex": "",
+        "server_assignor": "range",
+        "topic_partitions": [],
+    }
+    assert (join.message.member_epoch, join.message.instance_id) == (0, "one")
+    assert len(join.message.member_id) == 22
+    member.answer(join, beat_answer(1, ()))
+    member.answer(member.send(after_ms=INTERVAL_MS), beat_answer(4))
+    beat = member.send(after_ms=INTERVAL_MS)
+    assert said(beat.message) == UNSAID
+    assert beat.message.group_id == "readers"
+    assert beat.message.member_id == join.message.member_id
+    assert (beat.message.member_epoch, beat.message.instance_id) == (4, "one")
+
+
+def test_60_every_member_has_an_id_of_its_own_and_keeps_it() -> None:
+    ids = {ConsumerMember(seed=seed).chosen.member_id for seed in range(20)}
+    assert len(ids) == 20
+    member = ConsumerMember()
+    member.settle()
+    before = member.chosen.member_id
+    member.leaves()
+    member.send()
+    member.polls()
+    assert member.send().message.member_id == before
+
+
+@pytest.mark.parametrize(
+    "error", [errors.KafkaConnectionError, errors.CoordinatorLoadInProgressError]
+)
+def test_62_after_a_failure_everything_is_said_again(error: type[Exception]) -> None:
+    member = ConsumerMember()
+    lost = member.join()
+    assert owned(lost) == {TOPIC_ID: [0, 1]}
+    member.fail(lost, error)
+    if not member.world.group.coordinator.known:
+        found = coordinator_answer(NODE_1)
+        member.world.answer(member.world.sent(member.world.group.coordinator), found)
+    _, again = member.world.wait_and_send(member.manager)
+    assert owned(again) == {TOPIC_ID: [0, 1]}, "a lost acknowledgement is repeated"
+    assert again.message.subscribed_topic_names == ["orders"]
+    assert again.message.rebalance_timeout_ms == 300_000
+    assert again.message.member_epoch == 1
+    member.answer(again, beat_answer(1))
+    assert said(member.send(after_ms=INTERVAL_MS).message) == UNSAID
+
+
+def test_63_an_expression_is_taken_back() -> None:
+    member = ConsumerMember()
+    member.world.subscription.unsubscribe()
+    member.world.subscription.subscribe_regex("o.*")
+    member.polls()
+    join = member.send()
+    assert join.message.subscribed_topic_regex == "o.*"
+    assert join.message._min_version == 1
+    member.answer(join, beat_answer(1, ()))
+    member.answer(member.send(after_ms=INTERVAL_MS), beat_answer(1))
+    member.world.subscription.unsubscribe()
+    member.world.subscription.subscribe(["orders"])
+    member.manager.subscription_changed()
+    changed = member.send()
+    assert changed.message.subscribed_topic_regex == ""
+    assert changed.message.subscribed_topic_names == ["orders"]
+
+
+def test_44_a_changed_subscription_is_told_at_once() -> None:
+    member = ConsumerMember()
+    member.settle()
+    member.world.subscription.subscribe(["orders", "more"])
+    member.manager.subscription_changed()
+    assert member.send().message.subscribed_topic_names == ["more", "orders"]
+    assert member.state is State.STABLE
+
+
+# --- timing ------------------------------------------------------------------------------------
+
+
+def test_64_one_in_flight_but_for_the_last() -> None:
+    member = ConsumerMember()
+    member.settle()
+    member.send(after_ms=INTERVAL_MS)
+    assert member.quiet(after_ms=20_000)
+    member.leaves()
+    assert member.send().message.member_epoch == -1
+
+
+def test_65_the_interval_is_what_the_coordinator_says() -> None:
+    member = ConsumerMember()
+    member.settle()
+    assert member.world.poll(member.manager).wait_ms == INTERVAL_MS
+    member.answer(member.send(after_ms=INTERVAL_MS), beat_answer(1, interval_ms=700))
+    assert member.world.poll(member.manager).wait_ms == 700
+    assert member.quiet(after_ms=699)
+    member.answer(member.send(after_ms=1), beat_answer(1, interval_ms=0))
+    assert member.world.poll(member.manager).wait_ms >= 1
+
+
+def test_without_a_coordinator_it_waits() -> None:
+    world = World(group_id="readers", group_protocol="consumer")
+    world.subscription.subscribe(["orders"])
+    world.group.membership.application_polled()
+    assert not world.poll(world.group.membership).unsent
+    assert world.poll(world.group.coordinator).unsent
+
+
+# --- errors ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("error", "reaction"), GROUP_HEARTBEAT.items())
+@pytest.mark.parametrize("joined", [False, True])
+def test_98_what_each_error_does(joined: bool, error: type[Exception], reaction: Reaction) -> None:
+    member = ConsumerMember()
+    world = member.world
+    if joined:
+        member.settle()
+        beat = member.send(after_ms=INTERVAL_MS)
+    else:
+        member.polls()
+        beat = member.send()
+    before = member.state
+    member.fail(beat, error)
+    assert world.group.coordinator.known is (reaction is not Reaction.REDISCOVER)
+    match reaction:
+        case Reaction.REDISCOVER:
+            assert member.quiet()
+            world.answer(world.sent(world.group.coordinator), coordinator_answer(NODE_1))
+            assert member.send().message.rebalance_timeout_ms == 300_000
+            assert member.state is before
+        case Reaction.RETRY:
+            assert member.quiet(), "after a pause"
+            waited_ms, _ = world.wait_and_send(member.manager)
+            assert 1 <= waited_ms <= 120
+            assert member.state is before
+        case Reaction.LOST:
+            if joined:
+                assert member.state is State.FENCED
+                assert member.asked() == PartitionsLost(HELD)
+                assert member.quiet(after_ms=60_000), "85"
+                member.done()
+            assert member.send().message.member_epoch == 0
+        case Reaction.RAISE:
+            assert [type(each) for each in world.raised()] == [error]
+            assert member.state is before
+            world.wait_and_send(member.manager)
+        case _:
+            assert reaction is Reaction.FAIL
+            assert member.state is State.FATAL
+            assert member.quiet(after_ms=600_000)
+            assert [type(each) for each in world.raised()] == [error]
+
+
+def test_175_a_refused_log_in_is_raised_and_tried_again() -> None:
+    member = ConsumerMember()
+    member.polls()
+    member.send().future.fail(AuthenticationError("no"))
+    assert [type(each) for each in member.world.raised()] == [AuthenticationError]
+    world_ms, again = member.world.wait_and_send(member.manager)
+    assert again.message.member_epoch == 0
+    assert world_ms >= 1
+
+
+@pytest.mark.parametrize(
+    "error", [errors.CoordinatorLoadInProgressError, errors.TopicAuthorizationFailedError]
+)
+def test_a_thousand_failures_back_off(error: type[Exception]) -> None:
+    member = ConsumerMember(retry_backoff_ms=0)
+    began_ms = member.world.now_ms
+    for _ in range(1_000):
+        member.polls()
+        _, unsent = member.world.wait_and_send(member.manager)
+        member.fail(unsent, error)
+        member.world.raised()
+    assert member.world.now_ms - began_ms > 100_000
+
+
+def test_a_coordinator_that_is_found_and_is_none_does_not_make_us_spin() -> None:
+    member = ConsumerMember()
+    world = member.world
+    began_ms = world.now_ms
+    member.polls()
+    for _ in range(200):
+        _, unsent = world.wait_and_send(member.manager)
+        member.fail(unsent, errors.NotCoordinatorError)
+        member.polls()
+        _, look_up = world.wait_and_send(world.group.coordinator)
+        world.answer(look_up, coordinator_answer(NODE_1))
+    assert world.now_ms - began_ms > 20_000
+
+
+@pytest.mark.parametrize(
+    ("regex", "advice"), [(None, "group_protocol='classic'"), ("o.*", "SubscriptionPattern")]
+)
+def test_92_a_cluster_without_the_protocol_says_what_to_do(regex: str | None, advice: str) -> None:
+    member = ConsumerMember()
+    if regex is not None:
+        member.world.subscription.unsubscribe()
+        member.world.subscription.subscribe_regex(regex)
+    member.polls()
+    member.send().future.fail(errors.UnsupportedVersionError("no such request"))
+    (error,) = member.world.raised()
+    assert isinstance(error, errors.UnsupportedVersionError)
+    assert advice in str(error)
+    assert error.__cause__ is not None
+
+
+def test_91_the_coordinator_says_in_words_what_it_refuses() -> None:
+    member = ConsumerMember(group_remote_assignor="what")
+    member.polls()
+    refusal = beat_answer(-1, error=errors.UnsupportedAssignorError, text="only uniform, range")
+    member.answer(member.send(), refusal)
+    (error,) = member.world.raised()
+    assert "only uniform, range" in str(error)
+
+
+def test_an_expression_that_cannot_be_read_is_fatal() -> None:
+    member = ConsumerMember()
+    member.polls()
+    member.answer(
+        member.send(), beat_answer(-1, error=InvalidRegularExpressionError, text="missing )")
+    )
+    (error,) = member.world.raised()
+    assert isinstance(error, InvalidRegularExpressionError)
+    assert "missing )" in str(error)
+    assert member.state is State.FATAL

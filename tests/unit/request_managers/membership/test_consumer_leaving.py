@@ -1,0 +1,139 @@
+"""How a KIP-848 member leaves: epochs, what goes on meanwhile, what ends the future."""
+
+from __future__ import annotations
+
+import pytest
+from kafka import errors
+
+from tandem_kafka.request_managers.membership.consumer_states import State
+from tandem_kafka.types import LeaveOperation
+from tests.unit.request_managers.membership.consumer_member import (
+    INTERVAL_MS,
+    ConsumerMember,
+    beat_answer,
+)
+
+
+@pytest.mark.parametrize(
+    ("instance", "operation", "epoch"),
+    [
+        (None, LeaveOperation.DEFAULT, -1),
+        (None, LeaveOperation.LEAVE, -1),
+        (None, LeaveOperation.REMAIN, None),
+        ("one", LeaveOperation.DEFAULT, -2),
+        ("one", LeaveOperation.LEAVE, -1),
+        ("one", LeaveOperation.REMAIN, -2),
+    ],
+)
+def test_108_109_with_what_epoch(
+    instance: str | None, operation: LeaveOperation, epoch: int | None
+) -> None:
+    member = ConsumerMember(group_instance_id=instance)
+    member.settle()
+    future = member.leaves(operation)
+    if epoch is None:
+        assert future.done
+        assert member.quiet(after_ms=60_000)
+    else:
+        unsent = member.send()
+        assert (unsent.message.member_epoch, unsent.message.instance_id) == (epoch, instance)
+        assert unsent.message.topic_partitions is None
+        assert not future.done
+        member.answer(unsent, beat_answer(epoch))
+        assert future.done
+    assert member.state is State.UNSUBSCRIBED
+    assert member.world.identity.metadata.generation_id == -1, "99"
+    assert member.quiet(after_ms=60_000)
+
+
+@pytest.mark.parametrize("error", [errors.KafkaConnectionError, errors.UnknownMemberIdError])
+def test_leaving_ends_whatever_the_answer_is(error: type[Exception]) -> None:
+    member = ConsumerMember()
+    member.settle()
+    future = member.leaves()
+    member.fail(member.send(), error)
+    assert future.done
+    assert future.error is None
+    assert not member.world.raised()
+
+
+def test_heartbeats_go_on_while_the_listener_runs_and_no_target_is_taken() -> None:
+    member = ConsumerMember()
+    member.settle()
+    member.manager.prepare_to_leave()
+    assert member.state is State.PREPARE_LEAVING
+    beat = member.beat(beat_answer(3, (2,)))
+    assert beat.message.member_epoch == 1
+    assert member.world.identity.metadata.generation_id == 3, "commits go on too"
+    assert member.beat(beat_answer(3)).message.member_epoch == 3
+    member.turn()
+    assert member.asked() is None
+    assert member.state is State.PREPARE_LEAVING
+    member.leaves()
+    assert member.send().message.member_epoch == -1
+
+
+def test_leaving_without_being_a_member_is_done_at_once() -> None:
+    assert ConsumerMember().leaves().done
+
+
+def test_leaving_without_a_coordinator_is_done_at_once() -> None:
+    member = ConsumerMember()
+    member.settle()
+    member.world.group.coordinator.mark_unknown("gone")
+    assert member.leaves().done
+    assert member.state is State.UNSUBSCRIBED
+
+
+def test_107_close_sends_what_is_left_to_send() -> None:
+    member = ConsumerMember()
+    member.settle()
+    member.leaves()
+    (unsent,) = member.manager.close(member.world.now_ms).unsent
+    assert unsent.message.member_epoch == -1
+    assert not member.manager.close(member.world.now_ms).unsent
+
+
+def test_an_answer_of_the_membership_before_is_dropped() -> None:
+    member = ConsumerMember()
+    member.settle()
+    old = member.send(after_ms=INTERVAL_MS)
+    member.leaves()
+    member.send()
+    member.polls()
+    join = member.send()
+    member.answer(old, beat_answer(7, (2,)))
+    assert member.world.identity.metadata.generation_id == -1
+    assert member.state is State.JOINING
+    member.answer(join, beat_answer(8, (2,)))
+    assert member.world.identity.metadata.generation_id == 8
+
+
+def test_who_joins_again_before_leaving_was_possible_leaves_first() -> None:
+    member = ConsumerMember()
+    member.settle()
+    member.leaves()
+    member.polls()
+    assert member.send().message.member_epoch == -1
+    member.polls()
+    assert member.send().message.member_epoch == 0
+
+
+def test_101_leaving_twice_sends_one() -> None:
+    member = ConsumerMember()
+    member.settle()
+    first = member.leaves()
+    member.answer(member.send(), beat_answer(-1))
+    assert first.done
+    assert member.leaves().done
+    assert member.quiet(after_ms=60_000)
+
+
+def test_leaving_again_while_leaving_ends_with_the_same_answer() -> None:
+    member = ConsumerMember()
+    member.settle()
+    first, second = member.leaves(), member.leaves()
+    assert not second.done
+    member.answer(member.send(), beat_answer(-1))
+    assert first.done
+    assert second.done

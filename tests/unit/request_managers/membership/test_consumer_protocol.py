@@ -1,0 +1,374 @@
+"""A KIP-848 member: targets taken over, fencing, silence, fatal errors."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+from kafka import errors
+
+from tandem_kafka.events.background import PartitionsAssigned, PartitionsLost, PartitionsRevoked
+from tandem_kafka.request_managers.membership.classic_protocol import ClassicMembership
+from tandem_kafka.request_managers.membership.consumer_states import State
+from tandem_kafka.types import TopicPartition
+from tandem_kafka.wire.messages import JoinGroupRequest
+from tests.unit.request_managers.membership.consumer_member import (
+    HELD,
+    INTERVAL_MS,
+    ConsumerMember,
+    beat_answer,
+    owned,
+)
+from tests.unit.request_managers.world import TOPIC_ID, TP, TP1, TP2
+
+FENCING = (errors.UnknownMemberIdError, errors.FencedMemberEpochError)
+OTHER_ID = UUID(int=8)
+
+
+# --- reconciliation ----------------------------------------------------------------------------
+
+
+def test_a_target_is_taken_over_and_acknowledged() -> None:
+    member = ConsumerMember()
+    member.polls()
+    member.answer(member.send(), beat_answer(1, (0, 1)))
+    assert member.state is State.RECONCILING
+    member.turn()
+    assert member.takes_over() == PartitionsAssigned(HELD, HELD)
+    assert member.state is State.ACKNOWLEDGING
+    assert not any(s.awaiting_callback for s in member.world.subscription.assigned.values())
+    acknowledgement = member.send()
+    assert owned(acknowledgement) == {TOPIC_ID: [0, 1]}
+    assert member.state is State.STABLE
+    assert member.world.identity.metadata.generation_id == 1
+
+
+def test_66_67_only_what_moves_is_given_back() -> None:
+    member = ConsumerMember()
+    member.settle()
+    kept = member.world.subscription.assigned[TP]
+    member.beat(beat_answer(1, (0, 2)))
+    member.turn()
+    assert member.asked() == PartitionsRevoked(frozenset({TP1}))
+    assert member.world.subscription.assigned[TP1].pending_revocation, "71"
+    assert not kept.pending_revocation
+    assert member.assigned == HELD, "69: still there while the listener runs"
+    member.done()
+    assert member.takes_over() == PartitionsAssigned(frozenset({TP, TP2}), frozenset({TP2}))
+    assert member.world.subscription.assigned[TP] is kept, "75"
+    assert owned(member.send()) == {TOPIC_ID: [0, 2]}
+
+
+def test_67_the_listener_hears_of_an_assignment_without_news() -> None:
+    member = ConsumerMember()
+    member.settle()
+    member.beat(beat_answer(1, (0,)))
+    member.turn()
+    member.asked()
+    member.done()
+    assert member.takes_over() == PartitionsAssigned(frozenset({TP}), frozenset())
+
+
+def test_heartbeats_go_on_while_a_listener_takes_its_time() -> None:
+    member = ConsumerMember()
+    member.settle()
+    member.beat(beat_answer(1, (0,)))
+    member.turn()
+    for _ in range(5):
+        slow = member.beat(beat_answer(1))
+        assert owned(slow) is None, "nothing new is owned yet"
+    assert member.state is State.RECONCILING
+
+
+def test_81_what_has_no_name_yet_waits_and_the_rest_goes_on() -> None:
+    member = ConsumerMember("orders", "more")
+    member.polls()
+    member.answer(member.send(), beat_answer(1, {TOPIC_ID: (0, 1), OTHER_ID: (0,)}))
+    member.turn()
+    assert member.takes_over().added == HELD
+    partial = member.send()
+    assert owned(partial) == {TOPIC_ID: [0, 1]}
+    assert member.state is State.RECONCILING
+    member.answer(partial, beat_answer(1))
+    wanted = member.world.managers.metadata
+    assert wanted._wanted_ids == {OTHER_ID}
+    member.turn()
+    assert member.asked() is None
+    rename(member, "more")
+    member.turn()
+    new = TopicPartition("more", 0)
+    assert member.takes_over() == PartitionsAssigned(HELD | {new}, frozenset({new}))
+    assert owned(member.send()) == {TOPIC_ID: [0, 1], OTHER_ID: [0]}
+    assert member.state is State.STABLE
+
+
+def test_81_a_target_without_any_name_is_acknowledged_as_nothing() -> None:
+    member = ConsumerMember()
+    member.polls()
+    member.answer(member.send(), beat_answer(1, {OTHER_ID: (0,)}))
+    first = member.send()
+    assert not owned(first)
+    assert member.state is State.RECONCILING
+    member.answer(first, beat_answer(1))
+    assert member.quiet(), "and is not acknowledged again and again"
+    assert member.asked() is None
+
+
+def rename(member: ConsumerMember, name: str) -> None:
+    """Metadata tells the name of the other topic."""
+    from dataclasses import replace
+
+    world = member.world
+    topics = world.metadata.snapshot.topics
+    more = replace(topics["orders"], name=name, topic_id=OTHER_ID)
+    world.metadata.update(
+        replace(world.metadata.snapshot, topics={**topics, name: more}), partial=False
+    )
+
+
+def test_82_a_target_that_comes_in_between_has_its_turn() -> None:
+    member = ConsumerMember()
+    member.polls()
+    member.answer(member.send(), beat_answer(1, (0, 1)))
+    member.turn()
+    member.answer(member.send(after_ms=INTERVAL_MS), beat_answer(1, (1, 2)))
+    assert member.takes_over().assignment == HELD, "the one that was begun"
+    first = member.send()
+    assert owned(first) == {TOPIC_ID: [0, 1]}
+    assert member.state is State.RECONCILING
+    member.turn()
+    assert member.asked() is None, "the coordinator may just free what we did not report"
+    member.answer(first, beat_answer(1))
+    member.turn()
+    assert member.asked() == PartitionsRevoked(frozenset({TP}))
+    member.done()
+    assert member.takes_over().assignment == {TP1, TP2}
+    assert owned(member.send()) == {TOPIC_ID: [1, 2]}
+    assert member.state is State.STABLE
+
+
+def test_83_a_target_that_came_back_is_reconciled_and_acknowledged_again() -> None:
+    member = ConsumerMember()
+    member.settle()
+    member.beat(beat_answer(2, (0,)))
+    member.answer(member.send(after_ms=INTERVAL_MS), beat_answer(2, (0, 1)))
+    assert member.asked() == PartitionsRevoked(frozenset({TP1})), "it had been begun"
+    member.done()
+    assert member.takes_over() == PartitionsAssigned(frozenset({TP}), frozenset())
+    between = member.send()
+    assert owned(between) == {TOPIC_ID: [0]}
+    member.answer(between, beat_answer(2))
+    member.turn()
+    assert member.takes_over() == PartitionsAssigned(HELD, frozenset({TP1}))
+    again = member.send()
+    assert owned(again) == {TOPIC_ID: [0, 1]}
+    assert again.message.member_epoch == 2
+    assert member.state is State.STABLE
+
+
+def test_the_same_target_again_changes_nothing() -> None:
+    member = ConsumerMember()
+    member.settle()
+    member.beat(beat_answer(1, (1, 0)))
+    member.turn()
+    assert member.asked() is None
+    assert member.state is State.STABLE
+
+
+def test_a_negative_epoch_is_ignored() -> None:
+    member = ConsumerMember()
+    member.settle()
+    member.beat(beat_answer(-1, (2,)))
+    assert member.world.identity.metadata.generation_id == 1
+    member.turn()
+    assert member.asked() is None
+    assert member.send(after_ms=INTERVAL_MS).message.member_epoch == 1
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_78_a_listener_that_failed_is_called_with_the_same_partitions(times: int) -> None:
+    member = ConsumerMember()
+    member.polls()
+    member.answer(member.send(), beat_answer(1, (0, 1)))
+    member.turn()
+    for _ in range(times):
+        assert member.takes_over(ValueError("no")) == PartitionsAssigned(HELD, HELD)
+        assert all(s.awaiting_callback for s in member.world.subscription.assigned.values()), "77"
+        assert member.state is State.RECONCILING
+        assert member.asked() is None
+        member.polls()
+    assert member.takes_over() == PartitionsAssigned(HELD, HELD)
+    assert owned(member.send()) == {TOPIC_ID: [0, 1]}
+
+
+def test_76_giving_back_is_tried_again_too() -> None:
+    member = ConsumerMember()
+    member.settle()
+    member.beat(beat_answer(1, (0,)))
+    member.turn()
+    assert member.asked() == PartitionsRevoked(frozenset({TP1}))
+    member.done(ValueError("no"))
+    assert member.assigned == HELD
+    member.polls()
+    assert member.asked() == PartitionsRevoked(frozenset({TP1}))
+
+
+def test_what_is_being_taken_over_is_claimed_when_everything_is_said_again() -> None:
+    """Else the coordinator would give to another what the application is about to begin with."""
+    member = ConsumerMember()
+    member.polls()
+    member.answer(member.send(), beat_answer(1, (0, 1)))
+    member.turn()
+    member.fail(member.send(after_ms=INTERVAL_MS), errors.CoordinatorLoadInProgressError)
+    _, again = member.world.wait_and_send(member.manager)
+    assert owned(again) == {TOPIC_ID: [0, 1]}
+    member.answer(again, beat_answer(1, (0,)))
+    member.takes_over()
+    acknowledgement = member.send()
+    assert owned(acknowledgement) == {TOPIC_ID: [0, 1]}
+    member.answer(acknowledgement, beat_answer(1))
+    member.turn()
+    assert member.asked() == PartitionsRevoked(frozenset({TP1}))
+
+
+# --- fencing -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("error", FENCING)
+@pytest.mark.parametrize("trouble", [None, ValueError("no")])
+def test_84_85_a_fenced_member_loses_all_and_joins_again(
+    trouble: Exception | None, error: type[Exception]
+) -> None:
+    member = ConsumerMember()
+    member.settle()
+    identity = member.chosen.member_id
+    member.fail(member.send(after_ms=INTERVAL_MS), error)
+    assert member.asked() == PartitionsLost(HELD)
+    assert all(s.pending_revocation for s in member.world.subscription.assigned.values())
+    assert member.quiet(after_ms=60_000)
+    member.done(trouble)
+    assert member.assigned == set()
+    again = member.send()
+    assert (again.message.member_epoch, again.message.member_id) == (0, identity)
+    assert owned(again) == {}
+    member.answer(again, beat_answer(5, (0, 1)))
+    member.turn()
+    assert member.takes_over() == PartitionsAssigned(HELD, HELD)
+    assert owned(member.send()) == {TOPIC_ID: [0, 1]}
+
+
+@pytest.mark.parametrize("error", FENCING)
+def test_who_is_fenced_in_mid_assignment_forgets_it(error: type[Exception]) -> None:
+    member = ConsumerMember()
+    member.settle()
+    member.beat(beat_answer(1, (0, 1, 2)))
+    member.turn()
+    assigned = member.world.background.take()
+    assert isinstance(assigned, PartitionsAssigned)
+    member.fail(member.send(after_ms=INTERVAL_MS), error)
+    assert member.world.identity.callback not in (0, assigned.number), "it is not run any more"
+    member.manager.callback_completed(assigned.number, None)
+    assert member.state is State.FENCED, "and a late answer is dropped"
+    assert member.asked() == PartitionsLost(HELD)
+    member.done()
+    assert member.send().message.member_epoch == 0
+
+
+def test_who_is_fenced_while_leaving_has_left() -> None:
+    member = ConsumerMember()
+    member.settle()
+    member.manager.prepare_to_leave()
+    beat = member.send(after_ms=INTERVAL_MS)
+    member.fail(beat, errors.UnknownMemberIdError)
+    assert member.state is State.UNSUBSCRIBED
+    assert member.asked() is None
+    assert member.leaves().done
+    assert member.quiet(after_ms=60_000)
+
+
+# --- silence -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("instance", "epoch"), [(None, -1), ("one", -2)])
+def test_86_who_does_not_poll_leaves_and_joins_when_it_polls_again(
+    instance: str | None, epoch: int
+) -> None:
+    member = ConsumerMember(max_poll_interval_ms=20_000, group_instance_id=instance)
+    member.settle()
+    while True:
+        _, unsent = member.world.wait_and_send(member.manager)
+        if unsent.message.member_epoch < 0:
+            break
+        member.answer(unsent, beat_answer(1))
+    assert unsent.message.member_epoch == epoch
+    assert 20_000 <= member.world.now_ms - 1_000 <= 21_000
+    assert member.state is State.STALE
+    assert member.world.identity.metadata.generation_id == -1
+    member.answer(unsent, beat_answer(epoch))
+    assert member.quiet(after_ms=60_000)
+    assert member.asked() == PartitionsLost(HELD)
+    member.polls()
+    assert member.quiet(), "not before the listener is done"
+    member.done()
+    assert member.assigned == set()
+    assert member.send().message.member_epoch == 0
+
+
+# --- fatal -------------------------------------------------------------------------------------
+
+
+def test_94_95_a_fatal_error_is_raised_by_every_poll_until_unsubscribing() -> None:
+    member = ConsumerMember()
+    member.settle()
+    member.fail(member.send(after_ms=INTERVAL_MS), errors.GroupMaxSizeReachedError)
+    for _ in range(3):
+        (error,) = member.world.raised()
+        assert isinstance(error, errors.GroupMaxSizeReachedError)
+        result = member.world.poll(member.manager, after_ms=10_000)
+        assert not result.unsent
+        assert result.wait_ms > 3_600_000, "and nothing is done in between"
+        member.polls()
+    member.world.raised()
+    assert member.leaves().done
+    assert member.state is State.UNSUBSCRIBED
+    member.polls()
+    assert member.send().message.member_epoch == 0
+    assert not member.world.raised()
+
+
+def test_a_group_that_may_not_be_found_is_fatal_once_it_is_wanted() -> None:
+    member = ConsumerMember()
+    member.chosen._fail(errors.GroupAuthorizationFailedError("readers"))
+    assert not member.world.raised(), "nobody wants the group yet"
+    member.polls()
+    member.chosen._fail(errors.GroupAuthorizationFailedError("readers"))
+    assert len(member.world.raised()) == 1
+
+
+# --- auto --------------------------------------------------------------------------------------
+
+
+def test_auto_falls_back_to_classic_for_good() -> None:
+    member = ConsumerMember(group_protocol="auto")
+    member.polls()
+    member.send().future.fail(errors.UnsupportedVersionError("no such request"))
+    assert not member.world.raised()
+    assert isinstance(member.manager._chosen, ClassicMembership)
+    assert isinstance(member.send().message, JoinGroupRequest), "and joins at once"
+
+
+def test_the_one_that_gave_way_is_heard_no_more() -> None:
+    member = ConsumerMember(group_protocol="auto")
+    old = member.chosen
+    member.polls()
+    member.send().future.fail(errors.UnsupportedVersionError("no such request"))
+    member.world.identity.callback = 5
+    old._fail(errors.GroupAuthorizationFailedError("readers"))
+    assert member.world.identity.callback == 5, "a callback of the other is none of its business"
+    assert not member.world.raised()
+
+
+def test_auto_stays_with_kip_848_where_there_is_such_a_thing() -> None:
+    member = ConsumerMember(group_protocol="auto")
+    member.settle()
+    assert member.state is State.STABLE
