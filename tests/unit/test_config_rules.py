@@ -106,7 +106,7 @@ def test_eager_and_cooperative_assignors_mix_while_a_group_moves():
 @pytest.mark.parametrize(
     "name", ["session_timeout_ms", "heartbeat_interval_ms", "partition_assignment_strategy"]
 )
-def test_who_says_consumer_says_nothing_classic(name):
+def test_1_who_says_consumer_says_nothing_classic(name):
     value = {
         "session_timeout_ms": 9_000,
         "heartbeat_interval_ms": 900,
@@ -117,7 +117,7 @@ def test_who_says_consumer_says_nothing_classic(name):
     assert make({"group_protocol": "auto", name: value}).group_protocol == "classic"
 
 
-def test_a_remote_assignor_needs_a_remote():
+def test_2_a_remote_assignor_needs_the_consumer_protocol():
     with pytest.raises(KafkaConfigurationError, match="group_remote_assignor"):
         make({"group_remote_assignor": "uniform"})
     make({"group_protocol": "consumer", "group_remote_assignor": "uniform"})

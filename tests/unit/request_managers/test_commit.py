@@ -132,6 +132,33 @@ def test_123_reactions_of_an_async_commit(
     assert not world.poll(world.group.commit, after_ms=10_000).unsent
 
 
+def give_back(world: World) -> Completion[Any]:
+    future: Completion[Any] = Completion()
+    world.group.commit.commit(offsets(5), future, retry=True, giving_back=True)
+    return future
+
+
+def test_126_a_stale_epoch_is_no_failure_while_partitions_are_given_back(world: World) -> None:
+    world.identity.joined(3, "member")
+    future = give_back(world)
+    world.answer(world.sent(world.group.commit), commit_answer(errors.StaleMemberEpochError))
+    assert not future.done
+    world.identity.joined(4, "member")
+    _, again = world.wait_and_send(world.group.commit)
+    assert again.message.generation_id_or_member_epoch == 4
+    world.answer(again, commit_answer(None))
+    assert future.error is None
+
+
+@pytest.mark.parametrize("gone", [errors.UnknownTopicOrPartitionError, errors.UnknownTopicIdError])
+def test_127_a_topic_that_is_gone_holds_no_rebalance_up(
+    world: World, gone: type[Exception]
+) -> None:
+    future = give_back(world)
+    world.answer(world.sent(world.group.commit), commit_answer(gone))
+    assert type(future.error) is gone
+
+
 def test_back_off_grows_and_a_thousand_turns_do_not_spin(world: World) -> None:
     ask(world)
     pauses = []

@@ -244,7 +244,9 @@ def test_a_coordinator_that_is_found_and_is_none_does_not_make_us_spin() -> None
 @pytest.mark.parametrize(
     ("regex", "advice"), [(None, "group_protocol='classic'"), ("o.*", "SubscriptionPattern")]
 )
-def test_92_a_cluster_without_the_protocol_says_what_to_do(regex: str | None, advice: str) -> None:
+def test_53_92_a_cluster_without_the_protocol_says_what_to_do(
+    regex: str | None, advice: str
+) -> None:
     member = ConsumerMember()
     if regex is not None:
         member.world.subscription.unsubscribe()
