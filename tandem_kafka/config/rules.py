@@ -168,8 +168,9 @@ def _show(config: Config, name: str) -> str:
 
 _RULES: Final[tuple[Callable[[Config, _Given], None], ...]] = (
     _check_group,
-    _check_orders,
+    # Before any value is compared: an option that may not be there is not to be mended.
     _check_protocol,
+    _check_orders,
     _check_tls,
     _check_sasl,
 )
