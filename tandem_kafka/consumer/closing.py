@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from tandem_kafka.consumer.background import BackgroundEvents
 from tandem_kafka.consumer.commits import Commits
 from tandem_kafka.consumer.core import Core
 from tandem_kafka.consumer.deserializers import Deserializers
@@ -40,13 +39,11 @@ class Closing:
         core: Core,
         commits: Commits,
         listener: ListenerCalls,
-        background: BackgroundEvents,
         deserializers: Deserializers,
     ) -> None:
         self._core = core
         self._commits = commits
         self._listener = listener
-        self._background = background
         self._deserializers = deserializers
         self._errors: list[BaseException] = []
 

@@ -127,7 +127,3 @@ class Commits:
         offsets = self._core.link.subscription.consumed_offsets()
         if offsets:
             self._core.link.queue.add(AutoCommit(offsets=offsets))
-
-    def next_auto_commit_ms(self, default_ms: int) -> int:
-        """Return when `auto_commit` has something to do."""
-        return self._next_auto_ms if self.automatic else default_ms

@@ -90,9 +90,7 @@ class KafkaConsumer(OffsetMethods, ClusterMethods):
         self._background = BackgroundEvents(core, self._commits, self._collector, self._listener)
         self._poller = Poller(core, self._commits, self._collector, self._background)
         self._iteration = Iteration(link.subscription)
-        self._closing = Closing(
-            core, self._commits, self._listener, self._background, self._deserializers
-        )
+        self._closing = Closing(core, self._commits, self._listener, self._deserializers)
         try:
             if config.bootstrap_timeout_ms and config.api_version is None:
                 self.bootstrap()
