@@ -4,13 +4,17 @@ VENV := .venv
 BIN := $(VENV)/bin
 CANDIDATES := $(if $(PYTHON),$(PYTHON),python3 python3.11 python3.12 python3.13 python3.14 python)
 
-.PHONY: help demo test lint bench clean
+.PHONY: help demo test lint bench profile spark-test spark-kills spark-bench clean
 
 help:
-	@echo "make demo   a consumer group on a built-in cluster: read, commit, crash, go on (under 40 s)"
-	@echo "make test   every test, with a real Kafka broker (needs Java 17+ and Maven)"
+	@echo "make demo   a group on a built-in cluster: one member stops, one is killed (under 40 s)"
+	@echo "make test   every test but Spark's, with a real Kafka broker (needs Java 17+ and Maven)"
 	@echo "make lint   format, lint, types and import rules"
 	@echo "make bench  this consumer beside others on one Kafka (needs Java 17+ and Maven)"
+	@echo "make profile  where the time goes while a topic is read (needs Java 17+ and Maven)"
+	@echo "make spark-test  the tests of the Spark source and sink (downloads PySpark)"
+	@echo "make spark-kills  a Spark job that is killed and started again 20 times"
+	@echo "make spark-bench  the Spark source beside Spark's own connector"
 	@echo "make clean  remove .venv and caches"
 
 demo: $(VENV)/.demo
@@ -22,14 +26,32 @@ test: java $(VENV)/.test
 lint: $(VENV)/.lint $(VENV)/.test
 	@PATH="$(CURDIR)/$(BIN):$$PATH" .ci/run lint types imports
 
+spark-test: java $(VENV)/.spark-test
+	@$(BIN)/python -m pytest tests/spark $(ARGS)
+
+spark-kills: java $(VENV)/.spark-test
+	@TANDEM_KAFKA_SPARK_KILLS=20 $(BIN)/python -m pytest tests/spark/test_kills.py -s $(ARGS)
+
+spark-bench: java $(VENV)/.spark-test
+	@$(BIN)/python -m benchmarks.spark $(ARGS)
+
 bench: java $(VENV)/.bench
 	@$(BIN)/python -m benchmarks $(ARGS)
+
+profile: java $(VENV)/.bench
+	@$(BIN)/python -m benchmarks.profile $(ARGS)
 
 clean:
 	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
-# The stamps: an extra of pyproject.toml is installed again when pyproject.toml changed.
-$(VENV)/.%: pyproject.toml | $(BIN)/python
+# The demo is over in half a minute, compiling the native twin takes more: it goes without.
+$(VENV)/.demo: export TANDEM_KAFKA_NATIVE ?= off
+# Linters and type checkers look at sources.
+$(VENV)/.lint: export TANDEM_KAFKA_NATIVE := off
+
+# The stamps: an extra of pyproject.toml is installed again when what it is made of changed.
+SOURCES := pyproject.toml setup.py rust/Cargo.toml $(wildcard rust/src/*.rs rust/src/*/*.rs)
+$(VENV)/.%: $(SOURCES) | $(BIN)/python
 	@echo "installing tandem-kafka[$*] into $(VENV)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$*]'
 	@touch $@

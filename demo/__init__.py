@@ -1,6 +1,7 @@
-"""A crash and a recovery to look at: `python -m demo`, or `make demo`.
+"""A group that loses members to look at: `python -m demo`, or `make demo`.
 
-A consumer reads a stream of numbered records in a process of its own, is killed, and another
-goes on from the committed offsets. Every record is accounted for. The cluster is the one that
-librdkafka has built in for tests; nothing has to be installed or started.
+The members of a consumer group read a stream of numbered records, each in a process of its own.
+One is stopped, another is killed; the others take their partitions over. Every record is accounted
+for. The cluster is the one that librdkafka has built in for tests; nothing has to be installed or
+started.
 """

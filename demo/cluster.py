@@ -7,37 +7,30 @@ import time
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
 from demo.ledger import Ledger
+from tandem_kafka.testing.embedded import MockCluster
 
 __all__ = ["PARTITIONS", "Cluster", "Stream"]
 
-#: What the built-in cluster gives a topic that is created by its first use.
 PARTITIONS = 4
 
+#: The first members of a group have so long to come.
+_FIRST_JOIN_MS = 1_000
 _TIMEOUT_S = 10.0
 
 
 class Cluster:
-    """librdkafka's mock cluster; it lives as long as the producer that owns it."""
+    """The cluster and a producer for it."""
 
     def __init__(self, brokers: int) -> None:
+        self._mock = MockCluster(brokers, initial_rebalance_delay_ms=_FIRST_JOIN_MS)
+        self.bootstrap = self._mock.bootstrap
         self.producer = Producer(
-            {
-                "bootstrap.servers": "",
-                "test.mock.num.brokers": brokers,
-                "linger.ms": 20,
-                "log_level": 0,
-            }
+            {"bootstrap.servers": self.bootstrap, "linger.ms": 20, "log_level": 0}
         )
-        found = self.producer.list_topics(timeout=_TIMEOUT_S).brokers.values()
-        self.bootstrap = ",".join(f"{broker.host}:{broker.port}" for broker in found)
 
     def create_topic(self, topic: str) -> None:
-        """Create a topic by asking for it, and wait until its partitions are known."""
-        deadline = time.monotonic() + _TIMEOUT_S
-        while len(self.producer.list_topics(topic, _TIMEOUT_S).topics[topic].partitions) < 1:
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"topic {topic} was not created")
-            time.sleep(0.05)
+        """Create a topic."""
+        self._mock.create_topic(topic, PARTITIONS)
 
     def committed(self, group: str, topic: str) -> dict[int, int]:
         """What the cluster itself says the group has committed, for each partition."""
@@ -51,29 +44,43 @@ class Cluster:
 
 
 class Stream:
-    """Writes the numbers 0, 1, 2 ... at an even pace, in turn to the partitions."""
+    """Writes the numbers 0, 1, 2 ... at an even pace, in turn to the partitions.
+
+    Attributes:
+        written: Numbers handed to the producer.
+
+    """
 
     def __init__(self, cluster: Cluster, topic: str, ledger: Ledger, *, per_second: int) -> None:
+        self.written = 0
         self._producer = cluster.producer
         self._topic = topic
         self._ledger = ledger
         self._per_second = per_second
         self._begin = time.monotonic()
-        self._next = 0
+        self._ended = False
 
-    def write(self, total: int) -> bool:
-        """Write the numbers that are due by now; returns whether all `total` are delivered."""
-        due = min(total, int((time.monotonic() - self._begin) * self._per_second))
-        while self._next < due:
+    def write(self) -> None:
+        """Write the numbers that are due by now."""
+        due = int((time.monotonic() - self._begin) * self._per_second)
+        while self.written < due and not self._ended:
             self._producer.produce(
                 self._topic,
-                value=b"%d" % self._next,
-                partition=self._next % PARTITIONS,
+                value=b"%d" % self.written,
+                partition=self.written % PARTITIONS,
                 on_delivery=self._delivered,
             )
-            self._next += 1
+            self.written += 1
         self._producer.poll(0)
-        return self._ledger.produced_total == total
+
+    def end(self) -> None:
+        """Write no more."""
+        self._ended = True
+
+    @property
+    def delivered(self) -> bool:
+        """Whether the cluster has everything that was written."""
+        return self._ledger.produced_total == self.written
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         partition, value = message.partition(), message.value()

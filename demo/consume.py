@@ -1,4 +1,4 @@
-"""The consumer's process: read, report each step as a line of JSON, commit once a second."""
+"""A member's process: read, report each step as a line of JSON, commit once a second."""
 
 from __future__ import annotations
 
@@ -8,32 +8,52 @@ import json
 import signal
 import sys
 import time
+from collections.abc import Collection
 from types import FrameType
+from typing import Any
 
-from tandem_kafka import KafkaConsumer
+from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
+
+from tandem_kafka import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
+from tandem_kafka.errors import CommitFailedError
+
+__all__ = ["Consume", "main"]
 
 _COMMIT_EVERY_S = 1.0
 
 
-class Consume:
+class PatientAssignor(CooperativeStickyAssignor):
+    """Lets the other members speak first.
+
+    A member that asks the built-in cluster for its partitions after the leader has handed them out
+    is refused, where Kafka would answer it.
+    """
+
+    def assign(self, *arguments: Any, **named: Any) -> Any:
+        """Assign a moment later."""
+        time.sleep(0.3)
+        return super().assign(*arguments, **named)
+
+
+class Consume(ConsumerRebalanceListener):
     """One member of the group, until it is told to end or is killed."""
 
     def __init__(self, bootstrap: str, group: str, topic: str) -> None:
         self._ending = False
         self._owned: list[int] = []
-        self._consumer = KafkaConsumer(
+        self.consumer = KafkaConsumer(
             bootstrap_servers=bootstrap.split(","),
             group_id=group,
             auto_offset_reset="earliest",
             enable_auto_commit=False,
-            # The built-in cluster offers JoinGroup version 6 but reads it as if it were 5.
-            api_version=(2, 3),
-            # The built-in cluster forgets a dead member of the classic protocol after this time.
-            group_protocol="classic",
-            session_timeout_ms=3000,
+            # The built-in cluster answers a fetch when this time is over, not when there are data.
+            fetch_max_wait_ms=100,
+            session_timeout_ms=2500,  # a killed member is to be missed soon
             heartbeat_interval_ms=500,
+            # Cooperative: who keeps a partition goes on reading it while others come and go.
+            partition_assignment_strategy=[PatientAssignor],
         )
-        self._consumer.subscribe([topic])
+        self.consumer.subscribe([topic], listener=self)
 
     def end(self, _number: int, _frame: FrameType | None) -> None:
         """Signal handler: leave the loop after this turn."""
@@ -43,20 +63,33 @@ class Consume:
         """Read and commit; leave the group in order at the end."""
         next_commit = time.monotonic() + _COMMIT_EVERY_S
         while not self._ending:
-            self._read()
+            self.read()
             if time.monotonic() >= next_commit:
                 self._commit()
                 next_commit = time.monotonic() + _COMMIT_EVERY_S
-        self._commit()
-        self._consumer.close()
+        self.consumer.close()  # `on_partitions_revoked` commits
         _report(closed=True)
 
-    def _read(self) -> None:
-        batches = self._consumer.poll(timeout_ms=100)
-        owned = sorted(each.partition for each in self._consumer.assignment())
+    def on_partitions_assigned(  # the set of all that are owned says more
+        self, _assigned: Collection[TopicPartition]
+    ) -> None:
+        """More partitions."""
+        self._report_owned(set())
+
+    def on_partitions_revoked(self, revoked: Collection[TopicPartition]) -> None:
+        """Commit before somebody else reads on from here."""
+        self._commit()
+        self._report_owned(set(revoked))
+
+    def _report_owned(self, without: set[TopicPartition]) -> None:
+        owned = sorted(each.partition for each in self.consumer.assignment() - without)
         if owned != self._owned:
             self._owned = owned
             _report(owns=owned)
+
+    def read(self) -> None:
+        """Take what is there."""
+        batches = self.consumer.poll(timeout_ms=100)
         for partition, records in batches.items():
             _report(
                 read=partition.partition,
@@ -67,12 +100,14 @@ class Consume:
             _report(idle=True)  # also finds out whether anybody still listens
 
     def _commit(self) -> None:
-        if not self._owned:
+        mine = self.consumer.assignment()
+        if not mine:
             return
-        self._consumer.commit()
-        offsets = {
-            each.partition: self._consumer.committed(each) for each in self._consumer.assignment()
-        }
+        try:
+            self.consumer.commit()
+        except CommitFailedError:  # the group is just being shared out: the next one will do
+            return
+        offsets = {each.partition: self.consumer.committed(each) for each in mine}
         _report(committed={number: offset or 0 for number, offset in offsets.items()})
 
 
@@ -81,13 +116,13 @@ def _report(**entry: object) -> None:
     sys.stdout.flush()
 
 
-def main() -> None:
+def main(make: type[Consume] = Consume) -> None:
     """Run as `python -m demo.consume`."""
     parser = argparse.ArgumentParser(description=__doc__)
     for name in ("bootstrap", "group", "topic"):
         parser.add_argument(name)
     arguments = parser.parse_args()
-    consume = Consume(arguments.bootstrap, arguments.group, arguments.topic)
+    consume = make(arguments.bootstrap, arguments.group, arguments.topic)
     signal.signal(signal.SIGTERM, consume.end)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the demo, which then ends us
     with contextlib.suppress(BrokenPipeError):  # the demo is gone: nobody to read for

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 __all__ = ["Ledger", "PartitionAccount"]
@@ -18,7 +18,6 @@ class PartitionAccount:
         reads: How often each number was read.
         position: Offset behind the last record read.
         committed: Offset that the group committed last.
-        gaps: Places where a consumer did not read the offset that came next.
 
     """
 
@@ -26,7 +25,6 @@ class PartitionAccount:
     reads: Counter[int] = field(default_factory=Counter)
     position: int = 0
     committed: int = 0
-    gaps: list[str] = field(default_factory=list)
 
     @property
     def uncommitted(self) -> int:
@@ -40,11 +38,17 @@ class PartitionAccount:
 
 
 class Ledger:
-    """The accounts of all partitions, and their sums."""
+    """The accounts of all partitions, and their sums.
+
+    Attributes:
+        gaps: Places where a member did not go on where its predecessor, or itself, had stopped.
+
+    """
 
     def __init__(self, partitions: int) -> None:
         self.partitions = [PartitionAccount() for _ in range(partitions)]
-        self.expected_again = 0
+        self.gaps: list[str] = []
+        self._due_again = 0
 
     # Entries
 
@@ -56,7 +60,8 @@ class Ledger:
         """Records were read, the first of them at `offset` and the others behind it."""
         account = self.partitions[partition]
         if offset != account.position:
-            account.gaps.append(f"partition {partition}: {account.position} due, {offset} read")
+            due = account.position
+            self.gaps.append(f"partition {partition}: offset {due} was due, {offset} was read")
         account.reads.update(numbers)
         account.position = offset + len(numbers)
 
@@ -65,11 +70,14 @@ class Ledger:
         for partition, offset in offsets.items():
             self.partitions[partition].committed = offset
 
-    def crashed(self) -> None:
-        """The consumer is gone: the next one must read again what was not committed."""
-        for account in self.partitions:
-            self.expected_again += account.uncommitted
+    def crashed(self, partitions: Iterable[int]) -> int:
+        """Their owner is gone; returns how many records the next one must read again."""
+        again = self.uncommitted(partitions)
+        self._due_again += again
+        for partition in partitions:
+            account = self.partitions[partition]
             account.position = account.committed
+        return again
 
     # Sums
 
@@ -93,22 +101,21 @@ class Ledger:
         """Records before the committed offsets."""
         return sum(account.committed for account in self.partitions)
 
-    @property
-    def uncommitted(self) -> int:
-        """Records read whose offsets are not committed yet."""
-        return sum(account.uncommitted for account in self.partitions)
+    def uncommitted(self, partitions: Iterable[int]) -> int:
+        """Records of these partitions that were read and are not committed yet."""
+        return sum(self.partitions[partition].uncommitted for partition in partitions)
 
     def faults(self, total: int) -> list[str]:
         """Everything that does not add up after `total` records; empty when all is well."""
-        found = [gap for account in self.partitions for gap in account.gaps]
+        found = list(self.gaps)
         if self.produced_total != total:
             found.append(f"{self.produced_total} of {total} records were delivered")
         for number, account in enumerate(self.partitions):
             if account.reads.keys() != account.produced:
                 missing = len(account.produced - account.reads.keys())
                 found.append(f"partition {number}: {missing} records were not read")
-        if self.read_again != self.expected_again:
-            found.append(f"{self.expected_again} records were due again, {self.read_again} came")
+        if self.read_again != self._due_again:
+            found.append(f"{self._due_again} records were due again, {self.read_again} came")
         if self.committed_total != total:
             found.append(f"{self.committed_total} of {total} records are committed")
         return found

@@ -1,4 +1,4 @@
-"""A consumer's process as the demo sees it: start it, take its reports, end or kill it."""
+"""A member's process as the demo sees it: start it, take its reports, end or kill it."""
 
 from __future__ import annotations
 
@@ -11,32 +11,37 @@ from typing import IO
 
 from demo.ledger import Ledger
 
-__all__ = ["Member"]
+__all__ = ["CONSUME", "Member"]
+
+#: The program of a member.
+CONSUME = "demo.consume"
 
 
 class Member:
-    """A consumer in a process of its own.
+    """A member of the group in a process of its own.
 
     Attributes:
         name: How the demo calls it.
         owns: Its partitions.
         closed: Whether it left the group in order.
+        killed: Whether `kill` ended it.
 
     """
 
-    def __init__(self, name: str, bootstrap: str, group: str, topic: str) -> None:
+    def __init__(self, name: str, program: str, *arguments: str) -> None:
         self.name = name
         self.owns: list[int] = []
         self.closed = False
+        self.killed = False
         self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "demo.consume", bootstrap, group, topic],
+            [sys.executable, "-m", program, *arguments],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             text=True,
         )
         if self._process.stdout is None:
-            raise RuntimeError("no pipe to the consumer")
+            raise RuntimeError("no pipe to the member")
         self._reader = threading.Thread(
             target=self._take_lines, args=(self._process.stdout,), daemon=True
         )
@@ -46,6 +51,16 @@ class Member:
     def pid(self) -> int:
         """Its process id."""
         return self._process.pid
+
+    @property
+    def owned(self) -> str:
+        """Its partitions as a sentence has them."""
+        return ",".join(map(str, self.owns)) or "-"
+
+    @property
+    def gone(self) -> bool:
+        """Whether it left the group or was killed."""
+        return self.closed or self.killed
 
     @property
     def finished(self) -> bool:
@@ -73,16 +88,16 @@ class Member:
             case {"owns": list(partitions)}:
                 self.owns = partitions
             case {"closed": True}:
-                self.closed = True
+                self.closed, self.owns = True, []
             case _:  # it was idle
                 pass
 
     def kill(self) -> None:
         """SIGKILL: no commit, no goodbye. Its last reports can still be entered."""
+        self.killed = True
         self._process.kill()
         self._process.wait()
         self._reader.join()
-        self.owns = []
 
     def ask_to_end(self) -> None:
         """SIGTERM: commit and leave the group."""

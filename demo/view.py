@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
 
 from demo.ledger import Ledger
 from demo.member import Member
@@ -18,13 +19,13 @@ _UP_AND_CLEAR = "\033[{}F\033[J"
 class View:
     """Prints what happens above a table of how things stand."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: Ledger, members: Sequence[Member]) -> None:
         self._ledger = ledger
+        self._members = members
         self._begin = time.monotonic()
         self._live = sys.stdout.isatty()
         self._drawn = 0
         self._next = 0.0
-        self.member: Member | None = None
 
     @property
     def elapsed_s(self) -> float:
@@ -61,27 +62,22 @@ class View:
             self._drawn = 0
 
     def _table(self) -> list[str]:
-        owned = self.member.owns if self.member else []
-        name = self.member.name if self.member else "-"
+        owners = {number: member.name for member in self._members for number in member.owns}
         lines = [
             "",
             f"  {self.elapsed_s:4.1f} s       written      read  committed  to read  owned by",
         ]
         for number, account in enumerate(self._ledger.partitions):
-            owner = name if number in owned else "-"
             lines.append(
                 f"  partition {number}  {len(account.produced):7,}   {account.position:7,}"
-                f"    {account.committed:7,}  {account.behind:7,}  {owner}"
+                f"    {account.committed:7,}  {account.behind:7,}  {owners.get(number, '-')}"
             )
         return lines
 
     def _sentence(self) -> str:
         ledger = self._ledger
-        counts = (
+        owners = [f"  {each.name}: {each.owned}" for each in self._members if not each.gone]
+        return (
             f"written {ledger.produced_total:6,}  read {ledger.read_distinct:6,}  "
-            f"committed {ledger.committed_total:6,}"
+            f"committed {ledger.committed_total:6,}{''.join(owners)}"
         )
-        if self.member is None:
-            return counts
-        owns = ",".join(map(str, self.member.owns)) or "nothing yet"
-        return f"{counts}  {self.member.name} owns {owns}"

@@ -4,6 +4,7 @@ from tandem_kafka.config import ConsumerOptions
 from tandem_kafka.consumer.consumer import KafkaConsumer
 from tandem_kafka.consumer.listener import ConsumerRebalanceListener
 from tandem_kafka.consumer.records import ConsumerRecords
+from tandem_kafka.native import native_available
 from tandem_kafka.types import (
     ConsumerGroupMetadata,
     ConsumerRecord,
@@ -24,4 +25,5 @@ __all__ = [
     "OffsetAndTimestamp",
     "SubscriptionPattern",
     "TopicPartition",
+    "native_available",
 ]

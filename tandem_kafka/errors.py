@@ -30,6 +30,7 @@ from kafka.errors import (
     LogTruncationError,
     NoOffsetForPartitionError,
     OffsetOutOfRangeError,
+    RebalanceInProgressError,
     RetriableError,
     SaslAuthenticationFailedError,
     TopicAuthorizationFailedError,
@@ -48,6 +49,7 @@ __all__ = [
     "LOGIN_ERRORS",
     "AuthenticationError",
     "BrokerResponseError",
+    "CommitDuringRebalanceError",
     "CommitFailedError",
     "ConcurrentModificationError",
     "ConsumerClosedError",
@@ -74,6 +76,7 @@ __all__ = [
     "NotAssignedError",
     "OffsetOutOfRangeError",
     "RebalanceCallbackError",
+    "RebalanceInProgressError",
     "RecordDeserializationError",
     "RetriableCommitFailedError",
     "RetriableError",
@@ -132,6 +135,13 @@ class NotAssignedError(IllegalStateError, ValueError):
 
 class RebalanceCallbackError(KafkaError):
     """A rebalance listener raised; the cause is its exception."""
+
+
+class CommitDuringRebalanceError(CommitFailedError, RebalanceInProgressError):
+    """The group is rebalancing and takes no commit: `poll()`, then commit what is still yours.
+
+    Unlike after other failed commits the member is in the group (classic protocol only).
+    """
 
 
 class RetriableCommitFailedError(RetriableError):

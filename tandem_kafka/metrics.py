@@ -12,12 +12,13 @@ from typing import Any, Final
 
 from kafka.metrics import AnonMeasurable, MetricConfig, Metrics
 from kafka.metrics.stats import Avg, Count, Max, Rate, Total
+from kafka.metrics.stats.rate import TimeUnit
 
 from tandem_kafka.config import Config
 from tandem_kafka.runtime import Clock
 from tandem_kafka.types import TopicPartition
 
-__all__ = ["CONSUMER", "COORDINATOR", "FETCH", "SENSORS", "ConsumerMetrics", "Gauge"]
+__all__ = ["AGES", "CONSUMER", "COORDINATOR", "FETCH", "SENSORS", "ConsumerMetrics", "Gauge"]
 
 Gauge = Callable[[], float]
 
@@ -31,6 +32,10 @@ class _Occurrences(Total):
 
     def record(self, config: Any, value: float, now: float) -> None:  # noqa: ARG002 - the interface
         super().record(config, 1, now)
+
+
+def _per_hour() -> Rate:
+    return Rate(TimeUnit.HOURS, Count())
 
 
 #: Sensor: (writer, group, statistics by metric name, what is measured).
@@ -116,6 +121,45 @@ SENSORS: Final[Mapping[str, tuple[str, str, Mapping[str, Callable[[], Any]], str
         },
         "time SyncGroup takes, in ms",
     ),
+    "rebalance-latency": (
+        "network",
+        COORDINATOR,
+        {
+            "rebalance-latency-avg": Avg,
+            "rebalance-latency-max": Max,
+            "rebalance-latency-total": Total,
+            "rebalance-total": _Occurrences,
+            "rebalance-rate-per-hour": _per_hour,
+        },
+        "time a rebalance takes until the listener has taken the assignment over, in ms",
+    ),
+    "failed-rebalance": (
+        "network",
+        COORDINATOR,
+        {
+            "failed-rebalance-total": _Occurrences,
+            "failed-rebalance-rate-per-hour": _per_hour,
+        },
+        "rebalances that came to nothing",
+    ),
+    "partition-assigned-latency": (
+        "application",
+        COORDINATOR,
+        {"partition-assigned-latency-avg": Avg, "partition-assigned-latency-max": Max},
+        "time on_partitions_assigned takes, in ms",
+    ),
+    "partition-revoked-latency": (
+        "application",
+        COORDINATOR,
+        {"partition-revoked-latency-avg": Avg, "partition-revoked-latency-max": Max},
+        "time on_partitions_revoked takes, in ms",
+    ),
+    "partition-lost-latency": (
+        "application",
+        COORDINATOR,
+        {"partition-lost-latency-avg": Avg, "partition-lost-latency-max": Max},
+        "time on_partitions_lost takes, in ms",
+    ),
     "time-between-poll": (
         "application",
         CONSUMER,
@@ -131,6 +175,13 @@ SENSORS: Final[Mapping[str, tuple[str, str, Mapping[str, Callable[[], Any]], str
 }
 
 
+#: Gauge of the seconds since something happened last, -1 before: (writer, group, meaning).
+AGES: Final[Mapping[str, tuple[str, str, str]]] = {
+    "last-heartbeat-seconds-ago": ("network", COORDINATOR, "since the last heartbeat was sent"),
+    "last-rebalance-seconds-ago": ("network", COORDINATOR, "since the last rebalance succeeded"),
+}
+
+
 class ConsumerMetrics:
     """The metrics of one consumer; does nothing when they are switched off."""
 
@@ -140,6 +191,7 @@ class ConsumerMetrics:
         self._registry: Any = None
         self._sensors: dict[str, Any] = {}
         self._partitions: set[TopicPartition] = set()
+        self._happened_ms: dict[str, int] = {}
         if config.metrics_enabled:
             self._registry = Metrics(
                 MetricConfig(
@@ -150,12 +202,22 @@ class ConsumerMetrics:
             )
             for name, (_, group, statistics, meaning) in SENSORS.items():
                 self._sensors[name] = self._sensor(name, group, statistics, meaning, {})
+            for name, (_, group, meaning) in AGES.items():
+                self.gauge(name, group, meaning, lambda name=name: self._age(name))  # type: ignore[misc]
 
     def record(self, sensor: str, value: float) -> None:
         """Write one measurement."""
         found = self._sensors.get(sensor)
         if found is not None:
             found.record(value, self._clock.now_ms())
+
+    def happened(self, age: str) -> None:
+        """Note that something of `AGES` happens now."""
+        self._happened_ms[age] = self._clock.now_ms()
+
+    def _age(self, name: str) -> float:
+        then_ms = self._happened_ms.get(name)
+        return -1.0 if then_ms is None else (self._clock.now_ms() - then_ms) / 1_000
 
     def record_topic(self, sensor: str, topic: str, value: float) -> None:
         """Write one measurement of a topic."""
@@ -211,11 +273,12 @@ class ConsumerMetrics:
         """
         if self._registry is None:
             return None
+        now_ms = self._clock.now_ms()
         groups: dict[str, dict[str, float]] = {}
         for name, metric in dict(self._registry.metrics).items():
             extra = [f"{tag}-{value}" for tag, value in name.tags.items() if tag != "client-id"]
             group = ".".join([name.group, *extra])
-            groups.setdefault(group, {})[name.name] = metric.value()
+            groups.setdefault(group, {})[name.name] = metric.value(now_ms)
         return groups
 
     def close(self) -> None:

@@ -187,13 +187,13 @@ class OwnerLock:
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
-        self._owner = ""
+        self._owner = 0
 
     def acquire(self) -> bool:
         """Enter; False if another thread is inside."""
         if not self._lock.acquire(blocking=False):
             return False
-        self._owner = threading.current_thread().name
+        self._owner = threading.get_ident()
         return True
 
     def release(self) -> None:
@@ -202,4 +202,6 @@ class OwnerLock:
 
     def describe(self) -> str:
         """Name the thread that called and the thread inside."""
-        return f"thread {threading.current_thread().name!r} called while {self._owner!r} is inside"
+        names = {thread.ident: thread.name for thread in threading.enumerate()}
+        inside = names.get(self._owner, f"thread {self._owner}")
+        return f"thread {threading.current_thread().name!r} called while {inside!r} is inside"

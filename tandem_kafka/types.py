@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from abc import ABCMeta
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
@@ -35,8 +36,27 @@ UNKNOWN_OFFSET: Final = -1
 UNKNOWN_EPOCH: Final = -1
 
 
-class ConsumerRecord(NamedTuple):
+class _RecordFields(NamedTuple):
+    topic: str
+    partition: int
+    leader_epoch: int
+    offset: int
+    timestamp: int
+    timestamp_type: int | None
+    key: Any
+    value: Any
+    headers: Sequence[Header]
+    checksum: int | None
+    serialized_key_size: int
+    serialized_value_size: int
+    serialized_header_size: int
+
+
+class ConsumerRecord(_RecordFields, metaclass=ABCMeta):
     """One record of a partition, with the fields (and their order) of kafka-python's record.
+
+    The records of the native twin are instances of this class too, by registration: their
+    fields are made when they are looked at, and they share the memory of their batch.
 
     Attributes:
         topic: Name of the topic.
@@ -55,19 +75,17 @@ class ConsumerRecord(NamedTuple):
         serialized_header_size: Length of names and values of all headers, -1 for none.
     """
 
-    topic: str
-    partition: int
-    leader_epoch: int
-    offset: int
-    timestamp: int
-    timestamp_type: int | None
-    key: Any
-    value: Any
-    headers: Sequence[Header]
-    checksum: int | None
-    serialized_key_size: int
-    serialized_value_size: int
-    serialized_header_size: int
+    __slots__ = ()
+
+    @property
+    def key_view(self) -> memoryview | None:
+        """The key as a read-only memoryview, without a copy in the native twin."""
+        return None if self.key is None else memoryview(self.key)
+
+    @property
+    def value_view(self) -> memoryview | None:
+        """The value as a read-only memoryview, without a copy in the native twin."""
+        return None if self.value is None else memoryview(self.value)
 
 
 class Node(NamedTuple):

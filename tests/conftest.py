@@ -15,7 +15,7 @@ import pytest
 from tests.kafka.broker import KafkaCluster
 from tests.kafka.jars import KAFKA_VERSION, classpath
 
-_INTEGRATION = Path(__file__).with_name("integration")
+_WITH_BROKER = tuple(Path(__file__).with_name(name) for name in ("integration", "spark"))
 
 
 def pytest_report_header() -> str:
@@ -28,9 +28,9 @@ def pytest_report_header() -> str:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark everything in tests/integration."""
+    """Mark everything that runs against a real broker."""
     for item in items:
-        if _INTEGRATION in item.path.parents:
+        if any(folder in item.path.parents for folder in _WITH_BROKER):
             item.add_marker(pytest.mark.broker)
 
 

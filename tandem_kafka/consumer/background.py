@@ -19,7 +19,6 @@ from tandem_kafka.events.background import (
     PartitionsLost,
     PartitionsRevoked,
 )
-from tandem_kafka.types import TopicPartition
 
 __all__ = ["BackgroundEvents"]
 
@@ -36,8 +35,6 @@ class BackgroundEvents:
         self._commits = commits
         self._collector = collector
         self._listener = listener
-        #: Given back by a callback that was cancelled while it ran: it is not lost on top of that.
-        self._given_back: frozenset[TopicPartition] = frozenset()
         #: Taken from the queue and not dealt with: Ctrl-C may come before a listener is called.
         self._begun: BackgroundEvent | None = None
 
@@ -66,6 +63,8 @@ class BackgroundEvents:
 
     def _handle(self, event: BackgroundEvent) -> None:
         if isinstance(event, ErrorEvent):
+            if event.outdated:
+                return
             raise event.error
         if self._cancelled(event.number):
             return  # cancelled: the membership it belonged to is over
@@ -75,7 +74,7 @@ class BackgroundEvents:
             case PartitionsRevoked():
                 self._revoke(event)
             case PartitionsLost(partitions, number):
-                left, self._given_back = partitions - self._given_back, frozenset()
+                left = self._listener.not_given_back(partitions)
                 self._call(number, lambda: self._listener.lost(left))
             case _:
                 assert_never(event)
@@ -91,9 +90,13 @@ class BackgroundEvents:
                 return  # the membership ended during the commit: they are lost, not revoked
 
         def revoked() -> None:
-            self._listener.revoked(event.partitions)
-            if self._cancelled(event.number):
-                self._given_back = event.partitions
+            self._listener.given_back = event.partitions
+            try:
+                self._listener.revoked(event.partitions)
+            except Exception as error:
+                if not isinstance(error, WakeupError):
+                    self._listener.given_back = frozenset()  # it failed: it is called again
+                raise
 
         self._call(event.number, revoked)
 
@@ -106,7 +109,7 @@ class BackgroundEvents:
             )
         )
         if applied:
-            self._given_back = frozenset()
+            self._listener.given_back = frozenset()
             self._collector.purge()
             self._call(event.number, lambda: self._listener.assigned(event.added))
 

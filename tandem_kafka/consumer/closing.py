@@ -92,7 +92,7 @@ class Closing:
             self._attempt(lambda: self._commits.commit_quietly(deadline_ms))
         if not subscription.auto_assigned:
             return
-        held = frozenset(subscription.assigned)
+        held = self._listener.not_given_back(frozenset(subscription.assigned))
         generation = self._core.link.group.metadata.generation_id
         if generation == NO_GENERATION:
             self._attempt(lambda: _wrapped(lambda: self._listener.lost(held)))

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from itertools import chain
 
 from tandem_kafka.consumer.deserializers import Deserializers
 from tandem_kafka.consumer.records import ConsumerRecords
 from tandem_kafka.errors import KafkaError
+from tandem_kafka.records import join_records
 from tandem_kafka.records.decoder import RecordReader
 from tandem_kafka.shared.fetch_buffer import FetchBuffer, FetchedChunk
 from tandem_kafka.shared.partition import AssignedPartition, Consumed, FetchState, Position
@@ -122,8 +122,7 @@ class Collector:
         batch: ConsumerRecords,
     ) -> None:
         if pieces:
-            whole = pieces[0] if len(pieces) == 1 else list(chain.from_iterable(pieces))
-            batch[state.tp] = whole
+            batch[state.tp] = join_records(pieces)
             # To the end of the turn, so that a busy partition cannot starve the others.
             self._open[state] = self._open.pop(state)
         consumed = state.consumed

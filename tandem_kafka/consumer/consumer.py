@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import sys
 import warnings
 from collections.abc import Iterable, Sequence
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from typing_extensions import Unpack
 
@@ -35,12 +36,16 @@ from tandem_kafka.consumer.owned import owned
 from tandem_kafka.consumer.poller import Poller
 from tandem_kafka.consumer.positions import Positions
 from tandem_kafka.consumer.records import ConsumerRecords
-from tandem_kafka.errors import InvalidArgumentError
+from tandem_kafka.errors import IllegalStateError, InvalidArgumentError
 from tandem_kafka.events.application import Assign, Subscribe, SubscribePattern, SubscribeRegex
 from tandem_kafka.network.assembly import assemble
+from tandem_kafka.records import check_arrow_columns, to_record_batch
 from tandem_kafka.runtime import Runtime
 from tandem_kafka.shared.subscription import SubscriptionKind
 from tandem_kafka.types import ConsumerRecord, SubscriptionPattern, TopicPartition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = ["KafkaConsumer"]
 
@@ -80,7 +85,7 @@ class KafkaConsumer(OffsetMethods, ClusterMethods):
         runtime.driver.start(link.loop, f"tandem-kafka-network ({config.client_id})")
         self._core = core
         self._config = config
-        self._listener = ListenerCalls()
+        self._listener = ListenerCalls(core)
         self._deserializers = Deserializers(config)
         self._commits = Commits(core)
         self._positions = Positions(core)
@@ -227,30 +232,78 @@ class KafkaConsumer(OffsetMethods, ClusterMethods):
         begun = self._iteration.drain(limit)
         return begun if begun.count else self._poller.poll(deadline_ms, limit)
 
+    @owned
+    def poll_arrow(
+        self,
+        timeout_ms: float = 0,
+        max_records: int | None = None,
+        *,
+        columns: Sequence[str] | None = None,
+        binary_view: bool = False,
+    ) -> pa.RecordBatch:
+        """Return records as an Arrow record batch; empty when the timeout is over.
+
+        Like `poll()` in everything else: positions, commits, pauses and rebalances. Needs pyarrow
+        (`pip install tandem-kafka[arrow]`).
+
+        Args:
+            timeout_ms: How long to wait for the first record, in milliseconds.
+            max_records: How many records at most; by default all that have been fetched, which
+                `fetch_buffer_max_bytes` bounds.
+            columns: Which columns to build, by default all: topic (dictionary of string),
+                partition (int32), offset (int64), timestamp (milliseconds, UTC; null where there
+                is none), timestamp_type (int8: 0 producer's, 1 broker's), key, value (binary),
+                headers (list of struct of key and value), leader_epoch (int32).
+            binary_view: Give key and value the type binary_view, which does without a copy: the
+                batch then keeps the memory it was received in.
+
+        Raises:
+            ImportError: pyarrow is not installed.
+            IllegalStateError: Nothing is subscribed or assigned, or there are deserializers, which
+                have no place here.
+            InvalidArgumentError: There is no such column.
+            KafkaError: As for `poll()`.
+        """
+        chosen = check_arrow_columns(columns)
+        if self._deserializers.active:
+            msg = (
+                "poll_arrow() hands out bytes: it cannot be used with key_deserializer or "
+                "value_deserializer"
+            )
+            raise IllegalStateError(msg)
+        limit = check_limit(max_records, sys.maxsize)
+        deadline_ms = self._core.deadline_ms(timeout_ms)
+        begun = self._iteration.drain(limit)
+        batch = begun if begun.count else self._poller.poll(deadline_ms, limit)
+        return to_record_batch(tuple(batch.values()), chosen, binary_view=binary_view)
+
     def __iter__(self) -> Self:
         """Iterate over records; ends after `consumer_timeout_ms` without one."""
         return self
 
     def __next__(self) -> ConsumerRecord:
         """Return the next record; the position moves behind it."""
-        if self._core.closed:
+        core = self._core
+        if core.closed:
             raise StopIteration
-        return self._next()
+        core.acquire()  # what `owned` does, without its call for each record
+        try:
+            record = self._iteration.next()
+            return record if record is not None else self._await_next()
+        finally:
+            core.release()
 
-    @owned
-    def _next(self) -> ConsumerRecord:
+    def _await_next(self) -> ConsumerRecord:
         timeout_ms = self._config.consumer_timeout_ms
-        record = self._iteration.next()
-        if record is not None:
-            return record
         endless = timeout_ms is None or timeout_ms < 0
         deadline_ms = self._core.deadline_ms(2**40 if endless else timeout_ms)
-        while record is None:
+        while True:
             self._iteration.add(self._poller.poll(deadline_ms, self._config.max_poll_records))
             record = self._iteration.next()
-            if record is None and self._core.clock.now_ms() >= deadline_ms:
+            if record is not None:
+                return record
+            if self._core.clock.now_ms() >= deadline_ms:
                 raise StopIteration
-        return record
 
     def wakeup(self) -> None:
         """End the running poll, commit, committed, position, topics or partitions call.

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Sequence
 from itertools import islice
 
 from tandem_kafka.consumer.records import ConsumerRecords
@@ -15,15 +14,38 @@ from tandem_kafka.types import ConsumerRecord, OffsetAndMetadata
 __all__ = ["Iteration"]
 
 
-@dataclass(slots=True, eq=False)
 class _Run:
-    """Records of one partition that the loop has not been given yet."""
+    """Records of one partition that the loop has not been given yet.
 
-    state: AssignedPartition
-    base: Position
-    records: Iterator[ConsumerRecord]
-    left: int
-    end: Position
+    Stands for the partition's `consumed` while they are given out, so that a record costs no
+    new position: `position` is made when somebody asks.
+    """
+
+    __slots__ = ("_made", "base", "end", "left", "next", "records", "state", "version")
+
+    def __init__(
+        self, state: AssignedPartition, base: Position, records: Sequence[ConsumerRecord]
+    ) -> None:
+        self.state = state
+        self.base = base
+        self.records = iter(records)
+        self.left = len(records)
+        self.end = state.position or base
+        #: Offset and leader epoch: of the first record, later behind the last one given out.
+        self.next = (records[0].offset, records[0].leader_epoch)
+        #: The version of the subscription in which the partition was last seen to be ours.
+        self.version = -1
+        self._made = (self.next, Position(*self.next))
+
+    @property
+    def position(self) -> Position:
+        """Where the loop is; the same object until it moves on."""
+        at, position = self._made
+        if at is not self.next:
+            at = self.next
+            position = Position(*at)
+            self._made = (at, position)
+        return position
 
 
 class Iteration:
@@ -41,11 +63,10 @@ class Iteration:
         """Take a batch over and set its positions back."""
         for tp, records in batch.items():
             state = self._subscription.assigned[tp]
-            base, end = state.base, state.position
-            if base is not None and end is not None:
-                first = records[0]
-                state.consumed = Consumed(base, Position(first.offset, first.leader_epoch))
-                self._runs.append(_Run(state, base, iter(records), len(records), end))
+            if state.base is not None and len(records):
+                run = _Run(state, state.base, records)
+                state.consumed = run
+                self._runs.append(run)
 
     def next(self) -> ConsumerRecord | None:
         """Return the next record and move the position behind it; None when there is none."""
@@ -57,7 +78,9 @@ class Iteration:
             elif not run.state.returnable:
                 runs.rotate(-1)  # paused: what is left waits
             else:
-                return self._hand_out(run)
+                record = next(run.records)
+                self._move(run, 1, record)
+                return record
         return None
 
     def drain(self, limit: int) -> ConsumerRecords:
@@ -76,22 +99,23 @@ class Iteration:
                 batch.next_offsets[run.state.tp] = next_offset
         return batch
 
-    def _hand_out(self, run: _Run) -> ConsumerRecord:
-        record = next(run.records)
-        self._move(run, 1, record)
-        return record
-
     def _move(self, run: _Run, count: int, last: ConsumerRecord) -> None:
         """Set the position behind `count` more records."""
         run.left -= count
         if run.left:
-            position = Position(last.offset + 1, last.leader_epoch)
+            run.next = (last.offset + 1, last.leader_epoch)
         else:
-            position = run.end
             self._runs.remove(run)
-        run.state.consumed = Consumed(run.base, position)
+            run.state.consumed = Consumed(run.base, run.end)
 
     def _valid(self, run: _Run) -> bool:
         """Tell whether no seek and no rebalance has come in between."""
-        state = run.state
-        return state.base is run.base and self._subscription.assigned.get(state.tp) is state
+        state, subscription = run.state, self._subscription
+        if state.base is not run.base:
+            return False
+        version = subscription.version
+        if version != run.version:
+            if subscription.assigned.get(state.tp) is not state:
+                return False
+            run.version = version
+        return True

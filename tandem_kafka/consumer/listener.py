@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from typing import Any
 
 from kafka.consumer.subscription_state import ConsumerRebalanceListener
 
+from tandem_kafka.consumer.core import Core
 from tandem_kafka.errors import InvalidArgumentError, RebalanceCallbackError
 from tandem_kafka.types import TopicPartition
 
@@ -36,23 +38,49 @@ def callback_error(error: Exception) -> RebalanceCallbackError:
 
 
 class ListenerCalls:
-    """Calls the listener that is registered now, if there is one."""
+    """Calls the listener that is registered now, if there is one.
 
-    def __init__(self) -> None:
+    Attributes:
+        given_back: Partitions whose `on_partitions_revoked` has begun, while they still are
+            assigned: should the membership end meanwhile, they are not given back once more.
+    """
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
         self.listener: Any = None
+        self.given_back: frozenset[TopicPartition] = frozenset()
+
+    def not_given_back(self, held: frozenset[TopicPartition]) -> frozenset[TopicPartition]:
+        """Return what the listener is still to hear of when membership ends; asked once."""
+        left, self.given_back = held - self.given_back, frozenset()
+        return left
 
     def assigned(self, partitions: AbstractSet[TopicPartition]) -> None:
         """Call `on_partitions_assigned`, also with nothing new."""
         if self.listener is not None:
-            self.listener.on_partitions_assigned(set(partitions))
+            self._call("assigned", self.listener.on_partitions_assigned, partitions)
 
     def revoked(self, partitions: AbstractSet[TopicPartition]) -> None:
         """Call `on_partitions_revoked`, unless there is nothing to revoke."""
         if self.listener is not None and partitions:
-            self.listener.on_partitions_revoked(set(partitions))
+            self._call("revoked", self.listener.on_partitions_revoked, partitions)
 
     def lost(self, partitions: AbstractSet[TopicPartition]) -> None:
         """Call `on_partitions_lost`, or where there is none `on_partitions_revoked`."""
         if self.listener is not None and partitions:
             lost = getattr(self.listener, "on_partitions_lost", None)
-            (lost or self.listener.on_partitions_revoked)(set(partitions))
+            self._call("lost", lost or self.listener.on_partitions_revoked, partitions)
+
+    def _call(
+        self,
+        what: str,
+        method: Callable[[set[TopicPartition]], object],
+        partitions: AbstractSet[TopicPartition],
+    ) -> None:
+        clock = self._core.clock
+        began_ms = clock.now_ms()
+        try:
+            method(set(partitions))
+        finally:
+            took_ms = clock.now_ms() - began_ms
+            self._core.link.metrics.record(f"partition-{what}-latency", took_ms)

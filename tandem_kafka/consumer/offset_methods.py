@@ -59,6 +59,21 @@ class OffsetMethods(Owned):
         self._positions.seek(partition, target)
 
     @owned
+    def stop_at(self, partition: TopicPartition, offset: int | None) -> None:
+        """Fetch nothing of a partition from an offset on, for readers of a range.
+
+        A fetch may bring more than it was asked for, so records from the offset on may still be
+        handed out. Lasts as long as the partition is assigned; None ends it.
+
+        Raises:
+            NotAssignedError: The partition is not assigned.
+            InvalidArgumentError: The offset is negative.
+        """
+        check_partition(partition)
+        end = None if offset is None else check_offset(offset).offset
+        self._positions.stop_at(partition, end)
+
+    @owned
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
         """Go on at the first offset there is; of all partitions if none is named.
 
@@ -163,7 +178,8 @@ class OffsetMethods(Owned):
 
         Raises:
             InvalidGroupIdError: There is no `group_id`.
-            CommitFailedError: The group has moved on without us.
+            CommitFailedError: The group has moved on without us; a `CommitDuringRebalanceError`
+                if it is only rebalancing, and a poll() later the commit will do.
             KafkaTimeoutError: It kept failing for passing reasons until the timeout.
             TypeError, InvalidArgumentError: The offsets are not what they should be.
         """

@@ -102,9 +102,4 @@ class Poller:
         subscription = self._core.link.subscription
         if subscription.auto_assigned and not subscription.assigned:
             return False
-        return all(
-            state.has_valid_position
-            and not state.awaiting_callback
-            and not state.pending_revocation
-            for state in subscription.assigned.values()
-        )
+        return subscription.all_settled()

@@ -14,6 +14,7 @@ from tandem_kafka.events.application import (
     ResetOffsets,
     Resume,
     Seek,
+    StopAt,
     UpdatePositions,
 )
 from tandem_kafka.types import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
@@ -63,6 +64,11 @@ class Positions:
             leader_epoch=-1 if epoch is None else epoch,
         )
         self._core.ask(event)
+
+    def stop_at(self, tp: TopicPartition, offset: int | None) -> None:
+        """Fetch nothing from an offset on."""
+        deadline_ms = self._core.deadline_ms(None)
+        self._core.ask(StopAt(deadline_ms=deadline_ms, partition=tp, offset=offset))
 
     def reset(self, partitions: Iterable[TopicPartition], timestamp: int) -> None:
         """Look positions up anew when they are needed; no partitions means all."""

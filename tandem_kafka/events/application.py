@@ -44,6 +44,7 @@ __all__ = [
     "ResetOffsets",
     "Resume",
     "Seek",
+    "StopAt",
     "Subscribe",
     "SubscribePattern",
     "SubscribeRegex",
@@ -144,6 +145,15 @@ class Seek(Event):
     partition: TopicPartition
     offset: int
     leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class StopAt(Event):
+    """Fetch nothing of a partition from an offset on; None ends that."""
+
+    operation: ClassVar[str] = "stop_at()"
+    partition: TopicPartition
+    offset: int | None
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -307,6 +317,7 @@ ApplicationEvent = (
     | ListOffsets
     | UpdatePositions
     | Seek
+    | StopAt
     | ResetOffsets
     | Assign
     | Subscribe

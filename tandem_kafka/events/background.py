@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tandem_kafka.shared.partition import AssignedPartition, Position
 from tandem_kafka.types import TopicPartition
 
 __all__ = [
@@ -21,9 +22,20 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class ErrorEvent:
-    """Raise this from poll()."""
+    """Raise this from poll().
+
+    Attributes:
+        about: Partitions and the positions that the error is about; once all of them have been
+            sought elsewhere there is nothing to raise.
+    """
 
     error: Exception
+    about: tuple[tuple[AssignedPartition, Position], ...] = ()
+
+    @property
+    def outdated(self) -> bool:
+        """True when the positions it is about are no longer those."""
+        return bool(self.about) and all(state.position is not at for state, at in self.about)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,10 @@ from tandem_kafka.config import Config
 from tandem_kafka.events.queues import ApplicationQueue, BackgroundQueue
 from tandem_kafka.metrics import CONSUMER, COORDINATOR, ConsumerMetrics
 from tandem_kafka.network.client import NetworkClient
+from tandem_kafka.network.implementation import open_transport
 from tandem_kafka.network.loop import NetworkLoop
-from tandem_kafka.network.selector import SelectorTransport
 from tandem_kafka.network.transport import Transport
+from tandem_kafka.records import ReaderOptions
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.managers import RequestManagers
 from tandem_kafka.runtime import Runtime
@@ -44,7 +45,10 @@ def assemble(config: Config, runtime: Runtime, transport: Transport | None = Non
         KafkaConfigurationError: A certificate, key or CA file cannot be used.
     """
     if transport is None:
-        transport = SelectorTransport(config, runtime.clock)
+        reading = ReaderOptions(
+            read_committed=config.isolation_level == "read_committed", check_crcs=config.check_crcs
+        )
+        transport = open_transport(config, runtime.clock, reading)
     metadata = ClusterMetadata(config.bootstrap_servers)
     queue = ApplicationQueue(transport.wakeup)
     context = ManagerContext(

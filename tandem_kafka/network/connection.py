@@ -224,17 +224,26 @@ class BrokerConnection:
         self, message: Any, version: int, now_ms: int, request: UnsentRequest | None = None
     ) -> None:
         self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
-        try:
-            message.with_header(correlation_id=self._correlation_id, client_id=self._client_id)
-            self._outgoing.append(message.encode(version=version, header=True, framed=True))
-        except Exception as error:
-            raise KafkaProtocolError(f"cannot encode {message.name} v{version}: {error}") from error
+        self._outgoing.append(self._encode(message, version, self._correlation_id))
         # The set-up of a connection has a deadline of its own.
         timeout_ms = request.timeout_ms if request is not None else FOREVER_MS
         deadline_ms = now_ms + timeout_ms
         self._in_flight.append(
             _InFlight(self._correlation_id, message, version, now_ms, deadline_ms, request)
         )
+
+    def _encode(self, message: Any, version: int, correlation_id: int) -> bytes:
+        try:
+            message.with_header(correlation_id=correlation_id, client_id=self._client_id)
+            encoded: bytes = message.encode(version=version, header=True, framed=True)
+        except Exception as error:
+            raise KafkaProtocolError(f"cannot encode {message.name} v{version}: {error}") from error
+        return encoded
+
+    def encode_aside(self, message: Any) -> tuple[bytes, int]:
+        """Encode a request that the transport numbers and sends by itself; add its version."""
+        version = choose_version(message, self._known_versions())
+        return self._encode(message, version, 0), version
 
     def receive(self, frame: memoryview, now_ms: int) -> Delivery | None:
         """Take in a frame; returns the answered request, None for one of the connection's own.

@@ -66,6 +66,9 @@ class EventProcessor:
             case events.Seek():
                 managers.positions.seek(event.partition, event.offset, event.leader_epoch)
                 event.future.complete(None)
+            case events.StopAt():
+                self._subscription.get(event.partition).stop_at = event.offset
+                event.future.complete(None)
             case events.ResetOffsets():
                 managers.positions.reset(event.partitions, event.timestamp)
                 event.future.complete(None)

@@ -7,15 +7,23 @@ from typing import Final
 
 from tandem_kafka.events.completable import NO_DEADLINE_MS
 from tandem_kafka.network.connection import BrokerConnection, ConnectionState
-from tandem_kafka.request_managers.base import Purpose
+from tandem_kafka.request_managers.base import KeepAlive, Purpose
 from tandem_kafka.types import Node
 
-__all__ = ["ConnectionKey", "Link", "LinkDown"]
+__all__ = ["Aside", "ConnectionKey", "Link", "LinkDown"]
 
 #: Connections are told apart by broker and purpose.
 ConnectionKey = tuple[int, Purpose]
 
 _NOT_YET: Final = NO_DEADLINE_MS
+
+
+@dataclass(frozen=True, slots=True)
+class Aside:
+    """A heartbeat as it was handed to the transport."""
+
+    keep_alive: KeepAlive
+    version: int
 
 
 @dataclass(slots=True, eq=False)
@@ -34,6 +42,7 @@ class Link:
         set_up: True once it has been seen to be ready.
         answered: True once a request has been answered on it.
         closed: True once it is out of the pool.
+        aside: What the transport may send on it by itself.
     """
 
     key: ConnectionKey
@@ -49,6 +58,7 @@ class Link:
     set_up: bool = False
     answered: bool = False
     closed: bool = False
+    aside: Aside | None = None
 
     @property
     def ready(self) -> bool:

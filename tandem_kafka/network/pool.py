@@ -22,6 +22,7 @@ from tandem_kafka.network.connection import (
     Delivery,
     as_connection_error,
 )
+from tandem_kafka.network.keepalive import KeepAlives
 from tandem_kafka.network.link import ConnectionKey, Link, LinkDown
 from tandem_kafka.network.node_state import NodeState
 from tandem_kafka.network.offloading import Offloader, Offloading
@@ -31,6 +32,7 @@ from tandem_kafka.network.transport import (
     ConnectionClosed,
     ConnectionOpened,
     FrameReceived,
+    KeptAlive,
     ServerAddress,
     Transport,
     TransportEvent,
@@ -77,6 +79,7 @@ class ConnectionPool:
     ) -> None:
         self._settings = settings
         self._transport = transport
+        self._keep_alives = KeepAlives(transport)
         self._random = random
         self._offloading = Offloading(driver, transport.wakeup)
         self._resolver = Resolver(self._offloading)
@@ -187,6 +190,8 @@ class ConnectionPool:
         link.used_ms = now_ms
         if isinstance(event, ConnectionClosed):
             self._cut(link, event.error)
+        elif isinstance(event, KeptAlive):
+            self._keep_alives.answered(link, event.frame)
         else:
             self._converse(link, event)
 
@@ -264,6 +269,7 @@ class ConnectionPool:
         link.used_ms = now_ms
         self.counters.requests_sent += 1
         self._flush(link)
+        self._keep_alives.arm(link, request.keep_alive, now_ms)
 
     def _flush(self, link: Link) -> None:
         if link.number is None:

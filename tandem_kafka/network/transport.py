@@ -8,12 +8,14 @@ frame. There are three: the Python one (`selector.py`), a native one, and the si
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 __all__ = [
     "ConnectionClosed",
     "ConnectionOpened",
     "FrameReceived",
+    "KeepsAlive",
+    "KeptAlive",
     "ServerAddress",
     "Transport",
     "TransportEvent",
@@ -63,7 +65,15 @@ class ConnectionClosed:
     error: Exception
 
 
-TransportEvent = ConnectionOpened | FrameReceived | ConnectionClosed
+@dataclass(frozen=True, slots=True)
+class KeptAlive:
+    """The answer to a heartbeat that the transport has sent by itself says something new."""
+
+    connection: int
+    frame: memoryview
+
+
+TransportEvent = ConnectionOpened | FrameReceived | ConnectionClosed | KeptAlive
 
 
 class Transport(Protocol):
@@ -77,7 +87,7 @@ class Transport(Protocol):
         ...
 
     def send(self, connection: int, frame: bytes) -> None:
-        """Queue a frame (its length included); what the socket takes at once is sent at once.
+        """Queue a frame (its length included); it goes out now or with the next `poll`.
 
         Unknown and closed connections are ignored: their `ConnectionClosed` is on its way.
         """
@@ -97,4 +107,17 @@ class Transport(Protocol):
 
     def close(self) -> None:
         """Close everything."""
+        ...
+
+
+@runtime_checkable
+class KeepsAlive(Protocol):
+    """A transport that can send heartbeats while this thread is kept from running."""
+
+    def keep_alive(self, connection: int, frame: bytes, period_ms: int, left_ms: int) -> None:
+        """Send `frame` once in each period when this thread does not come to do so.
+
+        Ends by itself after `left_ms`, with the connection, and with the next request about the
+        membership. Answers that say something new are `KeptAlive`.
+        """
         ...

@@ -1,48 +1,45 @@
 """The record path: from the bytes of a fetch response to `ConsumerRecord`s.
 
-Which implementation does the work is decided here, once, at import. `TANDEM_KAFKA_IMPL` forces
-one of them; a forced one that is not there is an error, not a quiet change to the other.
+Which twin does the work is decided once, at import; see `tandem_kafka.native`.
 """
 
 from __future__ import annotations
 
-import os
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from tandem_kafka.native import native_available
+from tandem_kafka.records.arrow import ARROW_COLUMNS, check_arrow_columns, to_record_batch
 from tandem_kafka.records.columns import RecordColumns, Records
 from tandem_kafka.records.decoder import (
+    EncodedRecords,
     FetchedPartition,
     FetchedResponse,
     ReaderOptions,
     RecordReader,
 )
-from tandem_kafka.records.fetch_response import decode_fetch_response
-from tandem_kafka.records.python import open_reader
+
+if TYPE_CHECKING or not native_available:
+    from tandem_kafka.records.fetch_response import decode_fetch_response
+    from tandem_kafka.records.python import join_records, open_reader
+else:
+    from tandem_kafka.records.native import decode_fetch_response, join_records, open_reader
 
 __all__ = [
+    "ARROW_COLUMNS",
     "IMPLEMENTATION",
+    "EncodedRecords",
     "FetchedPartition",
     "FetchedResponse",
     "ReaderOptions",
     "RecordColumns",
     "RecordReader",
     "Records",
+    "check_arrow_columns",
     "decode_fetch_response",
+    "join_records",
     "open_reader",
+    "to_record_batch",
 ]
 
-
-def _choose(wanted: str | None) -> str:
-    """Return the implementation to use, given what the environment asks for."""
-    if wanted in {None, "", "python"}:
-        return "python"
-    if wanted == "native":
-        raise ImportError(
-            "TANDEM_KAFKA_IMPL=native, but this version has no native record decoder; "
-            "unset it or set it to python"
-        )
-    raise ImportError(f"TANDEM_KAFKA_IMPL={wanted}: must be python or native")
-
-
-#: The implementation at work.
-IMPLEMENTATION: Final = _choose(os.environ.get("TANDEM_KAFKA_IMPL"))
+#: The twin at work.
+IMPLEMENTATION: Final = "native" if native_available else "python"

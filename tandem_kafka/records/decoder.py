@@ -15,11 +15,24 @@ from uuid import UUID
 from tandem_kafka.types import UNKNOWN_OFFSET, ConsumerRecord, Node
 
 __all__ = [
+    "EncodedRecords",
     "FetchedPartition",
     "FetchedResponse",
     "ReaderOptions",
     "RecordReader",
 ]
+
+
+class EncodedRecords(Protocol):
+    """Record batches as bytes: a memoryview, or what the native twin has in its place."""
+
+    def __buffer__(self, flags: int, /) -> memoryview:
+        """Give the bytes to `memoryview` and its like."""
+        ...
+
+    def __len__(self) -> int:
+        """Return the number of bytes."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +48,7 @@ class FetchedPartition:
         preferred_read_replica: Broker to fetch from instead (KIP-392), -1 for none.
         current_leader: Id and epoch of a newer leader (KIP-951), or None.
         diverging_epoch: Epoch and end offset where the log was truncated, or None.
-        records: The batches, a view of the frame; None where the broker sent none.
+        records: The batches, in the memory of the frame; None where the broker sent none.
     """
 
     topic: str | None
@@ -49,7 +62,7 @@ class FetchedPartition:
     preferred_read_replica: int = -1
     current_leader: tuple[int, int] | None = None
     diverging_epoch: tuple[int, int] | None = None
-    records: memoryview | None = None
+    records: EncodedRecords | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Sequence
+from itertools import chain
 from typing import Final
 from zlib import crc32
 
@@ -15,9 +17,9 @@ from tandem_kafka.records.decoder import FetchedPartition, ReaderOptions, Record
 from tandem_kafka.records.legacy import CRC_AT, decode_legacy
 from tandem_kafka.records.transactions import AbortedTransactions, is_abort_marker
 from tandem_kafka.records.v2 import decode_v2
-from tandem_kafka.types import UNKNOWN_EPOCH
+from tandem_kafka.types import UNKNOWN_EPOCH, ConsumerRecord
 
-__all__ = ["PythonRecordReader", "open_reader"]
+__all__ = ["PythonRecordReader", "chain_records", "join_records", "open_reader"]
 
 #: In format v2 the CRC covers all from the attributes on (not the offset, which a broker sets).
 _V2_CRC_AT: Final = 21
@@ -32,6 +34,14 @@ def open_reader(
 ) -> RecordReader:
     """Return a reader of the partition's records from `fetch_offset` on; decodes none yet."""
     return PythonRecordReader(topic, partition, fetch_offset, fetched, options)
+
+
+def chain_records(parts: Sequence[Sequence[ConsumerRecord]]) -> Sequence[ConsumerRecord]:
+    """Return the records of several sequences of one partition as one."""
+    return parts[0] if len(parts) == 1 else list(chain.from_iterable(parts))
+
+
+join_records = chain_records
 
 
 class PythonRecordReader:
@@ -67,7 +77,7 @@ class PythonRecordReader:
         self.topic = topic
         self.partition = partition
         self._options = options
-        self._view = memoryview(b"") if fetched.records is None else fetched.records
+        self._view = memoryview(b"" if fetched.records is None else fetched.records)
         self._batches, self._problem = walk_batches(self._view)
         self._aborted = AbortedTransactions(
             fetched.aborted_transactions if options.read_committed else ()

@@ -25,6 +25,7 @@ __all__ = [
     "Backoff",
     "ClientResponse",
     "Destination",
+    "KeepAlive",
     "PollResult",
     "Purpose",
     "RequestManager",
@@ -52,6 +53,7 @@ class Purpose(enum.Enum):
     GROUP = "group"
     FETCH_0 = "fetch-0"
     FETCH_1 = "fetch-1"
+    FETCH_QUIET = "fetch-quiet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,23 @@ class ClientResponse:
     latency_ms: int
 
 
+@dataclass(frozen=True, slots=True)
+class KeepAlive:
+    """What may be sent in a member's place while the GIL keeps this thread from running.
+
+    Attributes:
+        message: A heartbeat that says nothing new.
+        period_ms: How often; 0 where the coordinator has yet to say so.
+        until_ms: Not after that: the application must have polled by then (clock time).
+        answered: Told what an answer says that is new, once this thread runs again.
+    """
+
+    message: Any
+    period_ms: int
+    until_ms: int
+    answered: Callable[[Any], None]
+
+
 @dataclass(slots=True)
 class UnsentRequest:
     """A request on its way to the network.
@@ -101,6 +120,7 @@ class UnsentRequest:
         future: Ends with a `ClientResponse` or a `KafkaError`.
         decode: Takes the body of the response frame (behind its header) and the version;
             None for kafka-python's decoder.
+        keep_alive: What may follow it, where the transport can do that.
     """
 
     message: Any
@@ -109,6 +129,7 @@ class UnsentRequest:
     timeout_ms: int
     future: Completion[ClientResponse] = field(default_factory=Completion)
     decode: Callable[[memoryview, int], Any] | None = None
+    keep_alive: KeepAlive | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,10 @@ from typing import Any
 from uuid import UUID
 
 from tandem_kafka.errors import (
+    CommitDuringRebalanceError,
     CommitFailedError,
     KafkaError,
+    RebalanceInProgressError,
     RetriableCommitFailedError,
     TopicAuthorizationFailedError,
     for_code,
@@ -110,7 +112,7 @@ class CommitManager:
         self._commits = [c for c in self._commits if not c.future.done]
         if not self._commits:
             return PollResult()
-        destination = self._coordinator.destination()
+        destination = self._coordinator.beside_parked()
         if destination is None:
             return self._without_coordinator(now_ms)
         unsent = tuple(
@@ -203,12 +205,7 @@ class CommitManager:
         elif reaction is Reaction.REFRESH:
             self._refresh_metadata({tp.topic for tp in commit.offsets})
         if reaction is Reaction.FENCED:
-            failure = CommitFailedError(
-                f"the group has moved on and the commit of {_names(commit.offsets)} cannot be "
-                f"done any more ({error}); poll() more often, or take fewer records at a time"
-            )
-            failure.__cause__ = error
-            self._fail(commit, failure)
+            self._fail(commit, _fenced(commit.offsets, error))
         elif reaction is Reaction.FAIL:
             self._fail(commit, error)
         elif commit.retry:
@@ -246,6 +243,23 @@ def _first_error(response: ClientResponse, names: Mapping[UUID, str]) -> Excepti
                 unauthorized.add(name)
             first = first or error_type(f"{name}-{partition.partition_index}")
     return TopicAuthorizationFailedError(unauthorized) if unauthorized else first
+
+
+def _fenced(offsets: Mapping[TopicPartition, OffsetAndMetadata], error: BaseException) -> Exception:
+    """Say whether the commit may be tried again: a member that is rebalancing still is one."""
+    failure: Exception
+    if isinstance(error, RebalanceInProgressError):
+        failure = CommitDuringRebalanceError(
+            f"the group is rebalancing and does not take the commit of {_names(offsets)} now: "
+            "poll(), which goes through with the rebalance, and commit what is still yours"
+        )
+    else:
+        failure = CommitFailedError(
+            f"the group has moved on and the commit of {_names(offsets)} cannot be "
+            f"done any more ({error}); poll() more often, or take fewer records at a time"
+        )
+    failure.__cause__ = error
+    return failure
 
 
 def _names(offsets: Offsets) -> str:

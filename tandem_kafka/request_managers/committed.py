@@ -86,7 +86,7 @@ class CommittedOffsetsManager:
             self._settle(lookup, now_ms)
         if not self._lookups:
             return PollResult()
-        destination = self._coordinator.destination()
+        destination = self._coordinator.beside_parked()
         if destination is None:
             return PollResult(wait_ms=self._next_deadline_ms(now_ms))
         unsent = tuple(

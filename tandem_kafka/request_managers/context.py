@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ from tandem_kafka.runtime import Clock, Random
 from tandem_kafka.shared.fetch_buffer import FetchBuffer
 from tandem_kafka.shared.group import GroupIdentity
 from tandem_kafka.shared.metadata import ClusterMetadata
+from tandem_kafka.shared.partition import AssignedPartition, Position
 from tandem_kafka.shared.subscription import SubscriptionState
 
 __all__ = ["ManagerContext"]
@@ -73,6 +74,8 @@ class ManagerContext:
         deadline_ms = self.clock.now_ms() + timeout_ms
         return UnsentRequest(message, destination, deadline_ms, timeout_ms, decode=decode)
 
-    def raise_in_poll(self, error: Exception) -> None:
-        """Have the next poll() raise this."""
-        self.background.add_error(ErrorEvent(error))
+    def raise_in_poll(
+        self, error: Exception, about: Iterable[tuple[AssignedPartition, Position]] = ()
+    ) -> None:
+        """Have the next poll() raise this, unless it is about positions sought elsewhere."""
+        self.background.add_error(ErrorEvent(error, tuple(about)))

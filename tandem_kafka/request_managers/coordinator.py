@@ -40,6 +40,7 @@ class CoordinatorManager:
         self._wanted = False
         self._closing = False
         self._on_fatal: list[Callable[[Exception], None]] = []
+        self._parked: Callable[[], bool] = lambda: False
 
     def destination(self) -> ToNode | None:
         """Return where group requests go; None (and a look-up begins) while that is unknown."""
@@ -47,6 +48,17 @@ class CoordinatorManager:
             self._wanted = True
             return None
         return ToNode(self._node, Purpose.GROUP)
+
+    def beside_parked(self) -> ToNode | None:
+        """Return where goes what must not wait behind a parked request of the membership."""
+        destination = self.destination()
+        if destination is None or not self._parked():
+            return destination
+        return ToNode(destination.node, Purpose.MAIN)
+
+    def parked_if(self, parked: Callable[[], bool]) -> None:
+        """Have `parked` tell whether the group's connection may carry a parked request."""
+        self._parked = parked
 
     @property
     def known(self) -> bool:

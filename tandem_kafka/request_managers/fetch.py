@@ -1,8 +1,7 @@
 """Sends fetches: reads ahead of the application within a bound on memory.
 
-Each broker is asked through two slots, each with a connection and a fetch session of its own,
-over disjoint halves of its partitions: while the records of one answer are taken in, the broker
-already prepares the other. A partition is in one slot only and has one fetch in flight.
+Each broker is asked through slots (`fetch_placement`), each with one fetch in flight. A partition
+is in one slot only.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import logging
 import math
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Any
 
 from tandem_kafka.errors import KafkaError
@@ -22,13 +21,14 @@ from tandem_kafka.request_managers.base import (
     ClientResponse,
     PollResult,
     Purpose,
-    RequestState,
     ToNode,
     UnsentRequest,
 )
 from tandem_kafka.request_managers.context import ManagerContext
+from tandem_kafka.request_managers.fetch_placement import FetchPlacement
 from tandem_kafka.request_managers.fetch_response import AskedPartition, FetchResponseHandler
-from tandem_kafka.request_managers.fetch_session import FetchSession, FetchTarget, SessionRequest
+from tandem_kafka.request_managers.fetch_session import FetchTarget, SessionRequest
+from tandem_kafka.request_managers.fetch_slot import FetchSlot
 from tandem_kafka.request_managers.metadata_refresh import MetadataRefresher
 from tandem_kafka.request_managers.positions import PositionsManager
 from tandem_kafka.shared.metadata import NO_TOPIC_ID
@@ -40,25 +40,10 @@ __all__ = ["FetchManager"]
 
 log = logging.getLogger(__name__)
 
-SLOTS = (Purpose.FETCH_0, Purpose.FETCH_1)
 #: Topic ids stand for names from this version on (KIP-516).
 FIRST_VERSION_WITH_IDS = 13
 #: An empty answer is not asked for again sooner, also where `fetch_max_wait_ms` is 0.
 EMPTY_PAUSE_MS = 10
-
-
-class _Slot:
-    """One of a broker's two fetches."""
-
-    def __init__(self, node_id: int, purpose: Purpose, session: FetchSession, state: RequestState):
-        self.node_id = node_id
-        self.purpose = purpose
-        self.session = session
-        self.state = state
-        #: In the order in which they are asked for; what brought data goes to the end.
-        self.partitions: dict[AssignedPartition, None] = {}
-        self.reserved_bytes = 0
-        self.pause_until_ms = 0
 
 
 class FetchManager:
@@ -70,34 +55,36 @@ class FetchManager:
         self._context = context
         self._metadata = metadata
         self._handler = FetchResponseHandler(context, metadata, positions)
-        self._slots: dict[tuple[int, Purpose], _Slot] = {}
-        self._seen = (-1, -1)
-        self._lease_ends_ms = FOREVER_MS
+        self._placement = FetchPlacement(context, metadata, self._follow)
+        #: Partitions of which something was read ahead, and may be there still.
+        self._holding: dict[AssignedPartition, None] = {}
         self._starved = False
 
     # --- the turn ------------------------------------------------------------------------------
 
     def poll(self, now_ms: int) -> PollResult:
         """Send a fetch through every free slot that has something to ask and room for it."""
-        self._group(now_ms)
+        self._placement.update(now_ms)
         buffer = self._context.buffer
         # Set before anything is measured: room that is made meanwhile wakes this thread again.
         buffer.starved = True
         self._starved = False
         unsent = []
         wait_ms = FOREVER_MS
-        for slot in self._slots.values():
+        for slot in self._placement.slots.values():
             if slot.state.in_flight or not slot.partitions:
                 continue
             pause_ms = max(slot.state.wait_ms(now_ms), slot.pause_until_ms - now_ms)
             if pause_ms > 0:
                 wait_ms = min(wait_ms, pause_ms)
                 continue
-            states, pause_ms = self._wanted(slot, now_ms)
-            wait_ms = min(wait_ms, pause_ms)
+            if not self._has_room():
+                self._starved = True
+                continue
+            wait_ms = min(wait_ms, self._look(slot, now_ms))
             node = self._context.metadata.snapshot.nodes.get(slot.node_id)
-            if states and node is not None:
-                unsent.append(self._send(slot, node, states, now_ms))
+            if slot.asked and node is not None:
+                unsent.append(self._send(slot, node, now_ms))
         buffer.starved = self._starved
         return PollResult(tuple(unsent), wait_ms)
 
@@ -111,107 +98,72 @@ class FetchManager:
                 ToNode(nodes[slot.node_id]),
                 decode=decode_fetch_response,
             )
-            for slot in self._slots.values()
+            for slot in self._placement.slots.values()
             if slot.session.open and slot.node_id in nodes
         ]
-        self._slots.clear()
+        self._placement.slots.clear()
         return PollResult(tuple(unsent))
 
     # --- who is asked for what -----------------------------------------------------------------
 
-    def _group(self, now_ms: int) -> None:
-        """Put each partition into a slot of the broker it is read from."""
-        subscription, snapshot = self._context.subscription, self._context.metadata.snapshot
-        seen = (subscription.version, snapshot.version)
-        if seen == self._seen and now_ms < self._lease_ends_ms:
-            return
-        self._seen = seen
-        self._lease_ends_ms = FOREVER_MS * FOREVER_MS
-        by_node: dict[int, list[AssignedPartition]] = defaultdict(list)
-        for state in subscription.assigned.values():
-            node_id = self._read_from(state, now_ms)
-            if node_id in snapshot.nodes:
-                by_node[node_id].append(state)
-        self._context.metrics.follow_partitions(subscription.assigned, self._gauges)
-        for slot in self._slots.values():
-            slot.partitions = {}
-        for node_id, states in by_node.items():
-            self._fill_slots(node_id, states)
-        gone = [
-            key
-            for key, slot in self._slots.items()
-            if not slot.partitions and key[0] not in snapshot.nodes
-        ]
-        for key in gone:
-            del self._slots[key]
+    def _has_room(self) -> bool:
+        """Tell whether one more response may be read ahead."""
+        limit = self._context.config.fetch_buffer_max_bytes
+        reserved = sum(slot.reserved_bytes for slot in self._placement.slots.values())
+        taken = self._context.buffer.held_bytes + reserved
+        return taken < limit or taken < limit + self._set_aside()
 
-    def _read_from(self, state: AssignedPartition, now_ms: int) -> int:
-        replica = state.preferred_replica
-        info = self._context.metadata.snapshot.partition(state.tp)
-        if replica is not None:
-            online = (
-                replica.node_id in self._context.metadata.snapshot.nodes
-                and info is not None
-                and replica.node_id not in info.offline_replicas
-            )
-            if online and now_ms < replica.expires_ms:
-                self._lease_ends_ms = min(self._lease_ends_ms, replica.expires_ms)
-                return replica.node_id
-            state.preferred_replica = None
-            if not online:
-                # The leader sends us there and gives us nothing before we know the way.
-                self._metadata.request_update()
-        return info.leader_id if info is not None else -1
+    def _look(self, slot: FetchSlot, now_ms: int) -> int:
+        """Decide about the partitions that may have changed; return how long until one may.
 
-    def _fill_slots(self, node_id: int, states: Iterable[AssignedPartition]) -> None:
-        slots = [self._slot(node_id, purpose) for purpose in SLOTS]
-        newcomers = []
-        for state in states:
-            if state.slot < 0:
-                newcomers.append(state)
-            else:
-                slots[state.slot].partitions[state] = None
-        for state in newcomers:
-            state.slot = 0 if len(slots[0].partitions) <= len(slots[1].partitions) else 1
-            slots[state.slot].partitions[state] = None
-
-    def _slot(self, node_id: int, purpose: Purpose) -> _Slot:
-        key = (node_id, purpose)
-        if key not in self._slots:
-            incremental = self._context.config.enable_incremental_fetch_sessions
-            session = FetchSession(incremental=incremental)
-            self._slots[key] = _Slot(node_id, purpose, session, self._context.request_state())
-        return self._slots[key]
-
-    def _wanted(self, slot: _Slot, now_ms: int) -> tuple[list[AssignedPartition], int]:
-        """Return the partitions to ask for now, and how long until there may be more."""
-        config, buffer = self._context.config, self._context.buffer
-        limit = config.fetch_buffer_max_bytes
-        reserved = sum(s.reserved_bytes for s in self._slots.values())
-        taken = buffer.held_bytes + reserved
-        if taken >= limit and taken >= limit + self._set_aside():
-            self._starved = True
-            return [], FOREVER_MS
-        share = max(
-            config.max_partition_fetch_bytes,
-            limit // max(1, len(self._context.subscription.assigned)),
-        )
-        wanted, wait_ms = [], FOREVER_MS
-        for state in slot.partitions:
+        One that nothing but an event can change is looked at again when it is touched.
+        """
+        config = self._context.config
+        self._holding = {state: None for state in self._holding if state.held_bytes > 0}
+        fair = config.fetch_buffer_max_bytes // max(1, len(self._holding))
+        share = max(config.max_partition_fetch_bytes, fair)
+        wait_ms = FOREVER_MS
+        for state in tuple(slot.attention):
             if not state.fetchable:
-                self._starved |= state.waits_for_application
+                if state.waits_for_application:
+                    self._starved = True
+                else:
+                    del slot.attention[state]
             elif state.held_bytes >= share:
                 self._starved = True
             elif now_ms < state.retry_at_ms:
                 wait_ms = min(wait_ms, state.retry_at_ms - now_ms)
             else:
-                wanted.append(state)
-        return wanted, wait_ms
+                del slot.attention[state]
+                self._ask(slot, state)
+                continue
+            slot.leave_out(state.tp)
+        return wait_ms
+
+    def _ask(self, slot: FetchSlot, state: AssignedPartition) -> None:
+        if state.base is None:
+            return
+        snapshot = self._context.metadata.snapshot
+        state.wait_for_drain = False  # drained: `fetchable` said so
+        from_replica = state.preferred_replica is not None
+        target = FetchTarget(
+            snapshot.topic_id(state.tp.topic),
+            state.read_ahead,
+            snapshot.leader_epoch(state.tp),
+            self._context.config.max_partition_fetch_bytes,
+        )
+        slot.ask(AskedPartition(state, state.base, state.read_ahead, from_replica), target)
 
     def _set_aside(self) -> int:
         """Return the bytes that nobody can take now: a paused partition must not stop others."""
-        states = self._context.subscription.assigned.values()
-        return sum(state.held_bytes for state in states if not state.returnable)
+        return sum(
+            state.held_bytes
+            for state in self._holding
+            if self._placement.has(state) and not state.returnable
+        )
+
+    def _follow(self, assigned: Mapping[TopicPartition, AssignedPartition]) -> None:
+        self._context.metrics.follow_partitions(assigned, self._gauges)
 
     def _gauges(self, tp: TopicPartition) -> dict[str, Gauge]:
         """Return what is measured of one partition; NaN where it is not known."""
@@ -240,31 +192,14 @@ class FetchManager:
 
     # --- the request ---------------------------------------------------------------------------
 
-    def _send(
-        self, slot: _Slot, node: Node, states: list[AssignedPartition], now_ms: int
-    ) -> UnsentRequest:
-        config, snapshot = self._context.config, self._context.metadata.snapshot
-        asked: dict[TopicPartition, AskedPartition] = {}
-        targets: dict[TopicPartition, FetchTarget] = {}
-        for state in states:
-            if state.base is None:
-                continue
-            if state.wait_for_drain:
-                state.wait_for_drain = False  # drained: `fetchable` said so
-            from_replica = state.preferred_replica is not None
-            asked[state.tp] = AskedPartition(state, state.base, state.read_ahead, from_replica)
-            targets[state.tp] = FetchTarget(
-                snapshot.topic_id(state.tp.topic),
-                state.read_ahead,
-                snapshot.leader_epoch(state.tp),
-                config.max_partition_fetch_bytes,
-            )
-            state.fetch_in_flight = True
+    def _send(self, slot: FetchSlot, node: Node, now_ms: int) -> UnsentRequest:
+        config = self._context.config
         slot.state.sent()
-        slot.reserved_bytes = min(
-            config.fetch_max_bytes, len(asked) * config.max_partition_fetch_bytes
-        )
-        message = self._message(slot.session.build(targets))
+        if slot.purpose is not Purpose.FETCH_QUIET:  # of which nothing is expected
+            slot.reserved_bytes = min(
+                config.fetch_max_bytes, len(slot.asked) * config.max_partition_fetch_bytes
+            )
+        message = self._message(slot.session.build())
         destination = ToNode(node, slot.purpose)
         request = self._context.request(
             message,
@@ -272,7 +207,7 @@ class FetchManager:
             decode=decode_fetch_response,
             timeout_ms=config.request_timeout_ms,
         )
-        request.future.then(lambda future: self._answered(slot, asked, future, now_ms))
+        request.future.then(lambda future: self._answered(slot, future, now_ms))
         return request
 
     def _message(self, session: SessionRequest) -> FetchRequest:
@@ -313,19 +248,11 @@ class FetchManager:
 
     # --- the answer ----------------------------------------------------------------------------
 
-    def _answered(
-        self,
-        slot: _Slot,
-        asked: dict[TopicPartition, AskedPartition],
-        future: Completion[ClientResponse],
-        sent_ms: int,
-    ) -> None:
+    def _answered(self, slot: FetchSlot, future: Completion[ClientResponse], sent_ms: int) -> None:
         now_ms = self._context.clock.now_ms()
         slot.reserved_bytes = 0
-        for asking in asked.values():
-            asking.state.fetch_in_flight = False
         if future.error is not None:
-            self._failed(slot, asked, future.error, now_ms)
+            self._failed(slot, future.error, now_ms)
             return
         answer = future.result()
         response = answer.message
@@ -335,9 +262,12 @@ class FetchManager:
             self._metadata.request_update()
             return
         slot.state.succeeded()
-        if self._handler.take(response, asked, slot.session):
-            self._rotate(slot, response)
-        elif now_ms - sent_ms < EMPTY_PAUSE_MS:
+        got_records, affected = self._handler.take(response, slot.asked, slot.session)
+        for state in affected:
+            self._holding[state] = None
+            slot.note(state)
+        self._placement.answered(slot, affected, now_ms)
+        if not got_records and now_ms - sent_ms < EMPTY_PAUSE_MS:
             slot.pause_until_ms = now_ms + EMPTY_PAUSE_MS
 
     def _measure(self, answer: ClientResponse) -> None:
@@ -347,26 +277,10 @@ class FetchManager:
         sizes = sum(len(fetched.records) for fetched in response.partitions if fetched.records)
         metrics.record("fetch-size", sizes)
 
-    def _rotate(self, slot: _Slot, response: Any) -> None:
-        """Ask last for what brought data, so that a busy partition cannot starve the others."""
-        assigned = self._context.subscription.assigned
-        for fetched in response.partitions:
-            if fetched.records:
-                name = fetched.topic or slot.session.topic_name(fetched.topic_id)
-                state = assigned.get(TopicPartition(name, fetched.partition))
-                if state in slot.partitions:
-                    slot.partitions[state] = slot.partitions.pop(state)
-
-    def _failed(
-        self,
-        slot: _Slot,
-        asked: dict[TopicPartition, AskedPartition],
-        error: BaseException,
-        now_ms: int,
-    ) -> None:
+    def _failed(self, slot: FetchSlot, error: BaseException, now_ms: int) -> None:
         slot.session.failed()
         slot.state.failed(now_ms)
-        for asking in asked.values():
+        for asking in slot.asked.values():
             if asking.state.preferred_replica is not None:
                 asking.state.preferred_replica = None
                 self._context.subscription.version += 1

@@ -57,9 +57,9 @@ class FetchResponseHandler:
         response: FetchedResponse,
         asked: Mapping[TopicPartition, AskedPartition],
         session: FetchSession,
-    ) -> bool:
-        """Take everything in; True if any records came."""
-        got_records = False
+    ) -> tuple[bool, list[AssignedPartition]]:
+        """Take everything in; tell whether records came, and which partitions are affected."""
+        got_records, affected = False, []
         for fetched in response.partitions:
             tp = self._partition_of(fetched, session)
             asking = asked.get(tp) if tp is not None else None
@@ -67,9 +67,11 @@ class FetchResponseHandler:
                 continue
             if fetched.error_code:
                 self._take_error(asking, fetched, response.node_endpoints)
-            else:
-                got_records |= self._take_records(asking, fetched)
-        return got_records
+                affected.append(asking.state)
+            elif self._take_records(asking, fetched):
+                affected.append(asking.state)
+                got_records = True
+        return got_records, affected
 
     def _partition_of(
         self, fetched: FetchedPartition, session: FetchSession

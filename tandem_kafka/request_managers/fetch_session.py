@@ -55,7 +55,10 @@ class FetchSession:
         self._incremental = incremental
         self._id = NO_SESSION
         self._epoch = FULL_EPOCH if incremental else FINAL_EPOCH
+        # What is wanted; what of it the broker has not been told; what it is to forget.
         self._partitions: dict[TopicPartition, FetchTarget] = {}
+        self._untold: dict[TopicPartition, FetchTarget] = {}
+        self._forgotten: dict[tuple[TopicPartition, UUID], None] = {}
         self._names: dict[UUID, str] = {}
 
     @property
@@ -67,24 +70,36 @@ class FetchSession:
         """Return the name under which a topic id was asked for."""
         return self._names.get(topic_id)
 
-    def build(self, wanted: Mapping[TopicPartition, FetchTarget]) -> SessionRequest:
-        """Say what the next request must carry so that exactly `wanted` is fetched."""
-        for tp, target in wanted.items():
-            self._names[target.topic_id] = tp.topic
+    def want(self, tp: TopicPartition, target: FetchTarget) -> None:
+        """Fetch a partition from here on; asked for last, so that it cannot starve the others."""
+        known = self._partitions.get(tp)
+        if known == target:
+            return
+        if known is not None:
+            del self._partitions[tp]
+            if known.topic_id != target.topic_id:
+                self._forgotten[tp, known.topic_id] = None
+        self._partitions[tp] = self._untold[tp] = target
+        # It may come back before the broker was told to forget it.
+        self._forgotten.pop((tp, target.topic_id), None)
+        self._names[target.topic_id] = tp.topic
+
+    def drop(self, tp: TopicPartition) -> None:
+        """Fetch a partition no longer."""
+        target = self._partitions.pop(tp)
+        self._untold.pop(tp, None)
+        self._forgotten[tp, target.topic_id] = None
+
+    def build(self) -> SessionRequest:
+        """Say what the next request must carry so that exactly what is wanted is fetched."""
         if self._epoch in (FULL_EPOCH, FINAL_EPOCH):
-            self._partitions = dict(wanted)
-            return SessionRequest(self._id, self._epoch, wanted, ())
-        known = self._partitions
-        to_send = {tp: target for tp, target in wanted.items() if known.get(tp) != target}
-        forgotten = tuple(
-            (tp, target.topic_id)
-            for tp, target in known.items()
-            if tp not in wanted or wanted[tp].topic_id != target.topic_id
-        )
-        for tp, _ in forgotten:
-            del known[tp]
-        known.update(to_send)
-        return SessionRequest(self._id, self._epoch, to_send, forgotten)
+            request = SessionRequest(self._id, self._epoch, dict(self._partitions), ())
+        else:
+            forgotten = tuple(self._forgotten)
+            request = SessionRequest(self._id, self._epoch, self._untold, forgotten)
+        self._untold = {}
+        self._forgotten = {}
+        return request
 
     def answered(self, session_id: int, error_code: int) -> bool:
         """Take in a response's session fields; False if the response carries no data."""
@@ -117,7 +132,5 @@ class FetchSession:
 
     def _restart(self) -> None:
         # With the old id in a full request the broker drops that session and opens a new one.
-        self._partitions = {}
-        self._names = {}
         if self._incremental:
             self._epoch = FULL_EPOCH

@@ -215,6 +215,8 @@ class MetadataRefresher:
             return 0
         if self._succeeded_ms is None:
             return FOREVER_MS
+        if not self._context.metadata.snapshot.nodes:
+            return 0  # all were given up; whose positions are known asks for nothing by itself
         return max(0, self._succeeded_ms + self._context.config.metadata_max_age_ms - now_ms)
 
     def _covers(self, topics: frozenset[str] | None) -> bool:

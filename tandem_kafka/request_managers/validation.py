@@ -177,7 +177,8 @@ class ValidationManager:
         if not self._in_flight and not self._failing:
             self._state.succeeded()
         if truncated:
-            self._context.raise_in_poll(LogTruncationError(truncated))
+            error = LogTruncationError(truncated)
+            self._context.raise_in_poll(error, [asked[tp] for tp in truncated])
 
     def _still_asks(self, state: AssignedPartition, position: Position) -> bool:
         return (

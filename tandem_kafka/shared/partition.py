@@ -18,13 +18,16 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+from typing import Protocol
 
 from tandem_kafka.types import UNKNOWN_EPOCH, UNKNOWN_OFFSET, TopicPartition
 
 __all__ = [
     "TRANSITIONS",
     "AssignedPartition",
+    "Changes",
     "Consumed",
+    "ConsumedFrom",
     "FetchState",
     "Position",
     "PreferredReplica",
@@ -68,9 +71,23 @@ class Position:
     leader_epoch: int = UNKNOWN_EPOCH
 
 
+class ConsumedFrom(Protocol):
+    """How far records were handed out from a base; one object at a time says so."""
+
+    @property
+    def base(self) -> Position:
+        """The base."""
+        ...
+
+    @property
+    def position(self) -> Position:
+        """Where the application is; the same object until it moves on."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Consumed:
-    """How far records were handed out from a base."""
+    """A `ConsumedFrom` that stands."""
 
     base: Position
     position: Position
@@ -84,25 +101,46 @@ class PreferredReplica:
     expires_ms: int
 
 
+class Changes:
+    """Which partitions have changed in what matters for fetching; written by the network thread.
+
+    Attributes:
+        count: Grows with each change: nothing needs to be looked at again while it stands.
+        states: The partitions that changed since the fetch manager emptied this.
+    """
+
+    __slots__ = ("count", "states")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.states: dict[AssignedPartition, None] = {}
+
+    def note(self, state: AssignedPartition) -> None:
+        """Note a change, which has been made already."""
+        self.states[state] = None
+        self.count += 1
+
+
 class AssignedPartition:
     """State of one partition while it is assigned; a new assignment makes a new object."""
 
     __slots__ = (
-        "awaiting_callback",
+        "_awaiting_callback",
+        "_changes",
+        "_paused",
+        "_pending_revocation",
+        "_stop_at",
         "base",
         "buffered_bytes",
         "consumed",
         "end_offset_asked",
         "errors_put",
         "errors_taken",
-        "fetch_in_flight",
         "high_watermark",
         "last_stable_offset",
         "leader_epoch",
         "leader_id",
         "log_start_offset",
-        "paused",
-        "pending_revocation",
         "preferred_replica",
         "read_ahead",
         "released_bytes",
@@ -114,14 +152,15 @@ class AssignedPartition:
         "wait_for_drain",
     )
 
-    def __init__(self, tp: TopicPartition) -> None:
+    def __init__(self, tp: TopicPartition, changes: Changes | None = None) -> None:
         self.tp = tp
+        self._changes = changes if changes is not None else Changes()
         # Writer: the network thread.
         self.state = FetchState.INITIALIZING
         self.base: Position | None = None
-        self.paused = False
-        self.pending_revocation = False
-        self.awaiting_callback = False
+        self._paused = False
+        self._pending_revocation = False
+        self._awaiting_callback = False
         self.reset_timestamp: int | None = None
         self.leader_id = -1
         self.leader_epoch = UNKNOWN_EPOCH
@@ -130,15 +169,16 @@ class AssignedPartition:
         self.log_start_offset = UNKNOWN_OFFSET
         self.preferred_replica: PreferredReplica | None = None
         self.read_ahead = UNKNOWN_OFFSET
-        self.fetch_in_flight = False
         self.wait_for_drain = False
         self.retry_at_ms = 0
         self.end_offset_asked = False
         self.buffered_bytes = 0
         self.errors_put = 0
         self.slot = -1
+        #: Nothing is fetched from this offset on, None for no end.
+        self._stop_at: int | None = None
         # Writer: the application thread.
-        self.consumed: Consumed | None = None
+        self.consumed: ConsumedFrom | None = None
         self.released_bytes = 0
         self.errors_taken = 0
 
@@ -165,7 +205,47 @@ class AssignedPartition:
     @property
     def returnable(self) -> bool:
         """True when buffered records may be handed out now."""
-        return not (self.paused or self.pending_revocation or self.awaiting_callback)
+        return not (self._paused or self._pending_revocation or self._awaiting_callback)
+
+    @property
+    def paused(self) -> bool:
+        """Whether the user has paused it."""
+        return self._paused
+
+    @paused.setter
+    def paused(self, paused: bool) -> None:
+        self._paused = paused
+        self._changes.note(self)
+
+    @property
+    def pending_revocation(self) -> bool:
+        """Whether it is about to be taken away."""
+        return self._pending_revocation
+
+    @pending_revocation.setter
+    def pending_revocation(self, pending: bool) -> None:
+        self._pending_revocation = pending
+        self._changes.note(self)
+
+    @property
+    def stop_at(self) -> int | None:
+        """Offset from which on nothing is fetched; None for no end."""
+        return self._stop_at
+
+    @stop_at.setter
+    def stop_at(self, offset: int | None) -> None:
+        self._stop_at = offset
+        self._changes.note(self)
+
+    @property
+    def awaiting_callback(self) -> bool:
+        """Whether the listener has still to be told of it."""
+        return self._awaiting_callback
+
+    @awaiting_callback.setter
+    def awaiting_callback(self, awaiting: bool) -> None:
+        self._awaiting_callback = awaiting
+        self._changes.note(self)
 
     @property
     def held_bytes(self) -> int:
@@ -179,8 +259,8 @@ class AssignedPartition:
         """True when a fetch may be sent."""
         return (
             self.state is FetchState.FETCHING
-            and not self.fetch_in_flight
             and self.returnable
+            and (self._stop_at is None or self.read_ahead < self._stop_at)
             and self.errors_put == self.errors_taken
             and not (self.wait_for_drain and not self._drained())
         )
@@ -231,3 +311,4 @@ class AssignedPartition:
             msg = f"{self.tp}: no way from {self.state.value} to {to.value}"
             raise AssertionError(msg)
         self.state = to
+        self._changes.note(self)

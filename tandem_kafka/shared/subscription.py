@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
 from tandem_kafka.errors import IllegalStateError, NotAssignedError
-from tandem_kafka.shared.partition import AssignedPartition, FetchState
+from tandem_kafka.shared.partition import AssignedPartition, Changes, FetchState
 from tandem_kafka.types import OffsetAndMetadata, TopicPartition
 
 __all__ = ["SubscriptionKind", "SubscriptionState"]
@@ -40,6 +40,17 @@ class SubscriptionState:
         self.assigned: Mapping[TopicPartition, AssignedPartition] = {}
         #: Grows whenever `assigned` is replaced or a partition's source of fetches changes.
         self.version = 0
+        #: Partitions that may have to be fetched differently.
+        self.changes = Changes()
+        # What was found when the changes were counted so many: there may be 10,000 partitions.
+        self._topics_of_interest: tuple[int, frozenset[str], frozenset[str]] = (
+            -1,
+            frozenset(),
+            frozenset(),
+        )
+        self._without_position: tuple[int, tuple[AssignedPartition, ...]] = (-1, ())
+        # Writer: the application thread.
+        self._settled_at = -1
 
     # --- read by either thread ---------------------------------------------------------------
 
@@ -62,7 +73,11 @@ class SubscriptionState:
 
     def topics_of_interest(self) -> frozenset[str]:
         """Names whose metadata is needed."""
-        return self.topics | {tp.topic for tp in self.assigned}
+        version, topics, found = self._topics_of_interest
+        if version != self.version or topics is not self.topics:
+            found = self.topics | {tp.topic for tp in self.assigned}
+            self._topics_of_interest = (self.version, self.topics, found)
+        return found
 
     def consumed_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """Positions of what has been handed out, as a commit sends them."""
@@ -73,15 +88,29 @@ class SubscriptionState:
                 offsets[tp] = OffsetAndMetadata(position.offset, "", position.leader_epoch)
         return offsets
 
-    def without_position(self) -> Iterator[AssignedPartition]:
-        """Partitions that cannot be fetched before something is looked up."""
-        return (s for s in self.assigned.values() if s.state is not FetchState.FETCHING)
-
-    def all_positioned(self) -> bool:
-        """True when every assigned partition has a valid position."""
-        return all(s.state is FetchState.FETCHING for s in self.assigned.values())
+    def all_settled(self) -> bool:
+        """True when every assigned partition can be read; for the application thread."""
+        count = self.changes.count  # before looking: a change meanwhile is looked at next time
+        if count == self._settled_at:
+            return True
+        settled = all(
+            s.state is FetchState.FETCHING and not s.awaiting_callback and not s.pending_revocation
+            for s in self.assigned.values()
+        )
+        if settled:
+            self._settled_at = count
+        return settled
 
     # --- network thread ----------------------------------------------------------------------
+
+    def without_position(self) -> tuple[AssignedPartition, ...]:
+        """Partitions that cannot be fetched before something is looked up."""
+        count, found = self._without_position
+        if count != self.changes.count:
+            states = self.assigned.values()
+            found = tuple([s for s in states if s.state is not FetchState.FETCHING])
+            self._without_position = (self.changes.count, found)
+        return found
 
     def subscribe(self, topics: Iterable[str]) -> bool:
         """Subscribe to names; True if they changed."""
@@ -112,8 +141,11 @@ class SubscriptionState:
     def set_assigned(self, partitions: Iterable[TopicPartition]) -> None:
         """Replace the assignment; partitions that stay keep their state."""
         known = self.assigned
-        self.assigned = {tp: known.get(tp) or AssignedPartition(tp) for tp in partitions}
+        self.assigned = {
+            tp: known.get(tp) or AssignedPartition(tp, self.changes) for tp in partitions
+        }
         self.version += 1
+        self.changes.count += 1
 
     def unsubscribe(self) -> None:
         """Drop subscription and assignment."""

@@ -10,6 +10,8 @@ def test_reads_everything():
         consumer = simulation.consumer(auto_offset_reset="earliest")
         consumer.assign([partition])
         records = consumer.poll(1_000)[partition]
+
+Stories of whole groups under faults are in `stories`, fixtures for pytest in `pytest_plugin`.
 """
 
 from __future__ import annotations

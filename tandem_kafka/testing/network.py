@@ -19,10 +19,20 @@ from tandem_kafka.runtime import Random
 from tandem_kafka.testing.clock import SimClock
 from tandem_kafka.testing.trace import Trace
 
-__all__ = ["NEVER_MS", "Conditions", "Server", "SimConnection", "SimNetwork", "SimTransport"]
+__all__ = [
+    "NEVER_MS",
+    "Address",
+    "Conditions",
+    "Server",
+    "SimConnection",
+    "SimNetwork",
+    "SimTransport",
+]
 
 #: Later than anything.
 NEVER_MS = 2**62
+
+Address = tuple[str, int]
 
 
 @dataclass(slots=True)
@@ -35,6 +45,8 @@ class Conditions:
         clog: Share of frames that are held up for `clog_ms` more, with all that is behind them.
         clog_ms: Shortest and longest such delay; more than a request may take.
         refuse: Share of connections that are refused.
+        swallow: Share of answers that vanish while their connection stays.
+        double: Share of answers that come twice.
     """
 
     latency_ms: tuple[int, int] = (1, 5)
@@ -42,10 +54,17 @@ class Conditions:
     clog: float = 0.0
     clog_ms: tuple[int, int] = (35_000, 90_000)
     refuse: float = 0.0
+    swallow: float = 0.0
+    double: float = 0.0
 
     def calm(self) -> None:
         """No more faults from now on."""
-        self.loss = self.clog = self.refuse = 0.0
+        self.loss = self.clog = self.refuse = self.swallow = self.double = 0.0
+
+    @property
+    def hostile(self) -> bool:
+        """True while there are faults."""
+        return any((self.loss, self.clog, self.refuse, self.swallow, self.double))
 
 
 class Server(Protocol):
@@ -64,13 +83,15 @@ class SimConnection:
     """A connection with both of its ends."""
 
     def __init__(
-        self, network: SimNetwork, number: int, transport: SimTransport, address: tuple[str, int]
+        self, network: SimNetwork, number: int, transport: SimTransport, address: Address
     ) -> None:
         self.number = number
         self.transport = transport
         self.address = address
         self.server: Server | None = None
         self.open = True
+        #: One end is gone and the other was not told: whatever is sent vanishes.
+        self.half_open = False
         self._network = network
         #: When the last frame of each direction arrives: bytes do not overtake each other.
         self._busy_ms = {"to server": 0, "to client": 0}
@@ -82,7 +103,8 @@ class SimConnection:
     def reply(self, frame: bytes, delay_ms: int = 0) -> None:
         """Server: send a frame (without its length)."""
         event = FrameReceived(self.number, memoryview(frame))
-        self._carry("to client", lambda: self.transport.arrived(event), delay_ms)
+        for _ in range(self._network.copies()):
+            self._carry("to client", lambda: self.transport.arrived(event), delay_ms)
 
     def cut(self, reason: str) -> None:
         """Both ends lose the connection, at once."""
@@ -107,13 +129,16 @@ class SimConnection:
             self.server.receive(self, frame)
 
     def _carry(self, direction: str, deliver: Callable[[], None], delay_ms: int = 0) -> None:
-        when_ms = max(self._network.arrival_ms() + delay_ms, self._busy_ms[direction])
+        arrival_ms = self._network.arrival_ms(self.address) + delay_ms
+        when_ms = max(arrival_ms, self._busy_ms[direction])
         self._busy_ms[direction] = when_ms
         if self._network.loses():
             deliver = lambda: self.cut("the connection was reset")  # noqa: E731
 
         def arrive() -> None:
-            if self.open and self.address not in self._network.silent:
+            if self._network.parted(self.transport, self.address):
+                self.half_open = True  # what is lost in the middle of a stream is never made good
+            if self.open and not self.half_open and self.address not in self._network.silent:
                 deliver()
 
         self._network.at(when_ms, arrive)
@@ -124,6 +149,8 @@ class SimNetwork:
 
     Attributes:
         silent: Addresses that packets reach no more and that answer nothing.
+        slow: How much longer frames take to and from an address.
+        partitions: Clients and addresses between which nothing gets through.
     """
 
     def __init__(
@@ -132,9 +159,11 @@ class SimNetwork:
         self.clock = clock
         self.trace = trace
         self.conditions = conditions if conditions is not None else Conditions()
-        self.silent: set[tuple[str, int]] = set()
+        self.silent: set[Address] = set()
+        self.slow: dict[Address, int] = {}
+        self.partitions: set[tuple[SimTransport, Address]] = set()
         self._random = random
-        self._servers: dict[tuple[str, int], Server] = {}
+        self._servers: dict[Address, Server] = {}
         self._connections: dict[int, SimConnection] = {}
         self._heap: list[tuple[int, int, Callable[[], object]]] = []
         self._sequence = 0
@@ -156,10 +185,10 @@ class SimNetwork:
         while self._heap and self._heap[0][0] <= self.clock.now_ms():
             heapq.heappop(self._heap)[2]()
 
-    def arrival_ms(self) -> int:
+    def arrival_ms(self, address: Address) -> int:
         """Draw when a frame that leaves now arrives."""
         conditions = self.conditions
-        delay_ms = self._random.randint(*conditions.latency_ms)
+        delay_ms = self._random.randint(*conditions.latency_ms) + self.slow.get(address, 0)
         if conditions.clog and self._random.random() < conditions.clog:
             delay_ms += self._random.randint(*conditions.clog_ms)
             self.trace.note(f"clogged for {delay_ms} ms")
@@ -169,18 +198,51 @@ class SimNetwork:
         """Draw whether a frame is lost."""
         return bool(self.conditions.loss) and self._random.random() < self.conditions.loss
 
+    def copies(self) -> int:
+        """Draw how often an answer arrives."""
+        swallow, double = self.conditions.swallow, self.conditions.double
+        if not swallow and not double:
+            return 1
+        drawn = self._random.random()
+        if drawn < swallow:
+            self.trace.note("an answer vanishes")
+            return 0
+        if drawn < swallow + double:
+            self.trace.note("an answer comes twice")
+            return 2
+        return 1
+
+    # --- links ---------------------------------------------------------------------------------
+
+    def parted(self, transport: SimTransport, address: Address) -> bool:
+        """Tell whether nothing gets through between a client and an address."""
+        return bool(self.partitions) and (transport, address) in self.partitions
+
+    def freeze(self, transport: SimTransport) -> None:
+        """Leave a client with half-open connections: what is sent on them vanishes."""
+        for connection in self._connections.values():
+            if connection.transport is transport:
+                connection.half_open = True
+
+    def heal(self) -> None:
+        """Take every fault of the links back; half-open connections stay what they are."""
+        self.conditions.calm()
+        self.silent.clear()
+        self.slow.clear()
+        self.partitions.clear()
+
     # --- servers -------------------------------------------------------------------------------
 
-    def listen(self, address: tuple[str, int], server: Server) -> None:
+    def listen(self, address: Address, server: Server) -> None:
         """Have a server reachable."""
         self._servers[address] = server
 
-    def stop(self, address: tuple[str, int]) -> None:
+    def stop(self, address: Address) -> None:
         """Take a server down: its connections are cut, new ones refused."""
         self._servers.pop(address, None)
         self.cut(address, "the broker went down")
 
-    def cut(self, address: tuple[str, int], reason: str = "cut") -> None:
+    def cut(self, address: Address, reason: str = "cut") -> None:
         """Cut every connection to an address."""
         for connection in list(self._connections.values()):
             if connection.address == address:
@@ -194,11 +256,13 @@ class SimNetwork:
         self._numbers += 1
         connection = SimConnection(self, self._numbers, transport, (address.ip, address.port))
         self._connections[connection.number] = connection
-        self.at(self.arrival_ms(), lambda: self._arrive(connection))
+        self.at(self.arrival_ms(connection.address), lambda: self._arrive(connection))
         return connection
 
     def _arrive(self, connection: SimConnection) -> None:
         if not connection.open or connection.address in self.silent:
+            return
+        if self.parted(connection.transport, connection.address):
             return
         server = self._servers.get(connection.address)
         refused = self.conditions.refuse and self._random.random() < self.conditions.refuse

@@ -50,6 +50,7 @@ class Parked:
         wakes_ms: When it wakes if nothing happens.
         turns: How often it went round.
         finished: True once it has ended.
+        stalled_ms: Until when it gets no turn: its process is stopped.
     """
 
     name: str
@@ -58,6 +59,15 @@ class Parked:
     wakes_ms: int
     turns: int = 0
     finished: bool = False
+    stalled_ms: int = 0
+
+    def due(self, now_ms: int) -> bool:
+        """Tell whether it has something to do and may."""
+        return now_ms >= self.stalled_ms and (self.transport.ready or now_ms >= self.wakes_ms)
+
+    def moment(self, now_ms: int) -> int:
+        """Return when it is due at the latest."""
+        return self.stalled_ms if self.stalled_ms > now_ms else self.wakes_ms
 
 
 class Scheduler:
@@ -82,11 +92,11 @@ class Scheduler:
         """One turn of one loop; if all sleep, time passes to the next moment, or to `until_ms`."""
         self._network.deliver()
         now_ms = self.clock.now_ms()
-        due = [p for p in self._parked if p.transport.ready or now_ms >= p.wakes_ms]
+        due = [parked for parked in self._parked if parked.due(now_ms)]
         if due:
             self._turn(self._random.choice(due))
             return
-        moments = [parked.wakes_ms for parked in self._parked]
+        moments = [parked.moment(now_ms) for parked in self._parked]
         next_ms = min(until_ms, self._network.next_ms(), *moments)
         if next_ms > now_ms:
             self._turns_now = 0

@@ -31,12 +31,17 @@ class Simulation:
     """
 
     def __init__(
-        self, seed: object = 0, *, brokers: int = 1, conditions: Conditions | None = None
+        self,
+        seed: object = 0,
+        *,
+        brokers: int = 1,
+        conditions: Conditions | None = None,
+        trace_lines: int | None = 400,
     ) -> None:
         self.seed = seed
         self.random = self._chance("test")
         self.clock = SimClock()
-        self.trace = Trace(self.clock)
+        self.trace = Trace(self.clock, trace_lines)
         self.network = SimNetwork(self.clock, self._chance("network"), self.trace, conditions)
         self.cluster = SimCluster(self.network, self._chance("cluster"), brokers)
         self.consumers: list[KafkaConsumer] = []
@@ -66,6 +71,12 @@ class Simulation:
         until_ms = self.clock.now_ms() + duration_ms
         while self.clock.now_ms() < until_ms:
             self._scheduler.step(until_ms)
+
+    def jump(self, by_ms: int) -> None:
+        """Let time pass in which nobody does anything: the whole machine was suspended."""
+        self.trace.note(f"the clock jumps by {by_ms} ms")
+        self.clock.advance_to(self.clock.now_ms() + by_ms)
+        self.sleep(1)
 
     def after(self, delay_ms: int, action: Any) -> None:
         """Have `action()` called in a while, as from another thread."""

@@ -13,14 +13,16 @@ __all__ = ["Trace"]
 class Trace:
     """Two runs that did the same have the same digest."""
 
-    def __init__(self, clock: SimClock, keep: int = 400) -> None:
+    def __init__(self, clock: SimClock, keep: int | None = 400) -> None:
         self._clock = clock
         self._hash = hashlib.sha256()
+        self.count = 0
         self._last: deque[str] = deque(maxlen=keep)
 
     def note(self, text: str) -> None:
         """Add a line; the time is put before it."""
         line = f"{self._clock.now_ms():>10} {text}"
+        self.count += 1
         self._last.append(line)
         self._hash.update(line.encode())
 

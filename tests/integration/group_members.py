@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -9,10 +10,21 @@ from typing import Any
 
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 
-from tandem_kafka import ConsumerRecord, KafkaConsumer, TopicPartition
+from tandem_kafka import ConsumerRecord, KafkaConsumer, SubscriptionPattern, TopicPartition
+from tandem_kafka.errors import CommitFailedError
 from tests.integration.polling import Listener, wait_until
 
-__all__ = ["PROTOCOLS", "Member", "exactly_once", "options_of", "owned", "settled", "told"]
+__all__ = [
+    "PROTOCOLS",
+    "Member",
+    "check_pairs",
+    "commit_if_possible",
+    "exactly_once",
+    "options_of",
+    "owned",
+    "settled",
+    "told",
+]
 
 #: Ways of rebalancing that a test of both protocols goes through.
 PROTOCOLS = ("eager", "cooperative", "consumer")
@@ -46,6 +58,7 @@ class Member:
         handler: Callable[[Member], None] = lambda _: None,
         *,
         commit: bool = True,
+        pattern: str | SubscriptionPattern | None = None,
     ) -> None:
         self.consumer = consumer
         self.listener = Listener()
@@ -55,7 +68,10 @@ class Member:
         self._handler = handler
         self._commit = commit
         self._stopping = False
-        consumer.subscribe(list(topics), listener=self.listener)
+        if pattern is None:
+            consumer.subscribe(list(topics), listener=self.listener)
+        else:
+            consumer.subscribe(pattern=pattern, listener=self.listener)
         self._thread = threading.Thread(target=self._run, name="member", daemon=True)
         self._thread.start()
 
@@ -96,6 +112,12 @@ class Member:
         self._thread.join(30)
 
 
+def commit_if_possible(member: Member) -> None:
+    """Commit, unless the group has moved on meanwhile; for members made with `commit=False`."""
+    with contextlib.suppress(CommitFailedError):
+        member.consumer.commit()
+
+
 def told(listener: Listener) -> list[tuple[str, set[TopicPartition]]]:
     """What a listener was told of partitions; "nothing new" may come at any time."""
     return [(what, partitions) for what, partitions in listener.calls if partitions]
@@ -107,6 +129,20 @@ def owned(member: Member) -> set[TopicPartition]:
     for what, partitions in member.listener.calls:
         mine = mine | partitions if what == "assigned" else mine - partitions
     return mine
+
+
+def check_pairs(listener: Listener) -> None:
+    """What was assigned was given back once, in the end all of it; never nothing is given back."""
+    mine: set[TopicPartition] = set()
+    for what, partitions in listener.calls:
+        if what == "assigned":
+            assert not mine & partitions
+            mine |= partitions
+        else:
+            assert partitions
+            assert partitions <= mine
+            mine -= partitions
+    assert not mine
 
 
 def settled(members: Iterable[Member], count: int) -> bool:

@@ -21,12 +21,18 @@ _PATIENCE_S = 90.0
 class Stream:
     """Produces 0, 1, 2, ... to each partition of a topic, exactly once, until stopped.
 
+    Args:
+        pause_s: Between one number and the next.
+
     Attributes:
         sent: How many per partition; final once stopped.
     """
 
-    def __init__(self, bootstrap: str, topic: str, partitions: int = 1) -> None:
+    def __init__(
+        self, bootstrap: str, topic: str, partitions: int = 1, *, pause_s: float = 0.002
+    ) -> None:
         self.sent = 0
+        self._pause_s = pause_s
         self._topic = topic
         self._partitions = partitions
         self._failures: list[object] = []
@@ -63,7 +69,7 @@ class Stream:
                 )
             self.sent += 1
             self._producer.poll(0)
-            self._stopped.wait(0.002)
+            self._stopped.wait(self._pause_s)
 
     def _note(self, error: object, _message: object) -> None:
         if error is not None:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,14 @@ from tests.kafka.admin import Record
 from tests.kafka.broker import KafkaCluster
 
 ROOT = Path(__file__).parents[2]
+
+#: Examples that need a library beside the package's own, and what they say at the end.
+ARROW = [
+    ("arrow_compute.py", "pyarrow", "counted"),
+    ("arrow_polars.py", "polars", "added up"),
+    ("arrow_duckdb.py", "duckdb", "stored"),
+    ("arrow_pandas.py", "pandas", "collected"),
+]
 
 
 def _run(folder: Path, example: str, bootstrap: str, topic: str, count: int) -> str:
@@ -50,17 +59,18 @@ def demo_broker() -> Iterator[str]:
 
 
 @pytest.mark.parametrize(
-    ("example", "said"),
+    ("example", "said", "count"),
     [
-        ("at_least_once.py", "processed 1000"),
-        ("per_partition.py", "processed 1000"),
-        ("exactly_once_sqlite.py", "stored 1000"),
+        ("at_least_once.py", "processed 1000", 1_000),
+        ("per_partition.py", "processed 1000", 1_000),
+        ("exactly_once_sqlite.py", "stored 1000", 1_000),
+        ("slow_handler.py", "processed 1", 1),
     ],
 )
 def test_an_example_runs_against_the_demo_broker(
-    demo_broker: str, tmp_path: Path, example: str, said: str
+    demo_broker: str, tmp_path: Path, example: str, said: str, count: int
 ) -> None:
-    assert said in _run(tmp_path, example, demo_broker, "numbers", 1_000)
+    assert said in _run(tmp_path, example, demo_broker, "numbers", count)
 
 
 @pytest.mark.partitions(4)
@@ -80,3 +90,29 @@ def test_an_example_runs_against_a_real_broker(
     kafka.admin.produce(topic, [Record(b"%d" % n, partition=n % 4) for n in range(400)])
     output = _run(tmp_path, example, kafka.bootstrap(), topic, count)
     assert output.endswith(f" {count}\n")
+
+
+@pytest.mark.parametrize(("example", "library", "said"), ARROW)
+def test_an_example_of_columns_runs_against_the_demo_broker(
+    demo_broker: str, tmp_path: Path, example: str, library: str, said: str
+) -> None:
+    _require(library)
+    assert f"{said} 1000\n" in _run(tmp_path, example, demo_broker, "numbers", 1_000)
+
+
+@pytest.mark.partitions(4)
+@pytest.mark.parametrize(("example", "library", "said"), ARROW)
+def test_an_example_of_columns_runs_against_a_real_broker(
+    kafka: KafkaCluster, topic: str, tmp_path: Path, example: str, library: str, said: str
+) -> None:
+    _require(library)
+    kafka.admin.produce(topic, [Record(b"%d" % n, partition=n % 4) for n in range(400)])
+    output = _run(tmp_path, example, kafka.bootstrap(), topic, 400)
+    assert output.endswith(f"{said} 400\n")
+
+
+def _require(library: str) -> None:
+    """Skip the test where a library is not installed."""
+    for name in ("pyarrow", library):
+        if find_spec(name) is None:
+            pytest.skip(f"{name} is not installed (it is in the extra `test`)")

@@ -18,7 +18,7 @@ from tests.kafka.broker import KafkaCluster
 
 def sessions(consumer: KafkaConsumer) -> list[FetchSession]:
     fetch: Any = consumer._core.link.loop._managers.fetch  # type: ignore[attr-defined]
-    return [slot.session for slot in fetch._slots.values() if slot.partitions]
+    return [slot.session for slot in fetch._placement.slots.values() if slot.partitions]
 
 
 def named(message: Any) -> list[int]:

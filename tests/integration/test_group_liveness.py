@@ -14,7 +14,6 @@ import pytest
 from tandem_kafka.errors import FencedInstanceIdError, KafkaError, UnreleasedInstanceIdError
 from tests.integration.group_members import (
     PROTOCOLS,
-    SESSION_TIMEOUT_MS,
     Member,
     options_of,
     owned,
@@ -28,18 +27,18 @@ from tests.kafka.broker import KafkaCluster
 pytestmark = [pytest.mark.parametrize("protocol", PROTOCOLS), pytest.mark.partitions(2)]
 
 #: Short sessions, so that three of them pass quickly; the broker allows them.
-SHORT_SESSION_MS = 1_000
+SHORT_SESSION_MS = {"eager": 1_000, "cooperative": 1_000, "consumer": 2_000}
 
 
-def _short(protocol: str) -> dict[str, Any]:
+def _with_short_session(kafka: KafkaCluster, group: str, protocol: str) -> dict[str, Any]:
+    """Options of the members; with KIP-848 it is a setting of the group."""
     options = options_of(protocol)
-    if protocol != "consumer":
-        options.update(session_timeout_ms=SHORT_SESSION_MS, heartbeat_interval_ms=200)
+    if protocol == "consumer":
+        timeout_ms = str(SHORT_SESSION_MS[protocol])
+        kafka.admin.configure_group(group, {"consumer.session.timeout.ms": timeout_ms})
+    else:
+        options.update(session_timeout_ms=SHORT_SESSION_MS[protocol], heartbeat_interval_ms=200)
     return options
-
-
-def _session_ms(protocol: str) -> int:
-    return SESSION_TIMEOUT_MS if protocol == "consumer" else SHORT_SESSION_MS
 
 
 def _sleep(seconds: float) -> None:
@@ -62,11 +61,9 @@ def test_a_handler_three_sessions_long_costs_no_membership(
     work: Callable[[float], None],
 ) -> None:
     kafka.admin.produce(topic, [b"one"])
-    # The broker's session timeout for KIP-848 groups is long: two thirds of it are enough there.
-    seconds = 3 * SHORT_SESSION_MS / 1_000 if protocol != "consumer" else 8.0
-    member = Member(
-        consume(group_id=f"group-{topic}", **_short(protocol)), [topic], lambda _: work(seconds)
-    )
+    seconds = 3 * SHORT_SESSION_MS[protocol] / 1_000
+    options = _with_short_session(kafka, f"group-{topic}", protocol)
+    member = Member(consume(group_id=f"group-{topic}", **options), [topic], lambda _: work(seconds))
     wait_until(lambda: member.records)
     before = list(member.generations)
     wait_until(lambda: _committed(kafka, topic) == 1)

@@ -11,6 +11,7 @@ from tandem_kafka import KafkaConsumer, TopicPartition
 from tests.integration.group_members import (
     PROTOCOLS,
     Member,
+    check_pairs,
     exactly_once,
     options_of,
     owned,
@@ -85,17 +86,8 @@ def test_67_listeners_are_told_in_pairs_and_never_of_nothing_revoked(
     settled([members[2]], 4)
     members[2].stop()
     for member in members:
-        mine: set[TopicPartition] = set()
-        for what, partitions in member.listener.calls:
-            if what == "assigned":
-                assert not mine & partitions
-                mine |= partitions
-            else:
-                assert what == "revoked"
-                assert partitions
-                assert partitions <= mine
-                mine -= partitions
-        assert not mine
+        check_pairs(member.listener)
+        assert "lost" not in {what for what, _ in member.listener.calls}
 
 
 def test_68_69_revoked_partitions_are_still_ours_inside_the_callback(

@@ -114,6 +114,27 @@ def test_59_an_unauthorized_topic_is_raised_and_membership_is_kept(
     assert consumer.group_metadata().member_id == member
 
 
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_102_unsubscribe_and_close_do_not_raise_what_was_to_be_raised_by_poll(
+    guarded: KafkaCluster, consume: Consume, alice: dict[str, Any], name: str, protocol: str
+) -> None:
+    allow(guarded, GROUP, name, READ)
+    guarded.admin.create_topic(name)
+    for end in (KafkaConsumer.unsubscribe, KafkaConsumer.close):
+        consumer = consume(name, group_id=name, group_protocol=protocol, **alice)
+        background = consumer._core.link.background
+        with pytest.raises(TopicAuthorizationFailedError):
+            poll_until(consumer, lambda: False)
+        wait_until(lambda queue=background: len(queue) > 0, "an error nobody has seen")
+        end(consumer)
+    allow(guarded, TOPIC, name, READ)
+    forbidden = f"forbidden-{name}"
+    consumer = consume(name, group_id=forbidden, group_protocol=protocol, **alice)
+    with pytest.raises(GroupAuthorizationFailedError):
+        raises_until(consumer, TopicAuthorizationFailedError, lambda _: False)
+    consumer.unsubscribe()
+
+
 def test_an_unauthorized_topic_that_is_assigned(
     guarded: KafkaCluster, consume: Consume, alice: dict[str, Any], name: str
 ) -> None:

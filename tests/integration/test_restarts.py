@@ -12,6 +12,13 @@ import pytest
 
 from tandem_kafka import TopicPartition
 from tandem_kafka.errors import KafkaTimeoutError
+from tests.integration.group_books import Books
+from tests.integration.group_members import (
+    Member,
+    commit_if_possible,
+    options_of,
+    settled,
+)
 from tests.integration.polling import (
     Clock,
     Consume,
@@ -97,6 +104,36 @@ def test_171_the_broker_is_away(cluster: KafkaCluster, consume: Consume) -> None
     cluster.start_again()
     assert [record.offset for record in read_all(consumer, 60)] == list(range(40, 100))
     assert [record.offset for record in read_all(newcomer, 100)] == list(range(100))
+
+
+@pytest.mark.parametrize("protocol", ["cooperative", "consumer"])
+def test_171_a_restart_under_a_group(
+    cluster: KafkaCluster, consume: Consume, protocol: str
+) -> None:
+    partitions = partitions_of(new_topic(cluster, 4), 4)
+    topic = partitions[0].topic
+    common = {
+        "bootstrap_servers": cluster.bootstrap(),
+        "group_id": f"group-of-{topic}",
+        "reconnect_backoff_max_ms": 500,
+    }
+    books = Books(consume(**common), partitions)
+    with Stream(cluster.bootstrap(), topic, 4, pause_s=0.05) as stream:
+        books.members = [
+            Member(
+                consume(**common, **options_of(protocol)),
+                [topic],
+                commit_if_possible,
+                commit=False,
+            )
+            for _ in range(2)
+        ]
+        settled(books.members, 4)
+        books.read_more()
+        while_running(cluster.restart, books.check_commits)
+        books.read_more()
+        stream.stop()
+    books.close(stream.sent)
 
 
 class Doorway:

@@ -14,7 +14,14 @@ import pytest
 
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.errors import ConcurrentModificationError, ForkedConsumerError
-from tests.integration.polling import Consume, partitions_of, read_all, wait_until, when_blocked
+from tests.integration.polling import (
+    Consume,
+    partitions_of,
+    poll_until,
+    read_all,
+    wait_until,
+    when_blocked,
+)
 from tests.kafka.broker import KafkaCluster
 
 
@@ -172,3 +179,13 @@ def test_the_interpreter_ends_with_an_unclosed_consumer(
     assert "ResourceWarning: unclosed consumer" in done.stderr
     assert ("LookupError" in done.stderr) == (ending == "raise")
     assert done.stderr.count("Traceback") == (ending == "raise")
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_117_no_thread_outlives_close(topic: str, consume: Consume, protocol: str) -> None:
+    before = set(threading.enumerate())
+    consumer = consume(topic, group_id=f"group-of-{topic}", group_protocol=protocol)
+    poll_until(consumer, consumer.assignment)
+    assert set(threading.enumerate()) - before
+    consumer.close()
+    assert not set(threading.enumerate()) - before

@@ -10,6 +10,8 @@ from typing import Any
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
+from confluent_kafka.admin._resource import ResourceType
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 __all__ = ["ClusterAdmin", "Record"]
@@ -80,6 +82,15 @@ class ClusterAdmin:
         """Delete the records of partitions before an offset each."""
         offsets = [TopicPartition(topic, part, offset) for part, offset in before.items()]
         self._finish(self.client.delete_records(offsets))
+
+    def configure_group(self, group: str, settings: Mapping[str, str]) -> None:
+        """Give a KIP-848 group settings of its own."""
+        entries = [
+            ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+            for name, value in settings.items()
+        ]
+        resource = ConfigResource(ResourceType.GROUP, group, incremental_configs=entries)
+        self._finish(self.client.incremental_alter_configs([resource]))
 
     def members(self, group: str) -> int:
         """Return how many members a group has."""

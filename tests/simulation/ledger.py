@@ -8,6 +8,10 @@ from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.consumer.records import ConsumerRecords
 from tandem_kafka.errors import KafkaTimeoutError
 from tandem_kafka.testing import Simulation
+from tandem_kafka.testing.stories.numbered import create_topic as topic
+from tandem_kafka.testing.stories.numbered import produce, value_of
+
+__all__ = ["Ledger", "produce", "topic", "value_of"]
 
 #: The application thread notices a little late: up to two extra steps of the driver.
 LATE_MS = 15
@@ -73,18 +77,3 @@ class Ledger:
             assert clock.now_ms() < until_ms, f"stuck at {self.next}"
             self.poll()
         assert not self.poll(2_000)
-
-
-def value_of(tp: TopicPartition, offset: int) -> bytes:
-    return f"{tp.topic}-{tp.partition}-{offset}".encode()
-
-
-def produce(simulation: Simulation, tp: TopicPartition, count: int) -> None:
-    """Append records whose values tell their offsets."""
-    end = simulation.cluster.at(tp).log.end_offset
-    simulation.cluster.produce(tp, *(value_of(tp, end + number) for number in range(count)))
-
-
-def topic(simulation: Simulation, name: str, partitions: int) -> list[TopicPartition]:
-    simulation.cluster.create_topic(name, partitions)
-    return [TopicPartition(name, number) for number in range(partitions)]

@@ -1,88 +1,16 @@
-"""Classic groups: one member, several, members that come, go and stop polling."""
+"""Groups, most of them classic: one member, several, members that come, go and stop polling."""
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
 import pytest
 
-from tandem_kafka import KafkaConsumer, TopicPartition
-from tandem_kafka.testing import Simulation
-from tests.simulation.ledger import produce, topic
-
-OPTIONS: dict[str, Any] = {
-    "group_id": "readers",
-    "auto_offset_reset": "earliest",
-    "heartbeat_interval_ms": 500,
-    "session_timeout_ms": 6_000,
-    "reconnect_backoff_max_ms": 1_000,
-}
-
-
-class Listener:
-    """Writes down what it is told."""
-
-    def __init__(self) -> None:
-        self.calls: list[tuple[str, frozenset[TopicPartition]]] = []
-
-    def on_partitions_assigned(self, partitions: set[TopicPartition]) -> None:
-        self.calls.append(("assigned", frozenset(partitions)))
-
-    def on_partitions_revoked(self, partitions: set[TopicPartition]) -> None:
-        self.calls.append(("revoked", frozenset(partitions)))
-
-    def on_partitions_lost(self, partitions: set[TopicPartition]) -> None:
-        self.calls.append(("lost", frozenset(partitions)))
-
-
-class Team:
-    """Members that are polled in turn, and what they read."""
-
-    def __init__(self, simulation: Simulation, tps: list[TopicPartition]) -> None:
-        self.simulation = simulation
-        self.partitions = tps
-        self.members: list[KafkaConsumer] = []
-        self.read: Counter[tuple[TopicPartition, int]] = Counter()
-
-    def join(self, listener: Listener | None = None, **options: Any) -> KafkaConsumer:
-        member = self.simulation.consumer(**{**OPTIONS, **options})
-        member.subscribe([self.partitions[0].topic], listener=listener)
-        self.members.append(member)
-        return member
-
-    def leave(self, member: KafkaConsumer) -> None:
-        self.members.remove(member)
-        member.close()
-
-    def poll(self, rounds: int = 1, timeout_ms: int = 200) -> None:
-        for _ in range(rounds):
-            for member in self.members:
-                for tp, records in member.poll(timeout_ms).items():
-                    assert tp in member.assignment()
-                    self.read.update((tp, record.offset) for record in records)
-
-    def settled(self) -> bool:
-        held = Counter(tp for member in self.members for tp in member.assignment())
-        return held == Counter(self.partitions)
-
-    def settle(self, within_ms: int = 120_000) -> None:
-        until_ms = self.simulation.clock.now_ms() + within_ms
-        self.poll(10)  # news of the group comes with a heartbeat
-        while not (self.settled() and self.all_read()):
-            assert self.simulation.clock.now_ms() < until_ms, "the group does not settle"
-            self.poll()
-
-    def all_read(self) -> bool:
-        ends = {tp: self.simulation.cluster.at(tp).log.end_offset for tp in self.partitions}
-        return all((tp, n) in self.read for tp, end in ends.items() for n in range(end))
-
-
-def filled(simulation: Simulation, partitions: int = 4, count: int = 20) -> list[TopicPartition]:
-    tps = topic(simulation, "orders", partitions)
-    for tp in tps:
-        produce(simulation, tp, count)
-    return tps
+from tandem_kafka import TopicPartition
+from tandem_kafka.testing import CUT, Call, Simulation
+from tandem_kafka.wire.messages import ConsumerGroupHeartbeatRequest
+from tests.simulation.ledger import produce
+from tests.simulation.team import OPTIONS, Listener, Team, filled
 
 
 def test_43_subscribing_sends_nothing_before_the_first_poll() -> None:
@@ -168,10 +96,7 @@ def test_57_new_partitions_are_assigned() -> None:
         team = Team(simulation, tps)
         team.join(metadata_max_age_ms=5_000)
         team.settle()
-        found = simulation.cluster.topics["orders"]
-        bigger = simulation.cluster.create_topic("bigger", 3)
-        found.partitions.append(bigger.partitions[2])
-        found.partitions[2].topic = "orders"
+        simulation.cluster.add_partitions("orders", 3)
         team.partitions = [*tps, TopicPartition("orders", 2)]
         produce(simulation, team.partitions[2], 3)
         team.settle()
@@ -213,6 +138,22 @@ def test_100_unsubscribe_gives_back_once_and_leaves() -> None:
         assert not simulation.cluster.group("readers").members
         member.close()
         assert len(listener.calls) == 2, "101: nothing runs twice"
+
+
+def test_93_a_static_member_whose_join_was_not_answered_is_in_all_the_same() -> None:
+    with Simulation() as simulation:
+        filled(simulation)
+
+        def taken_in_but_not_told(call: Call) -> Any:
+            assert call.default().error_code == 0
+            return CUT
+
+        simulation.cluster.script(ConsumerGroupHeartbeatRequest, taken_in_but_not_told)
+        options = {"group_protocol": "consumer", "group_instance_id": "one", "group_id": "readers"}
+        member = simulation.consumer("orders", **options)
+        while len(member.assignment()) < 4:
+            member.poll(500)
+        assert simulation.clock.now_ms() < 10_000, "and does not wait for its own session to end"
 
 
 @pytest.mark.parametrize("seed", range(40))

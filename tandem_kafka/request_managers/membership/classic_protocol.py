@@ -19,7 +19,6 @@ from tandem_kafka.request_managers.base import (
     FOREVER_MS,
     ClientResponse,
     PollResult,
-    Purpose,
     ToNode,
     UnsentRequest,
 )
@@ -30,6 +29,7 @@ from tandem_kafka.request_managers.membership.classic_requests import ClassicReq
 from tandem_kafka.request_managers.membership.classic_states import TRANSITIONS, State
 from tandem_kafka.request_managers.membership.heartbeats import Heartbeats
 from tandem_kafka.request_managers.membership.poll_timer import PollTimer
+from tandem_kafka.request_managers.membership.rebalance_timer import RebalanceTimer
 from tandem_kafka.request_managers.membership.state_machine import StateMachine
 from tandem_kafka.request_managers.metadata_refresh import MetadataRefresher
 from tandem_kafka.request_managers.reactions import MEMBERSHIP, Reaction, reaction_to
@@ -59,8 +59,9 @@ class ClassicMembership:
         self._callbacks = CallbackRunner(context.background, context.group)
         self._assignors = ClassicAssignors(context.config.partition_assignment_strategy)
         self._requests = ClassicRequests(context, self._assignors)
-        self._heartbeats = Heartbeats(context, self._react)
         self._timer = PollTimer(context)
+        self._heartbeats = Heartbeats(context, self._timer, self._react)
+        self._rebalance = RebalanceTimer(context)
         self._request = context.request_state()
         #: Tells an answer to the newest JoinGroup or SyncGroup from one to an older.
         self._attempt = 0
@@ -75,6 +76,7 @@ class ClassicMembership:
         self._assigned_from: Mapping[str, int] | None = None
         self._fatal: Exception | None = None
         coordinator.on_fatal(self._fail)
+        coordinator.parked_if(lambda: self._parked)
 
     @property
     def state(self) -> State:
@@ -106,23 +108,21 @@ class ClassicMembership:
     def prepare_to_leave(self) -> None:
         """The listener is about to run; heartbeats go on."""
         self._callbacks.cancel()
+        self._rebalance.fail()
         self._wanted = False
         self._rejoin_reason = None
         if self.state not in (State.UNJOINED, State.LEAVING):
-            self._behind_join = self._rebalancing and self._request.in_flight
+            self._behind_join = self._parked
             self._machine.move(State.LEAVING)
 
     def leave(self, future: Completion[Any], operation: LeaveOperation, reason: str) -> None:
         """Send LeaveGroup; done when it is answered, or cannot be sent."""
         self.prepare_to_leave()
-        destination = self._coordinator.destination() if self._coordinator.known else None
+        destination = self._coordinator.beside_parked() if self._coordinator.known else None
         if self.state is not State.LEAVING or destination is None or not self._tells(operation):
             self._forget()
             future.complete(None)
             return
-        if self._behind_join:
-            # JoinGroup or SyncGroup may be parked at the coordinator: what is sent behind it waits.
-            destination = ToNode(destination.node, Purpose.MAIN)
         log.info("group %s: leaving: %s", self._context.config.group_id, reason)
         request = self._requests.leave(destination, reason)
         request.future.then(lambda _: future.complete(None))
@@ -130,6 +130,13 @@ class ClassicMembership:
         self._forget()
 
     _behind_join = False
+
+    @property
+    def _parked(self) -> bool:
+        """Tell whether JoinGroup or SyncGroup may be parked: what is sent behind it waits."""
+        if self.state is State.LEAVING:
+            return self._behind_join
+        return self._rebalancing and self._request.in_flight
 
     def _tells(self, operation: LeaveOperation) -> bool:
         """Tell whether the coordinator is to hear that we leave."""
@@ -206,6 +213,7 @@ class ClassicMembership:
         self._rejoin_reason, self._join_reason = None, reason
         self._machine.move(State.PREPARING_REBALANCE)
         self._group.set_state("<rebalancing>")
+        self._rebalance.begin()
         self._request.reset()
         held = frozenset(self._subscription.assigned)
         if self._assignors.cooperative:
@@ -246,6 +254,7 @@ class ClassicMembership:
     def _forget(self) -> None:
         self._machine.move(State.UNJOINED)
         self._callbacks.cancel()
+        self._rebalance.fail()
         self._attempt += 1  # what is in flight does not count any more
         self._fatal = None
         self._leading = self._assigned_from = None
@@ -261,6 +270,7 @@ class ClassicMembership:
             return
         if not isinstance(error, LOGIN_ERRORS):
             self._fatal = error  # a refused log-in may be mended by the next attempt
+            self._rebalance.fail()
         self._context.raise_in_poll(error)
 
     # --- JoinGroup -----------------------------------------------------------------------------
@@ -310,6 +320,7 @@ class ClassicMembership:
             self._fail(failure)
             return PollResult()
         request = self._requests.sync(destination, leading.joined, assignments)
+        request.keep_alive = self._heartbeats.keep_alive(now_ms)
         name = leading.joined.protocol_name
         request.future.then(
             self._in_state(State.COMPLETING_REBALANCE, lambda answer: self._synced(name, answer))
@@ -363,6 +374,7 @@ class ClassicMembership:
     def _begin_fetching(self) -> None:
         for state in self._subscription.assigned.values():
             state.awaiting_callback = False
+        self._rebalance.complete()
 
     # --- answers -------------------------------------------------------------------------------
 

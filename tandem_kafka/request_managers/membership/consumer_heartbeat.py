@@ -6,9 +6,11 @@ know whether the coordinator got its last heartbeat, sends them all.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from tandem_kafka.request_managers.base import KeepAlive
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.membership.target import Assignment
 from tandem_kafka.shared.subscription import SubscriptionKind
@@ -86,6 +88,24 @@ class HeartbeatFields:
         return ConsumerGroupHeartbeatRequest(
             **fields, min_version=FIRST_VERSION_WITH_REGEX if wants_regex else 0
         )
+
+    def keep_alive(
+        self,
+        member_id: str,
+        epoch: int,
+        interval_ms: int,
+        until_ms: int,
+        answered: Callable[[Any], None],
+    ) -> KeepAlive:
+        """Return what may be sent while we cannot: a heartbeat that says only who we are."""
+        config = self._context.config
+        message = ConsumerGroupHeartbeatRequest(
+            group_id=config.group_id,
+            member_id=member_id,
+            member_epoch=epoch,
+            instance_id=config.group_instance_id,
+        )
+        return KeepAlive(message, interval_ms, until_ms, answered)
 
     def _add_changed(self, fields: dict[str, Any]) -> None:
         config, sent = self._context.config, self._sent

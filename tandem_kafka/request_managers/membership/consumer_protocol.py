@@ -14,10 +14,8 @@ from uuid import UUID
 
 from tandem_kafka.errors import (
     LOGIN_ERRORS,
-    InvalidRegularExpressionError,
-    KafkaError,
+    UnreleasedInstanceIdError,
     UnsupportedVersionError,
-    for_code,
 )
 from tandem_kafka.events.background import PartitionsLost
 from tandem_kafka.events.completable import Completion
@@ -37,7 +35,9 @@ from tandem_kafka.request_managers.membership.consumer_states import (
     TRANSITIONS,
     State,
 )
+from tandem_kafka.request_managers.membership.heartbeat_errors import error_of, explained
 from tandem_kafka.request_managers.membership.poll_timer import PollTimer
+from tandem_kafka.request_managers.membership.rebalance_timer import RebalanceTimer
 from tandem_kafka.request_managers.membership.reconciliation import Reconciliation
 from tandem_kafka.request_managers.membership.state_machine import StateMachine
 from tandem_kafka.request_managers.membership.target import by_topic_id
@@ -48,8 +48,6 @@ from tandem_kafka.types import LeaveOperation
 __all__ = ["ConsumerMembership"]
 
 log = logging.getLogger(__name__)
-
-INVALID_REGULAR_EXPRESSION = 128
 
 
 class ConsumerMembership:
@@ -72,6 +70,7 @@ class ConsumerMembership:
         self._reconciliation = Reconciliation(context, self._callbacks, metadata, self._acknowledge)
         self._fields = HeartbeatFields(context)
         self._timer = PollTimer(context)
+        self._rebalance = RebalanceTimer(context)
         self._request = context.request_state()
         #: Made by the client and kept for as long as the consumer lives (KIP-1082).
         self.member_id = _new_member_id(context)
@@ -85,6 +84,8 @@ class ConsumerMembership:
         #: The coordinator may just read what we own, and give all else to others: nothing is
         #: taken over before it has answered.
         self._reporting = False
+        #: The coordinator says that another holds our instance id; we ask whether it is ourselves.
+        self._refused: UnreleasedInstanceIdError | None = None
         self._fatal: Exception | None = None
         self._leave_epoch: int | None = None
         self._left: list[Completion[Any]] = []
@@ -123,6 +124,7 @@ class ConsumerMembership:
     def prepare_to_leave(self) -> None:
         """The listener is about to run; heartbeats go on."""
         self._callbacks.cancel()
+        self._rebalance.fail()
         self._wanted = False
         if self.state in TAKES_TARGETS:
             self._machine.move(State.PREPARE_LEAVING)
@@ -180,6 +182,7 @@ class ConsumerMembership:
     def _begin_joining(self) -> None:
         log.info("group %s: joining as %s", self._context.config.group_id, self.member_id)
         self._epoch = JOIN_EPOCH
+        self._refused = None
         self._reconciliation.reset()
         self._fields.forget()
         self._next_ms = 0
@@ -203,25 +206,40 @@ class ConsumerMembership:
         return PollResult((self._heartbeat(destination, now_ms),), max(1, self._interval_ms))
 
     def _heartbeat(self, destination: ToNode, now_ms: int) -> UnsentRequest:
-        joining = self.state is State.JOINING
         message = self._fields.message(
             self.member_id,
-            self._epoch,
+            self._epoch if self._refused is None else STATIC_LEAVE_EPOCH,
             self._reconciliation.owned,
             self._reconciliation.claimed,
-            joining=joining,
+            joining=self.state is State.JOINING,
         )
         self._request.sent()
+        self._context.metrics.happened("last-heartbeat-seconds-ago")
         self._reporting = message.topic_partitions is not None
         self._next_ms = now_ms + self._interval_ms
         if self.state is State.ACKNOWLEDGING:
             settled = self._reconciliation.settled
             self._machine.move(State.STABLE if settled else State.RECONCILING)
+            if not settled:
+                self._rebalance.begin()
         self._attempt += 1
         attempt = self._attempt
         request = self._context.request(message, destination)
+        until_ms = now_ms + self._timer.left_ms(now_ms)
+        request.keep_alive = self._fields.keep_alive(
+            self.member_id, self._epoch, self._interval_ms, until_ms, self._kept_alive
+        )
         request.future.then(lambda future: self._answered(attempt, future))
         return request
+
+    def _kept_alive(self, message: Any) -> None:
+        """Take what was answered while we could not run, as if we had asked ourselves."""
+        if self.state not in TAKES_TARGETS or self.state is State.JOINING:
+            return  # of a membership that is over
+        if message.error_code:
+            self._failed(error_of(message))
+        else:
+            self._learn(message)
 
     def _last_heartbeat(self, destination: ToNode) -> UnsentRequest:
         """Sent also while another is in flight; whatever comes of it, we have left."""
@@ -248,7 +266,7 @@ class ConsumerMembership:
             if not response.message.error_code:
                 self._succeeded(response.message)
                 return
-            error = _error_of(response.message)
+            error = error_of(response.message)
         self._failed(error)
 
     def _succeeded(self, message: Any) -> None:
@@ -256,7 +274,12 @@ class ConsumerMembership:
         self._hurried = self._reporting = False
         self._interval_ms = max(1, message.heartbeat_interval_ms)
         self._next_ms = self._context.clock.now_ms() + self._interval_ms
+        self._learn(message)
+
+    def _learn(self, message: Any) -> None:
+        """Take over epoch and target."""
         if message.member_epoch < 0:
+            self._refused = None  # it was ourselves: now we join
             return
         self._epoch = message.member_epoch
         if self._group.metadata.generation_id != self._epoch:
@@ -270,6 +293,7 @@ class ConsumerMembership:
             if self.state is not State.ACKNOWLEDGING:
                 self._machine.move(State.RECONCILING)
                 self._group.set_state("<rebalancing>")
+                self._rebalance.begin()
         elif self.state is State.JOINING:
             self._become_stable()
 
@@ -282,14 +306,16 @@ class ConsumerMembership:
         if self.state is State.RECONCILING:
             self._machine.move(State.ACKNOWLEDGING)
             self._group.set_state("<stable>")
+            self._rebalance.complete()
 
     # --- errors --------------------------------------------------------------------------------
 
     def _failed(self, error: BaseException) -> None:
         self._fields.forget()
         if isinstance(error, UnsupportedVersionError):
-            error = self._explained(error)
+            error = explained(error, self._subscription)
         reaction = reaction_to(GROUP_HEARTBEAT, error)
+        error, reaction = self._ourselves_or_another(error, reaction)
         if reaction is Reaction.REDISCOVER:
             self._coordinator.mark_unknown(error)
         if reaction in (Reaction.REDISCOVER, Reaction.LOST) and not self._hurried:
@@ -305,20 +331,21 @@ class ConsumerMembership:
         elif reaction is Reaction.FAIL and isinstance(error, Exception):
             self._fail(error)
 
-    def _explained(self, error: UnsupportedVersionError) -> UnsupportedVersionError:
-        if self._subscription.regex is not None:
-            advice = (
-                "the cluster cannot resolve a regular expression (SubscriptionPattern needs "
-                "ConsumerGroupHeartbeat version 1); subscribe to names or a Python pattern"
-            )
-        else:
-            advice = (
-                "the cluster does not support the consumer group protocol (KIP-848); "
-                "set group_protocol='classic'"
-            )
-        explained = UnsupportedVersionError(f"{advice}: {error}")
-        explained.__cause__ = error
-        return explained
+    def _ourselves_or_another(
+        self, error: BaseException, reaction: Reaction
+    ) -> tuple[BaseException, Reaction]:
+        """Find out who holds our instance id.
+
+        A static member that is known cannot join, not even the one that is in: the answer to its
+        first join may have been lost. So it leaves for a moment, if it is in, and joins.
+        """
+        if self._refused is not None and reaction in (Reaction.LOST, Reaction.FAIL):
+            refused, self._refused = self._refused, None
+            return refused, Reaction.FAIL
+        if isinstance(error, UnreleasedInstanceIdError) and self.state is State.JOINING:
+            self._refused = error
+            return error, Reaction.RETRY
+        return error, reaction
 
     def _fail(self, error: Exception) -> None:
         """An error that only the user can mend: every poll raises it until unsubscribe()."""
@@ -336,6 +363,7 @@ class ConsumerMembership:
             return
         log.error("group %s: cannot be a member: %s", self._context.config.group_id, error)
         self._machine.move(State.FATAL)
+        self._rebalance.fail()
         self._callbacks.cancel()
         self._fatal = error
         self._context.raise_in_poll(error)
@@ -344,6 +372,7 @@ class ConsumerMembership:
         log.warning("group %s: fenced: %s; joining again", self._context.config.group_id, why)
         leaving = self.state in (State.PREPARE_LEAVING, State.LEAVING)
         self._machine.move(State.FENCED)
+        self._rebalance.fail()
         if leaving:
             self._not_in_group()
             return
@@ -354,6 +383,7 @@ class ConsumerMembership:
         """Leave at once; the partitions are lost when the application polls again."""
         self._timer.log_expiry(now_ms)
         self._callbacks.cancel()
+        self._rebalance.fail()
         self._wanted = False
         self._machine.move(State.PREPARE_LEAVING)
         self._machine.move(State.LEAVING)
@@ -408,11 +438,3 @@ def _new_member_id(context: ManagerContext) -> str:
     number = context.random.getrandbits(128)
     raw = UUID(int=number, version=4).bytes
     return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
-
-
-def _error_of(message: Any) -> KafkaError:
-    text = message.error_message or ""
-    if message.error_code == INVALID_REGULAR_EXPRESSION:
-        return InvalidRegularExpressionError(text)
-    error: KafkaError = for_code(message.error_code)(text)
-    return error

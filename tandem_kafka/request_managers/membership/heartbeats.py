@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 from tandem_kafka.errors import for_code
 from tandem_kafka.events.completable import Completion
-from tandem_kafka.request_managers.base import ClientResponse, PollResult, ToNode
+from tandem_kafka.request_managers.base import ClientResponse, KeepAlive, PollResult, ToNode
 from tandem_kafka.request_managers.context import ManagerContext
+from tandem_kafka.request_managers.membership.poll_timer import PollTimer
 from tandem_kafka.shared.group import NO_GENERATION
 from tandem_kafka.wire.messages import HeartbeatRequest
 
@@ -17,8 +18,14 @@ __all__ = ["Heartbeats"]
 class Heartbeats:
     """Keeps the coordinator informed that this member lives."""
 
-    def __init__(self, context: ManagerContext, on_error: Callable[[BaseException], None]) -> None:
+    def __init__(
+        self,
+        context: ManagerContext,
+        timer: PollTimer,
+        on_error: Callable[[BaseException], None],
+    ) -> None:
         self._context = context
+        self._timer = timer
         self._on_error = on_error
         self._state = context.request_state()
         self._next_ms = 0
@@ -43,17 +50,38 @@ class Heartbeats:
         if wait_ms > 0:
             return PollResult(wait_ms=wait_ms)
         self._state.sent()
+        self._context.metrics.happened("last-heartbeat-seconds-ago")
         self._next_ms = now_ms + config.heartbeat_interval_ms
-        message = HeartbeatRequest(
+        timeout_ms = min(config.request_timeout_ms, config.session_timeout_ms)
+        request = self._context.request(self._message(), destination, timeout_ms=timeout_ms)
+        request.keep_alive = self.keep_alive(now_ms)
+        request.future.then(lambda future: self._answered(member.generation_id, future))
+        return PollResult((request,), config.heartbeat_interval_ms)
+
+    def _message(self) -> HeartbeatRequest:
+        member = self._context.group.metadata
+        return HeartbeatRequest(
             group_id=member.group_id,
             generation_id=member.generation_id,
             member_id=member.member_id,
             group_instance_id=member.group_instance_id,
         )
-        timeout_ms = min(config.request_timeout_ms, config.session_timeout_ms)
-        request = self._context.request(message, destination, timeout_ms=timeout_ms)
-        request.future.then(lambda future: self._answered(member.generation_id, future))
-        return PollResult((request,), config.heartbeat_interval_ms)
+
+    def keep_alive(self, now_ms: int) -> KeepAlive:
+        """Return what may be sent for this generation while we cannot."""
+        generation = self._context.group.metadata.generation_id
+        return KeepAlive(
+            message=self._message(),
+            period_ms=self._context.config.heartbeat_interval_ms,
+            until_ms=now_ms + self._timer.left_ms(now_ms),
+            answered=lambda message: self._kept_alive(generation, message.error_code),
+        )
+
+    def _kept_alive(self, generation: int, code: int) -> None:
+        group = self._context.group.metadata
+        if code and group.generation_id == generation:
+            self._next_ms = 0
+            self._on_error(for_code(code)(group.group_id))
 
     def _answered(self, generation: int, future: Completion[ClientResponse]) -> None:
         group = self._context.group.metadata

@@ -6,6 +6,13 @@
     4. acknowledge: the next heartbeat says what is owned
 
 Steps 2 and 3 run on the application thread; a target that comes in between waits for its turn.
+
+A coordinator gives a partition to another member as soon as a heartbeat of ours that says what we
+own does not name it. So from step 2 on a heartbeat that repeats everything names what is being
+taken over too (`claimed`), and nothing is begun while such a heartbeat is unanswered. One gap is
+the protocol's own: a heartbeat that we gave up as lost may still reach the coordinator after the
+one that followed it on another connection. It may then free what was begun since; the epoch has
+moved on without us, so that our commits are refused and our next heartbeat has us fenced.
 """
 
 from __future__ import annotations
@@ -43,7 +50,7 @@ class Reconciliation:
         self.target = Assignment()
         #: What has been taken over.
         self.owned = Assignment()
-        #: What the application may be taking over just now.
+        #: What the application may be taking over just now, or will once it gave the rest back.
         self._taking = NO_PARTITIONS
 
     def reset(self) -> None:
@@ -91,6 +98,7 @@ class Reconciliation:
         self._revoke(partial, resolved)
 
     def _revoke(self, taking: Assignment, resolved: Resolved) -> None:
+        self._taking = taking.partitions
         revoked = frozenset(self._subscription.assigned) - resolved.partitions
         for tp in revoked:
             self._subscription.assigned[tp].pending_revocation = True
@@ -113,7 +121,6 @@ class Reconciliation:
             sorted(resolved.partitions),
             sorted(added),
         )
-        self._taking = taking.partitions
         self._callbacks.run(
             PartitionsAssigned(resolved.partitions, added), lambda: self._assigned(taking)
         )

@@ -89,21 +89,24 @@ class SimCluster:
         for group_id, node_id in list(self._coordinators.items()):
             up = [broker.node_id for broker in self.brokers.values() if broker.up]
             if node_id == gone and up:
-                self.move_coordinator(group_id, up[0])
+                self.fail_over(group_id, up[0])
 
     # --- topics --------------------------------------------------------------------------------
 
     def create_topic(self, name: str, partitions: int = 1, *, internal: bool = False) -> SimTopic:
         """Create a topic; leaders go round the brokers."""
-        nodes = list(self.brokers)
-        made = []
-        for number in range(partitions):
-            replicas = tuple(nodes[(number + i) % len(nodes)] for i in range(len(nodes)))
-            made.append(SimPartition(name, number, replicas[0], 0, replicas))
-        topic = SimTopic(name, UUID(int=self.random.getrandbits(128)), made, internal)
+        topic = SimTopic(name, UUID(int=self.random.getrandbits(128)), [], internal)
         self.topics[name] = topic
-        self.trace.note(f"topic {name} with {partitions} partitions")
+        self.add_partitions(name, partitions)
         return topic
+
+    def add_partitions(self, name: str, total: int) -> None:
+        """Give a topic more partitions."""
+        nodes, partitions = list(self.brokers), self.topics[name].partitions
+        for number in range(len(partitions), total):
+            replicas = tuple(nodes[(number + i) % len(nodes)] for i in range(len(nodes)))
+            partitions.append(SimPartition(name, number, replicas[0], 0, replicas))
+        self.trace.note(f"topic {name} with {total} partitions")
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic."""
@@ -179,6 +182,23 @@ class SimCluster:
         """Let another broker coordinate a group; its members and offsets go along."""
         self.trace.note(f"group {group_id}: coordinator {node_id}")
         self._coordinators[group_id] = node_id
+
+    def fail_over(self, group_id: str, node_id: int, lost_commits: int = 0) -> None:
+        """Let another broker load a group from what was written; what only waited is lost.
+
+        With `lost_commits` the last commits had not been copied to it.
+        """
+        group = self.group(group_id)
+        self.move_coordinator(group_id, node_id)
+        group.reload()
+        self.consumer_group(group_id).reload()
+        for _ in range(min(lost_commits, len(group.undo))):
+            tp, before = group.undo.pop()
+            self.trace.note(f"group {group_id}: a commit of {tp.topic}-{tp.partition} is lost")
+            if before is None:
+                del group.commits[tp]
+            else:
+                group.commits[tp] = before
 
     def committed(self, group_id: str, tp: TopicPartition) -> int | None:
         """Return the committed offset."""

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 
 from kafka import errors
 
+from tandem_kafka.testing.coordinator import records
+from tandem_kafka.testing.coordinator.log import GroupLog
 from tandem_kafka.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -109,6 +111,9 @@ class ConsumerGroup:
         heartbeat_interval_ms: What members are told.
         session_timeout_ms: Who is not heard of for so long is gone.
         max_size: Who comes when there are so many is refused; 0 for no limit.
+        assignment_interval_ms: A new target is computed this long after the one before at the
+            earliest; until then members stay at the old one, and who is new has nothing.
+        log: What a coordinator that takes over will know.
     """
 
     cluster: SimCluster
@@ -117,18 +122,27 @@ class ConsumerGroup:
     heartbeat_interval_ms: int = 500
     session_timeout_ms: int = 6_000
     max_size: int = 0
+    assignment_interval_ms: int = 0
     assignors: dict[str, Assignor] = field(default_factory=lambda: {"uniform": uniform})
     members: dict[str, ConsumerGroupMember] = field(default_factory=dict)
     target: dict[str, frozenset[TopicPartition]] = field(default_factory=dict)
     _wanted: dict[str, Partitions] = field(default_factory=dict)
+    log: GroupLog = field(default_factory=GroupLog)
+    _next_target_ms: int = 0
 
     # --- members -------------------------------------------------------------------------------
 
-    def find(self, member_id: str, epoch: int, owned: Partitions | None) -> type[Exception] | None:
+    def find(
+        self, member_id: str, instance_id: str | None, epoch: int, owned: Partitions | None
+    ) -> type[Exception] | None:
         """Return the error for a heartbeat of this member and epoch, if it is to be refused."""
         member = self.members.get(member_id)
+        if epoch == JOIN_EPOCH:
+            return self._check_join(member, owned)
+        if self._held_by_another(member_id, instance_id):
+            return errors.FencedInstanceIdError  # type: ignore[no-any-return]
         if member is None:
-            return None if epoch == JOIN_EPOCH else errors.UnknownMemberIdError
+            return errors.UnknownMemberIdError  # type: ignore[no-any-return]
         if epoch == member.epoch:
             return None
         # The answer before may have been lost: then it comes with the epoch before.
@@ -136,6 +150,17 @@ class ConsumerGroup:
         if behind and owned is not None and owned <= member.assigned:
             return None
         return errors.FencedMemberEpochError  # type: ignore[no-any-return]
+
+    def _check_join(
+        self, member: ConsumerGroupMember | None, owned: Partitions | None
+    ) -> type[Exception] | None:
+        """Who joins owns nothing. A member that is known may join at any time, if not static."""
+        if owned is None or owned:
+            return errors.InvalidRequestError  # type: ignore[no-any-return]
+        static = member is not None and member.instance_id is not None
+        if static and member is not None and member.epoch != STATIC_LEAVE_EPOCH:
+            return errors.UnreleasedInstanceIdError  # type: ignore[no-any-return]
+        return None
 
     def check(self, member_id: str, epoch: int) -> type[Exception] | None:
         """Return the error for a commit of this member and epoch, if it is to be refused."""
@@ -154,6 +179,7 @@ class ConsumerGroup:
             if before.epoch != STATIC_LEAVE_EPOCH:
                 return errors.UnreleasedInstanceIdError  # type: ignore[no-any-return]
             del self.members[before.member_id]
+            self.log.forget(before.member_id)
             member.assigned = before.assigned
             self.target[member_id] = self.target.pop(before.member_id, frozenset())
             self._wanted[member_id] = self._wanted.pop(before.member_id, frozenset())
@@ -166,19 +192,30 @@ class ConsumerGroup:
         found = (m for m in self.members.values() if m.instance_id == instance_id is not None)
         return next(found, None) if instance_id is not None else None
 
-    def leave(self, member_id: str, epoch: int) -> None:
+    def _held_by_another(self, member_id: str, instance_id: str | None) -> bool:
+        holder = self._with_instance(instance_id)
+        return holder is not None and holder.member_id != member_id
+
+    def leave(self, member_id: str, instance_id: str | None, epoch: int) -> type[Exception] | None:
         """A member says that it goes; with the static epoch it is expected back."""
+        if self._held_by_another(member_id, instance_id):
+            return errors.FencedInstanceIdError  # type: ignore[no-any-return]
         member = self.members.get(member_id)
-        if member is not None and epoch == STATIC_LEAVE_EPOCH:
+        if member is None:
+            return errors.UnknownMemberIdError  # type: ignore[no-any-return]
+        if epoch == STATIC_LEAVE_EPOCH:
             member.epoch = epoch
             member.revoking = frozenset()
+            self.write(member)
         else:
             self.remove(member_id, "left")
+        return None
 
     def remove(self, member_id: str, why: str = "removed") -> None:
         """A member is gone; what it had is free."""
         if self.members.pop(member_id, None) is not None:
             self.cluster.trace.note(f"group {self.group_id}: {member_id} {why}")
+            self.log.forget(member_id)
             self.update_target()
 
     def touch(self, member: ConsumerGroupMember) -> None:
@@ -207,11 +244,61 @@ class ConsumerGroup:
         wanted = {m.member_id: self._wants(m) for m in self.members.values()}
         if wanted == self._wanted:
             return
+        now_ms = self.cluster.clock.now_ms()
+        if now_ms < self._next_target_ms:
+            self.cluster.network.at(self._next_target_ms, self.update_target)
+            return
+        self._next_target_ms = now_ms + self.assignment_interval_ms
         self._wanted = wanted
         self.epoch += 1
         before: dict[str, Partitions] = dict(self.target)
         self.target = next(iter(self.assignors.values()))(wanted, before)
+        self._write_target()
         self.cluster.trace.note(f"group {self.group_id}: epoch {self.epoch}")
+
+    # --- the log -------------------------------------------------------------------------------
+
+    def write(self, member: ConsumerGroupMember) -> None:
+        """Write what has changed about a member; before it is answered."""
+        about = records.ConsumerGroupMemberMetadata(
+            member.instance_id, member.topics, member.regex, member.rebalance_ms
+        )
+        current = records.ConsumerGroupCurrentMemberAssignment(
+            member.epoch,
+            member.previous_epoch,
+            member.state.value,
+            member.assigned,
+            member.revoking,
+        )
+        self.log.write(about, member.member_id)
+        self.log.write(current, member.member_id)
+
+    def _write_target(self) -> None:
+        wanted = tuple((name, frozenset(tps)) for name, tps in self._wanted.items())
+        self.log.write(records.ConsumerGroupMetadata(self.epoch))
+        self.log.write(records.ConsumerGroupPartitionMetadata(self.epoch, wanted))
+        for member_id, partitions in self.target.items():
+            self.log.write(records.ConsumerGroupTargetAssignmentMember(partitions), member_id)
+        self.log.write(records.ConsumerGroupTargetAssignmentMetadata(self.epoch))
+
+    def reload(self) -> None:
+        """Another coordinator reads the log and knows no more than that; sessions begin anew."""
+        self.log = log = GroupLog.read(self.log.records)
+        metadata = log.group(records.ConsumerGroupMetadata)
+        topics = log.group(records.ConsumerGroupPartitionMetadata)
+        self.epoch = metadata.epoch if metadata is not None else 0
+        self._wanted = dict(topics.wanted) if topics is not None else {}
+        targets = log.members(records.ConsumerGroupTargetAssignmentMember)
+        self.target = {member_id: target.partitions for member_id, target in targets.items()}
+        current = log.members(records.ConsumerGroupCurrentMemberAssignment)
+        self.members = {
+            member_id: _member(member_id, about, current[member_id])
+            for member_id, about in log.members(records.ConsumerGroupMemberMetadata).items()
+        }
+        for member in self.members.values():
+            self.touch(member)
+            if member.state is MemberState.UNREVOKED:
+                self._give_up_later(member)
 
     # --- one member on its way -----------------------------------------------------------------
 
@@ -245,8 +332,10 @@ class ConsumerGroup:
     ) -> None:
         member.assigned, member.revoking = kept, revoking
         member.state = MemberState.UNREVOKED
+        self._give_up_later(member)
+
+    def _give_up_later(self, member: ConsumerGroupMember) -> None:
         epoch = member.epoch
-        self._set_epoch(member, epoch)
 
         def give_up() -> None:
             same = self.members.get(member.member_id) is member and member.epoch == epoch
@@ -259,3 +348,22 @@ class ConsumerGroup:
     def _set_epoch(self, member: ConsumerGroupMember, epoch: int) -> None:
         if member.epoch != epoch:
             member.previous_epoch, member.epoch = member.epoch, epoch
+
+
+def _member(
+    member_id: str,
+    about: records.ConsumerGroupMemberMetadata,
+    current: records.ConsumerGroupCurrentMemberAssignment,
+) -> ConsumerGroupMember:
+    return ConsumerGroupMember(
+        member_id,
+        about.instance_id,
+        epoch=current.member_epoch,
+        previous_epoch=current.previous_member_epoch,
+        state=MemberState(current.state),
+        topics=about.subscribed_topic_names,
+        regex=about.subscribed_topic_regex,
+        rebalance_ms=about.rebalance_timeout_ms,
+        assigned=current.assigned_partitions,
+        revoking=current.partitions_pending_revocation,
+    )

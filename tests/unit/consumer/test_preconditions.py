@@ -44,11 +44,13 @@ CALLS: dict[str, Callable[[KafkaConsumer], object]] = {
     "subscription": lambda c: c.subscription(),
     "assignment": lambda c: c.assignment(),
     "poll": lambda c: c.poll(),
+    "poll_arrow": lambda c: c.poll_arrow(),
     "pause": lambda c: c.pause(TP),
     "resume": lambda c: c.resume(TP),
     "paused": lambda c: c.paused(),
     "position": lambda c: c.position(TP),
     "seek": lambda c: c.seek(TP, 0),
+    "stop_at": lambda c: c.stop_at(TP, 0),
     "seek_to_beginning": lambda c: c.seek_to_beginning(TP),
     "seek_to_end": lambda c: c.seek_to_end(TP),
     "highwater": lambda c: c.highwater(TP),
@@ -188,6 +190,7 @@ def test_14_topics_and_a_pattern_in_one_call(consumer: KafkaConsumer) -> None:
 
 ON_ASSIGNED = (
     "seek",
+    "stop_at",
     "pause",
     "resume",
     "position",

@@ -36,6 +36,7 @@ EXAMPLES: dict[type[Any], Any] = {
     events.ResetOffsets: lambda: events.ResetOffsets(partitions=frozenset({TP}), timestamp=-1),
     events.Resume: lambda: events.Resume(partitions=frozenset({TP})),
     events.Seek: lambda: events.Seek(partition=TP, offset=1, leader_epoch=-1),
+    events.StopAt: lambda: events.StopAt(partition=TP, offset=1),
     events.Subscribe: lambda: events.Subscribe(topics=frozenset({"orders"})),
     events.SubscribePattern: lambda: events.SubscribePattern(pattern=re.compile("o")),
     events.SubscribeRegex: lambda: events.SubscribeRegex(regex="o.*"),
@@ -81,7 +82,14 @@ def test_17_what_needs_a_group_says_so(kind: type[Any]) -> None:
 
 @pytest.mark.parametrize(
     "kind",
-    [events.Seek, events.Pause, events.Resume, events.ResetOffsets, events.CurrentLag],
+    [
+        events.Seek,
+        events.StopAt,
+        events.Pause,
+        events.Resume,
+        events.ResetOffsets,
+        events.CurrentLag,
+    ],
 )
 def test_15_what_needs_an_assigned_partition_says_so(kind: type[Any]) -> None:
     assert isinstance(process(World(), example(kind)).error, NotAssignedError)

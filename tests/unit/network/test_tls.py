@@ -5,7 +5,6 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import trustme
@@ -16,15 +15,16 @@ from tandem_kafka.errors import (
     TlsAuthenticationError,
 )
 from tandem_kafka.network.client import NetworkClient
-from tandem_kafka.network.selector import SelectorTransport
+from tandem_kafka.network.native import NativeTransport
 from tandem_kafka.network.tls import build_context
 from tandem_kafka.network.transport import ConnectionClosed, ConnectionOpened, FrameReceived
 from tandem_kafka.request_managers.base import ToNode, UnsentRequest
 from tandem_kafka.runtime import Runtime
 from tandem_kafka.types import Node
 from tandem_kafka.wire.messages import MetadataRequest
+from tests.unit.network.peers import AnyTransport, Peer, Twin, closed, events_of, frame, spins
 from tests.unit.network.scripted import KnownNodes, Settings
-from tests.unit.network.test_selector import Peer, closed, events_of, frame, spins
+from tests.unit.network.tls_server import Server, settings
 
 
 @pytest.fixture(scope="module")
@@ -40,50 +40,15 @@ def ca_file(ca: trustme.CA, tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def peer() -> Iterator[Peer]:
-    peer = Peer()
-    yield peer
-    peer.close()
-
-
-class Server:
-    """A broker with TLS whose thread shakes hands and then echoes."""
-
-    def __init__(self, peer: Peer, ca: trustme.CA, host: str = "localhost", **options: Any) -> None:
-        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        ca.issue_cert(host).configure_cert(self.context)
-        if options.get("client_certificates"):
-            self.context.verify_mode = ssl.CERT_REQUIRED
-            ca.configure_trust(self.context)
-        if "maximum" in options:
-            self.context.maximum_version = options["maximum"]
-        self._peer = peer
-        self.thread = threading.Thread(target=self._serve, daemon=True)
-        self.thread.start()
-
-    def _serve(self) -> None:
-        try:
-            with self.context.wrap_socket(self._peer.accept(), server_side=True) as sock:
-                while data := sock.recv(1 << 16):
-                    sock.sendall(data)
-        except OSError:
-            pass
-
-
-def settings(**options: Any) -> Settings:
-    return Settings(security_protocol="SSL", receive_message_max_bytes=50_000_000, **options)
-
-
-@pytest.fixture
-def transport(ca_file: str) -> Iterator[SelectorTransport]:
-    transport = SelectorTransport(settings(ssl_cafile=ca_file))
+def transport(twin: Twin, ca_file: str) -> Iterator[AnyTransport]:
+    transport = twin(settings(ssl_cafile=ca_file))
     yield transport
     transport.close()
 
 
 @pytest.mark.parametrize("maximum", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 def test_frames_of_every_size(
-    transport: SelectorTransport, peer: Peer, ca: trustme.CA, maximum: ssl.TLSVersion
+    transport: AnyTransport, peer: Peer, ca: trustme.CA, maximum: ssl.TLSVersion
 ) -> None:
     Server(peer, ca, maximum=maximum)
     number = transport.connect(peer.address)
@@ -99,7 +64,7 @@ def test_frames_of_every_size(
 
 
 def test_many_frames_in_one_record_are_all_told(
-    transport: SelectorTransport, peer: Peer, ca: trustme.CA
+    transport: AnyTransport, peer: Peer, ca: trustme.CA
 ) -> None:
     Server(peer, ca)
     number = transport.connect(peer.address)
@@ -109,22 +74,25 @@ def test_many_frames_in_one_record_are_all_told(
 
 
 def test_a_small_budget_leaves_nothing_behind(
-    transport: SelectorTransport, peer: Peer, ca: trustme.CA, monkeypatch: pytest.MonkeyPatch
+    twin: Twin, ca_file: str, peer: Peer, ca: trustme.CA, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tandem_kafka.network.channel.RECEIVE_BUDGET", 10)
-    monkeypatch.setattr("tandem_kafka.network.selector._SCRATCH_BYTES", 16)
-    transport._scratch = memoryview(bytearray(16))
+    monkeypatch.setattr("tandem_kafka.network.native.RECEIVE_BUDGET", 10)
+    transport = twin(settings(ssl_cafile=ca_file))
+    if not isinstance(transport, NativeTransport):
+        transport._scratch = memoryview(bytearray(16))
     Server(peer, ca)
     number = transport.connect(peer.address)
     transport.send(number, b"".join(frame(b"%05d" % n) for n in range(200)))
     assert len(events_of(transport, 201)) == 201
     assert spins(transport) <= 2
+    transport.close()
 
 
-def test_an_untrusted_certificate(peer: Peer, ca: trustme.CA, tmp_path: Path) -> None:
+def test_an_untrusted_certificate(twin: Twin, peer: Peer, ca: trustme.CA, tmp_path: Path) -> None:
     other = tmp_path / "other.pem"
     trustme.CA().cert_pem.write_to_path(other)
-    transport = SelectorTransport(settings(ssl_cafile=str(other)))
+    transport = twin(settings(ssl_cafile=str(other)))
     Server(peer, ca)
     transport.connect(peer.address)
     error = closed(transport)
@@ -135,14 +103,14 @@ def test_an_untrusted_certificate(peer: Peer, ca: trustme.CA, tmp_path: Path) ->
 
 
 def test_a_certificate_for_another_host(
-    transport: SelectorTransport, peer: Peer, ca: trustme.CA, ca_file: str
+    twin: Twin, transport: AnyTransport, peer: Peer, ca: trustme.CA, ca_file: str
 ) -> None:
     Server(peer, ca, "elsewhere.example")
     transport.connect(peer.address)
     error = closed(transport)
     assert isinstance(error, TlsAuthenticationError)
     assert "Hostname mismatch" in str(error)
-    unchecked = SelectorTransport(settings(ssl_cafile=ca_file, ssl_check_hostname=False))
+    unchecked = twin(settings(ssl_cafile=ca_file, ssl_check_hostname=False))
     Server(peer, ca, "elsewhere.example")
     number = unchecked.connect(peer.address)
     assert events_of(unchecked) == [ConnectionOpened(number)]
@@ -151,7 +119,7 @@ def test_a_certificate_for_another_host(
 
 @pytest.mark.parametrize("maximum", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 def test_a_missing_client_certificate(
-    transport: SelectorTransport, peer: Peer, ca: trustme.CA, maximum: ssl.TLSVersion
+    transport: AnyTransport, peer: Peer, ca: trustme.CA, maximum: ssl.TLSVersion
 ) -> None:
     Server(peer, ca, client_certificates=True, maximum=maximum)
     transport.connect(peer.address)
@@ -163,14 +131,14 @@ def test_a_missing_client_certificate(
     assert "alert" in str(error).lower()
 
 
-def test_a_client_certificate(peer: Peer, ca: trustme.CA, ca_file: str, tmp_path: Path) -> None:
+def test_a_client_certificate(
+    twin: Twin, peer: Peer, ca: trustme.CA, ca_file: str, tmp_path: Path
+) -> None:
     certificate = ca.issue_cert("client.example")
     chain, key = tmp_path / "client.pem", tmp_path / "client.key"
     certificate.cert_chain_pems[0].write_to_path(chain)
     certificate.private_key_pem.write_to_path(key)
-    transport = SelectorTransport(
-        settings(ssl_cafile=ca_file, ssl_certfile=str(chain), ssl_keyfile=str(key))
-    )
+    transport = twin(settings(ssl_cafile=ca_file, ssl_certfile=str(chain), ssl_keyfile=str(key)))
     Server(peer, ca, client_certificates=True)
     number = transport.connect(peer.address)
     transport.send(number, frame(b"hello"))
@@ -178,7 +146,7 @@ def test_a_client_certificate(peer: Peer, ca: trustme.CA, ca_file: str, tmp_path
     transport.close()
 
 
-def test_a_port_without_tls(transport: SelectorTransport, peer: Peer) -> None:
+def test_a_port_without_tls(transport: AnyTransport, peer: Peer) -> None:
     transport.connect(peer.address)
     broker = peer.accept()
     threading.Timer(0.05, lambda: broker.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")).start()
@@ -187,7 +155,7 @@ def test_a_port_without_tls(transport: SelectorTransport, peer: Peer) -> None:
     assert "is this a port without TLS?" in str(error)
 
 
-def test_a_broker_that_hangs_up_in_the_handshake(transport: SelectorTransport, peer: Peer) -> None:
+def test_a_broker_that_hangs_up_in_the_handshake(transport: AnyTransport, peer: Peer) -> None:
     transport.connect(peer.address)
     broker = peer.accept()
     threading.Timer(0.05, broker.close).start()
@@ -196,7 +164,7 @@ def test_a_broker_that_hangs_up_in_the_handshake(transport: SelectorTransport, p
     assert "during the TLS handshake" in str(error)
 
 
-def test_a_silent_broker_blocks_nothing(transport: SelectorTransport, peer: Peer) -> None:
+def test_a_silent_broker_blocks_nothing(transport: AnyTransport, peer: Peer) -> None:
     number = transport.connect(peer.address)
     peer.accept()
     assert transport.poll(50) == []
@@ -208,7 +176,7 @@ def test_a_silent_broker_blocks_nothing(transport: SelectorTransport, peer: Peer
 
 
 def test_descriptors_used_again_after_a_failed_handshake(
-    transport: SelectorTransport, peer: Peer, ca: trustme.CA
+    transport: AnyTransport, peer: Peer, ca: trustme.CA
 ) -> None:
     for _ in range(3):
         transport.connect(peer.address)
@@ -266,14 +234,14 @@ def test_ciphers() -> None:
         build_context(settings(ssl_ciphers="NONE-SUCH"))
 
 
-def test_the_client_gives_up_on_a_silent_broker(ca_file: str, peer: Peer) -> None:
+def test_the_client_gives_up_on_a_silent_broker(twin: Twin, ca_file: str, peer: Peer) -> None:
     options = settings(
         ssl_cafile=ca_file,
         socket_connection_setup_timeout_ms=200,
         socket_connection_setup_timeout_max_ms=200,
     )
     runtime = Runtime.threaded()
-    transport = SelectorTransport(options)
+    transport = twin(options)
     node = Node(1, "127.0.0.1", peer.address.port)
     client = NetworkClient(options, transport, runtime.driver, runtime.random, KnownNodes([node]))
     started_ms = runtime.clock.now_ms()

@@ -2,19 +2,48 @@
 
 from __future__ import annotations
 
+import importlib
 import struct
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import cramjam
 from crc32c import crc32c
 
-from tandem_kafka.records import FetchedPartition, ReaderOptions, RecordReader, open_reader
+from tandem_kafka.records import FetchedPartition, FetchedResponse, ReaderOptions, RecordReader
 
 GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
 LOG_APPEND_TIME, TRANSACTIONAL, CONTROL = 0x08, 0x10, 0x20
 XERIAL = b"\x82SNAPPY\x00\x00\x00\x00\x01\x00\x00\x00\x01"
+
+#: Where each twin has its functions.
+_MODULES = {
+    "python": ("tandem_kafka.records.python", "tandem_kafka.records.fetch_response"),
+    "native": ("tandem_kafka.records.native", "tandem_kafka.records.native"),
+}
+_at_work = ["python"]
+
+
+@contextmanager
+def using(twin: str) -> Iterator[None]:
+    """Let `open_reader` and `decode_fetch_response` be those of a twin."""
+    _at_work.append(twin)
+    yield
+    _at_work.pop()
+
+
+def open_reader(
+    topic: str, partition: int, offset: int, fetched: FetchedPartition, options: ReaderOptions
+) -> RecordReader:
+    module = importlib.import_module(_MODULES[_at_work[-1]][0])
+    return module.open_reader(topic, partition, offset, fetched, options)
+
+
+def decode_fetch_response(body: memoryview, version: int) -> FetchedResponse:
+    module = importlib.import_module(_MODULES[_at_work[-1]][1])
+    return module.decode_fetch_response(body, version)
 
 
 @dataclass

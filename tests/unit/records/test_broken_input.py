@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tandem_kafka.errors import CorruptRecordError, KafkaProtocolError, UnsupportedCodecError
-from tandem_kafka.records import decode_fetch_response
 from tests.unit.records.making import (
     GZIP,
     LZ4,
@@ -20,6 +19,7 @@ from tests.unit.records.making import (
     Rec,
     batch,
     compress,
+    decode_fetch_response,
     marker,
     message,
     reader,

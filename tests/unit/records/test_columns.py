@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
+import pickle
+
 import pytest
 
 from tandem_kafka.types import ConsumerRecord
-from tests.unit.records.making import Rec, batch, reader
+from tests.unit.records.making import Rec, batch, reader, using
 
 
 @pytest.fixture
@@ -50,9 +53,77 @@ def test_it_shows_little(records):
     assert (records.topic, records.partition) == ("topic", 3)
 
 
-def test_columns_join():
+def test_parts_are_joined(twin):
+    data = batch([Rec(b"a")]) + batch([Rec(b"b", headers=[(b"h", b"")])], 1) + batch(base_offset=2)
+    source = reader(data)
+    parts = [source.take(1), source.take(1), source.take(1)]
+    joined = joiner(twin)(parts)
+    assert joined == [record for part in parts for record in part]
+    assert [record.headers for record in joined] == [[], [("h", b"")], []]
+    assert joiner(twin)(parts[1:2]) == parts[1]
+    assert joiner(twin)([parts[0], list(parts[1])]) == joined[:2]
+
+
+def joiner(twin):
+    return importlib.import_module(f"tandem_kafka.records.{twin}").join_records
+
+
+def test_columns_of_the_python_twin_join():
     data = batch([Rec(b"a")]) + batch([Rec(b"b", headers=[(b"h", b"")])], 1)
-    columns = reader(data).take(5).columns
+    with using("python"):
+        columns = reader(data).take(5).columns
     assert columns.values == [b"a", b"b"]
     assert columns.headers == [[], [("h", b"")]]
     assert columns.checksums is None
+
+
+def test_a_record_is_a_tuple_of_its_fields(records):
+    record = records[3]
+    [plain] = pickle.loads(pickle.dumps([record]))
+    assert type(plain) is ConsumerRecord
+    assert plain == record
+    assert record == plain
+    assert record == tuple(plain)
+    assert record != records[4]
+    assert record < records[4]
+    assert record != 5
+    assert len(record) == len(ConsumerRecord._fields)
+    assert record._fields == ConsumerRecord._fields
+    assert (record[3], record[-1], record[6:8]) == (23, -1, (None, b"3"))
+    topic, partition, _, offset, *_ = record
+    assert (topic, partition, offset) == ("topic", 3, 23)
+    assert record._replace(value=5).value == 5
+    assert record._asdict() == plain._asdict()
+    assert repr(record) == repr(plain)
+    assert repr(record).startswith("ConsumerRecord(topic='topic', partition=3, leader_epoch=5")
+    with pytest.raises(TypeError):
+        hash(record)
+    with pytest.raises(AttributeError):
+        record.value = b"other"
+    with pytest.raises(IndexError):
+        record[13]
+
+
+def test_views_of_key_and_value():
+    [first, second] = reader(batch([Rec(b"value", b"key"), Rec(None, b"")])).take(2)
+    assert bytes(first.value_view) == b"value"
+    assert bytes(first.key_view) == b"key"
+    assert first.value_view.readonly
+    assert second.value_view is None
+    assert second.key_view.nbytes == 0
+
+
+def test_a_view_outlives_everything_else():
+    source = reader(batch([Rec(b"v" * 100_000)]))
+    view = source.take(1)[0].value_view
+    del source
+    for _ in range(20):
+        reader(batch([Rec(b"x" * 100_000)])).take(1)
+    assert view == b"v" * 100_000
+
+
+def test_an_iteration_says_how_much_is_left(records):
+    iterator = iter(records)
+    next(iterator)
+    assert len(list(iterator)) == 9
+    assert next(iterator, None) is None

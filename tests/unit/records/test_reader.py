@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tandem_kafka.errors import CorruptRecordError, UnsupportedCodecError
-from tandem_kafka.records import FetchedPartition, ReaderOptions, open_reader
+from tandem_kafka.records import FetchedPartition, ReaderOptions
 from tandem_kafka.types import ConsumerRecord
 from tests.unit.records.making import (
     CONTROL,
@@ -18,6 +18,7 @@ from tests.unit.records.making import (
     Rec,
     batch,
     marker,
+    open_reader,
     reader,
 )
 

@@ -110,6 +110,8 @@ def test_124_reactions_of_a_sync_commit(
     elif reaction is Reaction.FENCED:
         assert isinstance(future.error, CommitFailedError)
         assert isinstance(future.error.__cause__, error)
+        rebalancing = error is errors.RebalanceInProgressError
+        assert isinstance(future.error, errors.RebalanceInProgressError) is rebalancing
     else:
         assert type(future.error) is error
     assert not world.poll(world.group.commit).unsent

@@ -56,6 +56,19 @@ def test_154_never_two_fetches_for_one_partition() -> None:
     assert wanted(again).keys() <= wanted(first).keys()
 
 
+def test_nothing_is_fetched_from_the_end_of_a_range_on() -> None:
+    world = World(leaders=(1,))
+    world.assign(TP, at=10)
+    state = world.subscription.assigned[TP]
+    state.stop_at = 12
+    (first,) = send(world)
+    world.answer(first, answer({TP: Found(records(10, 2))}))
+    assert not send(world, after_ms=60_000)
+    state.stop_at = 13
+    (second,) = send(world)
+    assert wanted(second) == {0: 12}
+
+
 def test_each_broker_is_asked_for_what_it_leads() -> None:
     world = World(leaders=(1, 2, 2))
     world.assign(TP, TP1, TP2, at=0)

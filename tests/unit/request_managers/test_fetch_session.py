@@ -11,7 +11,9 @@ from tandem_kafka.request_managers.fetch_session import (
     MAX_EPOCH,
     FetchSession,
     FetchTarget,
+    SessionRequest,
 )
+from tandem_kafka.types import TopicPartition
 from tests.unit.request_managers.world import TOPIC_ID, TP, TP1, code
 
 
@@ -19,21 +21,30 @@ def target(offset: int, topic_id: UUID = TOPIC_ID, epoch: int = 3) -> FetchTarge
     return FetchTarget(topic_id, offset, epoch, 1_000)
 
 
+def build(session: FetchSession, wanted: dict[TopicPartition, FetchTarget]) -> SessionRequest:
+    """Want these and no others."""
+    for tp in session._partitions.keys() - wanted.keys():
+        session.drop(tp)
+    for tp, target in wanted.items():
+        session.want(tp, target)
+    return session.build()
+
+
 def opened() -> FetchSession:
     session = FetchSession(incremental=True)
-    session.build({TP: target(1), TP1: target(2)})
+    build(session, {TP: target(1), TP1: target(2)})
     assert session.answered(9, 0)
     return session
 
 
 def test_157_the_first_request_is_full_the_next_names_changes_only() -> None:
     session = FetchSession(incremental=True)
-    first = session.build({TP: target(1), TP1: target(2)})
+    first = build(session, {TP: target(1), TP1: target(2)})
     assert (first.session_id, first.epoch, len(first.to_send)) == (0, 0, 2)
     assert not session.open
     session.answered(9, 0)
     assert session.open
-    second = session.build({TP: target(5), TP1: target(2)})
+    second = build(session, {TP: target(5), TP1: target(2)})
     assert (second.session_id, second.epoch) == (9, 1)
     assert second.to_send == {TP: target(5)}
     assert second.forgotten == ()
@@ -41,48 +52,48 @@ def test_157_the_first_request_is_full_the_next_names_changes_only() -> None:
 
 def test_157_removed_partitions_are_forgotten() -> None:
     session = opened()
-    request = session.build({TP: target(1)})
+    request = build(session, {TP: target(1)})
     assert request.to_send == {}
     assert request.forgotten == ((TP1, TOPIC_ID),)
     session.answered(9, 0)
-    assert session.build({TP: target(1), TP1: target(2)}).to_send == {TP1: target(2)}
+    assert build(session, {TP: target(1), TP1: target(2)}).to_send == {TP1: target(2)}
 
 
 def test_157_a_recreated_topic_is_replaced() -> None:
     session = opened()
     new = UUID(int=99)
-    request = session.build({TP: target(0, new), TP1: target(2)})
+    request = build(session, {TP: target(0, new), TP1: target(2)})
     assert request.to_send == {TP: target(0, new)}
     assert request.forgotten == ((TP, TOPIC_ID),)
     assert session.topic_name(new) == "orders"
 
 
 def test_a_new_leader_epoch_is_a_change() -> None:
-    assert opened().build({TP: target(1, epoch=4), TP1: target(2)}).to_send.keys() == {TP}
+    assert build(opened(), {TP: target(1, epoch=4), TP1: target(2)}).to_send.keys() == {TP}
 
 
 def test_a_broker_without_room_gives_no_session() -> None:
     session = FetchSession(incremental=True)
-    session.build({TP: target(1)})
+    build(session, {TP: target(1)})
     session.answered(0, 0)
-    again = session.build({TP: target(1)})
+    again = build(session, {TP: target(1)})
     assert (again.session_id, again.epoch, len(again.to_send)) == (0, 0, 1)
 
 
 def test_157_a_session_not_found_is_opened_anew_another_error_replaces_it() -> None:
     session = opened()
     assert not session.answered(0, code(errors.FetchSessionIdNotFoundError))
-    request = session.build({TP: target(1)})
+    request = build(session, {TP: target(1)})
     assert (request.session_id, request.epoch, len(request.to_send)) == (0, 0, 1)
     session = opened()
     assert not session.answered(0, code(errors.InvalidFetchSessionEpochError))
-    assert session.build({TP: target(1)}).session_id == 9, "so that the broker drops the old one"
+    assert build(session, {TP: target(1)}).session_id == 9, "so that the broker drops the old one"
 
 
 def test_no_answer_starts_over() -> None:
     session = opened()
     session.failed()
-    request = session.build({TP: target(1), TP1: target(2)})
+    request = build(session, {TP: target(1), TP1: target(2)})
     assert (request.session_id, request.epoch, len(request.to_send)) == (9, 0, 2)
 
 
@@ -90,13 +101,13 @@ def test_the_epoch_wraps_to_one() -> None:
     session = opened()
     session._epoch = MAX_EPOCH
     session.answered(9, 0)
-    assert session.build({}).epoch == 1
+    assert build(session, {}).epoch == 1
 
 
 def test_without_sessions_every_request_is_full() -> None:
     session = FetchSession(incremental=False)
     for _ in range(2):
-        request = session.build({TP: target(1)})
+        request = build(session, {TP: target(1)})
         assert (request.session_id, request.epoch, len(request.to_send)) == (0, FINAL_EPOCH, 1)
         assert session.answered(0, 0)
     assert not session.open
@@ -107,3 +118,27 @@ def test_the_last_request_ends_it() -> None:
     request = session.close()
     assert (request.session_id, request.epoch, request.to_send) == (9, FINAL_EPOCH, {})
     assert not session.open
+
+
+def test_157_what_comes_back_in_time_is_not_forgotten() -> None:
+    session = opened()
+    session.drop(TP)
+    session.want(TP, target(1))
+    request = session.build()
+    assert (request.to_send, request.forgotten) == ({TP: target(1)}, ())
+
+
+def test_what_brought_data_is_asked_for_last() -> None:
+    session = FetchSession(incremental=False)
+    assert list(build(session, {TP: target(1), TP1: target(2)}).to_send) == [TP, TP1]
+    assert list(build(session, {TP: target(3), TP1: target(2)}).to_send) == [TP1, TP]
+
+
+def test_a_topic_that_is_left_and_recreated_is_told_by_both_ids() -> None:
+    session = opened()
+    new = UUID(int=99)
+    session.drop(TP)
+    session.want(TP, target(0, new))
+    request = session.build()
+    assert request.to_send == {TP: target(0, new)}
+    assert request.forgotten == ((TP, TOPIC_ID),)

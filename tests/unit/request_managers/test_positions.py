@@ -61,7 +61,7 @@ def test_138_the_committed_offset_else_the_policy_per_partition() -> None:
     assert unsent.message.topics[0].partitions[0].timestamp == EARLIEST
     world.answer(unsent, offsets_answer({TP1: 2}))
     assert position(world, TP1) == 2
-    assert world.subscription.all_positioned()
+    assert world.subscription.all_settled()
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import pytest
 from kafka import errors
 
 from tandem_kafka.errors import LogTruncationError, UnsupportedVersionError
+from tandem_kafka.events.background import ErrorEvent
 from tandem_kafka.request_managers.base import ToNode, UnsentRequest
 from tandem_kafka.request_managers.reactions import LIST_OFFSETS, Reaction
 from tandem_kafka.shared.partition import Consumed, FetchState, Position, PreferredReplica
@@ -114,6 +115,16 @@ def test_150_truncation_without_a_policy_is_raised_by_every_poll_until_a_seek(
     world.answer(unsent, epoch_answer(TP, epoch, end))
     assert not world.raised()
     assert world.subscription.get(TP).fetchable
+
+
+def test_150_an_error_that_a_seek_has_answered_is_not_raised() -> None:
+    world, unsent = in_doubt(auto_offset_reset="none")
+    world.answer(unsent, epoch_answer(TP, 2, 6))
+    event = world.background.take()
+    assert isinstance(event, ErrorEvent)
+    assert not event.outdated
+    world.managers.positions.seek(TP, 6, -1)
+    assert event.outdated
 
 
 def test_151_the_result_is_dropped_when_a_seek_came_first() -> None:

@@ -9,6 +9,7 @@ import pytest
 from tandem_kafka.shared.partition import (
     TRANSITIONS,
     AssignedPartition,
+    Changes,
     Consumed,
     FetchState,
     Position,
@@ -86,15 +87,13 @@ def test_a_position_may_need_validation_first() -> None:
     assert state.state is FetchState.AWAIT_VALIDATION
 
 
-@pytest.mark.parametrize(
-    "obstacle", ["fetch_in_flight", "paused", "pending_revocation", "awaiting_callback"]
-)
+@pytest.mark.parametrize("obstacle", ["paused", "pending_revocation", "awaiting_callback"])
 def test_what_keeps_a_partition_from_being_fetched(obstacle: str) -> None:
     state = at(5)
     assert state.fetchable
     setattr(state, obstacle, True)
     assert not state.fetchable
-    assert state.returnable is (obstacle == "fetch_in_flight")
+    assert not state.returnable
 
 
 def test_an_error_that_waits_keeps_it_from_being_fetched() -> None:
@@ -124,3 +123,23 @@ def test_held_bytes_are_the_difference() -> None:
 def test_it_describes_itself() -> None:
     assert repr(at(5)) == "<orders-0 fetching, offset 5>"
     assert "no position" in repr(AssignedPartition(TP))
+
+
+def test_whatever_changes_its_fetching_is_noted() -> None:
+    changes = Changes()
+    state = AssignedPartition(TP, changes)
+    for change in (
+        lambda: state.set_position(Position(5)),
+        lambda: setattr(state, "paused", True),
+        lambda: setattr(state, "pending_revocation", False),
+        lambda: setattr(state, "awaiting_callback", True),
+        lambda: setattr(state, "stop_at", 9),
+        state.await_validation,
+        state.validated,
+        lambda: state.await_reset(-1),
+    ):
+        count = changes.count
+        changes.states.clear()
+        change()
+        assert list(changes.states) == [state]
+        assert changes.count > count

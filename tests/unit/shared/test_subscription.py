@@ -94,12 +94,12 @@ def test_118_a_commit_carries_what_was_handed_out() -> None:
 
 def test_what_still_needs_a_position() -> None:
     state = SubscriptionState()
-    assert state.all_positioned()
+    assert state.all_settled()
     state.assign_by_user([A0, A1])
     assert [each.tp for each in state.without_position()] == [A0, A1]
     state.get(A0).set_position(Position(1))
     assert [each.tp for each in state.without_position()] == [A1]
-    assert not state.all_positioned()
+    assert not state.all_settled()
 
 
 def test_unsubscribing_drops_everything() -> None:

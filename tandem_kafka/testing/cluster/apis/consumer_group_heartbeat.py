@@ -37,7 +37,7 @@ def _handle(call: Call) -> Any:
     if request.member_epoch < JOIN_EPOCH:
         return _leave(group, request)
     owned = _owned(call)
-    error = group.find(request.member_id, request.member_epoch, owned)
+    error = group.find(request.member_id, request.instance_id, request.member_epoch, owned)
     if error is None and request.member_id not in group.members:
         error = _assignor_error(group, request) or group.add(request.member_id, request.instance_id)
     if error is not None:
@@ -45,10 +45,12 @@ def _handle(call: Call) -> Any:
     member = group.members[request.member_id]
     group.touch(member)
     if not _subscribe(call, member):
+        group.write(member)
         return _answer(_INVALID_REGULAR_EXPRESSION)
     group.update_target()
     before = member.assigned
     group.advance(member, owned)
+    group.write(member)
     everything = request.rebalance_timeout_ms > 0 and owned is not None
     told = everything or request.member_epoch == JOIN_EPOCH or member.assigned != before
     return _answer(
@@ -60,10 +62,8 @@ def _handle(call: Call) -> Any:
 
 
 def _leave(group: ConsumerGroup, request: Any) -> Any:
-    if request.member_id not in group.members:
-        return _answer(errors.UnknownMemberIdError)
-    group.leave(request.member_id, request.member_epoch)
-    return _answer(None, epoch=request.member_epoch)
+    error = group.leave(request.member_id, request.instance_id, request.member_epoch)
+    return _answer(error, epoch=0 if error else request.member_epoch)
 
 
 def _assignor_error(group: ConsumerGroup, request: Any) -> Any:

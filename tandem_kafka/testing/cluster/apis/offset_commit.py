@@ -51,7 +51,7 @@ def _membership_error(call: Call) -> Any:
 def _store(call: Call, tp: TopicPartition, entry: Any) -> None:
     epoch = -1 if entry.committed_leader_epoch is None else entry.committed_leader_epoch
     commit = (entry.committed_offset, epoch, entry.committed_metadata or "")
-    call.cluster.group(call.request.group_id).commits[tp] = commit
+    call.cluster.group(call.request.group_id).store(tp, commit)
     call.cluster.commit_log.append((tp, commit))
     call.cluster.trace.note(f"committed {tp.topic}-{tp.partition} at {commit[0]}")
 

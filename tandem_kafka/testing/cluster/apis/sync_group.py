@@ -18,7 +18,9 @@ __all__ = ["API"]
 def _handle(call: Call) -> Any:
     request = call.request
     group = call.cluster.group(request.group_id)
-    error = coordinator_error(call) or group.check(request.member_id, request.generation_id)
+    error = coordinator_error(call) or group.check(
+        request.member_id, request.generation_id, request.group_instance_id
+    )
     if error is None and group.state is GroupState.JOINING:
         error = errors.RebalanceInProgressError
     if error is not None:

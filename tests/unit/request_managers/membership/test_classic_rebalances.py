@@ -11,9 +11,10 @@ from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.protocol.consumer.metadata import ConsumerProtocolSubscription
 
 from tandem_kafka.events.background import PartitionsAssigned, PartitionsLost, PartitionsRevoked
+from tandem_kafka.events.completable import Completion
 from tandem_kafka.request_managers.base import Purpose, ToNode, UnsentRequest
 from tandem_kafka.request_managers.membership.classic_states import State
-from tandem_kafka.types import LeaveOperation, TopicPartition
+from tandem_kafka.types import LeaveOperation, OffsetAndMetadata, TopicPartition
 from tandem_kafka.wire.messages import (
     HeartbeatRequest,
     JoinGroupRequest,
@@ -304,6 +305,20 @@ def test_leaving_does_not_wait_behind_a_join(early: bool, parked: type[Any]) -> 
     unsent = member.send()
     assert kind(unsent) is LeaveGroupRequest
     assert unsent.destination == ToNode(NODE_1, Purpose.MAIN)
+
+
+@pytest.mark.parametrize("leaving", [False, True])
+def test_a_commit_does_not_wait_behind_a_join(leaving: bool) -> None:
+    member = Member(partition_assignment_strategy=[CooperativeStickyAssignor])
+    member.join()
+    world = member.world
+    rebalance(member)
+    assert kind(member.send()) is JoinGroupRequest
+    if leaving:
+        member.manager.prepare_to_leave()
+    offsets = {TP: OffsetAndMetadata(5, "", 3)}
+    world.group.commit.commit(offsets, Completion(), retry=True)
+    assert world.sent(world.group.commit).destination == ToNode(NODE_1, Purpose.MAIN)
 
 
 def test_heartbeats_go_on_while_the_listener_of_leaving_runs() -> None:

@@ -173,6 +173,8 @@ def test_98_what_each_error_does(joined: bool, error: type[Exception], reaction:
         beat = member.send()
     before = member.state
     member.fail(beat, error)
+    if error is errors.UnreleasedInstanceIdError and not joined:
+        member.fail(world.wait_and_send(member.manager)[1], errors.FencedInstanceIdError)
     assert world.group.coordinator.known is (reaction is not Reaction.REDISCOVER)
     match reaction:
         case Reaction.REDISCOVER:
@@ -201,6 +203,25 @@ def test_98_what_each_error_does(joined: bool, error: type[Exception], reaction:
             assert member.state is State.FATAL
             assert member.quiet(after_ms=600_000)
             assert [type(each) for each in world.raised()] == [error]
+
+
+def test_93_a_static_member_that_is_in_already_is_told_from_another_one() -> None:
+    """The answer to its join was lost; a member that is known as static cannot join again."""
+    member = ConsumerMember(group_instance_id="one")
+    world = member.world
+    member.polls()
+    member.fail(member.send(), errors.CoordinatorLoadInProgressError)
+    _, again = world.wait_and_send(member.manager)
+    member.fail(again, errors.UnreleasedInstanceIdError)
+    waited_ms, left = world.wait_and_send(member.manager)
+    assert waited_ms >= 1
+    assert (left.message.member_epoch, left.message.instance_id) == (-2, "one")
+    member.answer(left, beat_answer(-2))
+    join = member.send()
+    assert join.message.member_epoch == 0
+    assert join.message.subscribed_topic_names == ["orders"]
+    member.answer(join, beat_answer(3, (0, 1)))
+    assert member.state is State.RECONCILING
 
 
 def test_175_a_refused_log_in_is_raised_and_tried_again() -> None:

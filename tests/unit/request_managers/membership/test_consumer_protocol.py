@@ -213,6 +213,21 @@ def test_76_giving_back_is_tried_again_too() -> None:
     assert member.asked() == PartitionsRevoked(frozenset({TP1}))
 
 
+def test_what_will_be_taken_over_is_claimed_while_the_rest_is_given_back() -> None:
+    member = ConsumerMember()
+    member.settle((0,))
+    member.beat(beat_answer(2, (1,)))
+    member.fail(member.send(after_ms=INTERVAL_MS), errors.CoordinatorLoadInProgressError)
+    assert member.asked() == PartitionsRevoked(frozenset({TP}))
+    _, everything = member.world.wait_and_send(member.manager)
+    # The callback may end, and the next begin, before this one arrives.
+    assert owned(everything) == {TOPIC_ID: [0, 1]}
+    member.done()
+    assert member.takes_over() == PartitionsAssigned(frozenset({TP1}), frozenset({TP1}))
+    member.answer(everything, beat_answer(2))
+    assert owned(member.send()) == {TOPIC_ID: [1]}
+
+
 def test_what_is_being_taken_over_is_claimed_when_everything_is_said_again() -> None:
     """Else the coordinator would give to another what the application is about to begin with."""
     member = ConsumerMember()

@@ -1,0 +1,74 @@
+//! Records as an Arrow record batch, handed over by the Arrow C data interface.
+
+mod capsule;
+mod fields;
+mod payload;
+
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow_schema::{ArrowError, Schema};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+
+use crate::records::{Piece, Records};
+
+pub use crate::arrow::capsule::ArrowBatch;
+
+/// The records of one partition, out of Python's hands.
+pub struct Part {
+    pub topic: String,
+    pub partition: i32,
+    pub pieces: Vec<Piece>,
+}
+
+impl Part {
+    /// Every record of every part, in order, as its batch and its row in it.
+    pub fn rows(parts: &[Part]) -> impl Iterator<Item = (&Piece, usize)> {
+        let pieces = parts.iter().flat_map(|part| &part.pieces);
+        pieces.flat_map(|piece| (piece.start..piece.stop).map(move |row| (piece, row)))
+    }
+
+    pub fn count(&self) -> usize {
+        self.pieces.iter().map(|piece| piece.stop - piece.start).sum()
+    }
+}
+
+/// Return the records as one Arrow record batch with the named columns.
+///
+/// With `binary_view`, keys and values stay in the memory they were received in.
+#[pyfunction]
+#[pyo3(signature = (sequences, columns, *, binary_view))]
+pub fn to_arrow(
+    py: Python<'_>,
+    sequences: Vec<PyRef<'_, Records>>,
+    columns: &Bound<'_, PyTuple>,
+    binary_view: bool,
+) -> PyResult<ArrowBatch> {
+    let columns: Vec<String> = columns.extract()?;
+    let parts: Vec<Part> = sequences
+        .iter()
+        .map(|records| Part {
+            topic: records.owner().topic.bind(py).to_string(),
+            partition: records.owner().partition,
+            pieces: records.pieces().to_vec(),
+        })
+        .collect();
+    let batch = py.detach(|| build(&parts, &columns, binary_view));
+    let batch = batch.map_err(|error| PyValueError::new_err(error.to_string()))?;
+    Ok(ArrowBatch::new(batch.into()))
+}
+
+fn build(parts: &[Part], columns: &[String], view: bool) -> Result<RecordBatch, ArrowError> {
+    let mut names = Vec::with_capacity(columns.len());
+    let mut arrays: Vec<ArrayRef> = Vec::with_capacity(columns.len());
+    for name in columns {
+        let (field, array) = fields::column(name, parts, view)?;
+        names.push(Arc::new(field));
+        arrays.push(array);
+    }
+    let rows = parts.iter().map(Part::count).sum();
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    RecordBatch::try_new_with_options(Arc::new(Schema::new(names)), arrays, &options)
+}

@@ -1,0 +1,149 @@
+//! Reads a response field by field, never beyond its end.
+
+use std::sync::Arc;
+
+use crate::buffer::Buffer;
+
+/// A position in a frame that knows how its version writes lengths and tags.
+pub struct Cursor<'a> {
+    pub frame: &'a Arc<Buffer>,
+    flexible: bool,
+    at: usize,
+    end: usize,
+}
+
+pub type Read<T> = Result<T, String>;
+
+impl<'a> Cursor<'a> {
+    pub fn new(frame: &'a Arc<Buffer>, at: usize, flexible: bool) -> Self {
+        Cursor { frame, flexible, at: at.min(frame.len()), end: frame.len() }
+    }
+
+    /// Where the next field begins.
+    pub fn position(&self) -> usize {
+        self.at
+    }
+
+    /// A cursor over the next `length` bytes, which this one leaves behind.
+    fn inner(&mut self, length: usize) -> Read<Cursor<'a>> {
+        let at = self.at;
+        self.skip(length)?;
+        Ok(Cursor { frame: self.frame, flexible: self.flexible, at, end: self.at })
+    }
+
+    pub fn skip(&mut self, length: usize) -> Read<()> {
+        if length > self.end - self.at {
+            return Err(format!("a field of {length} bytes does not fit"));
+        }
+        self.at += length;
+        Ok(())
+    }
+
+    fn take<const N: usize>(&mut self) -> Read<[u8; N]> {
+        let from = self.at;
+        self.skip(N)?;
+        Ok(self.frame[from..from + N].try_into().expect("N bytes were taken"))
+    }
+
+    pub fn int16(&mut self) -> Read<i16> {
+        self.take().map(i16::from_be_bytes)
+    }
+
+    pub fn int32(&mut self) -> Read<i32> {
+        self.take().map(i32::from_be_bytes)
+    }
+
+    pub fn int64(&mut self) -> Read<i64> {
+        self.take().map(i64::from_be_bytes)
+    }
+
+    pub fn uuid(&mut self) -> Read<[u8; 16]> {
+        self.take()
+    }
+
+    /// An unsigned varint of up to 32 bits.
+    fn uvarint(&mut self) -> Read<usize> {
+        let mut value: u64 = 0;
+        for shift in (0..35).step_by(7) {
+            let [byte] = self.take()?;
+            value |= u64::from(byte & 127) << shift;
+            if byte < 128 {
+                return Ok(value as usize);
+            }
+        }
+        Err("a varint has more than five bytes".to_owned())
+    }
+
+    /// A length or count; -1 is null.
+    fn length(&mut self) -> Read<i64> {
+        if self.flexible { Ok(self.uvarint()? as i64 - 1) } else { Ok(i64::from(self.int32()?)) }
+    }
+
+    pub fn nullable_string(&mut self) -> Read<Option<String>> {
+        let length =
+            if self.flexible { self.uvarint()? as i64 - 1 } else { i64::from(self.int16()?) };
+        if length == -1 {
+            return Ok(None);
+        }
+        let (from, length) = (self.at, at_least_zero(length)?);
+        self.skip(length)?;
+        match std::str::from_utf8(&self.frame[from..self.at]) {
+            Ok(text) => Ok(Some(text.to_owned())),
+            Err(error) => Err(format!("a string is no UTF-8: {error}")),
+        }
+    }
+
+    pub fn string(&mut self) -> Read<String> {
+        self.nullable_string()?.ok_or_else(|| "a string is null".to_owned())
+    }
+
+    /// An array; nothing is allocated on the word of its count.
+    pub fn array<T>(&mut self, mut read: impl FnMut(&mut Self) -> Read<T>) -> Read<Vec<T>> {
+        let count = at_least_zero(self.length()?)?;
+        let mut items = Vec::new();
+        for _ in 0..count {
+            items.push(read(self)?);
+        }
+        Ok(items)
+    }
+
+    /// An array of which null says the same as an empty one.
+    pub fn nullable_array<T>(&mut self, read: impl FnMut(&mut Self) -> Read<T>) -> Read<Vec<T>> {
+        let mut ahead = Cursor { frame: self.frame, flexible: self.flexible, ..*self };
+        if ahead.length()? == -1 {
+            self.at = ahead.at;
+            return Ok(Vec::new());
+        }
+        self.array(read)
+    }
+
+    /// Where nullable bytes are; none at all and null are the same.
+    pub fn bytes(&mut self) -> Read<Option<(usize, usize)>> {
+        let length = self.length()?;
+        if length == -1 || length == 0 {
+            return Ok(None);
+        }
+        let from = self.at;
+        self.skip(at_least_zero(length)?)?;
+        Ok(Some((from, self.at)))
+    }
+
+    /// Tagged fields, one call of `read` for each; before the flexible versions there are none.
+    pub fn tags(&mut self, mut read: impl FnMut(usize, &mut Self) -> Read<()>) -> Read<()> {
+        let count = if self.flexible { self.uvarint()? } else { 0 };
+        for _ in 0..count {
+            let tag = self.uvarint()?;
+            let length = self.uvarint()?;
+            read(tag, &mut self.inner(length)?)?;
+        }
+        Ok(())
+    }
+
+    pub fn skip_tags(&mut self) -> Read<()> {
+        self.tags(|_, _| Ok(()))
+    }
+}
+
+fn at_least_zero(length: i64) -> Read<usize> {
+    usize::try_from(length).map_err(|_| format!("a length or count is {length}"))
+}

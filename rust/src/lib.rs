@@ -1,0 +1,39 @@
+//! The native twin of tandem-kafka's record path and transport: this file holds the bindings only.
+
+use pyo3::prelude::*;
+
+pub mod arrow;
+pub mod batches;
+pub mod buffer;
+pub mod fetch;
+pub mod frame;
+pub mod records;
+pub mod transport;
+
+/// Changed whenever Python and this library must change together: a stale library is refused.
+const ABI: u32 = 2;
+
+#[pymodule]
+mod _native {
+    use super::*;
+
+    #[pymodule_export]
+    use crate::arrow::{ArrowBatch, to_arrow};
+    #[pymodule_export]
+    use crate::batches::Batches;
+    #[pymodule_export]
+    use crate::fetch::decode_fetch_response;
+    #[pymodule_export]
+    use crate::frame::Frame;
+    #[pymodule_export]
+    use crate::records::{Record, RecordIterator, RecordReader, Records, Slice};
+    #[pymodule_export]
+    use crate::transport::selector::Selector;
+    #[pymodule_export]
+    use crate::transport::tls::config::TlsConfig;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("ABI", ABI)
+    }
+}

@@ -1,0 +1,309 @@
+//! The loop over all connections.
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::mem::MaybeUninit;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use mio::{Events, Interest, Poll, Registry, Token};
+use rustls::ClientConfig;
+
+use super::channel::{Channel, Event, Receiving};
+use super::expected::{Kind, RequestHeader};
+use super::failure::{Failure, reason};
+use super::heartbeat::Answer;
+use super::keepalive::KeepAlive;
+use super::socket::{self, SocketOptions};
+use super::tls::session::Session;
+use super::wake::Wake;
+
+const SCRATCH_BYTES: usize = 64 * 1024;
+const EVENTS_AT_ONCE: usize = 256;
+
+/// What does not change while the consumer lives.
+pub struct Settings {
+    pub receive_message_max_bytes: usize,
+    pub receive_budget_bytes: usize,
+    pub socket: SocketOptions,
+    pub tls: Option<Arc<ClientConfig>>,
+}
+
+/// Every connection; used under a lock, by one thread at a time.
+pub struct Engine {
+    settings: Settings,
+    poll: Poll,
+    events: Events,
+    channels: HashMap<usize, Channel>,
+    last_number: usize,
+    scratch: Box<[MaybeUninit<u8>]>,
+    /// What happened outside of a poll.
+    undelivered: Vec<Event>,
+    /// Connections with something to do that no edge will tell of again.
+    ready: VecDeque<usize>,
+    keepalive: Option<KeepAlive>,
+    /// Of the last heartbeat sent here: negative, as Python's never are.
+    last_beat: i32,
+    /// How often the system has been asked, for those who look for spinning.
+    pub turns: u64,
+    /// How many heartbeats were sent in Python's place.
+    pub beats: u64,
+}
+
+impl Engine {
+    pub fn new(settings: Settings) -> io::Result<Self> {
+        Ok(Engine {
+            settings,
+            poll: Poll::new()?,
+            events: Events::with_capacity(EVENTS_AT_ONCE),
+            channels: HashMap::new(),
+            last_number: 0,
+            scratch: Box::new_uninit_slice(SCRATCH_BYTES),
+            undelivered: Vec::new(),
+            ready: VecDeque::new(),
+            keepalive: None,
+            last_beat: 0,
+            turns: 0,
+            beats: 0,
+        })
+    }
+
+    pub fn registry(&self) -> &Registry {
+        self.poll.registry()
+    }
+
+    /// Begins to connect and returns the connection's number; failures are told by `poll`.
+    pub fn connect(&mut self, host: &str, ip: &str, port: i64, location: String) -> usize {
+        self.last_number += 1;
+        let number = self.last_number;
+        match self.begin(number, host, ip, port, location) {
+            Ok(channel) => {
+                self.channels.insert(number, channel);
+            }
+            Err(failure) => self.undelivered.push(Event::Closed { connection: number, failure }),
+        }
+        number
+    }
+
+    fn begin(
+        &self,
+        number: usize,
+        host: &str,
+        ip: &str,
+        port: i64,
+        location: String,
+    ) -> Result<Channel, Failure> {
+        let tls = match &self.settings.tls {
+            Some(config) => {
+                let session = Session::new(config, host);
+                Some(session.map_err(|problem| problem.into_failure(&location, false, false))?)
+            }
+            None => None,
+        };
+        let limit = self.settings.receive_message_max_bytes;
+        socket::open(ip, port, &self.settings.socket)
+            .and_then(|mut stream| {
+                let both = Interest::READABLE | Interest::WRITABLE;
+                self.poll.registry().register(&mut stream, Token(number), both)?;
+                Ok(stream)
+            })
+            .map_err(|error| {
+                Failure::Lost(format!("cannot connect to {location}: {}", reason(&error)))
+            })
+            .map(|stream| Channel::new(number, location, stream, limit, tls))
+    }
+
+    /// Queues a frame for the next poll: a system call here would be one with the GIL held, in
+    /// which the broker that it wakes may take the processor away.
+    pub fn send(&mut self, connection: usize, frame: Vec<u8>) {
+        if RequestHeader::of(&frame).is_some_and(|header| header.ends_keepalive()) {
+            self.keepalive = None;
+        }
+        if let Some(channel) = self.channels.get_mut(&connection) {
+            channel.queue(frame);
+            if !self.ready.contains(&connection) {
+                self.ready.push_back(connection);
+            }
+        }
+    }
+
+    /// Sends what the sockets take of all that is queued.
+    pub fn flush(&mut self) {
+        self.channels.values_mut().filter(|channel| channel.is_open()).for_each(Channel::flush);
+    }
+
+    /// Sends and receives until something happened, somebody wakes us or the time is over.
+    pub fn poll(&mut self, timeout: Duration, wake: &Wake) -> io::Result<Vec<Event>> {
+        let deadline = Instant::now() + timeout;
+        let mut out = std::mem::take(&mut self.undelivered);
+        wake.begin();
+        let outcome = loop {
+            let at_once = !out.is_empty() || !self.ready.is_empty() || wake.is_woken();
+            let left = deadline.saturating_duration_since(Instant::now());
+            if let Err(error) = self.turn(if at_once { Duration::ZERO } else { left }, &mut out) {
+                break Err(error);
+            }
+            if !out.is_empty() || wake.is_woken() || Instant::now() >= deadline {
+                break Ok(());
+            }
+        };
+        wake.end();
+        match outcome {
+            Ok(()) => Ok(out),
+            Err(error) => {
+                self.undelivered = out;
+                Err(error)
+            }
+        }
+    }
+
+    fn turn(&mut self, timeout: Duration, out: &mut Vec<Event>) -> io::Result<()> {
+        self.turns += 1;
+        match self.poll.poll(&mut self.events, Some(timeout)) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(()),
+            Err(error) => return Err(error),
+        }
+        for event in &self.events {
+            let Some(channel) = self.channels.get_mut(&event.token().0) else {
+                continue;
+            };
+            let failed = event.is_error();
+            channel.readable |= event.is_readable() || event.is_read_closed() || failed;
+            channel.writable |= event.is_writable() || event.is_write_closed() || failed;
+            channel.read_closed |= event.is_read_closed() || failed;
+            self.ready.push_back(channel.number);
+        }
+        // Those that are not done in this turn go to the end of the queue for the next one.
+        for _ in 0..self.ready.len() {
+            if let Some(number) = self.ready.pop_front() {
+                self.advance(number, out);
+            }
+        }
+        Ok(())
+    }
+
+    fn advance(&mut self, number: usize, out: &mut Vec<Event>) {
+        let Some(channel) = self.channels.get_mut(&number) else {
+            return;
+        };
+        let told_before = out.len();
+        let mut receiving = Receiving {
+            scratch: &mut self.scratch,
+            budget: self.settings.receive_budget_bytes,
+            limit: self.settings.receive_message_max_bytes,
+        };
+        let outcome = channel.advance(&mut receiving, out);
+        self.observe(told_before, out);
+        match outcome {
+            Ok(()) => {
+                let Some(channel) = self.channels.get(&number) else { return };
+                if channel.readable && !self.ready.contains(&number) {
+                    self.ready.push_back(number);
+                }
+            }
+            Err(failure) => {
+                self.disconnect(number);
+                out.push(Event::Closed { connection: number, failure });
+            }
+        }
+    }
+
+    /// Closes a connection at once; no event follows.
+    pub fn disconnect(&mut self, connection: usize) {
+        if let Some(mut channel) = self.channels.remove(&connection) {
+            let _ = self.poll.registry().deregister(&mut channel.stream); // closing does it too
+        }
+        self.ready.retain(|&number| number != connection);
+        self.keepalive.take_if(|keepalive| keepalive.connection == connection);
+        self.undelivered.retain(|event| match event {
+            Event::Opened { connection: number }
+            | Event::Frame { connection: number, .. }
+            | Event::Closed { connection: number, .. } => *number != connection,
+        });
+    }
+
+    // Keep-alive.
+
+    /// Has a heartbeat sent when Python does not come back to do so; returns when that is due.
+    pub fn keep_alive(
+        &mut self,
+        connection: usize,
+        frame: Vec<u8>,
+        period: Duration,
+        left: Duration,
+    ) -> Option<Instant> {
+        let now = Instant::now();
+        self.keepalive = self
+            .channels
+            .contains_key(&connection)
+            .then(|| KeepAlive::new(connection, frame, period, left, now))
+            .flatten();
+        self.keepalive.as_ref().map(|keepalive| now + keepalive.period() + keepalive.grace())
+    }
+
+    /// Sends the heartbeat if Python has been away too long; returns when to look again.
+    pub fn beat(&mut self, now: Instant, touched: Instant) -> Option<Instant> {
+        let keepalive = self.keepalive.as_ref()?;
+        let missed = touched + keepalive.grace();
+        if now < missed {
+            return Some(missed);
+        }
+        let connection = keepalive.connection;
+        // What came while nobody read may end the membership, or change its epoch.
+        let mut out = std::mem::take(&mut self.undelivered);
+        if let Some(channel) = self.channels.get_mut(&connection) {
+            channel.readable = true;
+        }
+        self.advance(connection, &mut out);
+        self.undelivered = out;
+        self.keepalive.take_if(|keepalive| keepalive.is_over(now));
+        let keepalive = self.keepalive.as_ref()?;
+        let channel = self.channels.get_mut(&connection)?;
+        if channel.is_open() && !channel.expected.awaits_heartbeat() {
+            let correlation_id = self.last_beat.checked_sub(1).unwrap_or(-1);
+            if let Some(frame) = keepalive.request(correlation_id) {
+                self.last_beat = correlation_id;
+                channel.expected.note_beat(keepalive.header, correlation_id);
+                channel.send_unnoted(frame);
+                self.beats += 1;
+            }
+        }
+        Some(now + keepalive.period())
+    }
+
+    /// Learns from the answers to heartbeats; those that say nothing new to Python go no further.
+    fn observe(&mut self, from: usize, out: &mut Vec<Event>) {
+        let mut index = from;
+        while index < out.len() {
+            let told = match &out[index] {
+                Event::Frame {
+                    bytes, kind: Some(Kind::Heartbeat { api_key, version }), ..
+                } => {
+                    self.learn(Answer::of(bytes, *api_key, *version));
+                    true
+                }
+                Event::Frame { bytes, kind: Some(Kind::Beat { api_key, version }), .. } => {
+                    self.learn(Answer::of(bytes, *api_key, *version))
+                }
+                _ => true,
+            };
+            if told {
+                index += 1;
+            } else {
+                out.remove(index);
+            }
+        }
+    }
+
+    fn learn(&mut self, answer: Option<Answer>) -> bool {
+        let Some(answer) = answer.filter(|answer| !answer.ends_membership()) else {
+            self.keepalive = None;
+            return true;
+        };
+        match &mut self.keepalive {
+            Some(keepalive) => keepalive.observe(&answer),
+            None => answer.error_code != 0 || answer.member.is_some(),
+        }
+    }
+}

@@ -1,0 +1,17 @@
+//! Sockets, frames and TLS without the GIL: the native twin of `tandem_kafka/network/selector.py`.
+//!
+//! `selector` holds the bindings, `engine` the loop over all connections, `channel` one of them;
+//! `watchdog` sends heartbeats while Python cannot.
+
+pub mod channel;
+pub mod engine;
+pub mod expected;
+pub mod failure;
+pub mod frames;
+pub mod heartbeat;
+pub mod keepalive;
+pub mod selector;
+pub mod socket;
+pub mod tls;
+pub mod wake;
+pub mod watchdog;

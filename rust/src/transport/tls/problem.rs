@@ -1,0 +1,115 @@
+//! What TLS fails with, in a user's words.
+
+use std::io;
+
+use rustls::{AlertDescription, CertificateError, Error, InvalidMessage, OtherError};
+
+use super::verify::Reason;
+use crate::transport::failure::{Failure, reason};
+
+/// Forms of certificates that only OpenSSL takes: version 1, for one.
+const ADVICE: &str = "with an ssl_context of your own OpenSSL judges it in place of rustls";
+
+#[derive(Debug)]
+pub enum Problem {
+    /// The host's name cannot be asked for.
+    Name(String),
+    Tls(Error),
+    Io(io::Error),
+}
+
+impl From<Error> for Problem {
+    fn from(error: Error) -> Self {
+        Problem::Tls(error)
+    }
+}
+
+impl Problem {
+    /// Names what happened; `open` once hands are shaken, `received` once a broker has spoken.
+    pub fn into_failure(self, location: &str, open: bool, received: bool) -> Failure {
+        let error = match self {
+            Problem::Name(text) => return Failure::Tls(format!("TLS with {location}: {text}")),
+            Problem::Io(error) => {
+                return Failure::Lost(format!("lost {location}: {}", reason(&error)));
+            }
+            Problem::Tls(error) => error,
+        };
+        let text = describe(&error);
+        // In TLS 1.3 the broker refuses our certificate after our side of the handshake.
+        let refused = matches!(error, Error::AlertReceived(_)) && !received;
+        if open && !refused {
+            return Failure::Lost(format!("lost {location}: {text}"));
+        }
+        Failure::Tls(format!("TLS with {location}: {text}"))
+    }
+}
+
+fn describe(error: &Error) -> String {
+    match error {
+        Error::InvalidCertificate(error) => {
+            format!("certificate verify failed: {}", describe_certificate(error))
+        }
+        Error::AlertReceived(alert) => format!("the broker sent the alert {}", name(*alert)),
+        Error::InvalidMessage(
+            InvalidMessage::InvalidContentType
+            | InvalidMessage::UnknownProtocolVersion
+            | InvalidMessage::MessageTooLarge,
+        ) => "wrong version number; is this a port without TLS?".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+fn describe_certificate(error: &CertificateError) -> String {
+    match error {
+        CertificateError::UnknownIssuer => "unable to get local issuer certificate".to_owned(),
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+            "certificate has expired".to_owned()
+        }
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+            "certificate is not yet valid".to_owned()
+        }
+        CertificateError::Revoked => "certificate revoked".to_owned(),
+        CertificateError::UnknownRevocationStatus => "unable to get certificate CRL".to_owned(),
+        CertificateError::ExpiredRevocationList
+        | CertificateError::ExpiredRevocationListContext { .. } => "CRL has expired".to_owned(),
+        CertificateError::NotValidForNameContext { expected, presented } => {
+            let name = expected.to_str();
+            let others = if presented.is_empty() { "no name" } else { &presented.join(", ") };
+            format!("Hostname mismatch, certificate is not valid for '{name}', but for {others}")
+        }
+        CertificateError::Other(OtherError(reason)) if reason.is::<Reason>() => reason.to_string(),
+        other => format!("{}; {ADVICE}", Error::InvalidCertificate(other.clone())),
+    }
+}
+
+/// An alert as RFC 8446 writes it: `certificate_required`.
+fn name(alert: AlertDescription) -> String {
+    let mut text = String::new();
+    for letter in format!("{alert:?}").chars() {
+        if letter.is_ascii_uppercase() && !text.is_empty() && !text.ends_with(['(', ' ']) {
+            text.push(' ');
+        }
+        text.push(letter.to_ascii_lowercase());
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn alerts_are_words() {
+        assert_eq!(name(AlertDescription::CertificateRequired), "certificate required");
+        assert_eq!(name(AlertDescription::HandshakeFailure), "handshake failure");
+    }
+
+    #[test]
+    fn a_refusal_is_about_who_we_are_and_a_later_alert_is_not() {
+        let alert = || Problem::Tls(Error::AlertReceived(AlertDescription::CertificateRequired));
+        let refused = "TLS with here: the broker sent the alert certificate required".to_owned();
+        assert_eq!(alert().into_failure("here", false, false), Failure::Tls(refused.clone()));
+        assert_eq!(alert().into_failure("here", true, false), Failure::Tls(refused));
+        assert!(matches!(alert().into_failure("here", true, true), Failure::Lost(_)));
+    }
+}

@@ -1,0 +1,126 @@
+//! The thread that looks whether Python has come back in time for its heartbeat.
+//!
+//! It is started by the first heartbeat to keep, sleeps until one is due, and never touches Python.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::engine::Engine;
+
+/// Until Python, found inside a poll, is looked for again.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
+
+#[derive(Default)]
+struct Plan {
+    due: Option<Instant>,
+    running: bool,
+}
+
+/// What the network thread and the watchdog share. Whoever holds the engine never waits for the
+/// GIL, so that it is free whenever Python cannot run.
+pub struct Shared {
+    pub engine: Mutex<Option<Engine>>,
+    plan: Mutex<Plan>,
+    changed: Condvar,
+    stopped: AtomicBool,
+    started: Instant,
+    touched_ms: AtomicU64,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Shared {
+    pub fn new(engine: Engine) -> Self {
+        Shared {
+            engine: Mutex::new(Some(engine)),
+            plan: Mutex::default(),
+            changed: Condvar::new(),
+            stopped: AtomicBool::new(false),
+            started: Instant::now(),
+            touched_ms: AtomicU64::new(0),
+        }
+    }
+
+    /// Python is here.
+    pub fn touch(&self) {
+        let elapsed = self.started.elapsed().as_millis();
+        self.touched_ms.store(u64::try_from(elapsed).unwrap_or(u64::MAX), SeqCst);
+    }
+
+    fn touched(&self) -> Instant {
+        self.started + Duration::from_millis(self.touched_ms.load(SeqCst))
+    }
+
+    /// Looks after a heartbeat from `due` on.
+    pub fn watch(self: &Arc<Self>, due: Instant) {
+        let mut plan = locked(&self.plan);
+        // The thread looks at that time at the latest; what is due later it sees then.
+        let sooner = plan.due.is_none_or(|planned| due < planned);
+        plan.due = Some(due);
+        if !plan.running {
+            let shared = Arc::clone(self);
+            let name = "tandem-kafka-keepalive".to_owned();
+            // Without the thread there is only no keep-alive.
+            plan.running = thread::Builder::new().name(name).spawn(move || shared.run()).is_ok();
+        } else if sooner {
+            self.changed.notify_all();
+        }
+    }
+
+    /// Ends the thread.
+    pub fn stop(&self) {
+        self.stopped.store(true, SeqCst);
+        // Taken so that the thread is not between looking and sleeping; but in the child of a
+        // fork the one who holds it may not exist, and then there is nobody to wake.
+        for _ in 0..1000 {
+            if self.plan.try_lock().is_ok() {
+                break;
+            }
+            thread::yield_now();
+        }
+        self.changed.notify_all();
+    }
+
+    fn run(&self) {
+        while self.sleep() {
+            let now = Instant::now();
+            let next = match self.engine.try_lock() {
+                Ok(mut engine) => self.beat(&mut engine, now),
+                Err(TryLockError::Poisoned(poisoned)) => self.beat(&mut poisoned.into_inner(), now),
+                Err(TryLockError::WouldBlock) => Some(now + LOOK_AGAIN), // Python is polling
+            };
+            let mut plan = locked(&self.plan);
+            plan.due = plan.due.or(next);
+        }
+    }
+
+    fn beat(&self, engine: &mut Option<Engine>, now: Instant) -> Option<Instant> {
+        engine.as_mut()?.beat(now, self.touched())
+    }
+
+    /// Sleeps until something is due; false when it is time to end.
+    fn sleep(&self) -> bool {
+        let mut plan = locked(&self.plan);
+        loop {
+            if self.stopped.load(SeqCst) {
+                return false;
+            }
+            let now = Instant::now();
+            plan = match plan.due {
+                None => self.changed.wait(plan).unwrap_or_else(PoisonError::into_inner),
+                Some(due) if due > now => {
+                    let outcome = self.changed.wait_timeout(plan, due - now);
+                    outcome.unwrap_or_else(PoisonError::into_inner).0
+                }
+                Some(_) => {
+                    plan.due = None;
+                    return true;
+                }
+            }
+        }
+    }
+}

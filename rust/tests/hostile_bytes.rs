@@ -1,0 +1,183 @@
+//! Bytes that are not what they should be: no panic, no memory beyond the bound, offsets that grow.
+
+use std::sync::Arc;
+
+use _native::batches::{Batches, Segment};
+use _native::buffer::Buffer;
+use _native::fetch::{DecodeOptions, decode_frame};
+use proptest::prelude::*;
+
+const BASE_OFFSET: i64 = 10;
+const OPTIONS: DecodeOptions =
+    DecodeOptions { read_committed: true, check_crcs: false, max_batch_bytes: 1 << 20 };
+
+fn varint(value: i64, into: &mut Vec<u8>) {
+    let mut raw = ((value << 1) ^ (value >> 63)) as u64;
+    while raw > 127 {
+        into.push(raw as u8 & 127 | 128);
+        raw >>= 7;
+    }
+    into.push(raw as u8);
+}
+
+fn record(offset_delta: i64, value: &[u8]) -> Vec<u8> {
+    let mut body = vec![0];
+    varint(-3, &mut body);
+    varint(offset_delta, &mut body);
+    varint(3, &mut body);
+    body.extend(b"key");
+    varint(value.len() as i64, &mut body);
+    body.extend(value);
+    varint(1, &mut body);
+    varint(1, &mut body);
+    body.extend(b"h");
+    varint(-1, &mut body);
+    let mut whole = Vec::new();
+    varint(body.len() as i64, &mut whole);
+    whole.extend(body);
+    whole
+}
+
+fn batch(codec: i16) -> Vec<u8> {
+    let mut records: Vec<u8> = (0..5).flat_map(|i| record(i, &[i as u8; 90])).collect();
+    records = match codec {
+        2 => snap::raw::Encoder::new().compress_vec(&records).unwrap(),
+        4 => zstd::encode_all(&records[..], 0).unwrap(),
+        _ => records,
+    };
+    let mut bytes = BASE_OFFSET.to_be_bytes().to_vec();
+    bytes.extend((49 + records.len() as i32).to_be_bytes());
+    bytes.extend(7_i32.to_be_bytes());
+    bytes.push(2);
+    bytes.extend(0_u32.to_be_bytes());
+    bytes.extend(codec.to_be_bytes());
+    bytes.extend(4_i32.to_be_bytes());
+    bytes.extend(1_000_i64.to_be_bytes());
+    bytes.extend(1_000_i64.to_be_bytes());
+    bytes.extend((-1_i64).to_be_bytes());
+    bytes.extend((-1_i16).to_be_bytes());
+    bytes.extend((-1_i32).to_be_bytes());
+    bytes.extend(5_i32.to_be_bytes());
+    bytes.extend(records);
+    bytes
+}
+
+/// A response of version 12 with one partition.
+fn response(records: &[u8]) -> Vec<u8> {
+    let mut bytes = 1_i32.to_be_bytes().to_vec();
+    bytes.push(0);
+    bytes.extend([0; 10]);
+    bytes.extend([2, 2, b't', 2]);
+    bytes.extend(0_i32.to_be_bytes());
+    bytes.extend(0_i16.to_be_bytes());
+    bytes.extend([0; 24]);
+    bytes.push(1);
+    bytes.extend((-1_i32).to_be_bytes());
+    let mut length = records.len() + 1;
+    while length > 127 {
+        bytes.push(length as u8 & 127 | 128);
+        length >>= 7;
+    }
+    bytes.push(length as u8);
+    bytes.extend(records);
+    bytes.extend([0, 0, 0]);
+    bytes
+}
+
+fn decode(data: Vec<u8>) -> Vec<Segment> {
+    let length = data.len();
+    let batches = Batches::new(Arc::new(Buffer::new(data)), 0, length, &[(4, 0)]);
+    let mut decoder = batches.open(&OPTIONS).decoder;
+    let mut segments = Vec::new();
+    while let Some(Ok(segment)) = decoder.next() {
+        assert!(segment.unpacked_bytes <= OPTIONS.max_batch_bytes);
+        segments.push(segment);
+    }
+    segments
+}
+
+/// Looks at everything a user can look at.
+fn look(segments: &[Segment]) -> usize {
+    let mut bytes = 0;
+    for segment in segments {
+        let columns = &segment.columns;
+        let mut least = i64::MIN;
+        for (index, row) in columns.rows.iter().enumerate() {
+            assert!(columns.offset(index) > least && columns.offset(index) <= segment.last_offset);
+            least = columns.offset(index);
+            bytes += columns.bytes(row.key).map_or(0, <[u8]>::len);
+            bytes += columns.bytes(row.value).map_or(0, <[u8]>::len);
+            bytes += columns.headers(index).len();
+        }
+    }
+    bytes
+}
+
+fn mutate(mut data: Vec<u8>, changes: &[(u8, usize, Vec<u8>)]) -> Vec<u8> {
+    for (kind, place, bytes) in changes {
+        let at = place % (data.len() + 1);
+        let end = match kind {
+            0 => (at + bytes.len()).min(data.len()),
+            1 => (at + place % 40).min(data.len()),
+            _ => at,
+        };
+        let new: &[u8] = if *kind == 1 { &[] } else { bytes };
+        data.splice(at..end, new.iter().copied());
+    }
+    data
+}
+
+fn changes() -> impl Strategy<Value = Vec<(u8, usize, Vec<u8>)>> {
+    let change = (0_u8..3, any::<usize>(), proptest::collection::vec(any::<u8>(), 0..12));
+    proptest::collection::vec(change, 1..5)
+}
+
+#[test]
+fn sound_batches_are_read() {
+    for codec in [0, 2, 4] {
+        let segments = decode(batch(codec));
+        assert_eq!(segments[0].columns.rows.len(), 5);
+        assert_eq!(look(&segments), 5 * (3 + 90 + 1));
+    }
+    let frame = Arc::new(Buffer::new(response(&batch(0))));
+    let fetched = decode_frame(&frame, 12, &OPTIONS).unwrap();
+    assert_eq!(fetched.partitions[0].batches.as_ref().unwrap().last_offset(), Some(14));
+}
+
+#[test]
+fn a_batch_that_claims_much_gets_little() {
+    let zeros = vec![0; 64 << 20];
+    let packed = zstd::encode_all(&zeros[..], 0).unwrap();
+    let mut bomb = batch(4);
+    bomb.truncate(61);
+    bomb.extend(&packed);
+    let length = (bomb.len() - 12) as i32;
+    bomb[8..12].copy_from_slice(&length.to_be_bytes());
+    assert!(decode(bomb).is_empty());
+}
+
+/// Fewer under a tool that looks at every access: `PROPTEST_CASES=300 valgrind ...`.
+fn cases() -> u32 {
+    std::env::var("PROPTEST_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(20_000)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(cases()))]
+
+    #[test]
+    fn mutated_batches(codec in prop_oneof![Just(0), Just(2), Just(4)], changes in changes()) {
+        look(&decode(mutate(batch(codec), &changes)));
+    }
+
+    #[test]
+    fn mutated_responses(version in 4_i16..19, changes in changes()) {
+        let frame = Arc::new(Buffer::new(mutate(response(&batch(0)), &changes)));
+        let _ = decode_frame(&frame, version, &OPTIONS);
+    }
+
+    #[test]
+    fn noise(version in 4_i16..19, bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        look(&decode(bytes.clone()));
+        let _ = decode_frame(&Arc::new(Buffer::new(bytes)), version, &OPTIONS);
+    }
+}

@@ -1,0 +1,119 @@
+"""Types of the native extension (rust/)."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from typing_extensions import Buffer
+
+from tandem_kafka.types import ConsumerRecord
+
+ABI: int
+
+class Frame(Buffer):
+    """One answer of a broker without its length; read-only bytes."""
+
+    def __len__(self) -> int: ...
+
+class Batches(Buffer):
+    """The record batches of one fetched partition, decoded or not."""
+
+    legacy: bool
+    @staticmethod
+    def from_bytes(data: Buffer, aborted: Sequence[tuple[int, int]]) -> Batches: ...
+    def __len__(self) -> int: ...
+
+class RecordReader:
+    """See `tandem_kafka.records.decoder.RecordReader`."""
+
+    topic: str
+    partition: int
+    size_bytes: int
+    end_offset: int
+    next_offset: int
+    leader_epoch: int
+    exhausted: bool
+    def __init__(
+        self,
+        topic: str,
+        partition: int,
+        fetch_offset: int,
+        batches: Batches,
+        *,
+        read_committed: bool,
+        check_crcs: bool,
+        max_batch_bytes: int,
+    ) -> None: ...
+    def take(self, max_records: int) -> Records: ...
+
+class Records(Sequence[ConsumerRecord]):
+    """Records of one partition, made when looked at; equal to a list of the same."""
+
+    topic: str
+    partition: int
+    @staticmethod
+    def join(parts: Sequence[Sequence[ConsumerRecord]]) -> Records: ...
+    def __len__(self) -> int: ...
+    def __getitem__(self, index: Any) -> Any: ...
+    def __iter__(self) -> Iterator[ConsumerRecord]: ...
+
+class Record:
+    """A `ConsumerRecord` by registration."""
+
+def decode_fetch_response(
+    frame: Buffer, version: int
+) -> tuple[int, int, int, tuple[tuple[Any, ...], ...], tuple[tuple[Any, ...], ...]]: ...
+
+class ArrowBatch:
+    """Offers `__arrow_c_array__`."""
+
+    def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]: ...
+    def __len__(self) -> int: ...
+
+def to_arrow(
+    sequences: Sequence[Records], columns: tuple[str, ...], *, binary_view: bool
+) -> ArrowBatch: ...
+
+class TlsConfig:
+    """TLS for all connections of a consumer; `ValueError` for what rustls cannot do."""
+
+    def __init__(
+        self,
+        *,
+        authorities: bytes | None,
+        chain: bytes | None,
+        key: bytes | None,
+        password: str | None,
+        revoked: bytes | None,
+        check_hostname: bool,
+        ciphers: Sequence[str] | None,
+    ) -> None: ...
+
+class Selector:
+    """Connections by number, frames in and out; every method but `wakeup` is one thread's."""
+
+    def __init__(
+        self,
+        *,
+        receive_message_max_bytes: int,
+        send_buffer_bytes: int | None,
+        receive_buffer_bytes: int | None,
+        socket_options: Sequence[tuple[int, int, bytes]],
+        receive_budget_bytes: int,
+        tls: TlsConfig | None,
+        read_committed: bool,
+        check_crcs: bool,
+        max_batch_bytes: int,
+    ) -> None: ...
+    @property
+    def turns(self) -> int: ...
+    @property
+    def beats(self) -> int: ...
+    def connect(self, host: str, ip: str, port: int, location: str) -> int: ...
+    def send(self, connection: int, frame: bytes | bytearray) -> None: ...
+    def keep_alive(
+        self, connection: int, frame: bytes | bytearray, period_ms: int, left_ms: int
+    ) -> None: ...
+    def poll(self, timeout_ms: int) -> list[tuple[int, int, Frame | str | None]]: ...
+    def wakeup(self) -> None: ...
+    def disconnect(self, connection: int) -> None: ...
+    def close(self) -> None: ...

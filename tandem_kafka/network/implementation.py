@@ -1,0 +1,39 @@
+"""Which transport a consumer uses: the native one wherever it can be used."""
+
+from __future__ import annotations
+
+import logging
+
+from tandem_kafka.native import native_available, tell_absence
+from tandem_kafka.network.native import NativeTransport
+from tandem_kafka.network.native_tls import NotNativeError
+from tandem_kafka.network.selector import SelectorTransport
+from tandem_kafka.network.settings import NetworkSettings
+from tandem_kafka.network.transport import Transport
+from tandem_kafka.records import ReaderOptions
+from tandem_kafka.runtime import Clock
+
+__all__ = ["open_transport"]
+
+log = logging.getLogger(__name__)
+
+
+def open_transport(settings: NetworkSettings, clock: Clock, options: ReaderOptions) -> Transport:
+    """Make the transport of a consumer.
+
+    Args:
+        settings: The consumer's options.
+        clock: Time, for the Python transport.
+        options: How the native one is to decode the answers to fetches.
+
+    Raises:
+        KafkaConfigurationError: The TLS options cannot be used.
+    """
+    if not native_available:
+        tell_absence()
+        return SelectorTransport(settings, clock)
+    try:
+        return NativeTransport(settings, options)
+    except NotNativeError as reason:
+        log.info("using the Python transport, not the native one: %s", reason)
+        return SelectorTransport(settings, clock)

@@ -1,0 +1,109 @@
+"""The native transport: sockets, frames and TLS in the extension, without the GIL.
+
+The behaviour is that of `selector.py`, which is its twin, down to the texts of the errors. Answers
+to fetches come already decoded: the extension sees from the requests which ones they are.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Final
+
+from tandem_kafka.errors import InvalidReceiveError, KafkaConnectionError, TlsAuthenticationError
+from tandem_kafka.native import native
+from tandem_kafka.network.channel import RECEIVE_BUDGET, describe
+from tandem_kafka.network.native_tls import native_tls
+from tandem_kafka.network.settings import NetworkSettings
+from tandem_kafka.network.transport import (
+    ConnectionClosed,
+    ConnectionOpened,
+    FrameReceived,
+    KeptAlive,
+    ServerAddress,
+    TransportEvent,
+)
+from tandem_kafka.records import ReaderOptions
+
+if TYPE_CHECKING:
+    from tandem_kafka import _native
+
+__all__ = ["NativeTransport"]
+
+_OPENED: Final = 0
+_FRAME: Final = 1
+_KEPT_ALIVE: Final = 5
+_CLOSED_BY: Final = {2: KafkaConnectionError, 3: TlsAuthenticationError, 4: InvalidReceiveError}
+
+
+class NativeTransport:
+    """A `Transport` over the extension's selector.
+
+    Raises:
+        KafkaConfigurationError: The TLS options cannot be used.
+        NotNativeError: They can be used by OpenSSL only.
+        ImportError: The extension is not there.
+    """
+
+    def __init__(self, settings: NetworkSettings, options: ReaderOptions | None = None) -> None:
+        if native is None:
+            raise ImportError("the native extension is not there")
+        options = options if options is not None else ReaderOptions()
+        self._selector: _native.Selector = native.Selector(
+            receive_message_max_bytes=settings.receive_message_max_bytes,
+            send_buffer_bytes=_given(settings.send_buffer_bytes),
+            receive_buffer_bytes=_given(settings.receive_buffer_bytes),
+            socket_options=list(_as_bytes(settings.socket_options)),
+            receive_budget_bytes=RECEIVE_BUDGET,
+            tls=native_tls(settings),
+            read_committed=options.read_committed,
+            check_crcs=options.check_crcs,
+            max_batch_bytes=options.max_batch_bytes,
+        )
+
+    def connect(self, address: ServerAddress) -> int:
+        """Begin to connect."""
+        return self._selector.connect(address.host, address.ip, address.port, describe(address))
+
+    def send(self, connection: int, frame: bytes) -> None:
+        """Queue a frame; the next `poll` sends it, without the GIL."""
+        self._selector.send(connection, frame)
+
+    def poll(self, timeout_ms: int) -> list[TransportEvent]:
+        """Send and receive until there is an event, a wake-up, or the time is over."""
+        return [_event(*told) for told in self._selector.poll(timeout_ms)]
+
+    def keep_alive(self, connection: int, frame: bytes, period_ms: int, left_ms: int) -> None:
+        """Send a heartbeat once in each period when this thread does not come to do so."""
+        self._selector.keep_alive(connection, frame, period_ms, left_ms)
+
+    def wakeup(self) -> None:
+        """End the running or the next `poll`; from any thread, also from a signal handler."""
+        self._selector.wakeup()
+
+    def disconnect(self, connection: int) -> None:
+        """Close a connection at once; no event follows."""
+        self._selector.disconnect(connection)
+
+    def close(self) -> None:
+        """Close everything; may be called again."""
+        self._selector.close()
+
+
+def _event(kind: int, connection: int, what: Any) -> TransportEvent:
+    if kind == _FRAME:
+        return FrameReceived(connection, memoryview(what))
+    if kind == _KEPT_ALIVE:
+        return KeptAlive(connection, memoryview(what))
+    if kind == _OPENED:
+        return ConnectionOpened(connection)
+    return ConnectionClosed(connection, _CLOSED_BY[kind](what))
+
+
+def _given(size: int | None) -> int | None:
+    return size if size is not None and size > 0 else None  # -1: the system's default, as in Java
+
+
+def _as_bytes(options: Iterable[tuple[Any, ...]]) -> Iterable[tuple[int, int, bytes]]:
+    for level, name, value in options:
+        yield level, name, struct.pack("i", value) if isinstance(value, int) else bytes(value)

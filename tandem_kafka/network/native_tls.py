@@ -1,0 +1,62 @@
+"""TLS options for the native transport: what rustls can do of them, and what it cannot.
+
+OpenSSL looks at the options first, as for the Python transport: what is wrong with them is an
+error of the same words, and an expression of ciphers becomes names.
+"""
+
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tandem_kafka.native import native
+from tandem_kafka.network.settings import NetworkSettings
+from tandem_kafka.network.tls import build_context
+
+if TYPE_CHECKING:
+    from tandem_kafka import _native
+
+__all__ = ["NotNativeError", "native_tls"]
+
+
+class NotNativeError(Exception):
+    """The options ask for something that only the Python transport can do; says what."""
+
+
+def native_tls(settings: NetworkSettings) -> _native.TlsConfig | None:
+    """Return the extension's TLS configuration; None where the protocol is without TLS.
+
+    Raises:
+        KafkaConfigurationError: The options cannot be used.
+        NotNativeError: They can, but not by rustls.
+    """
+    context = build_context(settings)
+    if context is None or native is None:
+        return None
+    if settings.ssl_context is not None:
+        raise NotNativeError("ssl_context is given")
+    chain = _read(settings.ssl_certfile)
+    try:
+        config: _native.TlsConfig = native.TlsConfig(
+            authorities=_read(settings.ssl_cafile),
+            chain=chain,
+            key=_read(settings.ssl_keyfile) or chain,
+            password=settings.ssl_password,
+            revoked=_read(settings.ssl_crlfile),
+            check_hostname=settings.ssl_check_hostname,
+            ciphers=None if settings.ssl_ciphers is None else _names(context),
+        )
+    except ValueError as reason:
+        raise NotNativeError(str(reason)) from reason
+    return config
+
+
+def _read(path: str | None) -> bytes | None:
+    return Path(path).read_bytes() if path is not None else None
+
+
+def _names(context: ssl.SSLContext) -> list[str]:
+    # The suites of TLS 1.3 are there whatever the option says.
+    names = [cipher["name"] for cipher in context.get_ciphers()]
+    return [name for name in names if not name.startswith("TLS_")]

@@ -1,0 +1,111 @@
+"""Records as an Arrow record batch.
+
+The native twin builds it without the GIL, from the columns it has anyway; of records that are
+Python objects (the Python twin's, old message formats) it is built here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final
+
+from tandem_kafka.errors import InvalidArgumentError
+from tandem_kafka.native import native
+from tandem_kafka.types import ConsumerRecord
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["ARROW_COLUMNS", "check_arrow_columns", "to_record_batch"]
+
+#: The columns of a record batch, in their order.
+ARROW_COLUMNS: Final = (
+    "topic",
+    "partition",
+    "offset",
+    "timestamp",
+    "timestamp_type",
+    "key",
+    "value",
+    "headers",
+    "leader_epoch",
+)
+
+#: What a column of the type `binary` can hold.
+_BINARY_MAX_BYTES: Final = 2**31 - 1
+
+
+def check_arrow_columns(columns: Sequence[str] | None) -> tuple[str, ...]:
+    """Return the columns to build, all by default.
+
+    Raises:
+        InvalidArgumentError: There is no such column.
+        ImportError: pyarrow is not installed.
+    """
+    try:
+        import pyarrow as _  # noqa: F401, ICN001, PLC0415 - an extra, loaded by those who use it
+    except ImportError as error:
+        msg = "poll_arrow() needs pyarrow: pip install tandem-kafka[arrow]"
+        raise ImportError(msg) from error
+    if columns is None:
+        return ARROW_COLUMNS
+    if isinstance(columns, str):
+        msg = f"columns must be a sequence of names, got the string {columns!r}"
+        raise InvalidArgumentError(msg)
+    unknown = [name for name in columns if name not in ARROW_COLUMNS]
+    if unknown:
+        msg = f"columns: there is no {unknown[0]!r}; there are {', '.join(ARROW_COLUMNS)}"
+        raise InvalidArgumentError(msg)
+    return tuple(columns)
+
+
+def to_record_batch(
+    sequences: Sequence[Sequence[ConsumerRecord]], columns: tuple[str, ...], *, binary_view: bool
+) -> pa.RecordBatch:
+    """Return the records of all sequences, each of one partition, in their order."""
+    import pyarrow as pa  # noqa: PLC0415 - an extra, loaded by those who use it
+
+    if native is not None and all(isinstance(each, native.Records) for each in sequences):
+        return pa.record_batch(native.to_arrow(sequences, columns, binary_view=binary_view))
+    records = list(chain.from_iterable(sequences))
+    binary = pa.binary_view() if binary_view else pa.binary()
+    fields = [_field(pa, name, _payload_type(pa, name, records, binary)) for name in columns]
+    arrays = [_array(pa, field, records) for field in fields]
+    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def _payload_type(pa: Any, name: str, records: Sequence[ConsumerRecord], binary: Any) -> Any:
+    """Return the type of keys or values: views where a plain column would be too large."""
+    if name not in {"key", "value"}:
+        return binary
+    size = sum(len(getattr(record, name) or b"") for record in records)
+    return binary if size <= _BINARY_MAX_BYTES else pa.binary_view()
+
+
+def _field(pa: Any, name: str, binary: Any) -> Any:
+    header = pa.struct([pa.field("key", pa.string(), nullable=False), ("value", pa.binary())])
+    types = {
+        "topic": pa.dictionary(pa.int32(), pa.string()),
+        "partition": pa.int32(),
+        "offset": pa.int64(),
+        "timestamp": pa.timestamp("ms", "UTC"),
+        "timestamp_type": pa.int8(),
+        "key": binary,
+        "value": binary,
+        "headers": pa.list_(pa.field("item", header, nullable=False)),
+        "leader_epoch": pa.int32(),
+    }
+    nullable = name in {"timestamp", "timestamp_type", "key", "value"}
+    return pa.field(name, types[name], nullable=nullable)
+
+
+def _array(pa: Any, field: Any, records: Sequence[ConsumerRecord]) -> Any:
+    values: list[Any] = [getattr(record, field.name) for record in records]
+    if field.name == "timestamp":
+        values = [None if value == -1 else value for value in values]
+    elif field.name == "headers":
+        values = [[{"key": name, "value": value} for name, value in each] for each in values]
+    if field.name == "topic":
+        return pa.array(values, pa.string()).dictionary_encode()
+    return pa.array(values, field.type)

@@ -1,0 +1,90 @@
+"""The native twin of the record path (rust/): responses are decoded when they are received.
+
+The native transport decodes a fetch response before it takes the GIL again; what other
+transports receive is decoded when it is asked for. Message formats v0 and v1 are left to the
+Python twin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from tandem_kafka.errors import KafkaProtocolError
+from tandem_kafka.records.decoder import (
+    FetchedPartition,
+    FetchedResponse,
+    ReaderOptions,
+    RecordReader,
+)
+from tandem_kafka.records.python import PythonRecordReader, chain_records
+from tandem_kafka.types import ConsumerRecord, Node
+
+if TYPE_CHECKING:
+    from tandem_kafka import _native
+else:
+    from tandem_kafka.native import native as _native
+
+__all__ = ["decode_fetch_response", "join_records", "open_reader"]
+
+Sequence.register(_native.Records)
+ConsumerRecord.register(_native.Record)
+
+
+def decode_fetch_response(body: memoryview, version: int) -> FetchedResponse:
+    """Decode the body (behind the response header) of a fetch response.
+
+    Raises:
+        KafkaProtocolError: The bytes are no response of that version.
+    """
+    frame = body.obj if isinstance(body.obj, _native.Frame) else body
+    try:
+        fields = _native.decode_fetch_response(frame, version)
+    except ValueError as error:
+        raise KafkaProtocolError(str(error)) from error
+    throttle_time_ms, error_code, session_id, partitions, nodes = fields
+    return FetchedResponse(
+        throttle_time_ms,
+        error_code,
+        session_id,
+        tuple([_partition(*fetched) for fetched in partitions]),
+        tuple([Node(*node) for node in nodes]),
+    )
+
+
+def _partition(topic: str | None, topic_id: bytes | None, *fields: object) -> FetchedPartition:
+    known = None if topic_id is None else UUID(bytes=topic_id)
+    return FetchedPartition(topic, known, *fields)  # type: ignore[arg-type]
+
+
+def open_reader(
+    topic: str,
+    partition: int,
+    fetch_offset: int,
+    fetched: FetchedPartition,
+    options: ReaderOptions,
+) -> RecordReader:
+    """Return a reader of the partition's records from `fetch_offset` on."""
+    batches = fetched.records
+    if not isinstance(batches, _native.Batches):
+        data = b"" if batches is None else batches
+        batches = _native.Batches.from_bytes(data, fetched.aborted_transactions)
+    if batches.legacy:
+        return PythonRecordReader(topic, partition, fetch_offset, fetched, options)
+    return _native.RecordReader(
+        topic,
+        partition,
+        fetch_offset,
+        batches,
+        read_committed=options.read_committed,
+        check_crcs=options.check_crcs,
+        max_batch_bytes=options.max_batch_bytes,
+    )
+
+
+def join_records(parts: Sequence[Sequence[ConsumerRecord]]) -> Sequence[ConsumerRecord]:
+    """Return the records of several sequences of one partition as one."""
+    if len(parts) > 1 and all(isinstance(part, _native.Records) for part in parts):
+        return _native.Records.join(parts)
+    return chain_records(parts)

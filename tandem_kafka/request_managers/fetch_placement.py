@@ -1,0 +1,180 @@
+"""Which slot of which broker each partition is fetched through.
+
+A broker has two slots for partitions that are busy, each with a connection and a fetch session of
+its own over a share of them: while the records of one answer are taken in, the broker already
+prepares the other. Where there are many partitions, those that bring nothing are sorted out into
+a third, whose fetch stays parked at the broker: a broker looks at every partition of a session
+for each fetch, so that a few busy ones among thousands would wait for that each time.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+from tandem_kafka.request_managers.base import FOREVER_MS, Purpose
+from tandem_kafka.request_managers.context import ManagerContext
+from tandem_kafka.request_managers.fetch_session import FetchSession
+from tandem_kafka.request_managers.fetch_slot import FetchSlot
+from tandem_kafka.request_managers.metadata_refresh import MetadataRefresher
+from tandem_kafka.shared.partition import AssignedPartition
+from tandem_kafka.types import TopicPartition
+
+__all__ = ["FetchPlacement"]
+
+#: A partition's `slot` is an index of this.
+_PURPOSES: Final = (Purpose.FETCH_0, Purpose.FETCH_1, Purpose.FETCH_QUIET)
+_BUSY: Final = _PURPOSES[:2]
+_QUIET: Final = 2
+#: Below so many partitions in a slot none is sorted out.
+_MANY: Final = 50
+#: How long a partition brings nothing before it counts as quiet.
+_QUIET_AFTER_MS: Final = 1_000
+
+
+class FetchPlacement:
+    """Keeps every assigned partition whose broker is known in one slot.
+
+    Attributes:
+        slots: By broker and purpose.
+    """
+
+    def __init__(
+        self,
+        context: ManagerContext,
+        metadata: MetadataRefresher,
+        follow: Callable[[Mapping[TopicPartition, AssignedPartition]], None],
+    ) -> None:
+        self._context = context
+        self._metadata = metadata
+        #: Told of the assignment when it may have changed.
+        self._follow = follow
+        self.slots: dict[tuple[int, Purpose], FetchSlot] = {}
+        self._slot_of: dict[AssignedPartition, FetchSlot] = {}
+        self._seen = (-1, -1)
+        self._lease_ends_ms = FOREVER_MS
+
+    def has(self, state: AssignedPartition) -> bool:
+        """Tell whether a partition is ours, and in a slot."""
+        return state in self._slot_of
+
+    def update(self, now_ms: int) -> None:
+        """Follow assignment, leaders and replicas; note what else has changed."""
+        subscription, snapshot = self._context.subscription, self._context.metadata.snapshot
+        seen = (subscription.version, snapshot.version)
+        if seen != self._seen or now_ms >= self._lease_ends_ms:
+            self._seen = seen
+            self._place_all(now_ms)
+        changed = subscription.changes.states
+        while changed:
+            state, _ = changed.popitem()
+            slot = self._slot_of.get(state)
+            if slot is None:
+                continue
+            if slot.purpose is Purpose.FETCH_QUIET:
+                # Resumed or sought, for example: not to wait for the parked fetch.
+                self._wake(slot, state)
+            else:
+                slot.note(state)
+
+    def answered(self, slot: FetchSlot, brought: Iterable[AssignedPartition], now_ms: int) -> None:
+        """After an answer that brought something for these: sort busy and quiet ones."""
+        if slot.purpose is Purpose.FETCH_QUIET:
+            for state in brought:
+                if state in slot.partitions:
+                    self._wake(slot, state)
+            return
+        slot.active.update(brought)
+        if len(slot.partitions) < _MANY or not slot.sorted_ms:
+            slot.sorted_ms = now_ms
+        elif now_ms - slot.sorted_ms >= _QUIET_AFTER_MS:
+            quiet = slot.partitions - slot.active
+            target = self._slot(slot.node_id, Purpose.FETCH_QUIET)
+            for state in quiet:
+                self._move(state, slot, target, _QUIET)
+            slot.active.clear()
+            slot.sorted_ms = now_ms
+
+    def _wake(self, slot: FetchSlot, state: AssignedPartition) -> None:
+        """Move a partition to the busy ones."""
+        targets = [self._slot(slot.node_id, purpose) for purpose in _BUSY]
+        index = 0 if len(targets[0].partitions) <= len(targets[1].partitions) else 1
+        self._move(state, slot, targets[index], index)
+
+    def _move(
+        self, state: AssignedPartition, source: FetchSlot, target: FetchSlot, index: int
+    ) -> None:
+        source.remove(state)
+        target.add(state)
+        state.slot = index
+        self._slot_of[state] = target
+
+    # --- everything anew -----------------------------------------------------------------------
+
+    def _place_all(self, now_ms: int) -> None:
+        subscription, snapshot = self._context.subscription, self._context.metadata.snapshot
+        self._lease_ends_ms = FOREVER_MS * FOREVER_MS
+        by_node: dict[int, list[AssignedPartition]] = defaultdict(list)
+        for state in subscription.assigned.values():
+            node_id = self._read_from(state, now_ms)
+            if node_id in snapshot.nodes:
+                by_node[node_id].append(state)
+        self._follow(subscription.assigned)
+        placed: dict[FetchSlot, list[AssignedPartition]] = {s: [] for s in self.slots.values()}
+        for node_id, states in by_node.items():
+            self._fill_slots(node_id, states, placed)
+        self._slot_of = {}
+        for slot, states in placed.items():
+            slot.place(states)
+            self._slot_of.update(dict.fromkeys(states, slot))
+        gone = [
+            key
+            for key, slot in self.slots.items()
+            if not slot.partitions and key[0] not in snapshot.nodes
+        ]
+        for key in gone:
+            del self.slots[key]
+
+    def _read_from(self, state: AssignedPartition, now_ms: int) -> int:
+        replica = state.preferred_replica
+        info = self._context.metadata.snapshot.partition(state.tp)
+        if replica is not None:
+            online = (
+                replica.node_id in self._context.metadata.snapshot.nodes
+                and info is not None
+                and replica.node_id not in info.offline_replicas
+            )
+            if online and now_ms < replica.expires_ms:
+                self._lease_ends_ms = min(self._lease_ends_ms, replica.expires_ms)
+                return replica.node_id
+            state.preferred_replica = None
+            if not online:
+                # The leader sends us there and gives us nothing before we know the way.
+                self._metadata.request_update()
+        return info.leader_id if info is not None else -1
+
+    def _fill_slots(
+        self,
+        node_id: int,
+        states: Iterable[AssignedPartition],
+        placed: dict[FetchSlot, list[AssignedPartition]],
+    ) -> None:
+        first, second = (placed.setdefault(self._slot(node_id, each), []) for each in _BUSY)
+        newcomers = []
+        for state in states:
+            if state.slot < 0:
+                newcomers.append(state)
+            else:
+                placed.setdefault(self._slot(node_id, _PURPOSES[state.slot]), []).append(state)
+        for state in newcomers:
+            state.slot = 0 if len(first) <= len(second) else 1
+            (first, second)[state.slot].append(state)
+
+    def _slot(self, node_id: int, purpose: Purpose) -> FetchSlot:
+        key = (node_id, purpose)
+        if key not in self.slots:
+            incremental = self._context.config.enable_incremental_fetch_sessions
+            session = FetchSession(incremental=incremental)
+            self.slots[key] = FetchSlot(node_id, purpose, session, self._context.request_state())
+        return self.slots[key]

@@ -1,0 +1,81 @@
+"""One of a broker's fetches: which partitions it asks for, and which may have to change.
+
+A consumer may have ten thousand partitions of which eight are busy, so that a fetch must not cost
+a look at each. A partition is looked at when something about it has changed (`attention`); until
+then it stays in the fetch session as it is, or out of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tandem_kafka.request_managers.base import Purpose, RequestState
+from tandem_kafka.request_managers.fetch_response import AskedPartition
+from tandem_kafka.request_managers.fetch_session import FetchSession, FetchTarget
+from tandem_kafka.shared.partition import AssignedPartition
+from tandem_kafka.types import TopicPartition
+
+__all__ = ["FetchSlot"]
+
+
+class FetchSlot:
+    """A connection and a fetch session, with the partitions that are read through them.
+
+    Attributes:
+        partitions: Those that are in this slot, asked for or not; `placement` moves them.
+        attention: Those to be looked at before the next request.
+        asked: What the request in flight, or the next one, asks for.
+        reserved_bytes: What the request in flight may bring.
+        pause_until_ms: No request before that.
+        active: Those that brought something since the quiet ones were last sorted out.
+        sorted_ms: When that was.
+    """
+
+    def __init__(
+        self, node_id: int, purpose: Purpose, session: FetchSession, state: RequestState
+    ) -> None:
+        self.node_id = node_id
+        self.purpose = purpose
+        self.session = session
+        self.state = state
+        self.partitions: set[AssignedPartition] = set()
+        self.attention: dict[AssignedPartition, None] = {}
+        self.asked: dict[TopicPartition, AskedPartition] = {}
+        self.reserved_bytes = 0
+        self.pause_until_ms = 0
+        self.active: set[AssignedPartition] = set()
+        self.sorted_ms = 0
+
+    def place(self, states: Iterable[AssignedPartition]) -> None:
+        """Take these partitions and no others; look at all of them."""
+        self.attention = dict.fromkeys(states)
+        self.partitions = set(self.attention)
+        for tp, asking in tuple(self.asked.items()):
+            if asking.state not in self.partitions:
+                self.leave_out(tp)
+
+    def add(self, state: AssignedPartition) -> None:
+        """Take one more partition."""
+        self.partitions.add(state)
+        self.attention[state] = None
+
+    def remove(self, state: AssignedPartition) -> None:
+        """Leave a partition to another slot."""
+        self.partitions.discard(state)
+        self.attention.pop(state, None)
+        self.leave_out(state.tp)
+
+    def note(self, state: AssignedPartition) -> None:
+        """Look at a partition before the next request."""
+        if state in self.partitions:
+            self.attention[state] = None
+
+    def ask(self, asking: AskedPartition, target: FetchTarget) -> None:
+        """Ask for a partition from the next request on."""
+        self.asked[asking.state.tp] = asking
+        self.session.want(asking.state.tp, target)
+
+    def leave_out(self, tp: TopicPartition) -> None:
+        """Ask for a partition no longer."""
+        if self.asked.pop(tp, None) is not None:
+            self.session.drop(tp)

@@ -1,0 +1,107 @@
+"""`python -m tandem_kafka.testing run --seeds 500` and `... replay SEED`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from tandem_kafka.runtime import MonotonicClock, Random
+from tandem_kafka.testing.stories import SCENARIOS, Outcome, tell
+from tandem_kafka.testing.stories.runner import Totals, run, silence
+
+__all__ = ["main"]
+
+#: Without `--first` seeds are new ones each time, and short enough to type.
+NEW_SEEDS = 10**8
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run or replay; returns the exit code."""
+    chosen = _parser().parse_args(arguments)
+    return _run(chosen) if chosen.command == "run" else _replay(chosen)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m tandem_kafka.testing",
+        description="Groups of real consumers on a simulated cluster, under faults from a seed.",
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    runs = commands.add_parser("run", help="many seeds; fails if one of them does")
+    runs.add_argument("--seeds", type=int, default=500, help="how many (default 500)")
+    runs.add_argument("--first", type=int, help="the first of them (default: new ones each time)")
+    runs.add_argument("--jobs", type=int, default=2, help="processes (default 2)")
+    replay = commands.add_parser("replay", help="one seed, with all that happened")
+    replay.add_argument("seed", type=int)
+    for command in (runs, replay):
+        command.add_argument("--scenario", choices=SCENARIOS, help="default: each in turn")
+    return parser
+
+
+def _run(chosen: argparse.Namespace) -> int:
+    clock = MonotonicClock()
+    began_ms = clock.now_ms()
+    first = Random().randrange(NEW_SEEDS) if chosen.first is None else chosen.first
+    seeds = range(first, first + chosen.seeds)
+    print(f"seeds {first} to {seeds.stop - 1}, {chosen.jobs} processes", flush=True)
+
+    def report(totals: Totals) -> None:
+        passed = _seconds(clock.now_ms() - began_ms)
+        print(f"{passed:>8} s  {_progress(totals, chosen.seeds)}", flush=True)
+
+    totals = run(seeds, chosen.scenario, chosen.jobs, clock, report)
+    took_ms = max(1, clock.now_ms() - began_ms)
+    _summarize(totals, took_ms)
+    for failure in totals.failures:
+        _tell_failure(failure, chosen.scenario)
+    return 1 if totals.failures else 0
+
+
+def _progress(totals: Totals, seeds: int) -> str:
+    return (
+        f"{totals.seeds:>6} of {seeds} seeds  {totals.virtual_ms / 3_600_000:6.2f} simulated hours"
+        f"  {totals.events:>9,} events  {len(totals.failures)} failed"
+    )
+
+
+def _summarize(totals: Totals, took_ms: int) -> None:
+    seeds = max(1, totals.seeds)
+    print(
+        f"\n{totals.seeds} seeds in {_seconds(took_ms)} s: {totals.seeds * 60_000 / took_ms:.0f} "
+        f"a minute, each {totals.virtual_ms / seeds / 1_000:.1f} simulated seconds, "
+        f"{totals.events:,} events, {totals.turns:,} turns; "
+        f"longest time to settle {_seconds(totals.longest_ms)} s"
+    )
+    faults = sorted(totals.faults.items())
+    print("faults: " + ", ".join(f"{count:,} {name}" for name, count in faults))
+    print(f"{len(totals.failures)} failed" if totals.failures else "all passed")
+
+
+def _tell_failure(failure: Outcome, scenario: str | None) -> None:
+    print(f"\nseed {failure.seed}, {failure.scenario}: {failure.error}")
+    for line in failure.trace[-12:]:
+        print(f"    {line}")
+    named = f" --scenario {scenario}" if scenario else ""
+    print(f"replay it: python -m tandem_kafka.testing replay {failure.seed}{named}")
+
+
+def _replay(chosen: argparse.Namespace) -> int:
+    with silence():
+        outcome = tell(chosen.seed, chosen.scenario, whole_trace=True)
+    for line in outcome.trace:
+        print(line)
+    print(
+        f"\nseed {outcome.seed}, {outcome.scenario}: {_seconds(outcome.virtual_ms)} simulated "
+        f"seconds, {outcome.events:,} events, trace {outcome.digest}"
+    )
+    print(outcome.error or "passed")
+    return 1 if outcome.error else 0
+
+
+def _seconds(duration_ms: int) -> str:
+    return f"{duration_ms / 1_000:.1f}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,57 @@
+"""The fixture `kafka_broker`: a Kafka that every client can connect to, built in or a real one."""
+
+from __future__ import annotations
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from tandem_kafka.testing.embedded import MockCluster
+
+__all__ = ["BOOTSTRAP_VARIABLE", "ServedKafka"]
+
+#: The environment variable that names a real cluster to test against.
+BOOTSTRAP_VARIABLE = "TANDEM_BOOTSTRAP_SERVERS"
+
+_TIMEOUT_S = 30.0
+
+
+class ServedKafka:
+    """A cluster by its address.
+
+    Attributes:
+        bootstrap: `bootstrap_servers`.
+        real: False for the cluster that is built into librdkafka.
+    """
+
+    def __init__(self, bootstrap: str | None = None, brokers: int = 1) -> None:
+        self.real = bootstrap is not None
+        self._mock = None
+        if bootstrap is None:
+            self._mock = MockCluster(brokers, initial_rebalance_delay_ms=0)
+            bootstrap = self._mock.bootstrap
+        self.bootstrap = bootstrap
+        self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "log_level": 0})
+
+    def create_topic(self, name: str, partitions: int = 1) -> str:
+        """Create a topic; returns its name."""
+        if self._mock is not None:
+            self._mock.create_topic(name, partitions)
+            return name
+        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        created = admin.create_topics([NewTopic(name, partitions)])
+        created[name].result(_TIMEOUT_S)
+        return name
+
+    def produce(self, topic: str, *values: bytes | None, partition: int = 0) -> None:
+        """Append records, and wait until the cluster has them.
+
+        Raises:
+            TimeoutError: It did not take them.
+        """
+        for value in values:
+            self._producer.produce(topic, value=value, partition=partition)
+        left = self._producer.flush(_TIMEOUT_S)
+        if left:
+            msg = f"{left} records were not taken by {self.bootstrap}"
+            raise TimeoutError(msg)

@@ -1,0 +1,20 @@
+"""Stories: members of one group live through faults drawn from a seed, and everything is checked.
+
+numbered.py    records whose values tell where they belong
+scenarios.py   what kind of group it is
+members.py     the members, polled in turn from one thread
+listener.py    their listener, which checks what it is told
+acts.py        what applications do
+faults.py      what happens to them
+invariants.py  what holds after every step
+story.py       one seed, from the first member to the last farewell
+runner.py      many seeds on several processes
+"""
+
+from __future__ import annotations
+
+from tandem_kafka.testing.stories.invariants import Violation
+from tandem_kafka.testing.stories.scenarios import SCENARIOS, Scenario, scenario_for
+from tandem_kafka.testing.stories.story import Outcome, live, tell
+
+__all__ = ["SCENARIOS", "Outcome", "Scenario", "Violation", "live", "scenario_for", "tell"]

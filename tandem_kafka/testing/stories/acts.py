@@ -1,0 +1,93 @@
+"""What applications do, drawn from the story's seed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tandem_kafka.consumer.consumer import KafkaConsumer
+from tandem_kafka.errors import IllegalStateError, KafkaError
+from tandem_kafka.testing.stories.faults import Faults
+from tandem_kafka.testing.stories.invariants import Violation
+from tandem_kafka.testing.stories.members import MOST, Leave, Members
+
+__all__ = ["FEWEST", "Applications"]
+
+FEWEST = 3
+
+
+class Applications:
+    """Acts of the members, and the faults in between."""
+
+    def __init__(self, members: Members, faults: Faults) -> None:
+        self._members = members
+        self._faults = faults
+        self._simulation = members.simulation
+        self._random = members.simulation.random
+        #: Asynchronous commits whose callback has not run yet, by member.
+        self._uncalled: dict[KafkaConsumer, int] = {}
+
+    def act(self) -> None:
+        """Let one thing be done or happen."""
+        random, members = self._random, self._members
+        match random.randrange(14):
+            case 0 if len(members.listeners) < MOST:
+                members.join()
+            case 1 if len(members.awake) > FEWEST:
+                leaving: list[Leave] = ["default", "leave"]
+                self.close(random.choice(members.awake), random.choice(leaving))
+            case 2:
+                members.resubscribe(random.choice(members.awake))
+            case 3:
+                self._simulation.sleep(random.choice([100, 1_000, 3_000, 9_000, 22_000]))
+            case 4 | 5 | 6 | 7:
+                self._faults.happen()
+            case 8:
+                members.poll(random.choice(members.awake), random.choice([0, 3_000]))
+            case 9:
+                self._call(random.choice(members.awake))
+            case _:
+                members.poll_all(random.randrange(1, 4), random.choice([0, 50, 200]))
+        members.invariants.check()
+
+    def close(self, member: KafkaConsumer, leave: Leave = "default") -> None:
+        """Close a member; by then every callback has run."""
+        self._members.close(member, leave)
+        if self._uncalled.pop(member, 0):
+            raise Violation("closed, and a commit's callback has not run")
+
+    def _call(self, member: KafkaConsumer) -> None:
+        """Make one of the calls that have a deadline."""
+        timeout_ms = self._random.choice([0, 200, 5_000])
+        partition = self._random.choice(self._members.partitions)
+        match self._random.randrange(5):
+            case 0:
+                self._timed(member, timeout_ms, lambda: member.commit(timeout_ms=timeout_ms))
+            case 1:
+                self._commit_async(member)
+            case 2:
+                self._timed(member, timeout_ms, lambda: member.position(partition, timeout_ms))
+            case 3:
+                self._timed(
+                    member, timeout_ms, lambda: member.committed(partition, timeout_ms=timeout_ms)
+                )
+            case _:
+                self._timed(member, timeout_ms, lambda: member.end_offsets([partition], timeout_ms))
+
+    def _timed(self, member: KafkaConsumer, timeout_ms: int, call: Callable[[], Any]) -> None:
+        listener = self._members.listeners[member]
+        try:
+            self._members.timed(listener, timeout_ms, call)
+        except IllegalStateError:
+            pass  # of a partition that it does not own
+        except KafkaError:
+            if not self._members.hostile:
+                raise
+
+    def _commit_async(self, member: KafkaConsumer) -> None:
+        self._uncalled[member] = self._uncalled.get(member, 0) + 1
+
+        def called(*_: object) -> None:
+            self._uncalled[member] -= 1
+
+        member.commit_async(callback=called)

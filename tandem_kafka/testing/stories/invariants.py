@@ -1,0 +1,172 @@
+"""What holds after every step of a story, whatever the network, the brokers and the members do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from tandem_kafka.consumer.consumer import KafkaConsumer
+from tandem_kafka.testing.stories.numbered import value_of
+from tandem_kafka.types import TopicPartition
+
+if TYPE_CHECKING:
+    from tandem_kafka.testing.stories.listener import Watched
+    from tandem_kafka.testing.stories.members import Members
+
+__all__ = ["LATE_MS", "Invariants", "Violation"]
+
+#: The application thread notices a little late: up to two extra steps of the driver, a few times.
+LATE_MS = 25
+#: Turns of one network thread per second of simulated time, and so many more at any moment; far
+#: more than any work takes, far less than a loop that spins.
+TURNS_PER_SECOND = 120
+TURNS_AT_ONCE = 600
+#: Requests of one kind per member and second, and so many more at any moment.
+REQUESTS_PER_SECOND = 20
+REQUESTS_AT_ONCE = 100
+#: Events in a queue between the two threads.
+QUEUED = 100
+
+#: Requests of which there are few unless something spins.
+RARE = (
+    "ConsumerGroupHeartbeatRequest",
+    "FindCoordinatorRequest",
+    "HeartbeatRequest",
+    "JoinGroupRequest",
+    "MetadataRequest",
+    "SyncGroupRequest",
+)
+
+
+class Violation(AssertionError):  # noqa: N818 - reads as what it is
+    """Something that must always hold does not."""
+
+
+class Invariants:
+    """The books of one story.
+
+    Attributes:
+        read_to: Everything before this offset has been handed out, by partition.
+    """
+
+    def __init__(self, members: Members) -> None:
+        self._members = members
+        self._cluster = members.simulation.cluster
+        self._clock = members.simulation.clock
+        self.read_to = dict.fromkeys(members.partitions, 0)
+        self._next: dict[tuple[int, TopicPartition], int] = {}
+        self._commits_seen = 0
+        self._began_ms = self._clock.now_ms()
+        self._member_ms = 0
+        self._checked_ms = self._began_ms
+        self._turns: dict[int, tuple[int, int]] = {}
+
+    # --- records -------------------------------------------------------------------------------
+
+    def handed_out(self, owner: Watched, tp: TopicPartition, records: Sequence[Any]) -> None:
+        """Records are whole, in order, without a gap, and of partitions that are owned."""
+        if tp not in owner.owned:
+            raise Violation(f"records of {tp}, {owner.owned} owned")
+        if tp in owner.leaving:
+            raise Violation(f"records of {tp} after it began to be given back")
+        expected = self._next.get((owner.number, tp))
+        for record in records:
+            if record.value != value_of(tp, record.offset):
+                raise Violation(f"{tp}: {record.value!r} at offset {record.offset}")
+            if expected is None and record.offset > self.read_to[tp]:
+                raise Violation(f"{tp}: begins at {record.offset}, {self.read_to[tp]} was due")
+            if expected is not None and record.offset != expected:
+                raise Violation(f"{tp}: {record.offset} where {expected} was due")
+            expected = record.offset + 1
+            self.read_to[tp] = max(self.read_to[tp], expected)
+        if expected is not None:
+            self._next[owner.number, tp] = expected
+
+    def assigned(self, owner: Watched, partitions: frozenset[TopicPartition]) -> None:
+        """Reading begins anew at what is committed."""
+        for tp in partitions:
+            self._next.pop((owner.number, tp), None)
+
+    def all_read(self) -> bool:
+        """Tell whether every record that was produced has been handed out."""
+        at = self._cluster.at
+        return all(at(tp).log.end_offset <= offset for tp, offset in self.read_to.items())
+
+    # --- owners --------------------------------------------------------------------------------
+
+    def known(self) -> set[str]:
+        """Return the ids of those that the coordinator takes for members."""
+        name = self._members.group_id
+        return {*self._cluster.group(name).members, *self._cluster.consumer_group(name).members}
+
+    def check_nobody_else_owns(self, me: Watched, told: frozenset[TopicPartition]) -> None:
+        """A partition has one owner among those that are members."""
+        self.assigned(me, told)
+        known = self.known()
+        in_group = {
+            listener.number: member.group_metadata().member_id in known
+            for member, listener in self._members.listeners.items()
+        }
+        for other in self._members.listeners.values():
+            # Who has been dropped will hear of it; what it owns or takes over is lost by then.
+            shared = other.owned & told
+            if other is not me and shared and in_group[other.number] and in_group[me.number]:
+                raise Violation(f"{shared} of member {other.number} given to member {me.number}")
+
+    # --- after every step ----------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Check commits, deadlines, queues and pace."""
+        self._check_commits()
+        for member, listener in self._members.listeners.items():
+            if listener.number not in self._members.stalled:
+                self._check_queues(member)
+                self._check_deadlines(member)
+            self._check_turns(member, listener.number)
+        self._check_requests()
+
+    def _check_commits(self) -> None:
+        log = self._cluster.commit_log
+        for tp, (offset, _, _) in log[self._commits_seen :]:
+            if offset > self.read_to[tp]:
+                raise Violation(f"{tp}: {offset} committed, {self.read_to[tp]} read")
+        self._commits_seen = len(log)
+
+    def _check_deadlines(self, member: KafkaConsumer) -> None:
+        deadline_ms = member._core.link.loop._reaper.next_deadline_ms()  # noqa: SLF001
+        if deadline_ms < self._clock.now_ms() - LATE_MS:
+            raise Violation(f"a call waits {self._clock.now_ms() - deadline_ms} ms too long")
+
+    def _check_queues(self, member: KafkaConsumer) -> None:
+        core = member._core  # noqa: SLF001
+        link, config = core.link, core.config
+        for name, length in (
+            ("application", len(link.queue)),
+            ("background", len(link.background)),
+            ("reaper", len(link.loop._reaper)),  # noqa: SLF001
+        ):
+            if length > QUEUED:
+                raise Violation(f"{length} events in the queue: {name}")
+        if link.buffer.held_bytes > config.fetch_buffer_max_bytes + config.fetch_max_bytes:
+            raise Violation(f"{link.buffer.held_bytes} bytes are buffered")
+
+    def _check_turns(self, member: KafkaConsumer, number: int) -> None:
+        """Budget: so many turns a second, and some to begin with; what is left is not saved up."""
+        turns = member._core.driver.turns  # type: ignore[attr-defined]  # noqa: SLF001
+        now_ms = self._clock.now_ms()
+        since_ms, before = self._turns.get(number, (now_ms, turns))
+        allowed = TURNS_AT_ONCE + TURNS_PER_SECOND * (now_ms - since_ms) // 1_000
+        if turns - before > allowed:
+            raise Violation(f"member {number}: {turns - before} turns in {now_ms - since_ms} ms")
+        if now_ms - since_ms > 5_000 or number not in self._turns:
+            self._turns[number] = now_ms, turns
+
+    def _check_requests(self) -> None:
+        now_ms = self._clock.now_ms()
+        self._member_ms += (now_ms - self._checked_ms) * len(self._members.listeners)
+        self._checked_ms = now_ms
+        allowed = REQUESTS_AT_ONCE + REQUESTS_PER_SECOND * self._member_ms / 1_000
+        for name in RARE:
+            count = sum(b.requests.get(name, 0) for b in self._cluster.brokers.values())
+            if count > allowed:
+                raise Violation(f"{count} times {name} in {now_ms - self._began_ms} ms")

@@ -1,0 +1,98 @@
+"""The kinds of groups that stories are told of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
+from kafka.coordinator.assignors.range import RangePartitionAssignor
+
+from tandem_kafka.runtime import Random
+from tandem_kafka.types import SubscriptionPattern
+
+__all__ = ["GROUP", "MAX_POLL_INTERVAL_MS", "SCENARIOS", "Scenario", "scenario_for"]
+
+GROUP = "readers"
+MAX_POLL_INTERVAL_MS = 20_000
+
+_COMMON: dict[str, Any] = {
+    "group_id": GROUP,
+    "auto_offset_reset": "earliest",
+    "max_poll_interval_ms": MAX_POLL_INTERVAL_MS,
+    "reconnect_backoff_max_ms": 1_000,
+    "bootstrap_timeout_ms": 0,
+    "request_timeout_ms": 15_000,
+    "default_api_timeout_ms": 30_000,
+}
+_CLASSIC = {
+    **_COMMON,
+    "session_timeout_ms": 6_000,
+    "partition_assignment_strategy": [RangePartitionAssignor],
+}
+_COOPERATIVE = {**_CLASSIC, "partition_assignment_strategy": [CooperativeStickyAssignor]}
+_CONSUMER = {**_COMMON, "group_protocol": "consumer"}
+#: A coordinator that waits so long for a word cannot mend what a member forgets to say.
+_PATIENT = {"max_poll_interval_ms": 150_000, "enable_auto_commit": False}
+_GROWING = {"metadata_max_age_ms": 5_000}
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """One kind of group.
+
+    Attributes:
+        options: Those of every member.
+        pattern: What members subscribe to; None for the topic's name.
+        static: Whether members have instance ids.
+    """
+
+    name: str
+    options: dict[str, Any] = field(default_factory=dict)
+    pattern: str | SubscriptionPattern | None = None
+    static: bool = False
+
+    def drawn(self, random: Random) -> dict[str, Any]:
+        """Return the options with those that a seed chooses."""
+        drawn = {
+            "fetch_max_wait_ms": random.choice([500, 3_000, 5_000]),
+            "auto_commit_interval_ms": random.choice([1_000, 5_000]),
+            "enable_auto_commit": random.random() < 0.8,
+            "max_poll_records": random.choice([2, 500]),
+        }
+        if self.options.get("group_protocol") != "consumer":
+            drawn["heartbeat_interval_ms"] = random.choice([500, 2_000])
+        return {**drawn, **self.options}
+
+
+SCENARIOS: dict[str, Scenario] = {
+    scenario.name: scenario
+    for scenario in (
+        Scenario("classic", _CLASSIC),
+        Scenario("consumer", _CONSUMER),
+        Scenario("cooperative", _COOPERATIVE),
+        Scenario("consumer-static", _CONSUMER, static=True),
+        Scenario("classic-static", _CLASSIC, static=True),
+        Scenario(
+            "consumer-growing",
+            {**_CONSUMER, **_GROWING},
+            pattern=SubscriptionPattern("orders.*"),
+        ),
+        Scenario("cooperative-growing", {**_COOPERATIVE, **_GROWING}, pattern="^orders"),
+        Scenario("consumer-patient", {**_CONSUMER, **_PATIENT}),
+    )
+}
+
+
+def scenario_for(seed: int, name: str | None = None) -> Scenario:
+    """Return the scenario of a seed: the named one, or each in turn.
+
+    Raises:
+        ValueError: There is no scenario of that name.
+    """
+    if name is None:
+        return list(SCENARIOS.values())[seed % len(SCENARIOS)]
+    if name not in SCENARIOS:
+        msg = f"no scenario {name!r}; there are: {', '.join(SCENARIOS)}"
+        raise ValueError(msg)
+    return SCENARIOS[name]

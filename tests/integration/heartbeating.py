@@ -1,0 +1,167 @@
+"""Members of KIP-848 groups that are nothing but their heartbeats, sent as a test wants them.
+
+They speak to a real coordinator or to the simulated one, which has to answer alike.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+from uuid import UUID
+
+from kafka.errors import for_code
+
+from tandem_kafka.testing import Simulation
+from tandem_kafka.wire.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+
+__all__ = ["Answer", "Coordinator", "Owned", "RawMember", "RealCoordinator", "SimulatedCoordinator"]
+
+Owned = Mapping[UUID, list[int]]
+
+_VERSION = 1
+_OWNED = ConsumerGroupHeartbeatRequest.TopicPartitions
+
+
+class Answer:
+    """What a coordinator answers to a heartbeat.
+
+    Attributes:
+        error: Name of the error's class, None if there was none.
+        assigned: The assignment, None if the answer says nothing of it.
+    """
+
+    def __init__(self, message: Any) -> None:
+        code = message.error_code
+        self.error: str | None = for_code(code).__name__ if code else None
+        self.epoch: int = message.member_epoch
+        self.assigned: dict[UUID, list[int]] | None = None
+        if message.assignment is not None:
+            entries = message.assignment.topic_partitions
+            self.assigned = {entry.topic_id: sorted(entry.partitions) for entry in entries}
+
+    @property
+    def count(self) -> int:
+        """How many partitions are assigned by this answer."""
+        return sum(map(len, (self.assigned or {}).values()))
+
+    def __repr__(self) -> str:
+        return f"Answer({self.error}, {self.epoch}, {self.assigned})"
+
+
+class Coordinator(Protocol):
+    """Who answers."""
+
+    def exchange(self, frame: bytes) -> bytes:
+        """Send a request with its length in front; returns the answer without its length."""
+        ...
+
+    def sleep(self, seconds: float) -> None:
+        """Let time pass."""
+        ...
+
+
+class RealCoordinator:
+    """The only broker of a cluster."""
+
+    def __init__(self, bootstrap: str) -> None:
+        host, port = bootstrap.split(":")
+        self._socket = socket.create_connection((host, int(port)), 10.0)
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def exchange(self, frame: bytes) -> bytes:
+        self._socket.sendall(frame)
+        return self._read(int.from_bytes(self._read(4), "big"))
+
+    def _read(self, count: int) -> bytes:
+        data = b""
+        while len(data) < count:
+            some = self._socket.recv(count - len(data))
+            assert some, "the broker closed the connection"
+            data += some
+        return data
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+
+class SimulatedCoordinator:
+    """The first broker of a simulated cluster, asked without a network in between."""
+
+    open = True
+    number = 0
+
+    def __init__(self, simulation: Simulation) -> None:
+        self._simulation = simulation
+        self._answer = b""
+
+    def reply(self, data: bytes, _delay_ms: int) -> None:
+        self._answer = data
+
+    def exchange(self, frame: bytes) -> bytes:
+        broker: Any = next(iter(self._simulation.cluster.brokers.values()))
+        broker.receive(self, frame[4:])
+        return self._answer
+
+    def sleep(self, seconds: float) -> None:
+        self._simulation.sleep(round(seconds * 1_000))
+
+
+class RawMember:
+    """Speaks to the coordinator; keeps no epoch and no assignment of its own."""
+
+    def __init__(
+        self, coordinator: Coordinator, group: str, topic: str, instance: str | None = None
+    ) -> None:
+        self._coordinator = coordinator
+        self.member_id = uuid.uuid4().hex
+        self._group = group
+        self._topic = topic
+        self._instance = instance
+
+    def join(self, owned: Owned | None = None) -> Answer:
+        """A heartbeat of epoch 0 that says everything, and that nothing is owned."""
+        return self.beat(0, owned or {}, full=True)
+
+    def beat(self, epoch: int, owned: Owned | None = None, *, full: bool = False) -> Answer:
+        """Send a heartbeat and return its answer; a full one names the subscription too."""
+        fields: dict[str, Any] = {}
+        if full:
+            fields = {
+                "rebalance_timeout_ms": 30_000,
+                "subscribed_topic_names": [self._topic],
+                "subscribed_topic_regex": "",
+            }
+        if owned is not None:
+            fields["topic_partitions"] = [
+                _OWNED(topic_id=topic_id, partitions=list(numbers))
+                for topic_id, numbers in owned.items()
+            ]
+        request = ConsumerGroupHeartbeatRequest(
+            group_id=self._group,
+            member_id=self.member_id,
+            member_epoch=epoch,
+            instance_id=self._instance,
+            **fields,
+        )
+        request.with_header(correlation_id=1, client_id="raw")
+        body = self._coordinator.exchange(
+            request.encode(version=_VERSION, header=True, framed=True)
+        )
+        return Answer(ConsumerGroupHeartbeatResponse.decode(body, version=_VERSION, header=True))
+
+    def beat_until(
+        self, epoch: int, news: Callable[[Answer], object], owned: Owned | None = None
+    ) -> Answer:
+        """Repeat a heartbeat until its answer brings news; an error is none."""
+        for _ in range(200):
+            answer = self.beat(epoch, owned)
+            assert answer.error is None, answer
+            if news(answer):
+                return answer
+            self._coordinator.sleep(0.05)
+        raise AssertionError(f"no news; {answer}")

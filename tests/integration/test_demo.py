@@ -1,0 +1,48 @@
+"""The demo as a whole, on its own cluster: it ends well, and it notices what a member misses."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from demo.__main__ import LIMIT_S
+
+ROOT = Path(__file__).parents[2]
+
+
+def run(*command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *command],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S + 10,
+        check=False,
+    )
+
+
+@pytest.mark.slow
+def test_the_demo_ends_well() -> None:
+    ran = run("-m", "demo")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    for event in (
+        r"member 2 stopped: it committed and left the group",
+        r"member 1 owns 0,1,2,3\n.*so it took over \d,\d, and never stopped reading its own",
+        r"member 1 killed: it had read [\d,]+ records that it had not committed",
+        r"member 3 owns 0,1,2,3\n.*so it took over \d,\d, from the committed offsets",
+        r"nothing missed",
+    ):
+        assert re.search(event, ran.stdout), ran.stdout
+
+
+@pytest.mark.slow
+def test_a_record_that_a_member_misses_makes_it_fail() -> None:
+    tell = "import sys, demo.__main__; sys.exit(demo.__main__.main(sys.argv[1]))"
+    ran = run("-c", tell, "tests.integration.forgetful_member")
+    assert ran.returncode == 1, ran.stdout + ran.stderr
+    assert re.search(r"failed: partition \d: offset \d+ was due, \d+ was read", ran.stdout)
+    assert "the account does not add up" in ran.stdout

@@ -1,0 +1,204 @@
+"""What a coordinator answers to heartbeats out of the ordinary, a real one and the simulated one.
+
+The invariants of the simulated group tests are worth what the simulated coordinator is.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tandem_kafka.testing import Simulation
+from tandem_kafka.wire.messages import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
+from tests.integration.heartbeating import (
+    Answer,
+    Coordinator,
+    Owned,
+    RawMember,
+    RealCoordinator,
+    SimulatedCoordinator,
+)
+from tests.integration.polling import Consume, poll_until
+from tests.kafka.broker import KafkaCluster
+
+Join = Callable[..., RawMember]
+
+
+@pytest.fixture(scope="module")
+def heartbeat_topic(kafka: KafkaCluster) -> str:
+    return kafka.admin.create_topic(f"heartbeats-{uuid.uuid4().hex[:8]}", 4)
+
+
+@pytest.fixture
+def real(kafka: KafkaCluster, heartbeat_topic: str, consume: Consume) -> Iterator[Coordinator]:
+    warm = consume(heartbeat_topic, group_id="warm", group_protocol="consumer")
+    poll_until(warm, warm.assignment)  # groups have coordinators from now on
+    coordinator = RealCoordinator(kafka.bootstrap())
+    yield coordinator
+    coordinator.close()
+
+
+@pytest.fixture
+def simulated(heartbeat_topic: str, group: str) -> Iterator[Coordinator]:
+    with Simulation("heartbeats") as simulation:
+        simulation.cluster.create_topic(heartbeat_topic, 4)
+        simulation.cluster.consumer_group(group).assignment_interval_ms = 1_000
+        yield SimulatedCoordinator(simulation)
+
+
+@pytest.fixture
+def group() -> str:
+    return f"group-{uuid.uuid4().hex[:8]}"
+
+
+@pytest.fixture(params=["real", "simulated"])
+def member(request: pytest.FixtureRequest, heartbeat_topic: str, group: str) -> Join:
+    """Makes members that have not spoken yet."""
+    coordinator: Coordinator = request.getfixturevalue(request.param)
+
+    def make(instance: str | None = None) -> RawMember:
+        return RawMember(coordinator, group, heartbeat_topic, instance)
+
+    return make
+
+
+def joined(member: RawMember) -> Answer:
+    """Join an empty group and acknowledge all four partitions."""
+    answer = member.join()
+    assert (answer.error, answer.count) == (None, 4)
+    assert member.beat(answer.epoch, answer.assigned).error is None
+    return answer
+
+
+def part(owned: Owned | None, *numbers: int) -> Owned:
+    assert owned is not None
+    return {topic_id: list(numbers) for topic_id in owned}
+
+
+def shrunk(answer: Answer) -> bool:
+    return answer.assigned is not None
+
+
+def test_who_joins_again_is_told_again_whatever_epoch_it_had(member: Join) -> None:
+    """Its answer may have been lost, or it has lost everything itself: neither waits."""
+    first, second = member(), member()
+    begun = joined(first)
+    again = first.join()
+    assert (again.error, again.epoch, again.assigned) == (None, begun.epoch, begun.assigned)
+    second.join()
+    told = first.beat_until(begun.epoch, shrunk)
+    assert told.count == 2
+    moved = first.beat_until(begun.epoch, lambda a: a.epoch > begun.epoch, told.assigned)
+    got = second.beat_until(begun.epoch, lambda a: a.count)
+    # An epoch that is neither the last nor the one before, and all the same:
+    for each, assigned in ((first, told.assigned), (second, got.assigned)):
+        again = each.join()
+        assert (again.error, again.epoch, again.assigned) == (None, moved.epoch, assigned)
+        assert each.beat(moved.epoch).error is None
+
+
+def test_who_joins_again_has_given_back_what_it_was_to_give_back(member: Join) -> None:
+    first, second = member(), member()
+    begun = joined(first)
+    second.join()
+    told = first.beat_until(begun.epoch, shrunk)
+    assert (told.epoch, told.count) == (begun.epoch, 2)
+    again = first.join()
+    assert again.epoch > begun.epoch
+    assert again.assigned == told.assigned
+    assert second.beat_until(begun.epoch, lambda a: a.count).count == 2
+
+
+def test_who_joins_owns_nothing(member: Join) -> None:
+    first = member()
+    begun = joined(first)
+    assert first.join(begun.assigned).error == "InvalidRequestError"
+    assert first.beat(begun.epoch).error is None
+
+
+def test_what_a_member_names_it_keeps_and_what_it_does_not_name_it_loses(member: Join) -> None:
+    """A partition that is not named is free at once, even if nobody was told of that."""
+    first, second = member(), member()
+    begun = joined(first)
+    second.join()
+    told = first.beat_until(begun.epoch, shrunk)
+    still = first.beat(begun.epoch, begun.assigned, full=True)
+    assert (still.error, still.epoch, still.assigned) == (None, begun.epoch, told.assigned)
+    assert second.beat_until(begun.epoch, lambda a: a.epoch > begun.epoch).count == 0
+    assert first.beat(begun.epoch, {}, full=True).epoch > begun.epoch
+    assert second.beat_until(begun.epoch + 1, lambda a: a.count).count == 2
+
+
+def test_the_epoch_before_is_good_for_a_full_heartbeat_that_owns_no_more(member: Join) -> None:
+    first, second = member(), member()
+    begun = joined(first)
+    second.join()
+    told = first.beat_until(begun.epoch, shrunk)
+    moved = first.beat_until(begun.epoch, lambda a: a.epoch > begun.epoch, told.assigned)
+    late = first.beat(begun.epoch, told.assigned, full=True)
+    assert (late.error, late.epoch, late.assigned) == (None, moved.epoch, told.assigned)
+    assert first.beat(begun.epoch, part(told.assigned), full=True).epoch == moved.epoch
+    for refused in (
+        first.beat(begun.epoch, begun.assigned, full=True),
+        first.beat(begun.epoch),
+        first.beat(moved.epoch + 1),
+    ):
+        assert refused.error == "FencedMemberEpochError"
+    assert first.beat(moved.epoch).error is None, "being refused has cost nothing"
+
+
+def test_who_is_not_known_is_told_so(member: Join) -> None:
+    joined(member())
+    stranger = member()
+    assert stranger.beat(3).error == "UnknownMemberIdError"
+    assert stranger.beat(-1).error == "UnknownMemberIdError"
+    assert member("nobody").beat(-2).error == "UnknownMemberIdError"
+
+
+def test_who_has_left_joins_as_if_new(member: Join) -> None:
+    first = member()
+    begun = joined(first)
+    assert first.beat(-1).epoch == -1
+    assert first.beat(begun.epoch).error == "UnknownMemberIdError"
+    again = first.join()
+    assert again.error is None
+    assert first.beat_until(again.epoch, lambda a: a.count) if not again.count else True
+
+
+def test_93_96_a_static_member_joins_again_only_after_it_left(member: Join) -> None:
+    """Not even the one that is in, so that a join whose answer was lost is refused."""
+    first, second = member("one"), member("one")
+    begun = joined(first)
+    assert first.join().error == "UnreleasedInstanceIdError"
+    assert second.join().error == "UnreleasedInstanceIdError"
+    for epoch in (-1, -2):
+        assert second.beat(epoch).error == "FencedInstanceIdError"
+    assert first.beat(begun.epoch).error is None
+    assert first.beat(-2).epoch == -2
+    assert first.beat(begun.epoch).error == "FencedMemberEpochError"
+    again = first.join()
+    assert (again.error, again.epoch, again.assigned) == (None, begun.epoch, begun.assigned)
+    assert first.beat(-2).epoch == -2
+    taken = second.join()
+    assert (taken.error, taken.epoch, taken.assigned) == (None, begun.epoch, begun.assigned)
+    assert first.join().error == "UnreleasedInstanceIdError"
+    assert first.beat(begun.epoch).error == "FencedInstanceIdError"
+
+
+def test_97_the_rack_reaches_the_coordinator(
+    kafka: KafkaCluster, heartbeat_topic: str, consume: Consume, group: str
+) -> None:
+    """Its assignors may heed it; those of Kafka 4.3 do not yet."""
+    options = {"group_id": group, "group_protocol": "consumer"}
+    first, second = (consume(heartbeat_topic, client_rack=f"rack-{n}", **options) for n in (1, 2))
+    poll_until(first, first.assignment)
+    poll_until(first, lambda: (second.poll(50), second.assignment())[1])
+    coordinator = RealCoordinator(kafka.bootstrap())
+    request = ConsumerGroupDescribeRequest(group_ids=[group], include_authorized_operations=False)
+    request.with_header(correlation_id=1, client_id="raw")
+    body = coordinator.exchange(request.encode(version=1, header=True, framed=True))
+    coordinator.close()
+    (described,) = ConsumerGroupDescribeResponse.decode(body, version=1, header=True).groups
+    assert sorted(member.rack_id for member in described.members) == ["rack-1", "rack-2"]

@@ -1,0 +1,121 @@
+"""The broker that coordinates a group goes while its members read and a producer writes."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+from tandem_kafka.errors import GroupMaxSizeReachedError
+from tests.integration.group_books import Books
+from tests.integration.group_members import (
+    Member,
+    commit_if_possible,
+    options_of,
+    settled,
+)
+from tests.integration.polling import Consume, partitions_of, poll_until, wait_until
+from tests.integration.streaming import Stream, while_running
+from tests.kafka.admin import Record
+from tests.kafka.broker import KafkaCluster
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(150)]
+
+PARTITIONS = 6
+GROUP_MAX_SIZE = 3
+
+
+@pytest.fixture(scope="module")
+def three() -> Iterator[KafkaCluster]:
+    limit = str(GROUP_MAX_SIZE)
+    config = {"group.max.size": limit, "group.consumer.max.size": limit}
+    with KafkaCluster(brokers=3, config=config) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def cluster(three: KafkaCluster) -> Iterator[KafkaCluster]:
+    """Three brokers that may be stopped, the groups' offsets on all of them."""
+    yield three
+    three.start_again()
+
+
+def new_topic(cluster: KafkaCluster) -> str:
+    return cluster.admin.create_topic(f"outage-{uuid.uuid4().hex[:8]}", PARTITIONS, replicas=3)
+
+
+def coordinator_of(member: Member) -> int:
+    """The id of the broker that a member takes for its coordinator."""
+    manager = member.consumer._core.link.loop._managers.group.coordinator
+    seen: list[int] = []
+
+    def known() -> bool:
+        destination = manager.destination()
+        if destination is not None:
+            seen.append(destination.node.node_id)
+        return bool(seen)
+
+    wait_until(known, "a coordinator")
+    return seen[0]
+
+
+@pytest.mark.parametrize(
+    ("protocol", "hard"),
+    [("eager", False), ("cooperative", False), ("consumer", False), ("consumer", True)],
+    ids=["eager-stopped", "cooperative-stopped", "consumer-stopped", "consumer-killed"],
+)
+def test_98_171_the_coordinator_goes_while_three_members_read(
+    cluster: KafkaCluster, consume: Consume, protocol: str, hard: bool
+) -> None:
+    topic = new_topic(cluster)
+    common = {
+        "group_id": topic,
+        "bootstrap_servers": cluster.bootstrap(),
+        "reconnect_backoff_max_ms": 500,
+    }
+    books = Books(consume(**common), partitions_of(topic, PARTITIONS))
+
+    def join() -> Member:
+        consumer = consume(**common, **options_of(protocol))
+        return Member(consumer, [topic], commit_if_possible, commit=False)
+
+    with Stream(cluster.bootstrap(), topic, PARTITIONS, pause_s=0.05) as stream:
+        books.members = [join() for _ in range(3)]
+        settled(books.members, PARTITIONS)
+        books.read_more()
+        coordinator = coordinator_of(books.members[0])
+        end = cluster.kill if hard else cluster.stop
+        while_running(lambda: end(coordinator), books.check_commits)
+        books.read_more()  # by way of another coordinator
+        assert {coordinator_of(member) for member in books.members}.isdisjoint({coordinator})
+        settled(books.members, PARTITIONS)
+        while_running(lambda: cluster.start_again(coordinator), books.check_commits)
+        books.read_more()
+        stream.stop()
+    books.close(stream.sent)
+
+
+@pytest.mark.parametrize("protocol", ["eager", "consumer"])
+def test_90_a_member_too_many_is_told_so_and_disturbs_nobody(
+    cluster: KafkaCluster, consume: Consume, protocol: str
+) -> None:
+    topic = new_topic(cluster)
+    options = {"bootstrap_servers": cluster.bootstrap(), "group_id": topic, **options_of(protocol)}
+    members = [Member(consume(**options), [topic]) for _ in range(GROUP_MAX_SIZE)]
+    settled(members, PARTITIONS)
+    told = [list(member.listener.calls) for member in members]
+    extra = consume(topic, **options)
+    for _ in range(2):
+        with pytest.raises(GroupMaxSizeReachedError):
+            poll_until(extra, lambda: False)
+    cluster.admin.produce(topic, [Record(b"x", partition=n) for n in range(PARTITIONS)])
+    wait_until(lambda: sum(len(member.records) for member in members) == PARTITIONS)
+    assert [member.listener.calls for member in members] == told
+    members[0].stop()
+    extra.unsubscribe()
+    extra.subscribe([topic])  # now there is room
+    poll_until(extra, extra.assignment)
+    for member in members[1:]:
+        member.stop()
+        assert member.error is None

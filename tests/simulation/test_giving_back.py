@@ -1,0 +1,151 @@
+"""What may go wrong while partitions are given back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tandem_kafka import KafkaConsumer, TopicPartition
+from tandem_kafka.errors import ConsumerClosedError, GroupAuthorizationFailedError, WakeupError
+from tandem_kafka.testing import Call, Simulation
+from tandem_kafka.wire.messages import OffsetCommitRequest
+from tests.simulation.ledger import produce, topic
+
+Calls = list[tuple[str, set[TopicPartition]]]
+
+CLASSIC = {"heartbeat_interval_ms": 500, "session_timeout_ms": 6_000}
+CONSUMER = {"group_protocol": "consumer"}
+
+
+class Listener:
+    """Writes down what it is told; `interruption` is run inside of on_partitions_revoked."""
+
+    def __init__(self) -> None:
+        self.calls: Calls = []
+        self.interruption: Any = None
+
+    def on_partitions_assigned(self, partitions: set[TopicPartition]) -> None:
+        if partitions:
+            self.calls.append(("assigned", partitions))
+
+    def on_partitions_revoked(self, partitions: set[TopicPartition]) -> None:
+        self.calls.append(("revoked", partitions))
+        if self.interruption is not None:
+            self.interruption()
+
+    def on_partitions_lost(self, partitions: set[TopicPartition]) -> None:
+        self.calls.append(("lost", partitions))
+
+
+def member_with_all(simulation: Simulation, options: dict[str, Any]) -> KafkaConsumer:
+    topic(simulation, "orders", 4)
+    member = simulation.consumer(group_id="readers", **options)
+    member.subscribe(["orders"], listener=Listener())
+    while len(member.assignment()) < 4:
+        member.poll(500)
+    return member
+
+
+def listener_of(member: KafkaConsumer) -> Listener:
+    found: Listener = member._listener.listener
+    return found
+
+
+def forget(simulation: Simulation, member: KafkaConsumer) -> None:
+    """The coordinator forgets a member, and the member hears of it."""
+    member_id = member.group_metadata().member_id
+    for group in (
+        simulation.cluster.group("readers"),
+        simulation.cluster.consumer_group("readers"),
+    ):
+        if member_id in group.members:
+            group.remove(member_id)
+    simulation.sleep(2_000)
+    assert member.group_metadata().generation_id == -1
+
+
+def poll_with_another(simulation: Simulation, member: KafkaConsumer, options: Any) -> None:
+    """Have another member come, so that this one has to give partitions back."""
+    other = simulation.consumer("orders", group_id="readers", **options)
+    while True:
+        other.poll(200)
+        member.poll(200)
+
+
+@pytest.mark.parametrize("options", [CLASSIC, CONSUMER], ids=["classic", "consumer"])
+def test_104_what_was_given_back_is_not_lost_on_top_when_closing(options: dict[str, Any]) -> None:
+    with Simulation("interrupted") as simulation:
+        member = member_with_all(simulation, options)
+        listener = listener_of(member)
+
+        def interrupted() -> None:
+            forget(simulation, member)
+            member.wakeup()
+            member.position(next(iter(member.assignment())))
+
+        listener.interruption = interrupted
+        with pytest.raises(WakeupError):
+            poll_with_another(simulation, member, options)
+        member.close()
+        check(listener.calls, {"lost"} if options is CONSUMER else set())
+
+
+@pytest.mark.parametrize("options", [CLASSIC, CONSUMER], ids=["classic", "consumer"])
+@pytest.mark.parametrize("fenced", [True, False])
+def test_104_115_closing_while_giving_back_tells_only_the_rest(
+    options: dict[str, Any], fenced: bool
+) -> None:
+    with Simulation("closed") as simulation:
+        member = member_with_all(simulation, options)
+        listener = listener_of(member)
+
+        def close() -> None:
+            listener.interruption = None
+            if fenced:
+                forget(simulation, member)
+            member.close()
+
+        listener.interruption = close
+        with pytest.raises(ConsumerClosedError):
+            poll_with_another(simulation, member, options)
+        rest = {"lost"} if fenced else {"revoked"}
+        check(listener.calls, rest if options is CONSUMER else set())
+
+
+def check(calls: Calls, rest: set[str]) -> None:
+    """All was assigned, some of it revoked, and of the rest the listener heard in that way."""
+    (first, everything), (second, given_back), *others = calls
+    assert (first, second) == ("assigned", "revoked")
+    assert {what for what, _ in others} == rest
+    told = [tp for _, partitions in (calls[1], *others) for tp in partitions]
+    assert sorted(told) == sorted(everything), "each once"
+    assert bool(rest) == (given_back < everything)
+
+
+@pytest.mark.parametrize("options", [CLASSIC, CONSUMER], ids=["classic", "consumer"])
+def test_73_a_commit_that_fails_does_not_stop_giving_back(options: dict[str, Any]) -> None:
+    with Simulation("refused") as simulation:
+        options = {**options, "enable_auto_commit": True, "auto_commit_interval_ms": 600_000}
+        member = member_with_all(simulation, options)
+        produce(simulation, TopicPartition("orders", 0), 3)
+        while not member.poll(500):
+            pass
+        refused: list[Call] = []
+
+        def refuse(call: Call) -> Any:
+            refused.append(call)
+            answer = call.default()
+            for entry in answer.topics[0].partitions:
+                entry.error_code = GroupAuthorizationFailedError.errno
+            return answer
+
+        simulation.cluster.script(OffsetCommitRequest, refuse)
+        other = simulation.consumer("orders", group_id="readers", **options)
+        while len(other.assignment()) < 2:
+            other.poll(200)
+            member.poll(200)
+        assert refused, "the commit was tried"
+        kinds = [what for what, _ in listener_of(member).calls]
+        assert kinds[:2] == ["assigned", "revoked"]
+        assert len(member.assignment()) == 2

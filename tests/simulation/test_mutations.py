@@ -1,0 +1,96 @@
+"""Consumers that are broken on purpose: the stories find out, each within a few seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tandem_kafka import OffsetAndMetadata
+from tandem_kafka.request_managers.coordinator import CoordinatorManager
+from tandem_kafka.request_managers.membership.consumer_heartbeat import HeartbeatFields
+from tandem_kafka.request_managers.membership.consumer_protocol import ConsumerMembership
+from tandem_kafka.request_managers.membership.reconciliation import Reconciliation
+from tandem_kafka.shared.subscription import SubscriptionState
+from tandem_kafka.testing.stories import tell
+from tandem_kafka.testing.stories.runner import silence
+
+Patch = pytest.MonkeyPatch
+#: So many seeds may pass a broken consumer at most.
+SEEDS = 40
+
+
+def commits_what_is_read_ahead(patch: Patch) -> None:
+    def read_ahead(self: Any) -> Any:
+        return {
+            tp: OffsetAndMetadata(state.read_ahead, "", -1)
+            for tp, state in self.assigned.items()
+            if state.has_valid_position
+        }
+
+    patch.setattr(SubscriptionState, "consumed_offsets", read_ahead)
+
+
+def acknowledges_without_revoking(patch: Patch) -> None:
+    def revoke(self: Any, taking: Any, resolved: Any) -> None:
+        self._taking = taking.partitions
+        self._revoked(taking, resolved)
+
+    patch.setattr(Reconciliation, "_revoke", revoke)
+
+
+def heartbeats_with_a_stale_epoch(patch: Patch) -> None:
+    message = HeartbeatFields.message
+
+    def stale(self: Any, member_id: str, epoch: int, *rest: Any, **named: Any) -> Any:
+        return message(self, member_id, epoch - 1 if epoch > 1 else epoch, *rest, **named)
+
+    patch.setattr(HeartbeatFields, "message", stale)
+
+
+def calls_nothing_when_fenced(patch: Patch) -> None:
+    def lose(self: Any, then: Callable[[], None]) -> None:
+        self._subscription.set_assigned(())
+        self._callbacks.cancel()
+        then()
+
+    patch.setattr(ConsumerMembership, "_lose", lose)
+
+
+def does_not_repeat_what_was_lost(patch: Patch) -> None:
+    patch.setattr(HeartbeatFields, "forget", lambda _: None)
+
+
+def spins_while_there_is_no_coordinator(patch: Patch) -> None:
+    answered = CoordinatorManager._answered
+
+    def at_once(self: Any, future: Any) -> None:
+        answered(self, future)
+        self._state.reset()
+
+    patch.setattr(CoordinatorManager, "_answered", at_once)
+
+
+@pytest.mark.parametrize(
+    ("mutate", "scenario", "finding"),
+    [
+        (commits_what_is_read_ahead, "consumer", "committed"),
+        (acknowledges_without_revoking, "consumer", "given to member"),
+        (heartbeats_with_a_stale_epoch, "consumer", "does not settle"),
+        (calls_nothing_when_fenced, "consumer", "owned"),
+        (does_not_repeat_what_was_lost, "consumer-patient", "does not settle"),
+        (spins_while_there_is_no_coordinator, "classic", "FindCoordinatorRequest"),
+    ],
+)
+def test_a_broken_consumer_is_caught(
+    mutate: Callable[[Patch], None], scenario: str, finding: str, monkeypatch: Patch
+) -> None:
+    mutate(monkeypatch)
+    with silence():
+        stories = (tell(seed, scenario) for seed in range(SEEDS))
+        caught = next((story for story in stories if story.error), None)
+        assert caught is not None, f"{SEEDS} seeds and nobody noticed"
+        assert finding in caught.error
+        monkeypatch.undo()
+        assert not tell(caught.seed, scenario).error, "and only the broken one"

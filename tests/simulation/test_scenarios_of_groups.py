@@ -1,0 +1,372 @@
+"""The scenarios of the consumer rewrite design (documents 000 and 004), by their sections."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from kafka import errors
+
+from tandem_kafka import KafkaConsumer, SubscriptionPattern, TopicPartition
+from tandem_kafka.errors import CommitFailedError
+from tandem_kafka.testing import Call, Simulation
+from tandem_kafka.testing.cluster.consumer_groups import ConsumerGroup, MemberState
+from tandem_kafka.testing.cluster.groups import GroupState, SimGroup
+from tandem_kafka.wire.messages import (
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+    HeartbeatRequest,
+    HeartbeatResponse,
+)
+from tests.simulation.ledger import produce
+from tests.simulation.team import Listener, Team, filled
+
+CONSUMER = {"group_protocol": "consumer"}
+BOTH = pytest.mark.parametrize("protocol", [{}, CONSUMER], ids=["classic", "consumer"])
+
+
+def settled(simulation: Simulation, members: int = 1, **options: Any) -> Team:
+    team = Team(simulation, filled(simulation))
+    for _ in range(members):
+        team.join(Listener(), **options)
+    team.settle()
+    return team
+
+
+def heard(member: KafkaConsumer) -> list[str]:
+    return [kind for kind, partitions in member._listener.listener.calls if partitions]  # type: ignore[union-attr]
+
+
+def kill(team: Team, member: KafkaConsumer) -> None:
+    """The process is gone, without a word."""
+    stop(member, 10**9)
+    team.members.remove(member)
+    member._core.closed = True  # nobody closes it
+
+
+def stop(member: KafkaConsumer, until_ms: int) -> None:
+    member._core.driver.parked.stalled_ms = until_ms  # type: ignore[attr-defined]
+
+
+def rebalance_until(team: Team, group: SimGroup, phase: Callable[[SimGroup], bool]) -> None:
+    """Poll, the newest first and the leader last, until the rebalance has come so far."""
+    for turn in range(20_000):
+        if group.state is not GroupState.STABLE and phase(group):
+            return
+        if group.state is GroupState.SYNCING:
+            for member in team.members:
+                if member.group_metadata().member_id == group.leader:
+                    stop(member, team.simulation.clock.now_ms() + 100)
+            team.simulation.sleep(1)
+        else:
+            team.members[-1 - turn % len(team.members)].poll(1)
+    raise AssertionError("the rebalance did not get there")
+
+
+def requests(simulation: Simulation, name: str) -> int:
+    return sum(broker.requests.get(name, 0) for broker in simulation.cluster.brokers.values())
+
+
+# --- 000 "Co-ordinator failover or connection loss to the co-ordinator" --------------------------
+
+
+def test_000_failover_1_a_coordinator_that_still_loads_is_waited_for() -> None:
+    with Simulation(brokers=2) as simulation:
+        team = settled(simulation)
+        loading = HeartbeatResponse(
+            throttle_time_ms=0, error_code=errors.CoordinatorLoadInProgressError.errno
+        )
+        simulation.cluster.script(HeartbeatRequest, loading, loading, loading)
+        team.poll(20)
+        assert heard(team.members[0]) == ["assigned"]
+        assert simulation.cluster.group("readers").members, "it is a member still"
+
+
+@BOTH
+def test_000_failover_2_a_broker_that_does_not_know_yet_is_asked_again(protocol: Any) -> None:
+    with Simulation(brokers=2) as simulation:
+        team = settled(simulation, **protocol)
+        simulation.cluster.move_coordinator("readers", 2)
+
+        def stale(call: Call) -> Any:
+            answer = call.default()
+            answer.coordinators[0].node_id = 1
+            answer.coordinators[0].host = simulation.cluster.brokers[1].host
+            return answer
+
+        simulation.cluster.script(FindCoordinatorRequest, stale, stale)
+        asked = requests(simulation, "FindCoordinatorRequest")
+        team.poll(30)
+        assert requests(simulation, "FindCoordinatorRequest") - asked == 3
+        assert heard(team.members[0]) == ["assigned"]
+
+
+@BOTH
+def test_000_failover_3_fetching_goes_on_while_there_is_no_coordinator(protocol: Any) -> None:
+    with Simulation(brokers=2) as simulation:
+        team = settled(simulation, **protocol)
+        simulation.cluster.stop(1)  # it coordinates the group
+        elsewhere = next(tp for tp in team.partitions if simulation.cluster.at(tp).leader == 2)
+        produce(simulation, elsewhere, 3)
+        end = simulation.cluster.at(elsewhere).log.end_offset
+        team.poll(10)
+        assert (elsewhere, end - 1) in team.read
+        assert heard(team.members[0]) == ["assigned"]
+
+
+def test_000_consumer_1_the_coordinator_is_looked_for_until_there_is_one() -> None:
+    with Simulation() as simulation:
+        team = Team(simulation, filled(simulation))
+        entry = FindCoordinatorResponse.Coordinator
+        nobody = FindCoordinatorResponse(
+            throttle_time_ms=0,
+            coordinators=[
+                entry(
+                    key="readers",
+                    node_id=-1,
+                    host="",
+                    port=-1,
+                    error_code=errors.CoordinatorNotAvailableError.errno,
+                    error_message=None,
+                )
+            ],
+        )
+        simulation.cluster.script(FindCoordinatorRequest, *[nobody] * 5)
+        team.join()
+        team.settle()
+        assert requests(simulation, "FindCoordinatorRequest") == 6
+
+
+@BOTH
+def test_000_failure_detection_4_a_coordinator_that_does_not_answer_is_given_up(
+    protocol: Any,
+) -> None:
+    with Simulation(brokers=2) as simulation:
+        team = settled(simulation, request_timeout_ms=10_000, **protocol)
+        simulation.network.silent.add(simulation.cluster.brokers[1].address)
+        simulation.cluster.fail_over("readers", 2)
+        before = simulation.cluster.brokers[2].requests.copy()
+        team.poll(100)
+        after = simulation.cluster.brokers[2].requests
+        beats = ("HeartbeatRequest", "ConsumerGroupHeartbeatRequest")
+        assert any(after.get(name, 0) > before.get(name, 0) for name in beats)
+
+
+# --- 000 "Co-ordinator failure during rebalance" -------------------------------------------------
+
+
+def notified(_: SimGroup) -> bool:
+    return True
+
+
+def told(group: SimGroup) -> bool:
+    return requests_told(group) > 0
+
+
+def requests_told(group: SimGroup) -> int:
+    return sum(member.joining is not None for member in group.members.values())
+
+
+def joined_by_some(group: SimGroup) -> bool:
+    return 2 <= requests_told(group) < len(group.members)
+
+
+def generation_written(group: SimGroup) -> bool:
+    return group.state is GroupState.SYNCING
+
+
+def answered_in_part(group: SimGroup) -> bool:
+    waiting = [member for member in group.members.values() if member.syncing is not None]
+    return group.state is GroupState.SYNCING and bool(waiting)
+
+
+@pytest.mark.parametrize(
+    "phase", [notified, told, joined_by_some, generation_written, answered_in_part]
+)
+@pytest.mark.parametrize("lost", [0, 2], ids=["", "commits lost"])
+def test_000_coordinator_failure_in_each_phase(
+    phase: Callable[[SimGroup], bool], lost: int
+) -> None:
+    with Simulation(phase.__name__, brokers=2) as simulation:
+        team = settled(simulation, members=3)
+        group = simulation.cluster.group("readers")
+        team.join(Listener())
+        rebalance_until(team, group, phase)
+        simulation.cluster.fail_over("readers", 2, lost)
+        team.settle()
+        assert len(group.members) == 4
+
+
+@pytest.mark.parametrize("state", [MemberState.UNREVOKED, MemberState.UNRELEASED])
+def test_000_coordinator_failure_while_a_target_is_taken_over(state: MemberState) -> None:
+    with Simulation(state.name, brokers=2) as simulation:
+        team = settled(simulation, members=2, **CONSUMER)
+        group = simulation.cluster.consumer_group("readers")
+        team.join(Listener(), **CONSUMER)
+        for _ in range(2_000):
+            if any(member.state is state for member in group.members.values()):
+                break
+            team.poll(timeout_ms=1)
+        simulation.cluster.fail_over("readers", 2)
+        team.settle()
+        assert all(heard(m).count("lost") == 0 for m in team.members), "nobody had to begin anew"
+
+
+# --- 000 "Partition changes", "Wildcard Subscription" --------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("protocol", "pattern"),
+    [({}, "^orders"), (CONSUMER, "^orders"), (CONSUMER, SubscriptionPattern("orders.*"))],
+)
+def test_000_wildcard_a_topic_that_matches_is_found(protocol: Any, pattern: Any) -> None:
+    with Simulation() as simulation:
+        team = Team(simulation, filled(simulation))
+        for _ in range(2):
+            member = team.join(Listener(), metadata_max_age_ms=5_000, **protocol)
+            member.unsubscribe()
+            member.subscribe(pattern=pattern, listener=Listener())
+        team.settle()
+        simulation.cluster.create_topic("orders-abroad", 2)
+        simulation.cluster.create_topic("payments", 2)
+        team.partitions += [TopicPartition("orders-abroad", number) for number in range(2)]
+        produce(simulation, team.partitions[-1], 3)
+        team.settle()
+
+
+# --- 000 "Offset commits during rebalance" -------------------------------------------------------
+
+
+@BOTH
+def test_000_commits_3_one_of_an_older_generation_is_refused(protocol: Any) -> None:
+    with Simulation() as simulation:
+        team = settled(simulation, enable_auto_commit=False, **protocol)
+        member = team.members[0]
+        identity = member.group_metadata().member_id
+        for group in (
+            simulation.cluster.group("readers"),
+            simulation.cluster.consumer_group("readers"),
+        ):
+            if identity in group.members:
+                group.remove(identity)
+        with pytest.raises(CommitFailedError):
+            member.commit()
+        assert not simulation.cluster.commit_log
+
+
+def test_000_commits_4_who_does_not_join_in_time_is_left_out() -> None:
+    with Simulation() as simulation:
+        team = settled(simulation, members=2, max_poll_interval_ms=8_000)
+        silent = team.members.pop(0)
+        team.join(Listener(), max_poll_interval_ms=8_000)
+        team.settle()
+        assert silent.group_metadata().member_id not in simulation.cluster.group("readers").members
+        team.members.append(silent)
+        team.settle()
+        assert "lost" in heard(silent)
+
+
+# --- 000 "Heartbeats during rebalance" -----------------------------------------------------------
+
+
+def test_000_heartbeats_4_the_new_generation_is_named() -> None:
+    with Simulation() as simulation:
+        team = settled(simulation)
+        team.join(Listener())
+        team.settle()
+        named: list[int] = []
+
+        def look(call: Call) -> Any:
+            named.append(call.request.generation_id)
+            return call.default()
+
+        simulation.cluster.script(HeartbeatRequest, look, look)
+        team.poll(10)
+        assert named == [simulation.cluster.group("readers").generation] * 2
+
+
+# --- 000 "Slow consumers", "Failure detection protocol" ------------------------------------------
+
+
+@BOTH
+def test_000_slow_consumers_1_2_5_who_is_silent_is_replaced_and_comes_back(protocol: Any) -> None:
+    with Simulation() as simulation:
+        team = settled(simulation, members=2, **protocol)
+        slow = team.members.pop(0)
+        stop(slow, simulation.clock.now_ms() + 20_000)
+        team.settle()
+        assert len(team.members[0].assignment()) == 4
+        simulation.sleep(20_000)
+        team.members.append(slow)
+        team.settle()
+        assert heard(slow).count("lost") == 1
+
+
+@BOTH
+def test_000_slow_consumers_3_who_is_back_within_its_session_is_not_missed(protocol: Any) -> None:
+    with Simulation() as simulation:
+        team = settled(simulation, members=2, **protocol)
+        stop(team.members[0], simulation.clock.now_ms() + 4_000)
+        simulation.sleep(5_000)
+        team.settle()
+        assert all("lost" not in heard(member) for member in team.members)
+
+
+@pytest.mark.parametrize("phase", [told, joined_by_some, generation_written, answered_in_part])
+@pytest.mark.parametrize("victim", [0, 2], ids=["leader", "other"])
+def test_000_consumer_failure_in_each_phase(phase: Callable[[SimGroup], bool], victim: int) -> None:
+    """The first member leads the group: 002's failed leader (its synchronizer) is among these."""
+    with Simulation(phase.__name__, brokers=2) as simulation:
+        team = settled(simulation, members=3, max_poll_interval_ms=15_000)
+        group = simulation.cluster.group("readers")
+        team.join(Listener(), max_poll_interval_ms=15_000)
+        rebalance_until(team, group, phase)
+        kill(team, team.members[victim])
+        team.settle()
+        assert len(group.members) == 3
+
+
+def test_000_consumer_failure_while_it_gives_back() -> None:
+    with Simulation() as simulation:
+        team = settled(simulation, members=2, max_poll_interval_ms=10_000, **CONSUMER)
+        group = simulation.cluster.consumer_group("readers")
+        team.join(Listener(), **CONSUMER)
+        for _ in range(2_000):
+            if any(m.state is MemberState.UNREVOKED for m in group.members.values()):
+                break
+            team.members[-1].poll(1)
+        victim = next(m for m in group.members.values() if m.state is MemberState.UNREVOKED)
+        kill(
+            team, next(m for m in team.members if m.group_metadata().member_id == victim.member_id)
+        )
+        team.settle()
+        assert len(group.members) == 2
+
+
+# --- 001 "Records" -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_001_a_coordinator_that_takes_over_knows_exactly_what_was_written(seed: int) -> None:
+    with Simulation(f"written {seed}", brokers=2) as simulation:
+        team = Team(simulation, filled(simulation))
+        group = simulation.cluster.consumer_group("readers")
+        for step in range(30):
+            if simulation.random.random() < 0.2 and len(team.members) < 5:
+                team.join(**CONSUMER)
+            if simulation.random.random() < 0.1 and len(team.members) > 1:
+                team.leave(team.members[0])
+            team.poll(timeout_ms=simulation.random.choice([1, 10, 200]))
+            before = known_of(group)
+            simulation.cluster.fail_over("readers", 1 + step % 2)
+            assert known_of(group) == before
+        team.settle()
+
+
+def known_of(group: ConsumerGroup) -> Any:
+    members = {m.member_id: dataclasses.replace(m, expires_ms=0) for m in group.members.values()}
+    described = {name: dataclasses.astuple(member) for name, member in members.items()}
+    targets = {name: tps for name, tps in group.target.items() if name in members}
+    return group.epoch, described, targets

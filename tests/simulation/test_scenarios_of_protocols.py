@@ -1,0 +1,116 @@
+"""The scenarios of the generalised group protocol (document 002), by their sections."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from kafka import errors
+from kafka.coordinator.assignors.range import RangePartitionAssignor
+from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+
+from tandem_kafka.testing import CUT, Call, Simulation
+from tandem_kafka.testing.cluster.groups import refused_join
+from tandem_kafka.wire.messages import JoinGroupRequest, SyncGroupRequest, SyncGroupResponse
+from tests.simulation.team import Listener, Team, filled
+
+OLD, NEW = RoundRobinPartitionAssignor, RangePartitionAssignor
+
+
+def cut(_: Call) -> Any:
+    return CUT
+
+
+def taken_in_but_not_told(call: Call) -> Any:
+    call.default()
+    return CUT
+
+
+def refused_sync(error: Any) -> Any:
+    return SyncGroupResponse(
+        throttle_time_ms=0,
+        error_code=error.errno,
+        protocol_type=None,
+        protocol_name=None,
+        assignment=b"",
+    )
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        cut,
+        taken_in_but_not_told,
+        refused_join(errors.CoordinatorLoadInProgressError),
+        refused_join(errors.NotCoordinatorError),
+        refused_join(errors.UnknownMemberIdError),
+        refused_join(errors.RebalanceInProgressError),
+    ],
+    ids=["cut", "not told", "loading", "moved", "unknown", "in progress"],
+)
+def test_002_phase_1_a_join_that_fails_is_tried_again(failure: Any) -> None:
+    with Simulation(brokers=2) as simulation:
+        team = Team(simulation, filled(simulation))
+        team.join()
+        team.settle()
+        simulation.cluster.script(JoinGroupRequest, failure, failure)
+        team.join()
+        team.settle()
+        assert {len(member.assignment()) for member in team.members} == {2}
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        cut,
+        refused_sync(errors.RebalanceInProgressError),
+        refused_sync(errors.NotCoordinatorError),
+        refused_sync(errors.IllegalGenerationError),
+        refused_sync(errors.UnknownMemberIdError),
+    ],
+    ids=["cut", "in progress", "moved", "generation", "unknown"],
+)
+def test_002_phase_2_a_sync_that_fails_is_made_good_by_joining_again(failure: Any) -> None:
+    with Simulation(brokers=2) as simulation:
+        team = Team(simulation, filled(simulation))
+        for _ in range(3):
+            team.join()
+        simulation.cluster.script(SyncGroupRequest, failure, failure)
+        team.settle()
+
+
+def test_002_phase_2_a_leader_whose_assignor_fails_holds_nobody_up_once_it_is_gone() -> None:
+    class Breaks(RangePartitionAssignor):
+        broken = True
+
+        @classmethod
+        def assign(cls, cluster: Any, members: Any) -> Any:
+            if cls.broken:
+                msg = "no assignment today"
+                raise RuntimeError(msg)
+            return super().assign(cluster, members)
+
+    with Simulation() as simulation:
+        team = Team(simulation, filled(simulation))
+        leader = team.join(partition_assignment_strategy=[Breaks])
+        with pytest.raises(Exception, match="no assignment today"):
+            team.poll(20)
+        team.leave(leader)
+        team.join(partition_assignment_strategy=[RangePartitionAssignor])
+        team.settle()
+
+
+def test_002_rolling_upgrade_of_strategies_phases_1_to_4() -> None:
+    with Simulation() as simulation:
+        team = Team(simulation, filled(simulation, partitions=6))
+        group = simulation.cluster.group("readers")
+        for _ in range(3):
+            team.join(Listener(), partition_assignment_strategy=[OLD])
+        team.settle()
+        chosen = [group.protocol]
+        for _ in range(3):
+            team.leave(team.members[0])
+            team.join(Listener(), partition_assignment_strategy=[NEW, OLD])
+            team.settle()
+            chosen.append(group.protocol)
+        assert chosen == ["roundrobin", "roundrobin", "roundrobin", "range"]

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import logging
+import ssl
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+from cryptography.hazmat.primitives import serialization
+
+from tandem_kafka.network import implementation
+from tandem_kafka.network.implementation import open_transport
+from tandem_kafka.network.native import NativeTransport
+from tandem_kafka.network.selector import SelectorTransport
+from tandem_kafka.network.transport import Transport
+from tandem_kafka.records import ReaderOptions
+from tandem_kafka.runtime import MonotonicClock
+from tests.unit.network.peers import needs_extension
+from tests.unit.network.scripted import Settings
+from tests.unit.network.tls_server import settings
+
+
+def opened(chosen: Settings) -> Transport:
+    transport = open_transport(chosen, MonotonicClock(), ReaderOptions())
+    transport.close()
+    return transport
+
+
+@pytest.fixture
+def told(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
+    caplog.set_level(logging.INFO)
+    return caplog
+
+
+@needs_extension
+def test_the_native_transport_is_taken_without_a_word(told: pytest.LogCaptureFixture) -> None:
+    assert isinstance(opened(Settings()), NativeTransport)
+    assert isinstance(opened(settings()), NativeTransport)
+    assert told.messages == []
+
+
+def test_python_is_taken_where_there_is_no_extension(
+    told: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(implementation, "native_available", False)
+    say = implementation.log.info
+    monkeypatch.setattr(implementation, "tell_absence", lambda: say("not there"))
+    assert isinstance(opened(Settings()), SelectorTransport)
+    assert told.messages == ["not there"]
+
+
+def old_key(tmp_path: Path) -> dict[str, Any]:
+    """A key encrypted in the form from before PKCS#8."""
+    issued = trustme.CA().issue_cert("client.example")
+    key = serialization.load_pem_private_key(issued.private_key_pem.bytes(), None)
+    pem = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.TraditionalOpenSSL,
+        serialization.BestAvailableEncryption(b"secret"),
+    )
+    certificate, key_file = tmp_path / "client.pem", tmp_path / "client.key"
+    issued.cert_chain_pems[0].write_to_path(certificate)
+    key_file.write_bytes(pem)
+    return {
+        "ssl_certfile": str(certificate),
+        "ssl_keyfile": str(key_file),
+        "ssl_password": "secret",
+    }
+
+
+@needs_extension
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda _: {"ssl_context": ssl.create_default_context()}, "ssl_context is given"),
+        (lambda _: {"ssl_ciphers": "HIGH"}, "which rustls does not have"),
+        (old_key, "ssl_keyfile is encrypted in the form from before PKCS#8"),
+    ],
+    ids=["context", "ciphers", "key"],
+)
+def test_what_rustls_cannot_do_is_said_and_done_by_python(
+    told: pytest.LogCaptureFixture, tmp_path: Path, make: Any, words: str
+) -> None:
+    assert isinstance(opened(settings(**make(tmp_path))), SelectorTransport)
+    (message,) = told.messages
+    assert message.startswith("using the Python transport, not the native one: ")
+    assert words in message

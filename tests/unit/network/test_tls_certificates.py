@@ -1,0 +1,286 @@
+"""Certificates of all kinds, good and bad, for every transport over sockets."""
+
+from __future__ import annotations
+
+import datetime as dt
+import ipaddress
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from tandem_kafka.errors import TlsAuthenticationError
+from tandem_kafka.network.transport import ConnectionOpened, FrameReceived
+from tests.unit.network.peers import Peer, Twin, closed, events_of, frame
+from tests.unit.network.tls_server import Server, settings
+
+NOW = dt.datetime.now(dt.UTC)
+DAY = dt.timedelta(days=1)
+
+
+@dataclass
+class Issued:
+    """A certificate and its key."""
+
+    certificate: x509.Certificate
+    key: ec.EllipticCurvePrivateKey
+
+    @property
+    def pem(self) -> bytes:
+        return self.certificate.public_bytes(serialization.Encoding.PEM)
+
+    def key_pem(self, encryption: Any = None) -> bytes:
+        return self.key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            encryption or serialization.NoEncryption(),
+        )
+
+
+def issue(
+    name: str,
+    issuer: Issued | None = None,
+    *,
+    authority: bool = False,
+    names: list[x509.GeneralName] | None = None,
+    until: dt.timedelta = DAY,
+) -> Issued:
+    """Make a certificate, signed by itself without an issuer."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer.certificate.subject if issuer else subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(NOW - 10 * DAY)
+        .not_valid_after(NOW + until)
+        .add_extension(x509.BasicConstraints(ca=authority, path_length=None), critical=True)
+    )
+    if names:
+        builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
+    signer = issuer.key if issuer else key
+    return Issued(builder.sign(signer, hashes.SHA256()), key)
+
+
+LOCALHOST = [x509.DNSName("localhost")]
+
+
+@pytest.fixture(scope="module")
+def authority() -> Issued:
+    return issue("an authority", authority=True)
+
+
+Write = Callable[[str, bytes], str]
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    def write(name: str, content: bytes) -> str:
+        path = tmp_path / name
+        path.write_bytes(content)
+        return str(path)
+
+    return write
+
+
+def serve(peer: Peer, issued: Issued, write: Write, **options: Any) -> None:
+    chain, key = write("server.pem", issued.pem), write("server.key", issued.key_pem())
+    Server(peer, chain=(chain, key), **options)
+
+
+def accepted(twin: Twin, peer: Peer, **options: Any) -> None:
+    transport = twin(settings(**options))
+    number = transport.connect(peer.address)
+    transport.send(number, frame(b"hello"))
+    events = events_of(transport, 2)
+    assert events[0] == ConnectionOpened(number)
+    assert isinstance(events[1], FrameReceived)
+    transport.close()
+
+
+def refused(twin: Twin, peer: Peer, **options: Any) -> str:
+    transport = twin(settings(**options))
+    transport.connect(peer.address)
+    error = closed(transport)
+    transport.close()
+    assert isinstance(error, TlsAuthenticationError)
+    assert "certificate verify failed" in str(error)
+    return str(error)
+
+
+@pytest.mark.parametrize("is_authority", [False, True])
+def test_a_self_signed_certificate_that_is_trusted_by_name(
+    twin: Twin, peer: Peer, write: Write, is_authority: bool
+) -> None:
+    """As `openssl req -x509` makes it, and as keytool does."""
+    server = issue("broker", authority=is_authority, names=LOCALHOST)
+    serve(peer, server, write)
+    accepted(twin, peer, ssl_cafile=write("ca.pem", server.pem))
+
+
+@pytest.mark.parametrize("is_authority", [False, True])
+def test_a_self_signed_certificate_that_is_not(
+    twin: Twin, peer: Peer, write: Write, authority: Issued, is_authority: bool
+) -> None:
+    serve(peer, issue("broker", authority=is_authority, names=LOCALHOST), write)
+    text = refused(twin, peer, ssl_cafile=write("ca.pem", authority.pem))
+    assert "self-signed certificate" in text
+
+
+def test_a_self_signed_certificate_for_another_host(twin: Twin, peer: Peer, write: Write) -> None:
+    server = issue("broker", authority=True, names=[x509.DNSName("elsewhere.example")])
+    serve(peer, server, write)
+    ca = write("ca.pem", server.pem)
+    text = refused(twin, peer, ssl_cafile=ca)
+    assert "Hostname mismatch, certificate is not valid for 'localhost'" in text
+    serve(peer, server, write)
+    accepted(twin, peer, ssl_cafile=ca, ssl_check_hostname=False)
+
+
+@pytest.mark.parametrize("self_signed", [False, True])
+def test_expired(
+    twin: Twin, peer: Peer, write: Write, authority: Issued, self_signed: bool
+) -> None:
+    issuer = None if self_signed else authority
+    server = issue("broker", issuer, authority=self_signed, names=LOCALHOST, until=-DAY)
+    serve(peer, server, write)
+    trusted = server if self_signed else authority
+    assert "certificate has expired" in refused(twin, peer, ssl_cafile=write("ca.pem", trusted.pem))
+
+
+def test_hostname_off_still_verifies_the_chain(
+    twin: Twin, peer: Peer, write: Write, authority: Issued
+) -> None:
+    other = issue("another authority", authority=True)
+    serve(peer, issue("broker", other, names=LOCALHOST), write)
+    ca = write("ca.pem", authority.pem)
+    text = refused(twin, peer, ssl_cafile=ca, ssl_check_hostname=False)
+    assert "unable to get local issuer certificate" in text
+
+
+@pytest.mark.parametrize("name", ["localhost", "LOCALHOST"])
+def test_a_common_name_is_asked_where_there_is_no_other(
+    twin: Twin, peer: Peer, write: Write, authority: Issued, name: str
+) -> None:
+    serve(peer, issue(name, authority), write)
+    accepted(twin, peer, ssl_cafile=write("ca.pem", authority.pem))
+
+
+def test_a_common_name_does_not_count_beside_others(
+    twin: Twin, peer: Peer, write: Write, authority: Issued
+) -> None:
+    server = issue("localhost", authority, names=[x509.DNSName("elsewhere.example")])
+    serve(peer, server, write)
+    text = refused(twin, peer, ssl_cafile=write("ca.pem", authority.pem))
+    assert "Hostname mismatch" in text
+
+
+def test_a_broker_known_by_its_address(
+    twin: Twin, peer: Peer, write: Write, authority: Issued
+) -> None:
+    address = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
+    serve(peer, issue("broker", authority, names=[address]), write)
+    peer.host = "127.0.0.1"
+    accepted(twin, peer, ssl_cafile=write("ca.pem", authority.pem))
+
+
+def revocations(authority: Issued, *revoked: Issued, until: dt.timedelta = DAY) -> bytes:
+    builder = (
+        x509.CertificateRevocationListBuilder()
+        .issuer_name(authority.certificate.subject)
+        .last_update(NOW - 10 * DAY)
+        .next_update(NOW + until)
+        .add_extension(x509.CRLNumber(1), critical=False)  # rustls wants them as RFC 5280 does
+    )
+    for issued in revoked:
+        entry = x509.RevokedCertificateBuilder()
+        entry = entry.serial_number(issued.certificate.serial_number).revocation_date(NOW - DAY)
+        builder = builder.add_revoked_certificate(entry.build())
+    signed = builder.sign(authority.key, hashes.SHA256())
+    return signed.public_bytes(serialization.Encoding.PEM)
+
+
+@pytest.mark.parametrize("check_hostname", [True, False])
+def test_revoked(
+    twin: Twin, peer: Peer, write: Write, authority: Issued, check_hostname: bool
+) -> None:
+    good, bad = (issue("broker", authority, names=LOCALHOST) for _ in range(2))
+    options = {
+        "ssl_cafile": write("ca.pem", authority.pem),
+        "ssl_crlfile": write("crl.pem", revocations(authority, bad)),
+        "ssl_check_hostname": check_hostname,
+    }
+    serve(peer, good, write)
+    accepted(twin, peer, **options)
+    serve(peer, bad, write)
+    assert "certificate revoked" in refused(twin, peer, **options)
+
+
+def test_a_list_of_revocations_that_is_too_old(
+    twin: Twin, peer: Peer, write: Write, authority: Issued
+) -> None:
+    serve(peer, issue("broker", authority, names=LOCALHOST), write)
+    text = refused(
+        twin,
+        peer,
+        ssl_cafile=write("ca.pem", authority.pem),
+        ssl_crlfile=write("crl.pem", revocations(authority, until=-DAY)),
+    )
+    assert "CRL has expired" in text
+
+
+def test_no_list_of_revocations_of_this_authority(
+    twin: Twin, peer: Peer, write: Write, authority: Issued
+) -> None:
+    other = issue("another authority", authority=True)
+    serve(peer, issue("broker", authority, names=LOCALHOST), write)
+    text = refused(
+        twin,
+        peer,
+        ssl_cafile=write("ca.pem", authority.pem),
+        ssl_crlfile=write("crl.pem", revocations(other)),
+    )
+    assert "unable to get certificate CRL" in text
+
+
+@pytest.mark.parametrize("encrypted", [False, True])
+@pytest.mark.parametrize("together", [False, True])
+def test_the_clients_key(
+    twin: Twin, peer: Peer, write: Write, encrypted: bool, together: bool
+) -> None:
+    ca = trustme.CA()
+    authority = issue("for clients", authority=True)
+    client = issue("client", authority)
+    how = serialization.BestAvailableEncryption(b"secret") if encrypted else None
+    key = client.key_pem(how)
+    options: dict[str, Any] = {"ssl_certfile": write("client.pem", client.pem)}
+    if together:
+        options["ssl_certfile"] = write("client.pem", client.pem + key)
+    else:
+        options["ssl_keyfile"] = write("client.key", key)
+    if encrypted:
+        options["ssl_password"] = "secret"
+    ca_file = write("ca.pem", ca.cert_pem.bytes())
+    Server(peer, ca, client_authority=write("clients.pem", authority.pem))
+    accepted(twin, peer, ssl_cafile=ca_file, **options)
+
+
+def test_ciphers_that_are_named(twin: Twin, peer: Peer, write: Write) -> None:
+    ca = trustme.CA()
+    ca_file = write("ca.pem", ca.cert_pem.bytes())
+    names = "ECDHE-RSA-AES256-GCM-SHA384:ECDHE-ECDSA-AES256-GCM-SHA384"
+    server = Server(peer, ca, maximum=ssl.TLSVersion.TLSv1_2)
+    accepted(twin, peer, ssl_cafile=ca_file, ssl_ciphers=names)
+    server.thread.join(5)
+    assert server.cipher is not None
+    assert "AES256-GCM-SHA384" in server.cipher

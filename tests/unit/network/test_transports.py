@@ -1,0 +1,254 @@
+"""What every transport over sockets does; what only the Python one can show is in its own file."""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tandem_kafka.errors import InvalidReceiveError, KafkaConnectionError
+from tandem_kafka.network.native import NativeTransport
+from tandem_kafka.network.transport import (
+    ConnectionClosed,
+    FrameReceived,
+    ServerAddress,
+)
+from tests.unit.network.peers import (
+    AnyTransport,
+    Peer,
+    Twin,
+    closed,
+    connected,
+    events_of,
+    frame,
+    socket_to,
+    spins,
+)
+from tests.unit.network.scripted import Settings
+
+
+@pytest.fixture
+def transport(twin: Twin) -> Iterator[AnyTransport]:
+    transport = twin(Settings())
+    yield transport
+    transport.close()
+
+
+def test_frames_go_out_and_come_in(transport: AnyTransport, peer: Peer) -> None:
+    number, broker = connected(transport, peer)
+    transport.send(number, frame(b"hello"))
+    transport.poll(0)
+    assert broker.recv(100) == frame(b"hello")
+    transport.send(number, bytearray(frame(b"mutable")))  # what kafka-python encodes to
+    transport.poll(0)
+    assert broker.recv(100) == frame(b"mutable")
+    broker.sendall(frame(b"one") + frame(b"") + frame(b"three"))
+    events = events_of(transport, 3)
+    assert all(isinstance(event, FrameReceived) for event in events)
+    assert [bytes(event.frame) for event in events if isinstance(event, FrameReceived)] == [
+        b"one",
+        b"",
+        b"three",
+    ]
+
+
+def test_sent_before_it_is_open(transport: AnyTransport, peer: Peer) -> None:
+    number = transport.connect(peer.address)
+    transport.send(number, frame(b"early"))
+    events_of(transport)
+    assert peer.accept().recv(100) == frame(b"early")
+
+
+def test_ipv6(transport: AnyTransport) -> None:
+    try:
+        peer = Peer(socket.AF_INET6)
+    except OSError:
+        pytest.skip("this machine has no IPv6 loopback")
+    connected(transport, peer)
+    peer.close()
+
+
+def test_a_large_frame_comes_as_one_event_in_a_buffer_of_its_own(
+    transport: AnyTransport, peer: Peer
+) -> None:
+    number, broker = connected(transport, peer)
+    payload = bytes(range(256)) * 3000
+    sender = threading.Thread(target=broker.sendall, args=(frame(payload),))
+    sender.start()
+    (event,) = events_of(transport)
+    sender.join(5)
+    assert isinstance(event, FrameReceived)
+    assert event.connection == number
+    assert event.frame == payload
+    assert len(event.frame.obj) == len(payload)  # type: ignore[arg-type]
+
+
+def test_a_frame_larger_than_the_sockets_buffer_is_sent_in_turns(
+    transport: AnyTransport, peer: Peer
+) -> None:
+    number, broker = connected(transport, peer)
+    data = frame(b"x" * 20_000_000)
+    transport.send(number, data)
+    received = bytearray()
+
+    def receive() -> None:
+        while len(received) < len(data):
+            received.extend(broker.recv(1 << 20))
+
+    reader = threading.Thread(target=receive)
+    reader.start()
+    deadline = time.monotonic() + 10
+    while reader.is_alive():
+        assert time.monotonic() < deadline
+        transport.poll(20)
+    assert received == data
+    assert spins(transport) <= 2  # the interest in writing is gone
+
+
+def test_an_idle_poll_waits_for_its_whole_time(transport: AnyTransport, peer: Peer) -> None:
+    connected(transport, peer)
+    started = time.monotonic()
+    assert spins(transport) <= 2
+    assert time.monotonic() - started >= 0.19
+
+
+def test_a_piece_of_a_frame_is_no_event(transport: AnyTransport, peer: Peer) -> None:
+    _, broker = connected(transport, peer)
+    broker.sendall(frame(b"abcdef")[:7])
+    assert spins(transport) <= 4
+    broker.sendall(b"def")
+    (event,) = events_of(transport)
+    assert isinstance(event, FrameReceived)
+    assert bytes(event.frame) == b"abcdef"
+
+
+def test_refused(transport: AnyTransport, peer: Peer) -> None:
+    address = peer.address
+    peer.close()
+    transport.connect(address)
+    error = closed(transport)
+    assert isinstance(error, KafkaConnectionError)
+    assert f"localhost:{address.port} (127.0.0.1): Connection refused" in str(error)
+
+
+def test_an_address_that_cannot_be_used(transport: AnyTransport) -> None:
+    number = transport.connect(ServerAddress("nowhere", "127.0.0.1", 70_000))
+    transport.send(number, frame(b"x"))
+    assert isinstance(closed(transport), KafkaConnectionError)
+
+
+def test_the_brokers_end(transport: AnyTransport, peer: Peer) -> None:
+    number, broker = connected(transport, peer)
+    broker.sendall(frame(b"last words"))
+    broker.close()
+    events = events_of(transport, 2)
+    assert isinstance(events[0], FrameReceived)
+    assert isinstance(events[1], ConnectionClosed)
+    assert "closed the connection" in str(events[1].error)
+    transport.send(number, frame(b"into the void"))
+    assert transport.poll(0) == []
+
+
+def test_a_reset(transport: AnyTransport, peer: Peer) -> None:
+    _, broker = connected(transport, peer)
+    broker.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    broker.close()
+    error = closed(transport)
+    assert isinstance(error, KafkaConnectionError)
+    assert "Connection reset" in str(error)
+
+
+def test_an_oversize_frame_ends_the_connection_behind_the_good_ones(
+    transport: AnyTransport, peer: Peer
+) -> None:
+    _, broker = connected(transport, peer)
+    broker.sendall(frame(b"good") + b"HTTP/1.1 400 Bad Request")
+    events = events_of(transport, 2)
+    assert isinstance(events[0], FrameReceived)
+    assert isinstance(events[1], ConnectionClosed)
+    assert isinstance(events[1].error, InvalidReceiveError)
+    assert "receive_message_max_bytes" in str(events[1].error)
+
+
+def test_disconnect_is_silent(transport: AnyTransport, peer: Peer) -> None:
+    number, broker = connected(transport, peer)
+    broker.sendall(frame(b"unread"))
+    transport.disconnect(number)
+    transport.disconnect(number)
+    assert transport.poll(50) == []
+    with pytest.raises(ConnectionResetError):
+        broker.recv(10)
+
+
+def test_socket_options_are_set(twin: Twin, peer: Peer) -> None:
+    settings = Settings(
+        send_buffer_bytes=50_000,
+        receive_buffer_bytes=60_000,
+        socket_options=[(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 33)],
+    )
+    transport = twin(settings)
+    _, broker = connected(transport, peer)
+    sock = socket_to(broker)
+    assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) >= 50_000
+    assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) >= 60_000
+    assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+    assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+    assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 33
+    assert not os.get_blocking(sock.fileno())
+    sock.close()
+    transport.close()
+
+
+def test_wakeup_ends_a_running_poll(transport: AnyTransport) -> None:
+    waker = threading.Timer(0.05, transport.wakeup)
+    started = time.monotonic()
+    waker.start()
+    assert transport.poll(5000) == []
+    assert time.monotonic() - started < 2
+    waker.join()
+    assert spins(transport, 0.1) <= 2
+
+
+def test_wakeup_before_poll_is_not_lost_and_is_used_up(transport: AnyTransport) -> None:
+    transport.wakeup()
+    started = time.monotonic()
+    transport.poll(5000)
+    assert time.monotonic() - started < 1
+    assert spins(transport, 0.1) <= 2
+
+
+def test_no_wakeup_is_lost_between_threads(transport: AnyTransport) -> None:
+    """Each side hands the other a turn: a lost wake-up would cost the poll's whole time."""
+    done: list[int] = []
+    wanted: list[int] = []
+
+    def ask() -> None:
+        for number in range(2000):
+            wanted.append(number)
+            transport.wakeup()
+            while len(done) <= number:
+                time.sleep(0)
+
+    asker = threading.Thread(target=ask)
+    asker.start()
+    started = time.monotonic()
+    while len(done) < 2000:
+        transport.poll(3000)
+        done.extend(wanted[len(done) :])
+    asker.join(5)
+    assert time.monotonic() - started < 20
+
+
+def test_closing_twice_and_waking_after_it(twin: Twin, peer: Peer) -> None:
+    transport = twin(Settings())
+    connected(transport, peer)
+    transport.close()
+    transport.close()
+    if not isinstance(transport, NativeTransport):
+        transport._polling = True
+    transport.wakeup()

@@ -1,0 +1,175 @@
+"""What is measured of a membership, on a clock that stands still."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from kafka import errors
+
+from tandem_kafka.metrics import AGES, COORDINATOR, SENSORS
+from tests.unit.request_managers.membership.consumer_member import (
+    INTERVAL_MS,
+    ConsumerMember,
+    beat_answer,
+)
+from tests.unit.request_managers.membership.member import (
+    Member,
+    heartbeat_answer,
+    joined_answer,
+    synced_answer,
+)
+from tests.unit.request_managers.world import World
+
+#: Names of the Java client's, which are kafka-python's where that has them.
+EVERYWHERE = {
+    "commit-latency-avg",
+    "commit-latency-max",
+    "commit-rate",
+    "commit-total",
+    "failed-rebalance-rate-per-hour",
+    "failed-rebalance-total",
+    "heartbeat-rate",
+    "heartbeat-response-time-max",
+    "heartbeat-total",
+    "join-rate",
+    "join-time-avg",
+    "join-time-max",
+    "join-total",
+    "last-heartbeat-seconds-ago",
+    "last-rebalance-seconds-ago",
+    "partition-assigned-latency-avg",
+    "partition-assigned-latency-max",
+    "partition-lost-latency-avg",
+    "partition-lost-latency-max",
+    "partition-revoked-latency-avg",
+    "partition-revoked-latency-max",
+    "rebalance-latency-avg",
+    "rebalance-latency-max",
+    "rebalance-latency-total",
+    "rebalance-rate-per-hour",
+    "rebalance-total",
+    "sync-rate",
+    "sync-time-avg",
+    "sync-time-max",
+    "sync-total",
+}
+
+
+def measured(world: World, *names: str) -> list[float]:
+    values = world.context.metrics.values()
+    assert values is not None
+    return [values["consumer-coordinator-metrics"][name] for name in names]
+
+
+def wait(world: World, duration_ms: int) -> None:
+    world.clock.advance_to(world.now_ms + duration_ms)
+
+
+def rebalances(world: World) -> list[float]:
+    """How many went well, how long they took in all, how many failed."""
+    return measured(world, "rebalance-total", "rebalance-latency-total", "failed-rebalance-total")
+
+
+def test_the_names_are_those_of_other_clients() -> None:
+    named = {
+        name for _, group, stats, _ in SENSORS.values() if group == COORDINATOR for name in stats
+    }
+    named |= {name for name, (_, group, _) in AGES.items() if group == COORDINATOR}
+    assert named == EVERYWHERE
+
+
+@pytest.mark.parametrize("world", [Member().world, ConsumerMember().world])
+def test_before_anything_happened(world: World) -> None:
+    assert rebalances(world) == [0, 0, 0]
+    assert measured(world, "last-rebalance-seconds-ago", "last-heartbeat-seconds-ago") == [-1, -1]
+    assert all(
+        math.isnan(value) or value in (0, -math.inf)
+        for value in measured(world, "rebalance-latency-avg", "rebalance-latency-max")
+    )
+
+
+def test_a_kip_848_rebalance_lasts_until_the_target_is_taken_over() -> None:
+    member = ConsumerMember()
+    world = member.world
+    member.polls()
+    joining = member.send()
+    wait(world, 50)
+    member.answer(joining, beat_answer(1, (0, 1)))
+    member.turn()
+    wait(world, 700)
+    assert rebalances(world) == [0, 0, 0]
+    member.takes_over()
+    assert rebalances(world) == [1, 700, 0]
+    member.answer(member.send(), beat_answer(1))
+    wait(world, 4_000)
+    assert measured(world, "last-rebalance-seconds-ago", "last-heartbeat-seconds-ago") == [4, 4]
+    member.beat(beat_answer(2, (0,)))
+    member.turn()
+    wait(world, 200)
+    member.asked()
+    member.done()
+    member.takes_over()
+    assert rebalances(world) == [2, 900, 0]
+    latencies = measured(world, "rebalance-latency-avg", "rebalance-latency-max")
+    assert latencies == [450, 700]
+    assert measured(world, "rebalance-rate-per-hour")[0] > 0
+    assert measured(world, "last-rebalance-seconds-ago") == [0]
+
+
+@pytest.mark.parametrize("end", ["fenced", "fatal", "leaves", "silent"])
+def test_a_kip_848_rebalance_that_comes_to_nothing(end: str) -> None:
+    member = ConsumerMember()
+    member.settle()
+    member.beat(beat_answer(2, (0,)))
+    match end:
+        case "fenced":
+            member.beat(beat_answer(error=errors.UnknownMemberIdError))
+        case "fatal":
+            member.beat(beat_answer(error=errors.GroupAuthorizationFailedError))
+        case "leaves":
+            member.leaves()
+        case _:
+            member.send(after_ms=400_000)
+    assert rebalances(member.world)[::2] == [1, 1]
+
+
+def test_a_membership_that_ends_in_peace_has_no_failed_rebalance() -> None:
+    member = ConsumerMember()
+    member.settle()
+    member.send(after_ms=INTERVAL_MS)
+    member.leaves()
+    assert rebalances(member.world) == [1, 0, 0]
+
+
+def test_a_classic_rebalance_lasts_from_giving_back_to_taking_over() -> None:
+    member = Member()
+    world = member.world
+    member.application_polls()
+    join = member.send()
+    wait(world, 300)
+    member.answer(join, joined_answer())
+    member.answer(member.send(), synced_answer())
+    member.apply()
+    wait(world, 40)
+    assert rebalances(world) == [0, 0, 0]
+    member.callback_done()
+    assert rebalances(world) == [1, 340, 0]
+    beat = member.send(after_ms=3_000)
+    wait(world, 2_000)
+    assert measured(world, "last-rebalance-seconds-ago", "last-heartbeat-seconds-ago") == [5, 2]
+    member.answer(beat, heartbeat_answer(errors.RebalanceInProgressError))
+    assert member.quiet(), "the listener gives everything back"
+    wait(world, 1_000)
+    member.asked()
+    member.callback_done()
+    member.send()
+    member.leave()
+    assert rebalances(world) == [1, 340, 1]
+
+
+def test_a_classic_member_that_is_forgotten_while_joining() -> None:
+    member = Member()
+    member.application_polls()
+    member.answer(member.send(), joined_answer(errors.UnknownMemberIdError))
+    assert rebalances(member.world) == [0, 0, 1]

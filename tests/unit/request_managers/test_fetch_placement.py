@@ -1,0 +1,79 @@
+"""Many partitions, few of them busy: the quiet ones are sorted out, and come back."""
+
+from __future__ import annotations
+
+from tandem_kafka.request_managers.base import Purpose, ToNode, UnsentRequest
+from tandem_kafka.types import TopicPartition
+from tests.unit.request_managers.fetching import Found, answer, forgotten, records, send, wanted
+from tests.unit.request_managers.world import World
+
+ALL = [TopicPartition("orders", number) for number in range(200)]
+BUSY, QUIET = ALL[0], ALL[2]
+
+
+def purpose(unsent: UnsentRequest) -> Purpose:
+    assert isinstance(unsent.destination, ToNode)
+    return unsent.destination.purpose
+
+
+def by_purpose(requests: list[UnsentRequest]) -> dict[Purpose, UnsentRequest]:
+    return {purpose(unsent): unsent for unsent in requests}
+
+
+def sorted_out() -> tuple[World, dict[Purpose, UnsentRequest]]:
+    """A consumer of 200 partitions of which one brings records, after two seconds."""
+    world = World(leaders=(1,) * len(ALL))
+    world.assign(*ALL, at=10)
+    first = by_purpose(send(world))
+    assert set(first) == {Purpose.FETCH_0, Purpose.FETCH_1}
+    world.answer(first[Purpose.FETCH_0], answer({BUSY: Found(records(10))}))
+    (again,) = send(world, after_ms=1_500)
+    assert wanted(again) == {0: 12}, "the others are in the session already"
+    world.answer(again, answer({BUSY: Found(records(12))}))
+    return world, by_purpose(send(world))
+
+
+def test_what_brings_nothing_gets_a_fetch_of_its_own() -> None:
+    _, requests = sorted_out()
+    busy, quiet = requests[Purpose.FETCH_0], requests[Purpose.FETCH_QUIET]
+    assert wanted(busy) == {0: 14}
+    assert sorted(forgotten(busy)) == [number for number in range(2, 200) if number % 2 == 0]
+    assert set(wanted(quiet)) == set(forgotten(busy))
+
+
+def test_it_comes_back_with_its_first_record() -> None:
+    world, requests = sorted_out()
+    world.answer(requests[Purpose.FETCH_QUIET], answer({QUIET: Found(records(10))}, session_id=8))
+    world.answer(requests[Purpose.FETCH_0], answer({}))
+    again = by_purpose(send(world, after_ms=1_000))
+    assert wanted(again[Purpose.FETCH_0]) == {QUIET.partition: 12}
+    assert forgotten(again[Purpose.FETCH_QUIET]) == [QUIET.partition]
+    assert world.subscription.get(QUIET).slot == 0
+
+
+def test_it_comes_back_when_it_is_sought() -> None:
+    world, requests = sorted_out()
+    world.managers.positions.seek(QUIET, 3, -1)
+    world.answer(requests[Purpose.FETCH_0], answer({}))
+    again = by_purpose(send(world, after_ms=1_000))
+    assert wanted(again[Purpose.FETCH_0]) == {QUIET.partition: 3}, "not behind the parked fetch"
+
+
+def test_few_partitions_are_left_where_they_are() -> None:
+    world = World(leaders=(1,) * 4)
+    world.assign(*ALL[:4], at=10)
+    for _ in range(5):
+        for unsent in send(world, after_ms=2_000):
+            assert purpose(unsent) is not Purpose.FETCH_QUIET
+            world.answer(unsent, answer({}))
+
+
+def test_a_fetch_looks_at_what_has_changed_only() -> None:
+    world, requests = sorted_out()
+    slots = world.managers.fetch._placement.slots.values()
+    assert not any(slot.attention for slot in slots)
+    world.answer(requests[Purpose.FETCH_0], answer({BUSY: Found(records(14))}))
+    assert [state.tp for slot in slots for state in slot.attention] == [BUSY]
+    world.subscription.get(ALL[5]).paused = True
+    (again,) = send(world)
+    assert wanted(again) == {0: 16}

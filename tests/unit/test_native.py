@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import importlib
+import logging
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tandem_kafka import native
+
+
+def extension(monkeypatch: pytest.MonkeyPatch, outcome: object) -> None:
+    """Let the import of the extension give, or raise, `outcome`."""
+
+    def load(name: str) -> Any:
+        assert name == "tandem_kafka._native"
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    monkeypatch.setattr(importlib, "import_module", load)
+
+
+@pytest.mark.parametrize("wanted", [None, "", "native"])
+def test_the_extension_is_taken_where_it_is(
+    monkeypatch: pytest.MonkeyPatch, wanted: str | None
+) -> None:
+    module = SimpleNamespace(ABI=native.ABI)
+    extension(monkeypatch, module)
+    assert native.load(wanted) == (module, "")
+
+
+def test_python_never_loads_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    extension(monkeypatch, AssertionError("loaded"))
+    assert native.load("python") == (None, "TANDEM_KAFKA_IMPL=python")
+
+
+@pytest.mark.parametrize("wanted", [None, ""])
+def test_without_it_python_is_taken(monkeypatch: pytest.MonkeyPatch, wanted: str | None) -> None:
+    extension(monkeypatch, ImportError("no such module"))
+    module, reason = native.load(wanted)
+    assert module is None
+    assert "no such module" in reason
+
+
+def test_forced_and_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    extension(monkeypatch, ImportError("no such module"))
+    with pytest.raises(ImportError, match=r"TANDEM_KAFKA_IMPL=native, but .* no such module"):
+        native.load("native")
+
+
+@pytest.mark.parametrize("wanted", [None, "native"])
+@pytest.mark.parametrize("abi", [None, native.ABI + 1])
+def test_a_library_of_another_build_is_refused(
+    monkeypatch: pytest.MonkeyPatch, wanted: str | None, abi: int | None
+) -> None:
+    extension(monkeypatch, SimpleNamespace(ABI=abi, __file__="/there/_native.abi3.so"))
+    with pytest.raises(ImportError, match=r"/there/_native\.abi3\.so is from another build"):
+        native.load(wanted)
+
+
+def test_an_unknown_wish() -> None:
+    with pytest.raises(ImportError, match="TANDEM_KAFKA_IMPL=rust: must be python or native"):
+        native.load("rust")
+
+
+def test_its_absence_is_told(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(native, "native_available", False)
+    monkeypatch.setattr(native, "_REASON", "because")
+    with caplog.at_level(logging.INFO):
+        native.tell_absence()
+    assert [record.getMessage() for record in caplog.records] == [
+        "using the Python implementation, not the native one: because"
+    ]

@@ -1,0 +1,75 @@
+"""The fixtures for users, as pytest itself runs them; the code of docs/testing.md is one test."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+pytest_plugins = ["pytester"]
+
+ROOT = Path(__file__).resolve().parents[3]
+PLUGIN = "tandem_kafka.testing.pytest_plugin"
+
+
+@pytest.fixture(autouse=True)
+def importable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The package, also where it is not installed; and the built-in cluster."""
+    monkeypatch.syspath_prepend(str(ROOT))
+    monkeypatch.delenv("TANDEM_BOOTSTRAP_SERVERS", raising=False)
+
+
+def passes(pytester: pytest.Pytester, code: str, tests: int) -> None:
+    pytester.makepyfile(code)
+    pytester.runpytest_inprocess("-p", PLUGIN, "-p", "no:cacheprovider").assert_outcomes(
+        passed=tests
+    )
+
+
+@pytest.mark.parametrize(("number", "tests"), [(0, 2), (1, 1)])
+def test_the_page_about_testing_is_right(
+    pytester: pytest.Pytester, number: int, tests: int
+) -> None:
+    page = (ROOT / "docs" / "testing.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    passes(pytester, blocks[number], tests)
+
+
+def test_time_passes_links_are_cut_and_nothing_is_lost(pytester: pytest.Pytester) -> None:
+    passes(
+        pytester,
+        """
+        def test_it(kafka_cluster):
+            kafka_cluster.produce("orders", b"1", b"2")
+            consumer = kafka_cluster.consumer(
+                "orders", group_id="billing", auto_offset_reset="earliest"
+            )
+            assert consumer.poll(30_000).count == 2
+            kafka_cluster.cut()
+            kafka_cluster.produce("orders", b"3")
+            assert consumer.poll(30_000).count == 1
+            began_ms = kafka_cluster.now_ms
+            kafka_cluster.advance(6_000)
+            assert kafka_cluster.now_ms == began_ms + 6_000
+            consumer.poll(0)
+            kafka_cluster.poll_until(lambda: kafka_cluster.committed(consumer, "orders") == 3)
+        """,
+        1,
+    )
+
+
+def test_who_waits_in_vain_is_told(pytester: pytest.Pytester) -> None:
+    passes(
+        pytester,
+        """
+        import pytest
+
+        def test_it(kafka_cluster):
+            kafka_cluster.create_topic("orders")
+            kafka_cluster.consumer("orders", group_id="billing")
+            with pytest.raises(TimeoutError):
+                kafka_cluster.poll_until(lambda: False)
+        """,
+        1,
+    )

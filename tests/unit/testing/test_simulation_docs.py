@@ -1,0 +1,24 @@
+"""docs/simulation.md names tests and faults: they are there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from tandem_kafka.testing.stories.faults import Faults
+
+ROOT = Path(__file__).resolve().parents[3]
+PAGE = (ROOT / "docs" / "simulation.md").read_text(encoding="utf-8")
+
+
+def test_every_test_that_the_page_names_exists() -> None:
+    sources = "".join(path.read_text(encoding="utf-8") for path in ROOT.glob("tests/**/test_*.py"))
+    named = set(re.findall(r"`(test_\w+)`", PAGE))
+    assert len(named) > 30
+    assert not {name for name in named if f"def {name}(" not in sources}
+
+
+def test_every_fault_is_on_the_page() -> None:
+    kinds = {name for name in vars(Faults) if not name.startswith("_")}
+    kinds -= {"weather", "happen", "heal", "reunite"}
+    assert not {kind for kind in kinds if f"`{kind}`" not in PAGE}
