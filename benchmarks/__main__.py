@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
-from benchmarks.plan import FULL, MEASURES, QUICK, Measure
+from benchmarks.groups.plan import BROKER, CLIENTS, GROUP_MEASURES, GROUPS, GROUPS_QUICK
+from benchmarks.groups.report import write_groups
+from benchmarks.groups.suite import GroupSuite
+from benchmarks.options.plan import OPTION_MEASURES, OPTIONS
+from benchmarks.options.report import write_options
+from benchmarks.plan import FULL, MEASURES, QUICK, Measure, Plan
 from benchmarks.plot import plot
-from benchmarks.readers.catalogue import CATALOGUE
+from benchmarks.readers.catalogue import OURS, READERS
+from benchmarks.readers.variants import VARIANTS
 from benchmarks.report import Results, markdown, table, write_json
 from benchmarks.suite import Sample, Suite
 from tests.kafka.broker import KafkaCluster
@@ -22,25 +29,82 @@ _BATCH_BYTES = 16_384
 def main() -> int:
     """Run as `python -m benchmarks`."""
     arguments = _parser().parse_args()
+    arguments.output.mkdir(parents=True, exist_ok=True)
+    failed = False
+    for part in (_readers, _options, _groups):
+        failed |= part(arguments)
+    return 1 if failed else 0
+
+
+def _readers(arguments: argparse.Namespace) -> bool:
+    """Measure readers without a group; returns whether anything failed."""
     plan = QUICK if arguments.quick else FULL
-    measures = [each for each in MEASURES if _chosen(each, arguments.only)]
-    results = Results([])
+    measures = _chosen(MEASURES, arguments.only)
+    if not measures:
+        return False
+    results, files = Results([]), ["results.md", "results.json", "results.png"]
     with KafkaCluster(jvm_options=_BROKER_OPTIONS) as cluster:
         suite = Suite(cluster, plan, arguments.batch_bytes)
-        for sample in suite.run(measures, arguments.readers):
-            _tell(sample)
-            results.samples.append(sample)
-    for measure in results.measures():
-        print(f"\n{measure.title}\n")
-        print("\n".join(table(results, measure)))
+        for measure in measures:
+            _collect(suite.run([measure], arguments.readers), results)
+            # After each of them, so that an interrupted run leaves what it measured.
+            _write(results, plan, arguments)
+    _told(results, arguments.output, files)
+    return bool(results.failures())
+
+
+def _write(results: Results, plan: Plan, arguments: argparse.Namespace) -> None:
     folder: Path = arguments.output
-    folder.mkdir(parents=True, exist_ok=True)
+    results.end()
     report = markdown(results, plan, arguments.batch_bytes)
     (folder / "results.md").write_text(report, encoding="utf-8")
     write_json(results, plan, arguments.batch_bytes, folder / "results.json")
     plot(results, folder / "results.png")
-    print(f"\nwritten: results.md, results.json and results.png in {folder}")
-    return 1 if results.failures() else 0
+
+
+def _options(arguments: argparse.Namespace) -> bool:
+    """Measure what single options do; returns whether anything failed."""
+    plan = QUICK if arguments.quick else OPTIONS
+    measures = _chosen(OPTION_MEASURES, arguments.only)
+    if not measures or OURS not in arguments.readers:
+        return False
+    results = Results([], OPTION_MEASURES)
+    with KafkaCluster(jvm_options=_BROKER_OPTIONS) as cluster:
+        suite = Suite(cluster, plan, arguments.batch_bytes)
+        _collect(suite.run(measures, [OURS, *VARIANTS]), results)
+    results.end()
+    _told(results, arguments.output, write_options(results, plan, arguments.output))
+    return bool(results.failures())
+
+
+def _groups(arguments: argparse.Namespace) -> bool:
+    """Measure members of groups; returns whether anything failed."""
+    plan = GROUPS_QUICK if arguments.quick else GROUPS
+    measures = _chosen(GROUP_MEASURES, arguments.only, also="groups")
+    clients = [each for each in CLIENTS if each in arguments.readers]
+    if not measures or not clients:
+        return False
+    results = Results([], GROUP_MEASURES)
+    with KafkaCluster(config=BROKER, jvm_options=_BROKER_OPTIONS) as cluster:
+        _collect(GroupSuite(cluster, plan).run(measures, clients), results)
+    results.end()
+    _told(results, arguments.output, write_groups(results, plan, arguments.output))
+    return bool(results.failures())
+
+
+def _collect(samples: Iterator[Sample], results: Results) -> None:
+    for sample in samples:
+        _tell(sample)
+        results.samples.append(sample)
+
+
+def _told(results: Results, folder: Path, files: list[str]) -> None:
+    for measure in results.measures():
+        print(f"\n{measure.title}\n")
+        print("\n".join(table(results, measure)))
+        for verdict in results.verdicts(measure):
+            print(verdict.text())
+    print(f"\nwritten: {', '.join(files)} in {folder}", flush=True)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -49,17 +113,15 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--readers",
         nargs="+",
-        choices=list(CATALOGUE),
-        default=list(CATALOGUE),
+        choices=list(READERS),
+        default=list(READERS),
         metavar="READER",
-        help=f"some of: {', '.join(CATALOGUE)}",
+        help=f"some of: {', '.join(READERS)}",
     )
+    kinds = ["throughput", "compressed", "many", "options", "groups"]
+    names = [*kinds, *(each.name for each in (*MEASURES, *OPTION_MEASURES, *GROUP_MEASURES))]
     parser.add_argument(
-        "--only",
-        nargs="+",
-        choices=["throughput", *(measure.name for measure in MEASURES)],
-        metavar="MEASURE",
-        help=f"some of: throughput, {', '.join(measure.name for measure in MEASURES)}",
+        "--only", nargs="+", choices=names, metavar="MEASURE", help=f"some of: {', '.join(names)}"
     )
     parser.add_argument(
         "--batch-bytes", type=int, default=_BATCH_BYTES, help="size of the producer's batches"
@@ -68,13 +130,18 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _chosen(measure: Measure, only: list[str] | None) -> bool:
-    return only is None or measure.name in only or measure.name.partition("-")[0] in only
+def _chosen(
+    measures: Sequence[Measure], only: Collection[str] | None, also: str | None = None
+) -> list[Measure]:
+    """Those of `measures` that were asked for, by name, by its first word or all by `also`."""
+    if only is None or also in only:
+        return list(measures)
+    return [each for each in measures if {each.name, each.name.split("-")[0]} & set(only)]
 
 
 def _tell(sample: Sample) -> None:
     figures = "  ".join(f"{name} {value:,.2f}" for name, value in sample.figures.items())
-    print(f"{sample.measure:16} {sample.reader:20} {sample.failure or figures}", flush=True)
+    print(f"{sample.measure:17} {sample.reader:20} {sample.failure or figures}", flush=True)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -13,15 +12,18 @@ from benchmarks.measures import (
     handler_of,
     measure_idle,
     measure_latency,
+    measure_memory,
     measure_throughput,
+    taking,
 )
 from benchmarks.readers.base import Reader, Source
 from benchmarks.readers.catalogue import CATALOGUE
 
-__all__ = ["READY", "Task"]
+__all__ = ["READY", "Task", "run"]
 
 #: What the process prints when it wants the paced records of a latency measurement to begin.
 READY = "ready"
+_SETTLE_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +31,10 @@ class Task:
     """One measurement.
 
     Attributes:
-        measure: ``throughput``, ``latency`` or ``idle``.
+        measure: ``throughput``, ``latency``, ``idle`` or ``memory``.
         reader: Name of the reader in the catalogue.
         source: Where it reads.
         count: Records to read.
-        size: Bytes of each value.
         loops: Empty turns the handler takes for a record; 0 for no handler.
         skip: Records of a latency measurement that come before it counts.
         seconds: How long to idle.
@@ -44,7 +45,6 @@ class Task:
     reader: str
     source: Source
     count: int = 0
-    size: int = 0
     loops: int = 0
     skip: int = 0
     seconds: float = 0.0
@@ -60,38 +60,37 @@ class Task:
         return cls(**{**fields, "source": Source(**fields["source"])})
 
 
-def _idle(task: Task, reader: Reader) -> Figures:
-    return measure_idle(reader, settle_s=2.0, seconds=task.seconds)
+def run(task: Task) -> Figures:
+    """Measure."""
+    make = CATALOGUE[task.reader].open
+    if make is None:
+        raise ValueError(f"{task.reader} does not run in Python")
+    if task.measure == "memory":
+        return measure_memory(make, task.source, task.count, handler_of(task.loops))
+    reader = make(task.source)
+    try:
+        return _measure(task, reader)
+    finally:
+        reader.close()
 
 
-def _latency(task: Task, reader: Reader) -> Figures:
-    return measure_latency(reader, lambda: print(READY, flush=True), task.count, task.skip)
-
-
-def _throughput(task: Task, reader: Reader) -> Figures:
-    handle = handler_of(task.loops) if task.loops else None
-    return measure_throughput(reader, task.count, task.size, handle)
-
-
-_MEASURES: dict[str, Callable[[Task, Reader], Figures]] = {
-    "idle": _idle,
-    "latency": _latency,
-    "throughput": _throughput,
-}
+def _measure(task: Task, reader: Reader) -> Figures:
+    match task.measure:
+        case "throughput":
+            handle = handler_of(task.loops) if task.loops else None
+            return measure_throughput(taking(reader, handle), task.count, task.source.size)
+        case "latency":
+            return measure_latency(reader, lambda: print(READY, flush=True), task.count, task.skip)
+        case "idle":
+            partitions = task.source.partitions
+            return measure_idle(reader, partitions, _SETTLE_S, task.seconds)
+        case _:
+            raise ValueError(f"no measurement {task.measure}")
 
 
 def main() -> None:
     """Run as `python -m benchmarks.child <task>`."""
-    task = Task.from_json(sys.argv[1])
-    make = CATALOGUE[task.reader].open
-    if make is None:
-        raise ValueError(f"{task.reader} does not run in Python")
-    reader = make(task.source)
-    try:
-        figures = _MEASURES[task.measure](task, reader)
-    finally:
-        reader.close()
-    print(json.dumps(figures), flush=True)
+    print(json.dumps(run(Task.from_json(sys.argv[1]))), flush=True)
 
 
 if __name__ == "__main__":

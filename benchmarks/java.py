@@ -40,7 +40,7 @@ def measure_java(source: Source, count: int) -> Figures:
     cpu_s = (many.cpu_s - few.cpu_s) / (many.records - few.records)
     return {
         "records_per_s": many.records_per_s,
-        "cpu_s_per_million": cpu_s * 1_000_000,
+        "cpu_us_per_record": cpu_s * 1_000_000,
         "peak_memory_mb": many.peak_memory_mb,
     }
 
@@ -50,6 +50,7 @@ def _run(source: Source, count: int) -> _Run:
         _TOOL,
         *("--bootstrap-server", source.bootstrap, "--topic", source.topic),
         *("--num-records", str(count), "--group", f"java-{uuid.uuid4().hex}"),
+        *_tls(source),
         options=[_HEAP],
         log_level="warn",
     )
@@ -76,6 +77,17 @@ def _run(source: Source, count: int) -> _Run:
         cpu_s=used.ru_utime + used.ru_stime,
         peak_memory_mb=used.ru_maxrss / (1024 * 1024 if sys.platform == "darwin" else 1024),
     )
+
+
+def _tls(source: Source) -> list[str]:
+    if source.authority is None:
+        return []
+    properties = (
+        "security.protocol=SSL",
+        "ssl.truststore.type=PEM",
+        f"ssl.truststore.location={source.authority}",
+    )
+    return [part for each in properties for part in ("--command-property", each)]
 
 
 def _figures(output: str) -> dict[str, float]:

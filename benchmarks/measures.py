@@ -4,17 +4,31 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from benchmarks.readers.base import Reader
-from benchmarks.usage import cpu_s, peak_memory_mb
+from benchmarks.readers.base import CountingReader, GroupReader, Reader, Source
+from benchmarks.usage import cpu_s, memory_mb, peak_memory_mb
 
-__all__ = ["Figures", "handler_of", "measure_idle", "measure_latency", "measure_throughput"]
+__all__ = [
+    "Figures",
+    "Handler",
+    "handler_of",
+    "measure_idle",
+    "measure_latency",
+    "measure_memory",
+    "measure_throughput",
+    "taking",
+]
 
 Figures = dict[str, float]
+Handler = Callable[[bytes], None]
+#: Polls once; returns how many records came and how many bytes their values have.
+Take = Callable[[float], tuple[int, int]]
 
 _POLL_S = 1.0
 _PATIENCE_S = 30.0
+_ASSIGNED_S = 120.0
+_LATENCY_S = 120.0
 
 
 @dataclass(slots=True)
@@ -30,7 +44,7 @@ class _Mark:
         return cls(time.monotonic(), cpu_s(), records)
 
 
-def handler_of(loops: int) -> Callable[[bytes], None]:
+def handler_of(loops: int) -> Handler:
     """A handler that burns the time of `loops` empty turns for a record."""
     turns = range(loops)
 
@@ -42,19 +56,32 @@ def handler_of(loops: int) -> Callable[[bytes], None]:
     return handle
 
 
-def measure_throughput(
-    reader: Reader, count: int, size: int, handle: Callable[[bytes], None] | None
-) -> Figures:
-    """Read `count` records; the clock runs from the first batch handed out to the last.
+def taking(reader: Reader, handle: Handler | None) -> Take:
+    """Poll once and look at every record; returns their number and the bytes of their values."""
+    if isinstance(reader, CountingReader):
+        return reader.count
+
+    def take(timeout_s: float) -> tuple[int, int]:
+        values = reader.values(timeout_s)
+        if handle is not None:
+            for value in values:
+                handle(value)
+        return len(values), sum(map(len, values))
+
+    return take
+
+
+def measure_throughput(take: Take, count: int, size: int) -> Figures:
+    """Read `count` records of `size` bytes; the clock runs from the first batch to the last.
 
     The records of the first batch start the clock and are not counted, so that connecting, metadata
     and the first fetch are left out for every reader alike.
     """
     opened = time.monotonic()
-    seen, read_bytes = _take(_next(reader), handle)
+    seen, read_bytes = _some(take)
     first = _Mark.now(seen)
     while seen < count:
-        records, length = _take(_next(reader), handle)
+        records, length = _some(take)
         seen += records
         read_bytes += length
     last = _Mark.now(seen)
@@ -65,25 +92,44 @@ def measure_throughput(
         raise RuntimeError("everything came in one batch: read more records")
     return {
         "records_per_s": counted / (last.seconds - first.seconds),
-        "cpu_s_per_million": (last.cpu - first.cpu) / counted * 1_000_000,
+        "cpu_us_per_record": (last.cpu - first.cpu) / counted * 1_000_000,
         "peak_memory_mb": peak_memory_mb(),
         "first_batch_ms": (first.seconds - opened) * 1000,
     }
 
 
-def _next(reader: Reader) -> list[bytes]:
+def measure_memory(
+    open_at: Callable[[Source], Reader], source: Source, count: int, handle: Handler
+) -> Figures:
+    """How much more memory a reader ever has while it reads a backlog than when it is idle.
+
+    Idle is the same process before, with a reader at the end of the same topic.
+    """
+    idle = open_at(replace(source, from_end=True))
+    try:
+        _poll_for(idle, _POLL_S)
+        idle_mb = memory_mb()
+    finally:
+        idle.close()
+    reader = open_at(source)
+    try:
+        figures = measure_throughput(taking(reader, handle), count, source.size)
+    finally:
+        reader.close()
+    return {
+        "above_idle_mb": peak_memory_mb() - idle_mb,
+        "peak_memory_mb": peak_memory_mb(),
+        "idle_memory_mb": idle_mb,
+        "records_per_s": figures["records_per_s"],
+    }
+
+
+def _some(take: Take) -> tuple[int, int]:
     deadline = time.monotonic() + _PATIENCE_S
-    while not (values := reader.values(_POLL_S)):
+    while not (taken := take(_POLL_S))[0]:
         if time.monotonic() > deadline:
             raise TimeoutError(f"no record for {_PATIENCE_S:.0f} s")
-    return values
-
-
-def _take(values: list[bytes], handle: Callable[[bytes], None] | None) -> tuple[int, int]:
-    if handle is not None:
-        for value in values:
-            handle(value)
-    return len(values), sum(map(len, values))
+    return taken
 
 
 def measure_latency(reader: Reader, ready: Callable[[], None], count: int, skip: int) -> Figures:
@@ -95,8 +141,11 @@ def measure_latency(reader: Reader, ready: Callable[[], None], count: int, skip:
     reader.values(_POLL_S)  # connect and find the end before anything is written
     ready()
     delays_ms: list[float] = []
+    begin = time.monotonic()
     while len(delays_ms) < count:
-        values = _next(reader)
+        values = reader.values(_POLL_S)
+        if not values and time.monotonic() - begin > _LATENCY_S:
+            raise TimeoutError(f"{len(delays_ms)} of {count} records after {_LATENCY_S:.0f} s")
         now = time.monotonic_ns()
         delays_ms += [(now - int(value)) / 1_000_000 for value in values]
     counted = sorted(delays_ms[skip:])
@@ -107,16 +156,27 @@ def measure_latency(reader: Reader, ready: Callable[[], None], count: int, skip:
     }
 
 
-def measure_idle(reader: Reader, settle_s: float, seconds: float) -> Figures:
+def measure_idle(reader: Reader, partitions: int, settle_s: float, seconds: float) -> Figures:
     """CPU while polling with a timeout of a second and nothing comes, in percent of one core."""
+    _poll_until_assigned(reader, partitions)
     _poll_for(reader, settle_s)
     begin = _Mark.now(0)
     _poll_for(reader, seconds)
     end = _Mark.now(0)
     return {
         "cpu_percent": (end.cpu - begin.cpu) / (end.seconds - begin.seconds) * 100,
-        "memory_mb": peak_memory_mb(),
+        "peak_memory_mb": peak_memory_mb(),
     }
+
+
+def _poll_until_assigned(reader: Reader, partitions: int) -> None:
+    if not isinstance(reader, GroupReader):
+        return
+    deadline = time.monotonic() + _ASSIGNED_S
+    while reader.assigned() < partitions:
+        reader.values(_POLL_S)
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{reader.assigned()} of {partitions} partitions are assigned")
 
 
 def _poll_for(reader: Reader, seconds: float) -> None:

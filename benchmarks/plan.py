@@ -5,10 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["FULL", "MEASURES", "QUICK", "SIZES", "Measure", "Plan"]
+from benchmarks.readers.catalogue import (
+    ALONE,
+    AMONG,
+    ARROW,
+    CONFLUENT,
+    DRAIN,
+    JAVA,
+    OURS,
+    TUNED,
+    TWIN,
+)
+
+__all__ = ["CODECS", "FULL", "MEASURES", "QUICK", "SIZES", "Measure", "Plan"]
 
 #: Bytes of the values of the topics.
 SIZES: Final = (100, 1000)
+CODECS: Final = ("lz4", "zstd", "snappy", "gzip")
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +34,7 @@ class Measure:
         figure: The figure that decides.
         higher_is_better: Whether more of that is better.
         method: How it is measured, for the reader of the results.
+        readers: Who takes part; empty where that is decided elsewhere.
 
     """
 
@@ -29,6 +43,7 @@ class Measure:
     figure: str
     higher_is_better: bool
     method: str
+    readers: tuple[str, ...] = ()
 
 
 _CLOCK = (
@@ -40,6 +55,11 @@ _JAVA = (
     "The Java client is measured by Kafka's ConsumerPerformance: the tool's own rate for the time "
     "it fetched; CPU less that of a run that reads one batch."
 )
+_VALUES = "Every value is taken and its length added up; of `poll_arrow` the column is looked at."
+_EVERYONE = (
+    *(OURS, ARROW, TWIN, CONFLUENT, TUNED, JAVA),
+    *("aiokafka", "kafka-python", "kafka-python-crc32c", DRAIN),
+)
 
 MEASURES: Final = (
     *(
@@ -48,21 +68,57 @@ MEASURES: Final = (
             f"Throughput, values of {size} bytes",
             "records_per_s",
             higher_is_better=True,
-            method=f"Every value is taken and its length added up. {_CLOCK} {_JAVA}",
+            method=(
+                f"{_VALUES} {_CLOCK} {_JAVA} The bare socket sends one fetch at a time and throws "
+                "the answers away."
+            ),
+            readers=_EVERYONE,
         )
+        for size in SIZES
+    ),
+    *(
+        Measure(
+            f"compressed-{size}-{codec}",
+            f"Throughput, values of {size} bytes, {codec}",
+            "records_per_s",
+            higher_is_better=True,
+            method=f"The values are text that can be compressed. {_VALUES} {_CLOCK}",
+            readers=(OURS, TUNED),
+        )
+        for codec in CODECS
         for size in SIZES
     ),
     Measure(
         "handler",
-        "Throughput with a handler of about 2 µs of Python for each record, values of 100 bytes",
+        "Throughput with a handler of about 2 µs of Python for each record, values of 1000 bytes",
         "records_per_s",
         higher_is_better=True,
-        method=f"The handler takes the same number of empty turns for every reader. {_CLOCK}",
+        method=(
+            "The handler takes the same number of empty turns for every reader; “the handler "
+            f"alone” gets its values from memory. {_CLOCK}"
+        ),
+        readers=(OURS, TWIN, CONFLUENT, TUNED, "aiokafka", ALONE),
+    ),
+    Measure(
+        "tls",
+        "Throughput over TLS 1.3, values of 1000 bytes",
+        "records_per_s",
+        higher_is_better=True,
+        method=f"{_VALUES} {_CLOCK} {_JAVA}",
+        readers=(OURS, ARROW, TUNED, JAVA),
+    ),
+    Measure(
+        "tls-handler",
+        "Throughput over TLS 1.3 with the same handler, values of 1000 bytes",
+        "records_per_s",
+        higher_is_better=True,
+        method=f"As above. {_CLOCK}",
+        readers=(OURS, TUNED),
     ),
     Measure(
         "latency",
         "End-to-end latency at 500 records a second",
-        "p99_ms",
+        "p50_ms",
         higher_is_better=False,
         method=(
             "A process of its own writes at an even pace, without lingering. The time runs from "
@@ -70,6 +126,19 @@ MEASURES: Final = (
             "the same for all. confluent-kafka reads with `poll()` here, because `consume()` waits "
             "to fill its batch."
         ),
+        readers=(OURS, CONFLUENT, TUNED),
+    ),
+    Measure(
+        "memory",
+        "Memory while a backlog is read with a slow handler",
+        "above_idle_mb",
+        higher_is_better=False,
+        method=(
+            "Values of {backlog_size:,} bytes, {backlog_mb:,} MB in all, and a handler that is "
+            "slower than any of the readers. “above idle” is the peak of the process less what it "
+            "held with an idle reader before."
+        ),
+        readers=(OURS, TUNED),
     ),
     Measure(
         "idle",
@@ -77,6 +146,29 @@ MEASURES: Final = (
         "cpu_percent",
         higher_is_better=False,
         method="Polling four empty partitions with a timeout of a second, after two seconds.",
+        readers=(OURS, CONFLUENT),
+    ),
+    Measure(
+        "many-idle",
+        "CPU while nothing comes, one member of a group with many partitions",
+        "cpu_percent",
+        higher_is_better=False,
+        method=(
+            "The only member of a group is assigned {many:,} empty partitions; as above, from when "
+            "it has them all."
+        ),
+        readers=(OURS, CONFLUENT),
+    ),
+    Measure(
+        "many-busy",
+        "Throughput of 8 busy partitions, alone and among many idle ones",
+        "records_per_s",
+        higher_is_better=True,
+        method=(
+            "Values of 1000 bytes in 8 of {many:,} partitions, which are assigned all, or only "
+            f"those 8. All positions are known and all fetches going before it begins. {_CLOCK}"
+        ),
+        readers=(OURS, AMONG),
     ),
 )
 
@@ -88,38 +180,63 @@ class Plan:
     Attributes:
         runs: Runs of each reader; the median counts.
         records: Records in the topic of each size.
+        compressed: The same where they are compressed.
         handled: Records that the handler gets.
         paced: Records of a latency run.
         paced_skip: Those before it counts.
         per_second: Their pace.
         idle_s: Seconds of an idle run.
+        backlog: Records of the backlog whose reading takes memory.
+        backlog_size: Bytes of their values.
+        many: Partitions of the topic with many.
+        busy: Records in 8 of them.
 
     """
 
     runs: int
     records: dict[int, int]
+    compressed: dict[int, int]
     handled: int
     paced: int
     paced_skip: int
     per_second: float
     idle_s: float
+    backlog: int
+    backlog_size: int
+    many: int
+    busy: int
+
+    @property
+    def backlog_mb(self) -> int:
+        """Bytes of the backlog, in MB."""
+        return self.backlog * self.backlog_size // 1_000_000
 
 
 FULL: Final = Plan(
-    runs=3,
+    runs=5,
     records={100: 3_000_000, 1000: 1_000_000},
-    handled=1_000_000,
-    paced=6000,
-    paced_skip=1000,
-    per_second=500.0,
-    idle_s=10.0,
-)
-QUICK: Final = Plan(
-    runs=3,
-    records={100: 500_000, 1000: 200_000},
-    handled=200_000,
-    paced=1500,
+    compressed={100: 1_500_000, 1000: 300_000},
+    handled=400_000,
+    paced=2000,
     paced_skip=500,
     per_second=500.0,
     idle_s=3.0,
+    backlog=200_000,
+    backlog_size=10_000,
+    many=10_000,
+    busy=500_000,
+)
+QUICK: Final = Plan(
+    runs=1,
+    records={100: 1_000_000, 1000: 250_000},
+    compressed={100: 500_000, 1000: 100_000},
+    handled=100_000,
+    paced=1000,
+    paced_skip=250,
+    per_second=500.0,
+    idle_s=2.0,
+    backlog=20_000,
+    backlog_size=10_000,
+    many=1_000,
+    busy=200_000,
 )

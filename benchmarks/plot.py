@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +16,11 @@ from benchmarks.report import Results
 __all__ = ["plot"]
 
 _OURS_COLOUR, _OTHER_COLOUR = "#c44e52", "#8c9cb4"
+_COLUMNS = 2
 _UNITS = {
+    "p50_ms": "p50 in ms (less is better)",
+    "above_idle_mb": "MB (less is better)",
     "records_per_s": "thousand records/s (more is better)",
-    "p99_ms": "p99 in ms (less is better)",
     "cpu_percent": "% of a core (less is better)",
 }
 
@@ -27,11 +31,15 @@ def plot(results: Results, path: Path) -> None:
     from matplotlib import pyplot as plt  # noqa: PLC0415 - after the choice of a backend
 
     measures = results.measures()
+    lines = math.ceil(len(measures) / _COLUMNS)
     figure, axes = plt.subplots(
-        len(measures), 1, figsize=(9, 2.6 * len(measures)), squeeze=False, layout="constrained"
+        lines, _COLUMNS, figsize=(15, 2.6 * lines), squeeze=False, layout="constrained"
     )
-    for panel, measure in zip(axes[:, 0], measures, strict=True):
-        _draw(panel, results, measure)
+    for panel, measure in zip_longest(axes.flat, measures):
+        if measure is None:
+            panel.set_visible(False)
+        else:
+            _draw(panel, results, measure)
     figure.savefig(path, dpi=110)
     plt.close(figure)
 

@@ -5,30 +5,38 @@ from __future__ import annotations
 import json
 import os
 import platform
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from importlib import metadata
 from pathlib import Path
 from statistics import median
 
+from benchmarks.bars import Verdict, verdicts
 from benchmarks.measures import Figures
 from benchmarks.plan import MEASURES, Measure, Plan
 from benchmarks.readers.catalogue import CATALOGUE, OURS
 from benchmarks.suite import Sample
 from tests.kafka.jars import KAFKA_VERSION
 
-__all__ = ["Results", "machine", "markdown", "write_json"]
+__all__ = ["Results", "about", "failures", "loads", "markdown", "table", "tables", "write_json"]
 
 _COLUMNS = {
     "records_per_s": ("records/s", "{:,.0f}"),
-    "cpu_s_per_million": ("CPU s / million", "{:.2f}"),
+    "above_idle_mb": ("above idle MB", "{:.0f}"),
+    "idle_memory_mb": ("idle MB", "{:.0f}"),
+    "cpu_us_per_record": ("CPU µs / record", "{:.2f}"),
     "peak_memory_mb": ("peak MB", "{:.0f}"),
     "first_batch_ms": ("first batch after ms", "{:.0f}"),
     "p50_ms": ("p50 ms", "{:.2f}"),
     "p99_ms": ("p99 ms", "{:.2f}"),
     "max_ms": ("max ms", "{:.1f}"),
     "cpu_percent": ("CPU %", "{:.2f}"),
-    "memory_mb": ("memory MB", "{:.0f}"),
+    "first_record_ms": ("first record ms", "{:.0f}"),
+    "with_construction_ms": ("with construction ms", "{:.0f}"),
+    "cold_ms": ("cold ms", "{:.0f}"),
+    "pause_ms": ("pause ms", "{:.0f}"),
+    "before_ms": ("before ms", "{:.0f}"),
+    "moved_ms": ("moved ms", "{:.0f}"),
 }
 _METHOD = (
     "One broker and one reader at a time share the machine. Medians of {runs} runs, the readers "
@@ -43,14 +51,27 @@ _LIBRARIES = ("tandem-kafka", "kafka-python", "confluent-kafka", "aiokafka", "cr
 
 @dataclass(slots=True)
 class Results:
-    """Everything measured in one run."""
+    """Everything measured in one run.
+
+    Attributes:
+        samples: What came.
+        known: The measures that there are, in their order.
+        load: The machine's load average over a minute, when it begins and when it ends.
+
+    """
 
     samples: list[Sample]
+    known: Sequence[Measure] = MEASURES
+    load: list[float] = field(default_factory=lambda: [_load()])
+
+    def end(self) -> None:
+        """Note how loaded the machine is when it is over."""
+        self.load[1:] = [_load()]
 
     def measures(self) -> list[Measure]:
         """The measures that have samples."""
         names = {sample.measure for sample in self.samples}
-        return [measure for measure in MEASURES if measure.name in names]
+        return [measure for measure in self.known if measure.name in names]
 
     def medians(self, measure: Measure) -> dict[str, Figures]:
         """The median of each figure of each reader."""
@@ -65,6 +86,10 @@ class Results:
             if figures
         }
 
+    def verdicts(self, measure: Measure) -> list[Verdict]:
+        """Its bars, and whether they are met."""
+        return list(verdicts(measure.name, self.medians(measure)))
+
     def failures(self) -> list[str]:
         """What went wrong, once each."""
         told = (
@@ -74,8 +99,23 @@ class Results:
         )
         return list(dict.fromkeys(told))
 
+    def content(self, plan: Mapping[str, object]) -> dict[str, object]:
+        """Every sample, the medians, and what they depend on."""
+        return {
+            "machine": _machine(),
+            "plan": dict(plan),
+            "load": self.load,
+            "medians": {each.name: self.medians(each) for each in self.measures()},
+            "bars": [verdict.text() for each in self.measures() for verdict in self.verdicts(each)],
+            "samples": [asdict(sample) for sample in self.samples],
+        }
 
-def machine() -> dict[str, str]:
+
+def _load() -> float:
+    return round(os.getloadavg()[0], 2)
+
+
+def _machine() -> dict[str, str]:
     """What the figures depend on."""
     versions = {name: metadata.version(name) for name in _LIBRARIES if _installed(name)}
     return {
@@ -107,18 +147,81 @@ def _processor() -> str:
 
 def markdown(results: Results, plan: Plan, batch_bytes: int) -> str:
     """The whole report."""
-    about = ", ".join(f"{name} {value}" for name, value in machine().items())
     parts = [
         "# Benchmarks",
-        f"Made by `make bench` in one run: {about}.",
+        about(),
+        loads(results),
         _METHOD.format(runs=plan.runs, batch_bytes=batch_bytes, ours=CATALOGUE[OURS].title),
+        *_bars(results),
         "![plot](results.png)",
     ]
-    for measure in results.measures():
-        parts += [f"## {measure.title}", "\n".join(table(results, measure)), measure.method]
-    if failures := results.failures():
-        parts += ["## What failed", "\n".join(f"- {failure}" for failure in failures)]
-    return "\n\n".join(parts) + "\n"
+    sections = "\n\n".join([*parts, *tables(results), *failures(results)]) + "\n"
+    figures = {**asdict(plan), "backlog_mb": plan.backlog_mb}
+    return _filled_in(sections, figures)
+
+
+def _filled_in(text: str, figures: Mapping[str, object]) -> str:
+    """Put the plan's figures where a method names them, as in `{many:,}`."""
+    for name, value in figures.items():
+        text = text.replace(f"{{{name}:,}}", f"{value:,}" if isinstance(value, int) else "")
+    return text
+
+
+def loads(results: Results) -> str:
+    """How busy the machine was."""
+    told = " at its beginning and ".join(f"{load:.2f}" for load in results.load)
+    return (
+        f"The machine's load average over a minute was {told} at its end (the run itself loads it)."
+    )
+
+
+def _bars(results: Results) -> list[str]:
+    """A section with a table of all bars."""
+    rows = [
+        [
+            *(each.title, CATALOGUE[found.bar.reader].title, found.bar.text(), found.measured),
+            "met" if found.met else "**missed**",
+        ]
+        for each in results.measures()
+        for found in results.verdicts(each)
+    ]
+    if not rows:
+        return []
+    heads = ["work", "reader", "bar", "measured", ""]
+    table = [_row(heads), _row(["---"] * len(heads)), *(_row(row) for row in rows)]
+    return ["## What has to be reached, and what is", "\n".join(table)]
+
+
+def about(options: str = "") -> str:
+    """How the results were made, and on what."""
+    command = f'make bench ARGS="{options}"' if options else "make bench"
+    machine = ", ".join(f"{name} {value}" for name, value in _machine().items())
+    return f"Made by `{command}` in one run: {machine}."
+
+
+def tables(results: Results) -> list[str]:
+    """A section for each measure."""
+    return [
+        part
+        for measure in results.measures()
+        for part in (
+            f"## {measure.title}",
+            "\n".join(table(results, measure)),
+            *_verdicts(results, measure),
+            measure.method,
+        )
+    ]
+
+
+def _verdicts(results: Results, measure: Measure) -> list[str]:
+    lines = [f"- {verdict.text()}" for verdict in results.verdicts(measure)]
+    return ["\n".join(lines)] if lines else []
+
+
+def failures(results: Results) -> list[str]:
+    """A section about what failed, if anything did."""
+    found = results.failures()
+    return ["## What failed", "\n".join(f"- {failure}" for failure in found)] if found else []
 
 
 def table(results: Results, measure: Measure) -> list[str]:
@@ -160,10 +263,5 @@ def _row(cells: Iterable[str]) -> str:
 
 def write_json(results: Results, plan: Plan, batch_bytes: int, path: Path) -> None:
     """Every sample, the medians, and what they depend on."""
-    content = {
-        "machine": machine(),
-        "plan": {**asdict(plan), "batch_bytes": batch_bytes},
-        "medians": {each.name: results.medians(each) for each in results.measures()},
-        "samples": [asdict(sample) for sample in results.samples],
-    }
+    content = results.content({**asdict(plan), "batch_bytes": batch_bytes})
     path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
-import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Timer
@@ -17,13 +17,13 @@ from benchmarks.java import measure_java
 from benchmarks.measures import Figures, handler_of
 from benchmarks.plan import Measure, Plan
 from benchmarks.readers.base import Source
-from benchmarks.readers.catalogue import CATALOGUE, JAVA
-from benchmarks.topics import empty_topic, filled_topic
+from benchmarks.readers.catalogue import AMONG, CATALOGUE, JAVA
+from benchmarks.topics import Sources
 from tests.kafka.broker import KafkaCluster
 
 __all__ = ["Sample", "Suite"]
 
-_HANDLER_NS = 2000
+_HANDLER_NS, _SLOW_HANDLER_NS = 2_000, 25_000
 _LIMIT_S = 300.0
 
 
@@ -41,16 +41,14 @@ class Suite:
     """All measures on one cluster."""
 
     def __init__(self, cluster: KafkaCluster, plan: Plan, batch_bytes: int) -> None:
-        self._cluster = cluster
         self._plan = plan
-        self._batch_bytes = batch_bytes
+        self._sources = Sources(cluster, plan, batch_bytes)
         self._loops = _loops_for(_HANDLER_NS)
-        self._topics: dict[int, Source] = {}
 
     def run(self, measures: Sequence[Measure], readers: Sequence[str]) -> Iterator[Sample]:
         """Yield the samples as they come."""
         for measure in measures:
-            taking_part = [name for name in readers if _takes_part(name, measure)]
+            taking_part = [name for name in measure.readers if name in readers]
             for turn in range(self._plan.runs):
                 shift = turn % max(1, len(taking_part))
                 for name in taking_part[shift:] + taking_part[:shift]:
@@ -63,56 +61,82 @@ class Suite:
             return Sample(measure.name, reader, {}, str(error))
 
     def _measure(self, measure: str, reader: str) -> Figures:
-        match measure.split("-"):
-            case ["throughput", size]:
-                return self._throughput(reader, int(size))
-            case ["handler"]:
-                return self._handler(reader)
-            case ["latency"]:
-                return self._latency(reader)
-            case ["idle"]:
-                return self._idle(reader)
-            case _:
-                raise ValueError(f"no measure {measure}")
+        kinds: dict[str, Callable[..., Figures]] = {
+            "throughput": self._throughput,
+            "compressed": self._compressed,
+            "handler": self._handler,
+            "tls": self._tls,
+            "latency": self._latency,
+            "memory": self._memory,
+            "idle": self._idle,
+            "many": self._many,
+            "options": self._option,
+        }
+        kind, *details = measure.split("-")
+        return kinds[kind](reader, *details)
 
-    def _throughput(self, reader: str, size: int) -> Figures:
-        source = self._filled(size)
-        if reader == JAVA:
-            return measure_java(source, self._plan.records[size])
-        count = int(self._plan.records[size] * CATALOGUE[reader].share)
-        return _in_child(Task("throughput", reader, source, count=count, size=size))
+    # --- each of them, by the name of the measure ----------------------------------------------
+
+    def _throughput(self, reader: str, size: str) -> Figures:
+        return self._read(reader, self._sources.plain(int(size)), self._plan.records[int(size)])
+
+    def _compressed(self, reader: str, size: str, codec: str) -> Figures:
+        source = self._sources.compressed(int(size), codec)
+        return self._read(reader, source, self._plan.compressed[int(size)])
 
     def _handler(self, reader: str) -> Figures:
-        count = int(self._plan.handled * min(1.0, CATALOGUE[reader].share * 2))
-        source = self._filled(100)
-        task = Task("throughput", reader, source, count=count, size=100, loops=self._loops)
-        return _in_child(task)
+        return self._handle(reader, self._sources.plain(1000))
+
+    def _tls(self, reader: str, handler: str = "") -> Figures:
+        source = self._sources.encrypted(1000)
+        if handler:
+            return self._handle(reader, source)
+        return self._read(reader, source, self._plan.records[1000])
 
     def _latency(self, reader: str) -> Figures:
         plan = self._plan
-        source = empty_topic(self._cluster, f"paced-{uuid.uuid4().hex}", eager=True)
+        source = self._sources.empty("paced", eager=True)
         task = Task("latency", reader, source, count=plan.paced, skip=plan.paced_skip)
         return _in_child(task, lambda: _pace(source, plan))
 
+    def _memory(self, reader: str) -> Figures:
+        loops = self._loops * _SLOW_HANDLER_NS // _HANDLER_NS
+        source = self._sources.backlog()
+        return _in_child(Task("memory", reader, source, count=self._plan.backlog, loops=loops))
+
     def _idle(self, reader: str) -> Figures:
-        source = empty_topic(self._cluster, f"idle-{uuid.uuid4().hex}")
+        return self._rest(reader, self._sources.empty("idle"))
+
+    def _many(self, reader: str, kind: str) -> Figures:
+        if kind == "idle":
+            return self._rest(reader, self._sources.many_idle())
+        source = self._sources.many_busy(among=reader == AMONG)
+        return _in_child(Task("throughput", reader, source, count=self._plan.busy))
+
+    def _option(self, reader: str, kind: str) -> Figures:
+        if kind == "handler":
+            return self._handler(reader)
+        return self._throughput(reader, "1000")
+
+    def _read(self, reader: str, source: Source, count: int) -> Figures:
+        if reader == JAVA:
+            return measure_java(source, count)
+        count = int(count * CATALOGUE[reader].share)
+        return _in_child(Task("throughput", reader, source, count=count))
+
+    def _handle(self, reader: str, source: Source) -> Figures:
+        count = int(self._plan.handled * CATALOGUE[reader].share)
+        return _in_child(Task("throughput", reader, source, count=count, loops=self._loops))
+
+    def _rest(self, reader: str, source: Source) -> Figures:
         return _in_child(Task("idle", reader, source, seconds=self._plan.idle_s))
-
-    def _filled(self, size: int) -> Source:
-        if size not in self._topics:
-            count = self._plan.records[size]
-            self._topics[size] = filled_topic(self._cluster, size, count, self._batch_bytes)
-        return self._topics[size]
-
-
-def _takes_part(reader: str, measure: Measure) -> bool:
-    return reader != JAVA or measure.name.startswith("throughput")
 
 
 def _in_child(task: Task, when_ready: Callable[[], None] | None = None) -> Figures:
     """Run a task in a process of its own and return what it measured."""
     command = [sys.executable, "-m", "benchmarks.child", task.to_json()]
-    with _process(command, stdout=subprocess.PIPE) as process:
+    environment = {**os.environ, **CATALOGUE[task.reader].environment}
+    with _process(command, environment, stdout=subprocess.PIPE) as process:
         if process.stdout is None:
             raise RuntimeError("no pipe to the reader")
         last = ""
@@ -129,14 +153,16 @@ def _in_child(task: Task, when_ready: Callable[[], None] | None = None) -> Figur
 def _pace(source: Source, plan: Plan) -> None:
     arguments = (source.bootstrap, source.topic, str(source.partitions), str(plan.paced))
     command = [sys.executable, "-m", "benchmarks.pace", *arguments, str(plan.per_second)]
-    with _process(command) as process:
+    with _process(command, os.environ) as process:
         if process.wait():
             raise RuntimeError("the paced producer failed")
 
 
 @contextmanager
-def _process(command: list[str], stdout: int | None = None) -> Iterator[subprocess.Popen[str]]:
-    process = subprocess.Popen(command, stdout=stdout, text=True)
+def _process(
+    command: list[str], environment: Mapping[str, str], stdout: int | None = None
+) -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen(command, env=environment, stdout=stdout, text=True)
     limit = Timer(_LIMIT_S, process.kill)
     limit.start()
     try:
@@ -149,9 +175,10 @@ def _process(command: list[str], stdout: int | None = None) -> Iterator[subproce
 
 def _loops_for(nanoseconds: int) -> int:
     """How many empty turns a handler takes to burn that time on this machine."""
-    loops, values = 100, [b""] * 1000
+    loops, values = 100, [b""] * 200
     handle = handler_of(loops)
-    best = min(_time_ns(handle, values) for _ in range(50)) / len(values)
+    # Often and briefly: the best of them is one that nothing interrupted.
+    best = min(_time_ns(handle, values) for _ in range(2000)) / len(values)
     return max(1, round(loops * nanoseconds / best))
 
 

@@ -1,46 +1,120 @@
-"""The topics that are read: written once, uncompressed, evenly over the partitions."""
+"""The topics that are read: each is written once, when it is first asked for."""
 
 from __future__ import annotations
 
 import os
+import uuid
+from collections.abc import Mapping
+from dataclasses import replace
 
 from confluent_kafka import Producer
 
+from benchmarks.plan import Plan
 from benchmarks.readers.base import Source
 from tests.kafka.broker import KafkaCluster
 
-__all__ = ["PARTITIONS", "empty_topic", "filled_topic"]
+__all__ = ["Sources"]
 
-PARTITIONS = 4
+_PARTITIONS = 4
+_BUSY = 8
 _FLUSH_S = 120.0
+_DIFFERENT = 997
 
 
-def empty_topic(cluster: KafkaCluster, name: str, *, eager: bool = False) -> Source:
-    """A new topic without records; read from its end."""
-    cluster.admin.create_topic(name, PARTITIONS)
-    return Source(cluster.bootstrap(), name, PARTITIONS, from_end=True, eager=eager)
+class Sources:
+    """What there is to read on one cluster.
+
+    Args:
+        cluster: Where.
+        plan: How much.
+        batch_bytes: Size of the producer's batches.
+
+    """
+
+    def __init__(self, cluster: KafkaCluster, plan: Plan, batch_bytes: int) -> None:
+        self._cluster = cluster
+        self._plan = plan
+        self._batch_bytes = batch_bytes
+        self._known: dict[str, Source] = {}
+
+    def plain(self, size: int) -> Source:
+        """Records without compression."""
+        return self._filled(f"plain-{size}", size, self._plan.records[size])
+
+    def compressed(self, size: int, codec: str) -> Source:
+        """Records that a codec could do something about."""
+        return self._filled(f"{codec}-{size}", size, self._plan.compressed[size], codec)
+
+    def encrypted(self, size: int) -> Source:
+        """The same as `plain`, by TLS."""
+        return replace(
+            self.plain(size),
+            bootstrap=self._cluster.bootstrap("SSL"),
+            authority=str(self._cluster.certificates.authority),
+        )
+
+    def backlog(self) -> Source:
+        """More than any reader would hold."""
+        return self._filled("backlog", self._plan.backlog_size, self._plan.backlog)
+
+    def empty(self, name: str, *, eager: bool = False) -> Source:
+        """A new topic without records, read from its end."""
+        source = self._create(f"{name}-{uuid.uuid4().hex}", _PARTITIONS)
+        return replace(source, from_end=True, eager=eager)
+
+    def many_idle(self) -> Source:
+        """Many partitions without records, for a member of a new group."""
+        if "idle" not in self._known:
+            self._known["idle"] = self._create("many-idle", self._plan.many)
+        return replace(self._known["idle"], group=f"many-{uuid.uuid4().hex}")
+
+    def many_busy(self, *, among: bool) -> Source:
+        """A few of many partitions; with the others beside, or without."""
+        if "busy" not in self._known:
+            source = self._create("many-busy", self._plan.many)
+            self._known["busy"] = replace(source, partitions=_BUSY, size=1000)
+            self._fill(self._known["busy"], self._plan.busy, {})
+        return replace(self._known["busy"], beside=self._plan.many - _BUSY if among else 0)
+
+    def _filled(self, name: str, size: int, count: int, codec: str | None = None) -> Source:
+        if name not in self._known:
+            self._known[name] = replace(self._create(name, _PARTITIONS), size=size)
+            self._fill(self._known[name], count, {"compression.type": codec} if codec else {})
+        return self._known[name]
+
+    def _create(self, name: str, partitions: int) -> Source:
+        self._cluster.admin.create_topic(name, partitions)
+        return Source(self._cluster.bootstrap(), name, partitions)
+
+    def _fill(self, source: Source, count: int, options: Mapping[str, str]) -> None:
+        producer = Producer(
+            {
+                "bootstrap.servers": self._cluster.bootstrap(),
+                "linger.ms": 50,
+                "batch.size": self._batch_bytes,
+                "queue.buffering.max.messages": 1_000_000,
+                **options,
+            }
+        )
+        make = _text if options else os.urandom
+        values = [make(source.size) for _ in range(_DIFFERENT)]
+        for number in range(count):
+            partition, value = number % source.partitions, values[number % _DIFFERENT]
+            while True:
+                try:
+                    producer.produce(source.topic, value=value, partition=partition)
+                    break
+                except BufferError:
+                    producer.poll(0.1)
+        if producer.flush(_FLUSH_S):
+            raise TimeoutError(f"{source.topic} could not be filled")
 
 
-def filled_topic(cluster: KafkaCluster, size: int, count: int, batch_bytes: int) -> Source:
-    """A topic with `count` records, whose values have `size` bytes."""
-    name = cluster.admin.create_topic(f"values-of-{size}-bytes", PARTITIONS)
-    producer = Producer(
-        {
-            "bootstrap.servers": cluster.bootstrap(),
-            "linger.ms": 50,
-            "batch.size": batch_bytes,
-            "queue.buffering.max.messages": 1_000_000,
-        }
-    )
-    values = [os.urandom(size) for _ in range(997)]
-    for number in range(count):
-        value = values[number % len(values)]
-        while True:
-            try:
-                producer.produce(name, value=value, partition=number % PARTITIONS)
-                break
-            except BufferError:
-                producer.poll(0.1)
-    if producer.flush(_FLUSH_S):
-        raise TimeoutError(f"{name} could not be filled")
-    return Source(cluster.bootstrap(), name, PARTITIONS)
+def _text(size: int) -> bytes:
+    """Something like JSON: names that repeat, numbers that do not."""
+    text = ""
+    while len(text) < size:
+        number = os.urandom(6)
+        account = int.from_bytes(number[:3])
+        text += f'{{"account": {account}, "state": "open", "token": "{number.hex()}"}}'
+    return text[:size].encode()

@@ -6,7 +6,7 @@ import resource
 import sys
 from pathlib import Path
 
-__all__ = ["cpu_s", "peak_memory_mb"]
+__all__ = ["cpu_s", "memory_mb", "peak_memory_mb"]
 
 _STATUS = Path("/proc/self/status")
 
@@ -18,11 +18,24 @@ def cpu_s() -> float:
 
 
 def peak_memory_mb() -> float:
-    """The most memory this process has ever held, in MB."""
+    """The most memory this process has ever held, in MiB."""
     # `ru_maxrss` would count the memory of the parent too, as it was at the fork.
+    return _status("VmHWM") or _peak_of_family()
+
+
+def memory_mb() -> float:
+    """The memory this process holds now, in MiB; its peak where the system does not tell."""
+    return _status("VmRSS") or _peak_of_family()
+
+
+def _status(name: str) -> float | None:
     if _STATUS.exists():
         for line in _STATUS.read_text(encoding="ascii", errors="replace").splitlines():
-            if line.startswith("VmHWM:"):
+            if line.startswith(f"{name}:"):
                 return int(line.split()[1]) / 1024
+    return None
+
+
+def _peak_of_family() -> float:
     scale = 1024 * 1024 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / scale

@@ -2,17 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
 
 from benchmarks.readers.base import Reader, Source
+from benchmarks.readers.variants import VARIANTS
 
-__all__ = ["CATALOGUE", "JAVA", "OURS", "Entry"]
+__all__ = [
+    "ALONE",
+    "AMONG",
+    "ARROW",
+    "CATALOGUE",
+    "CONFLUENT",
+    "DRAIN",
+    "JAVA",
+    "OURS",
+    "READERS",
+    "TUNED",
+    "TWIN",
+    "Entry",
+]
 
 #: The reader that the others are compared with.
 OURS = "tandem"
+#: The same by columns; without the extension; with many partitions that are idle beside.
+ARROW, TWIN, AMONG = "tandem-arrow", "tandem-python", "tandem-among"
+CONFLUENT, TUNED = "confluent", "confluent-tuned"
 #: The one that is no Python at all: `benchmarks.java` measures its throughput.
 JAVA = "java"
+#: What no client can exceed.
+DRAIN, ALONE = "socket", "alone"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +44,14 @@ class Entry:
         title: How results name it.
         open: Makes it; None for the Java client.
         share: The part of the records that it reads, where all of them would take minutes.
+        environment: Variables of its process.
 
     """
 
     title: str
     open: Callable[[Source], Reader] | None
     share: float = 1.0
+    environment: Mapping[str, str] = field(default_factory=dict)
 
 
 def _tandem(source: Source) -> Reader:
@@ -37,10 +60,21 @@ def _tandem(source: Source) -> Reader:
     return Tandem(source)
 
 
-def _tandem_5000(source: Source) -> Reader:
-    from benchmarks.readers.tandem import Tandem
+def _tandem_arrow(source: Source) -> Reader:
+    from benchmarks.readers.tandem import TandemArrow
 
-    return Tandem(source, max_records=5000)
+    return TandemArrow(source)
+
+
+def _variant(name: str, source: Source) -> Reader:
+    from benchmarks.readers.tandem import Tandem, TandemArrow
+
+    variant = VARIANTS[name]
+    if variant.switch_interval_s is not None:
+        sys.setswitchinterval(variant.switch_interval_s)
+    if variant.arrow is not None:
+        return TandemArrow(source, variant.arrow)
+    return Tandem(source, variant.options)
 
 
 def _kafka_python(source: Source) -> Reader:
@@ -62,9 +96,9 @@ def _confluent(source: Source) -> Reader:
 
 
 def _confluent_tuned(source: Source) -> Reader:
-    from benchmarks.readers.confluent import TUNED, Confluent
+    from benchmarks.readers.confluent import FOR_THROUGHPUT, Confluent
 
-    return Confluent(source, TUNED)
+    return Confluent(source, FOR_THROUGHPUT)
 
 
 def _aiokafka(source: Source) -> Reader:
@@ -73,13 +107,40 @@ def _aiokafka(source: Source) -> Reader:
     return AsyncioKafka(source)
 
 
-CATALOGUE: dict[str, Entry] = {
-    OURS: Entry("tandem-kafka", _tandem),
-    "tandem-5000": Entry("tandem-kafka, 5000 a poll", _tandem_5000),
-    "kafka-python": Entry("kafka-python", _kafka_python, share=0.05),
-    "kafka-python-crc32c": Entry("kafka-python + crc32c", _kafka_python_crc32c, share=0.25),
-    "confluent": Entry("confluent-kafka", _confluent),
-    "confluent-tuned": Entry("confluent-kafka, tuned", _confluent_tuned),
-    "aiokafka": Entry("aiokafka", _aiokafka),
+def _drain(source: Source) -> Reader:
+    from benchmarks.readers.drain import Drain
+
+    return Drain(source)
+
+
+def _memory(source: Source) -> Reader:
+    from benchmarks.readers.memory import Memory
+
+    return Memory(source)
+
+
+#: Without the extension its readers fail, rather than measure something else under its name.
+_NATIVE, _PYTHON = {"TANDEM_KAFKA_IMPL": "native"}, {"TANDEM_KAFKA_IMPL": "python"}
+
+#: The readers that `--readers` chooses from.
+READERS: dict[str, Entry] = {
+    OURS: Entry("tandem-kafka", _tandem, environment=_NATIVE),
+    ARROW: Entry("tandem-kafka, poll_arrow", _tandem_arrow, environment=_NATIVE),
+    TWIN: Entry("tandem-kafka, Python twin", _tandem, share=0.25, environment=_PYTHON),
+    AMONG: Entry("tandem-kafka, among idle partitions", _tandem, environment=_NATIVE),
+    "kafka-python": Entry("kafka-python", _kafka_python, share=0.02),
+    "kafka-python-crc32c": Entry("kafka-python + crc32c", _kafka_python_crc32c, share=0.05),
+    CONFLUENT: Entry("confluent-kafka", _confluent, share=0.15),
+    TUNED: Entry("confluent-kafka, tuned", _confluent_tuned),
+    "aiokafka": Entry("aiokafka", _aiokafka, share=0.25),
     JAVA: Entry("Java client", None),
+    DRAIN: Entry("bare socket, nothing decoded", _drain),
+    ALONE: Entry("the handler alone", _memory),
+}
+CATALOGUE: dict[str, Entry] = {
+    **READERS,
+    **{
+        name: Entry(variant.title, partial(_variant, name), environment=_NATIVE)
+        for name, variant in VARIANTS.items()
+    },
 }

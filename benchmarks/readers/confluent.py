@@ -8,10 +8,10 @@ from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, Message, Top
 
 from benchmarks.readers.base import Source
 
-__all__ = ["TUNED", "Confluent"]
+__all__ = ["FOR_THROUGHPUT", "Confluent"]
 
 #: Fetch again at once, and keep much in the queue.
-TUNED: Mapping[str, int] = {"fetch.queue.backoff.ms": 1, "queued.min.messages": 1_000_000}
+FOR_THROUGHPUT: Mapping[str, int] = {"fetch.queue.backoff.ms": 1, "queued.min.messages": 1_000_000}
 
 _BATCH = 5000
 
@@ -23,12 +23,16 @@ class Confluent:
         self._consumer = Consumer(
             {
                 "bootstrap.servers": source.bootstrap,
-                "group.id": "unused",  # it insists on one; nothing joins it
+                "group.id": source.group or "unused",  # it insists on one; nothing joins that
                 "enable.auto.commit": False,
+                **_tls(source),
                 **(options or {}),
             }
         )
         self._eager = source.eager
+        if source.group is not None:
+            self._consumer.subscribe([source.topic])
+            return
         start = OFFSET_END if source.from_end else OFFSET_BEGINNING
         self._consumer.assign(
             [TopicPartition(source.topic, number, start) for number in range(source.partitions)]
@@ -41,9 +45,19 @@ class Confluent:
             return [] if message is None else [_value(message)]
         return [_value(message) for message in self._consumer.consume(_BATCH, timeout_s)]
 
+    def assigned(self) -> int:
+        """How many partitions it has."""
+        return len(self._consumer.assignment())
+
     def close(self) -> None:
         """Close the client."""
         self._consumer.close()
+
+
+def _tls(source: Source) -> dict[str, str]:
+    if source.authority is None:
+        return {}
+    return {"security.protocol": "SSL", "ssl.ca.location": source.authority}
 
 
 def _value(message: Message) -> bytes:

@@ -1,0 +1,130 @@
+"""The bars of the record path: what has to be reached beside others, and whether it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from benchmarks.measures import Figures
+from benchmarks.plan import CODECS, SIZES
+from benchmarks.readers.catalogue import (
+    ALONE,
+    AMONG,
+    ARROW,
+    CATALOGUE,
+    CONFLUENT,
+    DRAIN,
+    JAVA,
+    OURS,
+    TUNED,
+    TWIN,
+)
+
+__all__ = ["BARS", "Bar", "Verdict", "verdicts"]
+
+_RATE, _CPU = "records_per_s", "cpu_us_per_record"
+_NAMES: Final = {_RATE: "records/s", _CPU: "CPU", "p50_ms": "p50"}
+_UNITS: Final = {"cpu_percent": "% of a core", "above_idle_mb": "MiB above idle"}
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One of them.
+
+    Attributes:
+        measure: The measure it is about.
+        value: A factor of what `other` has, or a figure where there is no other.
+        other: Who it is compared with.
+        figure: What is compared.
+        reader: Whose figure it is about.
+        at_most: Whether less is better.
+
+    """
+
+    measure: str
+    value: float
+    other: str | None = None
+    figure: str = _RATE
+    reader: str = OURS
+    at_most: bool = False
+
+    def text(self) -> str:
+        """In words."""
+        limit = "at most" if self.at_most else "at least"
+        if self.other is None:
+            return f"{limit} {self.value:g} {_UNITS[self.figure]}"
+        name = CATALOGUE[self.other].title
+        return f"{_NAMES[self.figure]} {limit} {self.value:g}x {name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A bar and what was measured: a factor, or a figure."""
+
+    bar: Bar
+    found: float
+
+    @property
+    def met(self) -> bool:
+        """Whether it is reached."""
+        value = self.bar.value
+        return self.found <= value if self.bar.at_most else self.found >= value
+
+    @property
+    def measured(self) -> str:
+        """What was measured, as in the bar."""
+        if self.bar.other is None:
+            return f"{self.found:.3g} {_UNITS[self.bar.figure]}"
+        return f"{self.found:.2f}x"
+
+    def text(self) -> str:
+        """A line of it."""
+        who = CATALOGUE[self.bar.reader].title
+        verdict = "met" if self.met else "MISSED"
+        return f"{who}: {self.bar.text()}: {self.measured}, {verdict}"
+
+
+def verdicts(measure: str, medians: Mapping[str, Figures]) -> Iterator[Verdict]:
+    """Those of a measure that both sides of were measured."""
+    for bar in BARS:
+        if bar.measure == measure:
+            ours = medians.get(bar.reader, {}).get(bar.figure)
+            theirs = 1.0 if bar.other is None else medians.get(bar.other, {}).get(bar.figure)
+            if ours is not None and theirs:
+                yield Verdict(bar, ours / theirs)
+
+
+def _throughput(size: int, tuned: float, java: float) -> tuple[Bar, ...]:
+    measure = f"throughput-{size}"
+    return (
+        Bar(measure, tuned, TUNED),
+        Bar(measure, java, JAVA),
+        Bar(measure, 0.4, TUNED, figure=_CPU, at_most=True),
+        Bar(measure, 3.0, JAVA, reader=ARROW),
+        Bar(measure, 2.0, "kafka-python", reader=TWIN),
+    )
+
+
+_COMPRESSED: Final = {100: 1.5, 1000: 1.1}
+
+BARS: Final = (
+    *_throughput(100, tuned=2.0, java=1.4),
+    *_throughput(1000, tuned=1.3, java=2.0),
+    Bar("throughput-1000", 0.4, DRAIN, reader=ARROW),
+    *(
+        Bar(f"compressed-{size}-{codec}", _COMPRESSED[size], TUNED)
+        for codec in CODECS
+        for size in SIZES
+    ),
+    Bar("handler", 0.8, ALONE),
+    Bar("handler", 1.1, TUNED),
+    Bar("handler", 2.5, CONFLUENT),
+    Bar("tls", 1.0, TUNED),
+    Bar("tls", 1.5, JAVA),
+    Bar("tls-handler", 1.0, TUNED),
+    Bar("latency", 1.2, CONFLUENT, figure="p50_ms", at_most=True),
+    Bar("memory", 64.0 + 60.0, figure="above_idle_mb", at_most=True),
+    Bar("many-idle", 3.0, figure="cpu_percent", at_most=True),
+    Bar("many-busy", 0.8, OURS, reader=AMONG),
+)

@@ -1,0 +1,103 @@
+"""A member's process. `Member.java` is its twin: the same arguments, the same lines of JSON.
+
+`first` measures the time to the first record several times and prints it. `watch` constructs the
+consumer, prints that it is ready, subscribes at the first line of its standard input, prints what
+it owns whenever that changes, and at the second line when it had records of which partition.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import threading
+import time
+import uuid
+from collections import defaultdict
+from collections.abc import Callable
+
+from benchmarks.groups.clients import PYTHON_CLIENTS, GroupMember, Membership
+
+__all__: list[str] = []
+
+_POLL_S = 1.0
+_PATIENCE_S = 30.0
+
+
+def first(make: Callable[[], GroupMember], rounds: int) -> None:
+    """Be a new group's only member, `rounds` times."""
+    for _ in range(rounds):
+        begun = time.monotonic_ns()
+        member = make()
+        subscribing = time.monotonic_ns()
+        member.subscribe()
+        while not member.poll(_POLL_S):
+            if time.monotonic_ns() - subscribing > _PATIENCE_S * 1e9:
+                raise TimeoutError("no record")
+        end = time.monotonic_ns()
+        _tell(
+            first_record_ms=(end - subscribing) / 1e6,
+            with_construction_ms=(end - begun) / 1e6,
+        )
+        member.close()
+
+
+def watch(member: GroupMember) -> None:
+    """Read from the first line of the standard input to the second."""
+    _tell(ready=True)
+    sys.stdin.readline()
+    subscribed = time.monotonic_ns()
+    member.subscribe()
+    ended = _second_line()
+    polls: dict[int, list[int]] = defaultdict(list)
+    owned: list[int] = []
+    while not ended.is_set():
+        records = member.poll(_POLL_S)
+        now = time.monotonic_ns()
+        for partition in records:
+            polls[partition].append(now)
+        if records and (seen := member.owned()) != owned:
+            owned = seen
+            _tell(owned=owned)
+    _tell(subscribed=subscribed, polls=polls)
+    member.close()
+
+
+def _second_line() -> threading.Event:
+    """Return what is set when the next line arrives."""
+    arrived = threading.Event()
+
+    def listen() -> None:
+        sys.stdin.readline()
+        arrived.set()
+
+    threading.Thread(target=listen, daemon=True).start()
+    return arrived
+
+
+def _tell(**entry: object) -> None:
+    print(json.dumps(entry), flush=True)
+
+
+def main() -> None:
+    """Run as `python -m benchmarks.groups.member`."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("client", choices=list(PYTHON_CLIENTS))
+    for name in ("bootstrap", "topic", "protocol", "task", "argument"):
+        parser.add_argument(name)
+    given = parser.parse_args()
+    reset = "earliest" if given.task == "first" else "latest"
+
+    def make(group: str | None = None) -> GroupMember:
+        group = group or f"first-{uuid.uuid4().hex}"
+        membership = Membership(given.bootstrap, given.topic, group, given.protocol, reset)
+        return PYTHON_CLIENTS[given.client](membership)
+
+    if given.task == "first":
+        first(make, int(given.argument))
+    else:
+        watch(make(given.argument))
+
+
+if __name__ == "__main__":
+    main()

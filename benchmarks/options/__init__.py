@@ -1,0 +1,1 @@
+"""What single options of this consumer do to its speed."""

@@ -1,0 +1,135 @@
+"""Where the time goes while a topic is read: the threads of one reader, function by function.
+
+`make profile` samples the process with py-spy, which sees Python and native code; `--tool cprofile`
+counts calls of Python functions instead, and needs nothing installed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from benchmarks.child import Task
+from benchmarks.plan import FULL, SIZES
+from benchmarks.readers.catalogue import ARROW, OURS, TWIN
+from benchmarks.topics import Sources
+from tests.kafka.broker import KafkaCluster
+
+__all__ = ["Thread", "main", "threads_of"]
+
+_BATCH_BYTES = 16_384
+_PER_SECOND = 500
+_IMPORTING = "_find_and_load"
+#: Rust's mangled names end so.
+_HASH = re.compile(r"(::h[0-9a-f]{16})(?= |$)")
+
+
+@dataclass(slots=True)
+class Thread:
+    """The samples of one thread.
+
+    Attributes:
+        samples: How many there are.
+        within: In how many of them a function stands anywhere in the stack.
+        inside: In how many it is what runs.
+
+    """
+
+    samples: int = 0
+    within: Counter[str] = field(default_factory=Counter)
+    inside: Counter[str] = field(default_factory=Counter)
+
+
+def threads_of(stacks: Iterable[str]) -> dict[str, Thread]:
+    """Add up the stacks of py-spy's raw format, by thread; importing is left out."""
+    threads: dict[str, Thread] = defaultdict(Thread)
+    for line in stacks:
+        stack, _, count = line.rpartition(" ")
+        first, *frames = (_HASH.sub("", frame) for frame in stack.split(";"))
+        if frames and not any(frame.startswith(_IMPORTING) for frame in frames):
+            # A thread has no name in its first moments.
+            thread = threads[first.partition(": ")[2] or "before threads had names"]
+            thread.samples += int(count)
+            thread.inside[frames[-1]] += int(count)
+            thread.within.update(dict.fromkeys(frames, int(count)))
+    return threads
+
+
+def _report(threads: Mapping[str, Thread], lines: int) -> None:
+    for name, thread in sorted(threads.items(), key=lambda item: -item[1].samples):
+        print(f"\n{name}: {thread.samples} samples")
+        for heading, counts in (("runs", thread.inside), ("runs or calls", thread.within)):
+            print(f"  what {heading}")
+            for function, count in counts.most_common(lines):
+                print(f"    {count / thread.samples:6.1%}  {function}")
+
+
+def main() -> int:
+    """Run as `python -m benchmarks.profile`."""
+    arguments = _parser().parse_args()
+    with KafkaCluster(jvm_options=("-Xmx1g",)) as cluster:
+        sources = Sources(cluster, FULL, _BATCH_BYTES)
+        source = (
+            sources.encrypted(arguments.size) if arguments.tls else sources.plain(arguments.size)
+        )
+        task = Task("throughput", arguments.reader, source, count=FULL.records[arguments.size])
+        if arguments.tool == "cprofile" or _spy() is None:
+            return subprocess.run(_child("benchmarks.calls", task), check=False).returncode
+        return _sample(task, arguments)
+
+
+def _sample(task: Task, arguments: argparse.Namespace) -> int:
+    spy = _spy()
+    if spy is None:
+        raise RuntimeError("py-spy is not installed")
+    with tempfile.TemporaryDirectory() as folder:
+        output = Path(folder, "stacks")
+        options = ["--threads", "--format", "raw", "--rate", str(_PER_SECOND)]
+        if arguments.idle:
+            options.append("--idle")
+        if sys.platform == "linux":
+            options.append("--native")
+        command = [spy, "record", *options, "--output", str(output), "--"]
+        done = subprocess.run(
+            [*command, *_child("benchmarks.child", task)],
+            check=False,
+            capture_output=True,
+            text=True,
+        )
+        if done.returncode or not output.exists():
+            print(done.stdout, done.stderr, file=sys.stderr)
+            return 1
+        print(next(line for line in done.stdout.splitlines() if line.startswith("{")))
+        _report(threads_of(output.read_text(encoding="utf-8").splitlines()), arguments.lines)
+    return 0
+
+
+def _child(module: str, task: Task) -> list[str]:
+    return [sys.executable, "-m", module, task.to_json()]
+
+
+def _spy() -> str | None:
+    return shutil.which("py-spy", path=str(Path(sys.executable).parent)) or shutil.which("py-spy")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.profile", description=__doc__)
+    parser.add_argument("--size", type=int, choices=SIZES, default=1000, help="of the values")
+    parser.add_argument("--reader", choices=[OURS, ARROW, TWIN], default=OURS)
+    parser.add_argument("--tls", action="store_true", help="encrypted")
+    parser.add_argument("--tool", choices=["py-spy", "cprofile"], default="py-spy")
+    parser.add_argument("--idle", action="store_true", help="also samples of waiting threads")
+    parser.add_argument("--lines", type=int, default=15, help="of each table")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())
