@@ -1,0 +1,223 @@
+"""What the driver asks the cluster: which partitions there are, and their offsets."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Collection, Mapping
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from tandem_kafka.consumer.consumer import KafkaConsumer
+from tandem_kafka.errors import InvalidArgumentError, KafkaError
+from tandem_kafka.runtime import Runtime
+from tandem_kafka.spark.client import consumer_options
+from tandem_kafka.spark.offsets import EARLIEST, At, Edge, Limit, Offsets, Since
+from tandem_kafka.spark.options import SourceOptions
+from tandem_kafka.types import OffsetAndMetadata, TopicPartition
+
+__all__ = ["Cluster", "DataLossError", "UnknownTopicError"]
+
+log = logging.getLogger(__name__)
+
+R = TypeVar("R")
+
+
+class DataLossError(KafkaError):
+    """Records that should have been read are not in Kafka any more."""
+
+
+class UnknownTopicError(KafkaError):
+    """A topic or partition that was asked for does not exist."""
+
+
+class Cluster:
+    """A consumer that reads nothing; it connects when it is first asked."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+        self._runtime = Runtime.threaded()
+        self._consumer: KafkaConsumer | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the connection; the next question makes a new one."""
+        consumer, self._consumer = self._consumer, None
+        if consumer is not None:
+            consumer.close(autocommit=False)
+
+    def now_ms(self) -> int:
+        """Milliseconds of a clock that never goes back."""
+        return self._runtime.clock.now_ms()
+
+    # --- partitions ----------------------------------------------------------------------------
+
+    def partitions(self, *, lenient: bool = False) -> set[TopicPartition]:
+        """Return the partitions to read now.
+
+        Args:
+            lenient: Leave out what does not exist.
+
+        Raises:
+            UnknownTopicError: One that was asked for by name does not exist.
+        """
+        return self._retried(lambda: self._partitions(lenient=lenient))
+
+    def _partitions(self, *, lenient: bool) -> set[TopicPartition]:
+        topics, consumer = self._options.topics, self._connected()
+        if topics.pattern is not None:
+            pattern = re.compile(topics.pattern)
+            names = [name for name in consumer.topics() if pattern.fullmatch(name)]
+            return {tp for name in names for tp in self._of_topic(name)}
+        if topics.assigned:
+            there = {
+                tp for name in {tp.topic for tp in topics.assigned} for tp in self._of_topic(name)
+            }
+            missing = set(topics.assigned) - there
+        else:
+            there = {tp for name in topics.names for tp in self._of_topic(name)}
+            missing_names = set(topics.names) - {tp.topic for tp in there}
+            missing = {TopicPartition(name, 0) for name in missing_names}
+        if missing and not lenient:
+            named = ", ".join(f"{tp.topic}-{tp.partition}" for tp in sorted(missing))
+            raise UnknownTopicError(f"there is no {named}")
+        return there & set(topics.assigned) if topics.assigned else there
+
+    def _of_topic(self, name: str) -> set[TopicPartition]:
+        return {TopicPartition(name, n) for n in self._connected().partitions_for_topic(name)}
+
+    # --- offsets -------------------------------------------------------------------------------
+
+    def earliest(self, partitions: Collection[TopicPartition]) -> Offsets:
+        """Return the first offset of each partition."""
+        found: Offsets = self._retried(lambda: self._connected().beginning_offsets(partitions))
+        return found
+
+    def latest(
+        self,
+        partitions: Collection[TopicPartition],
+        known: Mapping[TopicPartition, int] | None = None,
+    ) -> Offsets:
+        """Return the offset behind the last record of each partition.
+
+        A broker that is behind may tell less than what is `known` already: it is asked again.
+        """
+        found = self._retried(lambda: self._connected().end_offsets(partitions))
+        for _ in range(self._options.retries):
+            if all(found.get(tp, 0) >= offset for tp, offset in (known or {}).items()):
+                break
+            self._pause()
+            found = self._retried(lambda: self._connected().end_offsets(partitions))
+        return found
+
+    def resolve(
+        self, limit: Limit, partitions: Collection[TopicPartition], *, starting: bool
+    ) -> Offsets:
+        """Return the offsets that a limit stands for.
+
+        Raises:
+            InvalidArgumentError: It does not name exactly the partitions to read, or no record is
+                young enough.
+        """
+        if isinstance(limit, Edge):
+            return self._at_edge(limit, partitions)
+        if isinstance(limit, At):
+            _check_names(limit.offsets, partitions)
+            found = {tp: at for tp, at in limit.offsets.items() if isinstance(at, int)}
+            for edge in {at for at in limit.offsets.values() if isinstance(at, Edge)}:
+                these = [tp for tp, at in limit.offsets.items() if at == edge]
+                found.update(self._at_edge(edge, these))
+            return found
+        return self._at_times(limit, partitions, starting=starting)
+
+    def _at_edge(self, edge: Edge, partitions: Collection[TopicPartition]) -> Offsets:
+        return self.earliest(partitions) if edge == EARLIEST else self.latest(partitions)
+
+    def first_since(self, limit: Since, partitions: Collection[TopicPartition]) -> Offsets:
+        """Return the first offset that is as young, behind the last where there is none."""
+        found = self._matching(limit, partitions)
+        without = [tp for tp in partitions if tp not in found]
+        return found | (self.latest(without) if without else {})
+
+    def _matching(self, limit: Since, partitions: Collection[TopicPartition]) -> Offsets:
+        times = limit.timestamp_ms
+        if isinstance(times, int):
+            times = dict.fromkeys(partitions, times)
+        _check_names(times, partitions)
+        answers = self._retried(lambda: self._connected().offsets_for_times(times))
+        return {tp: each.offset for tp, each in answers.items() if each is not None}
+
+    def _at_times(
+        self, limit: Since, partitions: Collection[TopicPartition], *, starting: bool
+    ) -> Offsets:
+        found = self._matching(limit, partitions)
+        without = [tp for tp in partitions if tp not in found]
+        if without and starting and self._options.error_without_match:
+            named = ", ".join(f"{tp.topic}-{tp.partition}" for tp in sorted(without))
+            raise InvalidArgumentError(
+                f"no record of {named} is as young as the starting time; to start at the end "
+                "there, set startingOffsetsByTimestampStrategy to latest"
+            )
+        return found | (self.latest(without) if without else {})
+
+    # --- the group -----------------------------------------------------------------------------
+
+    def commit(self, group: str, offsets: Offsets) -> None:
+        """Commit offsets to a group without members; what fails is logged, no more."""
+        options = _client_options(self._options) | {"group_id": group, "enable_auto_commit": False}
+        try:
+            with KafkaConsumer(**options) as consumer:
+                consumer.commit({tp: OffsetAndMetadata(at, "", None) for tp, at in offsets.items()})
+        except KafkaError as error:
+            log.warning("the group %s could not be told what is finished: %s", group, error)
+
+    # --- the connection ------------------------------------------------------------------------
+
+    def _connected(self) -> KafkaConsumer:
+        if self._consumer is None:
+            self._consumer = KafkaConsumer(**_client_options(self._options))
+        return self._consumer
+
+    def _retried(self, ask: Callable[[], R]) -> R:
+        for _ in range(self._options.retries):
+            try:
+                return ask()
+            except (InvalidArgumentError, DataLossError):
+                raise
+            except KafkaError as error:
+                log.info("looking offsets up again: %s", error)
+                self.close()
+                self._pause()
+        return ask()
+
+    def _pause(self) -> None:
+        until_ms = self.now_ms() + self._options.retry_interval_ms
+        self._runtime.driver.wait(lambda: False, until_ms)
+
+
+def _client_options(options: SourceOptions) -> dict[str, Any]:
+    found = consumer_options(options.kafka)
+    found.setdefault("allow_auto_create_topics", False)
+    if options.group_id_prefix is not None:
+        found.setdefault("client_id", f"{options.group_id_prefix}-driver")
+    return found
+
+
+def _check_names(given: Collection[TopicPartition], partitions: Collection[TopicPartition]) -> None:
+    differing = set(given) ^ set(partitions)
+    if differing:
+        named = ", ".join(f"{tp.topic}-{tp.partition}" for tp in sorted(differing))
+        raise InvalidArgumentError(
+            "offsets and times must be given for exactly the partitions that are read; "
+            f"the difference is {named}"
+        )

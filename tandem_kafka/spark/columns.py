@@ -1,0 +1,139 @@
+"""The rows that Spark gets: their schema, and how record batches of the consumer become them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from tandem_kafka.errors import InvalidArgumentError
+from tandem_kafka.types import TopicPartition
+
+__all__ = ["RowShape", "full_schema"]
+
+_HEADER: Final = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
+_FIELDS: Final = (
+    StructField("key", BinaryType()),
+    StructField("value", BinaryType()),
+    StructField("topic", StringType()),
+    StructField("partition", IntegerType()),
+    StructField("offset", LongType()),
+    StructField("timestamp", TimestampType()),
+    StructField("timestampType", IntegerType()),
+)
+_HEADERS: Final = StructField("headers", ArrayType(_HEADER))
+#: Of Spark's columns to the consumer's, where they differ.
+_NAMES: Final = {"timestampType": "timestamp_type"}
+#: Made from the range that is read, not from its records.
+_CONSTANT: Final = frozenset({"topic", "partition"})
+#: What the Java client gives where a record has no timestamp.
+_NO_TIMESTAMP_MS: Final = -1
+
+
+def full_schema(*, headers: bool) -> StructType:
+    """Return the schema of Spark's own connector."""
+    return StructType([*_FIELDS, _HEADERS] if headers else list(_FIELDS))
+
+
+@dataclass(frozen=True)
+class RowShape:
+    """The columns that are asked for, in their order."""
+
+    schema: StructType
+
+    @classmethod
+    def of(cls, schema: StructType, *, headers: bool) -> RowShape:
+        """Check a schema that was asked for.
+
+        Raises:
+            InvalidArgumentError: It has a column that there is not, or of another type.
+        """
+        known = {each.name: each for each in full_schema(headers=headers).fields}
+        for each in schema.fields:
+            if each.name == "headers" and not headers:
+                raise InvalidArgumentError("the column headers needs the option includeHeaders")
+            there = known.get(each.name)
+            if there is None or there.dataType != each.dataType:
+                names = ", ".join(f"{n} {f.dataType.simpleString()}" for n, f in known.items())
+                raise InvalidArgumentError(
+                    f"there is no column {each.name} {each.dataType.simpleString()}; "
+                    f"the columns are {names}"
+                )
+        return cls(StructType([known[each.name] for each in schema.fields]))
+
+    @property
+    def wanted(self) -> tuple[str, ...]:
+        """The consumer's columns that are needed; always the offset, which tells the end."""
+        names = [name for name in self.schema.names if name not in _CONSTANT]
+        return tuple(dict.fromkeys([*(_NAMES.get(n, n) for n in names), "offset"]))
+
+    def converter(self, tp: TopicPartition) -> Converter:
+        """Return what makes rows of a partition's record batches."""
+        return Converter(to_arrow_schema(self.schema, timezone="UTC"), tp)
+
+
+class Converter:
+    """Makes batches of one schema, as Spark demands; columns are passed on where they fit."""
+
+    def __init__(self, schema: Any, tp: TopicPartition) -> None:
+        self._schema = schema
+        self._constants: dict[str, Any] = {"topic": tp.topic, "partition": tp.partition}
+        self._repeated: dict[str, Any] = {}
+
+    def convert(self, batch: Any) -> Any:
+        """Return a batch as Spark wants it."""
+        arrays = [self._column(field, batch) for field in self._schema]
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+    def _column(self, field: Any, batch: Any) -> Any:
+        if field.name in _CONSTANT:
+            return self._constant(field, batch.num_rows)
+        array = batch.column(_NAMES.get(field.name, field.name))
+        if field.name == "timestamp":
+            return _with_default(array, _NO_TIMESTAMP_MS).cast(field.type)
+        if field.name == "timestampType":
+            return _with_default(array, -1).cast(field.type)
+        if field.name == "headers":
+            return _headers(array, field.type)
+        return array if array.type == field.type else array.cast(field.type)
+
+    def _constant(self, field: Any, count: int) -> Any:
+        kept = self._repeated.get(field.name)
+        if kept is None or len(kept) < count:
+            scalar = pa.scalar(self._constants[field.name], field.type)
+            kept = self._repeated[field.name] = pa.repeat(scalar, max(count, 1024))
+        return kept.slice(0, count)
+
+
+def _with_default(array: Any, value: int) -> Any:
+    if not array.null_count:
+        return array
+    integers = array.cast(pa.int64())
+    return integers.fill_null(value).cast(array.type)
+
+
+def _headers(array: Any, declared: Any) -> Any:
+    """Return headers as Spark's connector gives them: null where a record has none."""
+    offsets, structs = array.offsets, array.values
+    parts: Sequence[Any] = [structs.field("key"), structs.field("value")]
+    fields = list(declared.value_type)
+    cast = [part.cast(field.type) for part, field in zip(parts, fields, strict=True)]
+    values = pa.StructArray.from_arrays(cast, fields=fields)
+    first = offsets.slice(0, len(array))
+    empty = pc.equal(first, offsets.slice(1, len(array)))
+    made = pa.ListArray.from_arrays(offsets, values, mask=empty)
+    return made.cast(declared) if made.type != declared else made

@@ -1,0 +1,110 @@
+"""The consumers of a worker process: one for each configuration, kept between tasks.
+
+A worker runs one task after the other, of any partition and any query. Connecting is what costs,
+so a consumer is parked when its range is done: nothing is assigned beyond that range, so it sends
+nothing. Nothing is made before the first task, and nothing survives a fork.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from tandem_kafka.consumer.consumer import KafkaConsumer
+from tandem_kafka.errors import KafkaError
+from tandem_kafka.runtime import Runtime
+
+__all__ = ["IDLE_MS", "ConsumerCache", "cache"]
+
+log = logging.getLogger(__name__)
+
+#: As long as Spark's own connector keeps one.
+IDLE_MS: Final = 5 * 60_000
+
+Key = tuple[tuple[str, Any], ...]
+
+
+@dataclass(slots=True)
+class _Parked:
+    consumer: KafkaConsumer
+    since_ms: int
+
+
+@dataclass(slots=True)
+class ConsumerCache:
+    """Lends consumers; those nobody wants are closed by a thread that ends with the last one."""
+
+    idle_ms: int = IDLE_MS
+    _pid: int = 0
+    _runtime: Runtime | None = None
+    _closing: bool = False
+    _parked: dict[Key, _Parked] = field(default_factory=dict)
+
+    @contextmanager
+    def lend(self, options: Mapping[str, Any]) -> Iterator[KafkaConsumer]:
+        """Give a consumer with these options; it comes back only if nothing went wrong."""
+        self._notice_fork()
+        key = tuple(sorted(options.items()))
+        kept = self._parked.pop(key, None)
+        consumer = KafkaConsumer(**options) if kept is None else kept.consumer
+        try:
+            yield consumer
+        except BaseException:
+            _close(consumer)
+            raise
+        self._park(key, consumer)
+
+    def __len__(self) -> int:
+        return len(self._parked)
+
+    def _notice_fork(self) -> None:
+        """Forget what the parent had: its threads and connections are not here."""
+        if self._pid != os.getpid():
+            self._pid = os.getpid()
+            self._parked = {}
+            self._closing = False
+            self._runtime = Runtime.threaded()
+
+    def _park(self, key: Key, consumer: KafkaConsumer) -> None:
+        runtime = self._runtime
+        assert runtime is not None  # noqa: S101 - lend() has made it
+        other = self._parked.pop(key, None)
+        self._parked[key] = _Parked(consumer, runtime.clock.now_ms())
+        if other is not None:
+            _close(other.consumer)
+        if not self._closing:
+            self._closing = True
+            runtime.driver.offload(lambda: self._close_idle(runtime), lambda _: None)
+
+    def _close_idle(self, runtime: Runtime) -> None:
+        """Run on a thread of its own. Who pops an entry owns it: no lock is needed."""
+        while self._parked:
+            now_ms = runtime.clock.now_ms()
+            for key, entry in tuple(self._parked.items()):
+                if now_ms - entry.since_ms >= self.idle_ms:
+                    self._retire(key, entry)
+            runtime.driver.wait(lambda: False, now_ms + max(1, self.idle_ms // 4))
+        self._closing = False
+
+    def _retire(self, key: Key, entry: _Parked) -> None:
+        taken = self._parked.pop(key, None)
+        if taken is entry:
+            _close(entry.consumer)
+        elif taken is not None:
+            # Lent and parked again meanwhile.
+            self._parked.setdefault(key, taken)
+
+
+def _close(consumer: KafkaConsumer) -> None:
+    try:
+        consumer.close(autocommit=False, timeout_ms=1_000)
+    except KafkaError as error:
+        log.info("closing a consumer: %s", error)
+
+
+#: Of this process.
+cache = ConsumerCache()

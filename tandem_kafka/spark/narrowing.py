@@ -1,0 +1,80 @@
+"""Filters that a query has on topic, partition, offset and timestamp, as smaller ranges.
+
+A range only has to keep every record that passes: Spark filters again. A time can move the
+beginning alone, as producers may write older times later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+
+from tandem_kafka.spark.cluster import Cluster
+from tandem_kafka.spark.offsets import Since
+from tandem_kafka.spark.ranges import OffsetRange
+
+__all__ = ["Narrowing"]
+
+_FROM: Final = frozenset({"EqualTo", "EqualNullSafe", "GreaterThan", "GreaterThanOrEqual"})
+
+Test = Callable[[OffsetRange], bool]
+
+
+@dataclass
+class Narrowing:
+    """What is known of the rows that are wanted."""
+
+    tests: list[Test] = field(default_factory=list)
+    first_offset: int = 0
+    last_offset: int | None = None
+    first_ms: int | None = None
+
+    @classmethod
+    def from_filters(cls, filters: Iterable[Any]) -> Narrowing:
+        """Take what can be used of Spark's filters."""
+        found = cls()
+        for each in filters:
+            path: Sequence[str] = getattr(each, "attribute", ())
+            if len(path) == 1:
+                found._take(type(each).__name__, path[0], getattr(each, "value", None))
+        return found
+
+    def _take(self, kind: str, column: str, value: Any) -> None:
+        if column in {"topic", "partition"}:
+            if kind == "In":
+                self.tests.append(lambda r: getattr(r, column) in value)
+            elif kind in {"EqualTo", "EqualNullSafe"}:
+                self.tests.append(lambda r: getattr(r, column) == value)
+        elif column == "offset" and isinstance(value, int):
+            self._take_offset(kind, value)
+        elif column == "timestamp" and kind in _FROM and isinstance(value, datetime):
+            at_ms = max(0, int(value.timestamp() * 1_000))
+            self.first_ms = max(self.first_ms or 0, at_ms)
+
+    def _take_offset(self, kind: str, value: int) -> None:
+        if kind in {"EqualTo", "EqualNullSafe", "GreaterThanOrEqual"}:
+            self.first_offset = max(self.first_offset, value)
+        elif kind == "GreaterThan":
+            self.first_offset = max(self.first_offset, value + 1)
+        ends = {"EqualTo": value + 1, "EqualNullSafe": value + 1, "LessThanOrEqual": value + 1}
+        end = value if kind == "LessThan" else ends.get(kind)
+        if end is not None:
+            self.last_offset = end if self.last_offset is None else min(self.last_offset, end)
+
+    def apply(self, ranges: Sequence[OffsetRange], cluster: Cluster) -> list[OffsetRange]:
+        """Return the parts of ranges in which such rows can be."""
+        kept = [each for each in ranges if all(test(each) for test in self.tests)]
+        since: dict[Any, int] = {}
+        if self.first_ms is not None and kept:
+            since = cluster.first_since(Since(self.first_ms), [each.tp for each in kept])
+        return [
+            OffsetRange(
+                each.topic,
+                each.partition,
+                max(each.start, self.first_offset, since.get(each.tp, 0)),
+                each.end if self.last_offset is None else min(each.end, self.last_offset),
+            )
+            for each in kept
+        ]

@@ -1,0 +1,192 @@
+"""Offsets as Spark keeps them, and the arithmetic on them; nothing here talks to a broker.
+
+The JSON is that of Spark's own connector, `{"orders": {"0": 42}}`, so that a checkpoint can be
+continued by either. Spark compares offsets as text: the order of keys is fixed.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tandem_kafka.errors import InvalidArgumentError
+from tandem_kafka.types import TopicPartition
+
+__all__ = [
+    "EARLIEST",
+    "LATEST",
+    "At",
+    "Edge",
+    "Limit",
+    "Offsets",
+    "Since",
+    "from_json",
+    "parse_offsets",
+    "parse_partitions",
+    "parse_timestamps",
+    "rate_limited",
+    "to_json",
+]
+
+Offsets = dict[TopicPartition, int]
+
+_LATEST_OFFSET: Final = -1
+_EARLIEST_OFFSET: Final = -2
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """The beginning or the end of every partition."""
+
+    name: str
+
+
+EARLIEST: Final = Edge("earliest")
+LATEST: Final = Edge("latest")
+
+
+@dataclass(frozen=True, slots=True)
+class At:
+    """An offset or an edge for each partition."""
+
+    offsets: Mapping[TopicPartition, int | Edge]
+
+    @property
+    def fixed(self) -> bool:
+        """Whether it means the same whenever it is looked at."""
+        return all(isinstance(each, int) for each in self.offsets.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Since:
+    """The first record at or after a time, in ms: of all partitions, or for each."""
+
+    timestamp_ms: int | Mapping[TopicPartition, int]
+
+
+Limit = Edge | At | Since
+
+
+# --- what Spark keeps --------------------------------------------------------------------------
+
+
+def to_json(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
+    """Return offsets as Spark writes them into its log."""
+    found: dict[str, dict[str, int]] = {}
+    for tp in sorted(offsets):
+        found.setdefault(tp.topic, {})[str(tp.partition)] = offsets[tp]
+    return found
+
+
+def from_json(value: Any) -> Offsets:
+    """Return offsets that Spark has kept.
+
+    Raises:
+        InvalidArgumentError: They have another shape, for instance of a version to come.
+    """
+    try:
+        return {
+            TopicPartition(topic, int(number)): _whole(offset)
+            for topic, numbers in value.items()
+            for number, offset in numbers.items()
+        }
+    except (AttributeError, TypeError, ValueError):
+        message = f"the checkpoint holds offsets in a form that is not known here: {value!r}"
+        raise InvalidArgumentError(message) from None
+
+
+# --- what users write --------------------------------------------------------------------------
+
+
+def parse_offsets(name: str, text: str, *, edges: Iterable[Edge]) -> Limit:
+    """Parse `earliest`, `latest` or JSON with an offset, -2 or -1 for each partition."""
+    allowed = {edge.name: edge for edge in edges}
+    if text.strip().lower() in allowed:
+        return allowed[text.strip().lower()]
+    named = {_LATEST_OFFSET: LATEST, _EARLIEST_OFFSET: EARLIEST}
+    found: dict[TopicPartition, int | Edge] = {}
+    for tp, offset in _nested(name, text).items():
+        edge = named.get(offset)
+        if edge is None and offset < 0:
+            raise InvalidArgumentError(f"{name}: {offset} is no offset of {_named(tp)}")
+        if edge is not None and edge.name not in allowed:
+            raise InvalidArgumentError(f"{name}: {edge.name} is not allowed for {_named(tp)}")
+        found[tp] = offset if edge is None else edge
+    return At(found)
+
+
+def parse_timestamps(name: str, text: str) -> Since:
+    """Parse JSON with a time in ms for each partition."""
+    found = _nested(name, text)
+    if any(at_ms < 0 for at_ms in found.values()):
+        raise InvalidArgumentError(f"{name}: times are in ms since 1970 and not negative")
+    return Since(found)
+
+
+def parse_partitions(name: str, text: str) -> tuple[TopicPartition, ...]:
+    """Parse JSON with a list of partition numbers for each topic."""
+    value = _json(name, text)
+    try:
+        found = {
+            TopicPartition(topic, _whole(number))
+            for topic, numbers in value.items()
+            for number in numbers
+        }
+    except (AttributeError, TypeError, ValueError):
+        found = set()
+    if not found:
+        raise InvalidArgumentError(f'{name} must be like {{"orders": [0, 1]}}, got {text!r}')
+    return tuple(sorted(found))
+
+
+def _nested(name: str, text: str) -> Offsets:
+    try:
+        return from_json(_json(name, text))
+    except InvalidArgumentError:
+        message = f'{name} must be like {{"orders": {{"0": 23}}}}, got {text!r}'
+        raise InvalidArgumentError(message) from None
+
+
+def _json(name: str, text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise InvalidArgumentError(f"{name} is not JSON ({error}): {text!r}") from None
+
+
+def _whole(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError
+    return value
+
+
+def _named(tp: TopicPartition) -> str:
+    return f"{tp.topic}-{tp.partition}"
+
+
+# --- arithmetic --------------------------------------------------------------------------------
+
+
+def rate_limited(
+    limit: int, start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]
+) -> Offsets:
+    """Return ends that give about `limit` records, each partition its share of the backlog.
+
+    As Spark's connector does it: a share below one record is rounded up, any other down.
+    """
+    sizes = {tp: end[tp] - start[tp] for tp in end if tp in start and end[tp] > start[tp]}
+    total = sum(sizes.values())
+    if total <= limit:
+        return dict(end)
+    found: Offsets = {}
+    for tp, last in end.items():
+        if tp not in sizes:
+            found[tp] = last
+            continue
+        share = limit * (sizes[tp] / total)
+        step = math.ceil(share) if share < 1 else math.floor(share)
+        found[tp] = min(last, start[tp] + step)
+    return found

@@ -1,0 +1,364 @@
+"""The options of source and sink: each once, with its default, its check and a sentence.
+
+Names, defaults and precedence are those of Spark's own Kafka connector; what only exists here
+begins with `tandem.` (and `commitOffsetsToGroup`). Spark hands names over in any case.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Any, Final
+
+from tandem_kafka.errors import InvalidArgumentError
+from tandem_kafka.spark.offsets import (
+    EARLIEST,
+    LATEST,
+    Limit,
+    Since,
+    parse_offsets,
+    parse_partitions,
+    parse_timestamps,
+)
+from tandem_kafka.types import TopicPartition
+
+__all__ = ["SINK", "SOURCE", "Option", "SinkOptions", "SourceOptions", "Topics"]
+
+_UNITS_MS: Final = {
+    "ms": 1,
+    "s": 1_000,
+    "m": 60_000,
+    "min": 60_000,
+    "h": 3_600_000,
+    "d": 86_400_000,
+}
+
+
+def _text(name: str, value: str) -> str:
+    if not value.strip():
+        raise InvalidArgumentError(f"{name} must not be empty")
+    return value
+
+
+def _number(least: int) -> Callable[[str, str], int]:
+    def parse(name: str, value: str) -> int:
+        try:
+            number = int(value)
+        except ValueError:
+            number = least - 1
+        if number < least:
+            raise InvalidArgumentError(
+                f"{name} must be a whole number of at least {least}, got {value!r}"
+            )
+        return number
+
+    return parse
+
+
+def _flag(name: str, value: str) -> bool:
+    if value.lower() not in {"true", "false"}:
+        raise InvalidArgumentError(f"{name} must be true or false, got {value!r}")
+    return value.lower() == "true"
+
+
+def _duration_ms(name: str, value: str) -> int:
+    found = re.fullmatch(r"\s*(\d+)\s*([a-z]*)\s*", value.lower())
+    unit = _UNITS_MS.get(found[2] or "ms") if found else None
+    if found is None or unit is None:
+        raise InvalidArgumentError(f"{name} must be a duration such as 15m, got {value!r}")
+    return int(found[1]) * unit
+
+
+def _strategy(name: str, value: str) -> str:
+    if value.lower() not in {"error", "latest"}:
+        raise InvalidArgumentError(f"{name} must be error or latest, got {value!r}")
+    return value.lower()
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """What is known of an option.
+
+    Attributes:
+        streaming: True or False where only a stream, or only a batch query, may have it.
+    """
+
+    name: str
+    default: Any
+    parse: Callable[[str, str], Any]
+    doc: str
+    streaming: bool | None = None
+
+
+def _at_time(name: str, value: str) -> Since:
+    return Since(_number(0)(name, value))
+
+
+#: The source's options, `kafka.*` apart.
+SOURCE: Final = (
+    Option("subscribe", None, _text, "Topics, separated by commas."),
+    Option("subscribePattern", None, _text, "Regular expression that names match as a whole."),
+    Option("assign", None, parse_partitions, "Partitions, as JSON."),
+    Option(
+        "startingOffsets",
+        None,
+        lambda name, value: parse_offsets(name, value, edges=(EARLIEST, LATEST)),
+        "earliest, latest, or JSON with an offset for each partition (-2 earliest, -1 latest).",
+    ),
+    Option(
+        "startingOffsetsByTimestamp",
+        None,
+        parse_timestamps,
+        "JSON with a time in ms for each partition; before startingOffsets.",
+    ),
+    Option("startingTimestamp", None, _at_time, "A time in ms for all; before both of them."),
+    Option(
+        "startingOffsetsByTimestampStrategy",
+        "error",
+        _strategy,
+        "What to do where no record is that young: error, or latest.",
+    ),
+    Option(
+        "endingOffsets",
+        LATEST,
+        lambda name, value: parse_offsets(name, value, edges=(LATEST,)),
+        "latest, or JSON with an offset for each partition (-1 latest).",
+        streaming=False,
+    ),
+    Option(
+        "endingOffsetsByTimestamp",
+        None,
+        parse_timestamps,
+        "JSON with a time in ms for each partition; before endingOffsets.",
+        streaming=False,
+    ),
+    Option(
+        "endingTimestamp",
+        None,
+        _at_time,
+        "A time in ms for all; before both of them.",
+        streaming=False,
+    ),
+    Option("failOnDataLoss", True, _flag, "Fail when offsets that should be read are gone."),
+    Option("minPartitions", None, _number(1), "Cut ranges into at least so many tasks."),
+    Option("maxRecordsPerPartition", None, _number(1), "Cut ranges into tasks of so many."),
+    Option("includeHeaders", False, _flag, "Have a column headers."),
+    Option(
+        "maxOffsetsPerTrigger",
+        None,
+        _number(1),
+        "Offsets of one micro-batch at most, shared by backlog.",
+        streaming=True,
+    ),
+    Option(
+        "minOffsetsPerTrigger",
+        None,
+        _number(1),
+        "Wait until there are so many, or maxTriggerDelay is over.",
+        streaming=True,
+    ),
+    Option(
+        "maxTriggerDelay",
+        15 * 60_000,
+        _duration_ms,
+        "How long minOffsetsPerTrigger may wait.",
+        streaming=True,
+    ),
+    Option(
+        "kafkaConsumer.pollTimeoutMs",
+        120_000,
+        _number(1),
+        "Milliseconds that a task waits for its next record.",
+    ),
+    Option("fetchOffset.numRetries", 3, _number(0), "Further attempts to look offsets up."),
+    Option("fetchOffset.retryIntervalMs", 10, _number(0), "Milliseconds between them."),
+    Option("groupIdPrefix", None, _text, "Prefix of the name that brokers' logs and quotas see."),
+    Option(
+        "commitOffsetsToGroup",
+        None,
+        _text,
+        "Group to which finished batches are committed, for those who watch its lag.",
+        streaming=True,
+    ),
+    Option("tandem.batchBytes", 1 << 20, _number(1), "Bytes of one Arrow batch, about."),
+    Option(
+        "tandem.filterPushdown",
+        False,
+        _flag,
+        "Use filters on topic, partition, offset and timestamp to read less; needs "
+        "spark.sql.python.filterPushdown.enabled=true.",
+        streaming=False,
+    ),
+)
+
+#: The sink's options, `kafka.*` apart.
+SINK: Final = (
+    Option("topic", None, _text, "Topic of all rows; before the column topic."),
+    Option("includeHeaders", False, _flag, "Taken for compatibility: a column headers is written."),
+    Option(
+        "tandem.flushTimeoutMs",
+        120_000,
+        _number(1),
+        "Milliseconds for which a task waits for its rows to be delivered.",
+    ),
+)
+
+#: What Spark adds by itself, or what its own connector warns about in the other kind of query.
+_SPARKS: Final = frozenset({"path", "checkpointlocation", "queryname", "outputmode"})
+_WAYS: Final = ("subscribe", "subscribePattern", "assign")
+
+
+@dataclass(frozen=True, slots=True)
+class Topics:
+    """What to read: exactly one of these is set."""
+
+    names: tuple[str, ...] = ()
+    pattern: str | None = None
+    assigned: tuple[TopicPartition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceOptions:
+    """The settled options of one query."""
+
+    topics: Topics
+    starting: Limit
+    ending: Limit
+    error_without_match: bool
+    fail_on_data_loss: bool
+    min_partitions: int | None
+    max_records_per_partition: int | None
+    include_headers: bool
+    max_offsets_per_trigger: int | None
+    min_offsets_per_trigger: int | None
+    max_trigger_delay_ms: int
+    poll_timeout_ms: int
+    retries: int
+    retry_interval_ms: int
+    group_id_prefix: str | None
+    commit_group: str | None
+    batch_bytes: int
+    filter_pushdown: bool
+    kafka: Mapping[str, str] = field(repr=False)
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
+        """Check what the user gave and settle the rest.
+
+        Raises:
+            InvalidArgumentError: An option is unknown, missing, or not allowed to have its value.
+        """
+        given, kafka = _given(SOURCE, options, strict=True)
+        for option in SOURCE:
+            if option.streaming is not None and option.name in given:
+                _check_kind(option, streaming=streaming)
+        start = (
+            given.get("startingTimestamp")
+            or given.get("startingOffsetsByTimestamp")
+            or given.get("startingOffsets")
+            or (LATEST if streaming else EARLIEST)
+        )
+        if start is LATEST and not streaming:
+            raise InvalidArgumentError("startingOffsets: a batch query cannot start at latest")
+        least, most = given.get("minOffsetsPerTrigger"), given.get("maxOffsetsPerTrigger")
+        if least is not None and most is not None and least > most:
+            raise InvalidArgumentError("minOffsetsPerTrigger is more than maxOffsetsPerTrigger")
+        settled = {option.name: given.get(option.name, option.default) for option in SOURCE}
+        return cls(
+            topics=_topics(given),
+            starting=start,
+            ending=given.get("endingTimestamp")
+            or given.get("endingOffsetsByTimestamp")
+            or settled["endingOffsets"],
+            error_without_match=settled["startingOffsetsByTimestampStrategy"] == "error",
+            fail_on_data_loss=settled["failOnDataLoss"],
+            min_partitions=settled["minPartitions"],
+            max_records_per_partition=settled["maxRecordsPerPartition"],
+            include_headers=settled["includeHeaders"],
+            max_offsets_per_trigger=most,
+            min_offsets_per_trigger=least,
+            max_trigger_delay_ms=settled["maxTriggerDelay"],
+            poll_timeout_ms=settled["kafkaConsumer.pollTimeoutMs"],
+            retries=settled["fetchOffset.numRetries"],
+            retry_interval_ms=settled["fetchOffset.retryIntervalMs"],
+            group_id_prefix=settled["groupIdPrefix"],
+            commit_group=settled["commitOffsetsToGroup"],
+            batch_bytes=settled["tandem.batchBytes"],
+            filter_pushdown=settled["tandem.filterPushdown"],
+            kafka=kafka,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkOptions:
+    """The settled options of one writing query."""
+
+    topic: str | None
+    flush_timeout_ms: int
+    kafka: Mapping[str, str] = field(repr=False)
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str]) -> SinkOptions:
+        """Check what the user gave and settle the rest; what else Spark hands over is left out.
+
+        Raises:
+            InvalidArgumentError: An option is misspelt, or not allowed to have its value.
+        """
+        given, kafka = _given(SINK, options, strict=False)
+        settled = {option.name: given.get(option.name, option.default) for option in SINK}
+        return cls(
+            topic=settled["topic"],
+            flush_timeout_ms=settled["tandem.flushTimeoutMs"],
+            kafka=kafka,
+        )
+
+
+def _given(
+    table: tuple[Option, ...], options: Mapping[str, str], *, strict: bool
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the parsed options by their proper names, and those of Kafka without prefix."""
+    known = {option.name.lower(): option for option in table}
+    given: dict[str, Any] = {}
+    kafka: dict[str, str] = {}
+    for key, value in options.items():
+        name = key.lower()
+        if name.startswith("kafka."):
+            kafka[name.removeprefix("kafka.")] = value
+        elif name in known:
+            option = known[name]
+            given[option.name] = option.parse(option.name, value)
+        elif name not in _SPARKS:
+            near = get_close_matches(name, known, n=1)
+            if strict or near:
+                hint = f" (did you mean {known[near[0]].name}?)" if near else ""
+                raise InvalidArgumentError(f"there is no option {key!r}{hint}")
+    if not kafka.get("bootstrap.servers", kafka.get("bootstrap_servers", "")).strip():
+        raise InvalidArgumentError("kafka.bootstrap.servers is missing")
+    return given, kafka
+
+
+def _check_kind(option: Option, *, streaming: bool) -> None:
+    if option.streaming is not streaming:
+        kind = "a stream" if streaming else "a batch query"
+        raise InvalidArgumentError(f"{option.name} is not an option of {kind}")
+
+
+def _topics(given: Mapping[str, Any]) -> Topics:
+    chosen = [name for name in _WAYS if name in given]
+    if len(chosen) != 1:
+        what = " and ".join(chosen) or "none of them"
+        raise InvalidArgumentError(f"give exactly one of {', '.join(_WAYS)}; there is {what}")
+    if "assign" in given:
+        return Topics(assigned=given["assign"])
+    if "subscribePattern" in given:
+        pattern = given["subscribePattern"]
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            message = f"subscribePattern is no regular expression: {error}"
+            raise InvalidArgumentError(message) from None
+        return Topics(pattern=pattern)
+    names = [name.strip() for name in given["subscribe"].split(",")]
+    return Topics(names=tuple(dict.fromkeys(name for name in names if name)))

@@ -1,0 +1,215 @@
+"""The stream reader: it tells Spark how far it may read, and Spark's checkpoint keeps that.
+
+Every micro-batch is a range per partition out of Spark's offset log, so a batch that is repeated
+has the same records. Where a new query starts is not told to us again when it is restarted before
+its first batch is finished; a start that could mean something else by then is therefore made the
+end of a first, empty batch, which puts it into Spark's own log.
+
+One process runs this object for as long as the query lives; `stop()` is never called.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+
+from tandem_kafka.spark.cluster import Cluster, DataLossError
+from tandem_kafka.spark.columns import RowShape
+from tandem_kafka.spark.offsets import (
+    LATEST,
+    At,
+    Offsets,
+    from_json,
+    rate_limited,
+    to_json,
+)
+from tandem_kafka.spark.options import SourceOptions
+from tandem_kafka.spark.ranges import OffsetRange, split
+from tandem_kafka.spark.reading import Reading
+from tandem_kafka.types import TopicPartition
+
+try:
+    from pyspark.sql.streaming.datasource import (
+        ReadAllAvailable,
+        ReadMaxRows,
+        SupportsTriggerAvailableNow,
+    )
+except ImportError:  # before Spark 4.2
+    ReadAllAvailable = ReadMaxRows = None
+
+    class SupportsTriggerAvailableNow:  # type: ignore[no-redef]
+        """Spark takes one snapshot itself."""
+
+
+__all__ = ["StreamReader", "limits_supported"]
+
+log = logging.getLogger(__name__)
+
+_NO_LIMIT = 2**62
+
+
+def limits_supported() -> bool:
+    """Whether this Spark asks for rate limits of Python sources."""
+    return ReadMaxRows is not None
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Plans micro-batches, and reads their ranges in the workers."""
+
+    def __init__(self, options: SourceOptions, shape: RowShape) -> None:
+        self._options = options
+        self._reading = Reading.of(options, shape)
+        self._cluster = Cluster(options)
+        self._initial: Offsets | None = None
+        self._begun = False
+        #: Where Trigger.AvailableNow ends.
+        self._target: Offsets | None = None
+        self._last: Offsets | None = None
+        self._reported: Offsets | None = None
+        self._waiting_since_ms: int | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Go to the workers without a connection; there only `read` is called."""
+        return {**self.__dict__, "_cluster": None}
+
+    # --- how far -------------------------------------------------------------------------------
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """Return where a new query starts: the same each time, as Spark asks twice."""
+        if self._initial is None:
+            there = self._cluster.partitions()
+            if self._options.starting == LATEST and self._target is not None:
+                self._initial = {tp: self._target.get(tp, 0) for tp in there}
+            else:
+                self._initial = self._cluster.resolve(self._options.starting, there, starting=True)
+        return to_json(self._initial)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+        """Settle where this run ends."""
+        self._target = self._cluster.latest(self._existing())
+
+    def getDefaultReadLimit(self) -> Any:  # noqa: N802 - Spark's name
+        """Return maxOffsetsPerTrigger; all else is applied by latestOffset."""
+        return ReadMaxRows(self._options.max_offsets_per_trigger or _NO_LIMIT)
+
+    def latestOffset(  # noqa: N802 - Spark's name
+        self, start: Mapping[str, Any] | None = None, limit: Any = None
+    ) -> dict[str, Any]:
+        """Return the end of the next batch; `start` itself when there is nothing to read."""
+        everything = ReadAllAvailable is not None and isinstance(limit, ReadAllAvailable)
+        begun = from_json(start) if start is not None else self._last or self._initial or {}
+        # A first batch that is repeated may not be planned again, if the sink has it already: then
+        # only the start tells that this is not a new query.
+        new = not self._begun and begun == self._initial
+        self._begun = True
+        if new and not everything and not self._start_is_fixed():
+            self._last = begun
+            return to_json(begun)
+        ends = self._ends(begun)
+        self._reported = ends
+        if not everything:
+            ends = self._limited(begun, ends, limit)
+        self._last = ends
+        return to_json(ends)
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
+        """Return what there is to read, for the lag in the query's progress."""
+        return None if self._reported is None else to_json(self._reported)
+
+    def _start_is_fixed(self) -> bool:
+        return isinstance(self._options.starting, At) and self._options.starting.fixed
+
+    def _existing(self) -> set[TopicPartition]:
+        lenient = not self._options.fail_on_data_loss
+        return self._cluster.partitions(lenient=lenient)
+
+    def _ends(self, begun: Offsets) -> Offsets:
+        if self._target is not None:
+            return self._target
+        return self._cluster.latest(self._existing(), known=begun)
+
+    def _limited(self, begun: Offsets, ends: Offsets, limit: Any) -> Offsets:
+        most = limit.max_rows if ReadMaxRows and isinstance(limit, ReadMaxRows) else _NO_LIMIT
+        new = [tp for tp in ends if tp not in begun]
+        start = begun | (self._cluster.earliest(new) if new else {})
+        total = sum(max(0, ends[tp] - start[tp]) for tp in ends)
+        if self._too_few(total):
+            return begun
+        return ends if total <= most else rate_limited(most, start, ends)
+
+    def _too_few(self, total: int) -> bool:
+        """Tell whether minOffsetsPerTrigger says to wait; Trigger.AvailableNow never waits."""
+        least = self._options.min_offsets_per_trigger
+        if least is None or self._target is not None:
+            return False
+        now_ms = self._cluster.now_ms()
+        if self._waiting_since_ms is None:
+            self._waiting_since_ms = now_ms
+        waited_ms = now_ms - self._waiting_since_ms
+        if total < least and waited_ms < self._options.max_trigger_delay_ms:
+            return True
+        self._waiting_since_ms = now_ms
+        return False
+
+    # --- what ----------------------------------------------------------------------------------
+
+    def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[InputPartition]:
+        """Return the ranges of a batch, whether it is new or repeated."""
+        # The first batch, repeated after a restart: its start was looked up anew, only its end is
+        # what it was.
+        repeated = self._initial is not None and not self._begun
+        self._begun = True
+        first, last = from_json(start), from_json(end)
+        gone = sorted(first.keys() - last.keys())
+        if gone and not repeated:
+            self._lost(f"partitions are gone: {_named(gone)}")
+        new = sorted(last.keys() - first.keys())
+        if new:
+            first |= self._first_of_new(new)
+        ranges = [OffsetRange(*tp, first[tp], last[tp]) for tp in sorted(last)]
+        for each in ranges:
+            if each.size < 0 and not repeated:
+                self._lost(
+                    f"{each.topic}-{each.partition} went back from {each.start} to {each.end}"
+                )
+        return split(
+            ranges,
+            min_partitions=self._options.min_partitions,
+            max_records=self._options.max_records_per_partition,
+        )
+
+    def _first_of_new(self, new: list[TopicPartition]) -> Offsets:
+        """Return where partitions start that came while the query ran: they are read whole."""
+        earliest = self._cluster.earliest(new)
+        for tp in new:
+            if earliest.get(tp, 0) > 0:
+                self._lost(f"{_named([tp])} is new and begins at {earliest[tp]} already")
+        return {tp: earliest.get(tp, 0) for tp in new}
+
+    def _lost(self, what: str) -> None:
+        if self._options.fail_on_data_loss:
+            raise DataLossError(
+                f"records may have been lost: {what}. To go on without them, set failOnDataLoss "
+                "to false"
+            )
+        log.warning("records may have been lost: %s", what)
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """Read one range."""
+        return self._reading.read(partition) if isinstance(partition, OffsetRange) else iter(())
+
+    def commit(self, end: Mapping[str, Any]) -> None:
+        """Tell a group, for those who watch its lag; Spark's checkpoint is what counts."""
+        if self._options.commit_group is not None:
+            self._cluster.commit(self._options.commit_group, from_json(end))
+
+    def stop(self) -> None:
+        """End the connection."""
+        self._cluster.close()
+
+
+def _named(partitions: list[TopicPartition]) -> str:
+    return ", ".join(f"{tp.topic}-{tp.partition}" for tp in partitions)

@@ -1,0 +1,50 @@
+"""One Spark for all of these tests; Kafka's own connector in it, where it could be downloaded."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.kafka.broker import KafkaCluster
+
+ROOT = Path(__file__).parents[2]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give these tests more time: Spark alone takes seconds to start."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.timeout(180))
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    """A session with two cores; its workers find this package where it lies."""
+    from tests.spark.session import start
+
+    before = {name: os.environ.get(name) for name in ("PYSPARK_PYTHON", "PYTHONPATH")}
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYTHONPATH"] = str(ROOT)
+    session = start()
+    yield session
+    session.stop()
+    for name, value in before.items():
+        if value is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = value
+
+
+@pytest.fixture
+def tables(spark: Any, kafka: KafkaCluster, tmp_path: Path) -> Iterator[Any]:
+    """Reads and writes the topics of this test's cluster; ends the streams that are left."""
+    from tests.spark.session import Tables
+
+    yield Tables(spark, kafka.bootstrap(), tmp_path)
+    for query in spark.streams.active:
+        query.stop()

@@ -1,0 +1,71 @@
+"""The jars of Spark's own Kafka connector, downloaded once, for comparison with it."""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from importlib.metadata import version
+from pathlib import Path
+
+__all__ = ["connector_jars", "connector_version"]
+
+_POM = Path(__file__).with_name("connector.pom.xml")
+#: A mirror may lack the connector of Spark's own version, or a part of it. This one of 4.2 runs on
+#: 4.2 and 4.3; of the token provider it only uses what has not changed since 4.0.
+_LAST_RESORT = ("4.2.0", "4.0.0")
+
+
+@functools.cache
+def connector_jars() -> tuple[str, ...]:
+    """The paths of the jars; none where there is no Maven or nothing could be downloaded."""
+    own = version("pyspark")
+    candidates = [
+        (_cache() / f"spark-kafka-{connector}-{tokens}", connector, tokens)
+        for connector, tokens in ((own, own), _LAST_RESORT)
+    ]
+    there = [folder for folder, *_ in candidates if folder.is_dir()]
+    folder = there[0] if there else None
+    for wanted, connector, tokens in candidates:
+        if folder is None and _download(wanted, connector, tokens):
+            folder = wanted
+    return () if folder is None else tuple(sorted(str(jar) for jar in folder.glob("*.jar")))
+
+
+def connector_version() -> str | None:
+    """The connector's version, None if there is none."""
+    names = (Path(jar).name for jar in connector_jars())
+    found = [name for name in names if name.startswith("spark-sql-kafka")]
+    return found[0].removesuffix(".jar").rpartition("-")[2] if found else None
+
+
+def _cache() -> Path:
+    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return base / "tandem-kafka"
+
+
+def _download(folder: Path, connector: str, tokens: str) -> bool:
+    """Download beside `folder` and rename, so that a folder that exists is always complete."""
+    maven = shutil.which("mvn")
+    if maven is None:
+        return False
+    print(f"downloading Spark's Kafka connector {connector} into {folder}", file=sys.stderr)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix="download-") as scratch:
+        target = Path(scratch) / "jars"
+        done = subprocess.run(
+            [
+                *(maven, "--batch-mode", "--quiet", "--file", str(_POM)),
+                *(f"-Dconnector.version={connector}", f"-Dtokens.version={tokens}"),
+                *(f"-DoutputDirectory={target}", "-DincludeScope=runtime"),
+                "dependency:copy-dependencies",
+            ],
+            check=False,
+            capture_output=True,
+        )
+        if done.returncode == 0 and not folder.is_dir():
+            target.rename(folder)
+    return done.returncode == 0

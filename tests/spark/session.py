@@ -1,0 +1,114 @@
+"""Spark for tests: the session, and short ways to read, stream and write."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.spark.connector import connector_jars
+
+pytest.importorskip("pyspark", reason="pyspark is not installed: make spark-test installs it")
+
+from pyspark.sql import DataFrame, Row, SparkSession
+
+__all__ = ["Tables", "start"]
+
+PATIENCE_S = 50.0
+
+
+def start(**more: str) -> SparkSession:
+    """Start Spark as a job would, but small and quiet."""
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.python.unix.domain.socket.enabled": "true",
+        "spark.sql.python.filterPushdown.enabled": "true",
+        "spark.sql.streaming.numRecentProgressUpdates": "500",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.jars": ",".join(connector_jars()),
+        **more,
+    }
+    builder = SparkSession.builder.master("local[2]").appName("tandem-kafka-tests")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("OFF")
+    return session
+
+
+class Tables:
+    """The topics of one cluster as Spark sees them."""
+
+    def __init__(self, spark: SparkSession, bootstrap: str, folder: Path) -> None:
+        self.spark = spark
+        self.folder = folder
+        self._bootstrap = bootstrap
+
+    def read(
+        self, topic: str | None = None, *, by: str = "tandem_kafka", **options: Any
+    ) -> DataFrame:
+        """Return a batch query."""
+        return self._options(self.spark.read.format(by), topic, options).load()
+
+    def stream(
+        self, topic: str | None = None, *, by: str = "tandem_kafka", **options: Any
+    ) -> DataFrame:
+        """Return a stream, from the beginning unless told otherwise."""
+        starts = ("startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp")
+        if not any(name in options for name in starts):
+            options["startingOffsets"] = "earliest"
+        return self._options(self.spark.readStream.format(by), topic, options).load()
+
+    def _options(self, reader: Any, topic: str | None, options: dict[str, Any]) -> Any:
+        if topic is not None:
+            options = {"subscribe": topic, **options}
+        named = {name.replace("__", "."): str(value) for name, value in options.items()}
+        return reader.option("kafka.bootstrap.servers", self._bootstrap).options(**named)
+
+    def write(self, rows: DataFrame, *, mode: str = "append", **options: Any) -> None:
+        """Write a batch."""
+        writer = rows.write.format("tandem_kafka").mode(mode)
+        self._options(writer, None, options).save()
+
+    def finish(self, rows: DataFrame, name: str = "out") -> Any:
+        """Run a stream to what is there now, into Parquet files; returns the query."""
+        query = self.begin(rows, name, trigger={"availableNow": True})
+        assert query.awaitTermination(PATIENCE_S)
+        return query
+
+    def begin(self, rows: DataFrame, name: str = "out", *, trigger: dict[str, Any]) -> Any:
+        """Begin a stream into Parquet files, with a checkpoint of that name."""
+        return (
+            rows.writeStream.format("parquet")
+            .option("path", str(self.folder / name))
+            .option("checkpointLocation", str(self.folder / f"{name}-checkpoint"))
+            .trigger(**trigger)
+            .start()
+        )
+
+    def written(self, name: str = "out") -> list[Row]:
+        """Return what streams have written, by partition and offset."""
+        found = self.spark.read.parquet(str(self.folder / name)).collect()
+        return sorted(found, key=lambda row: (row.topic, row.partition, row.offset))
+
+    def until(
+        self, query: Any, ready: Callable[[], object], *, patience_s: float = PATIENCE_S
+    ) -> None:
+        """Wait for a stream to have made something true; it may not fail meanwhile."""
+        end = time.monotonic() + patience_s
+        while not ready():
+            assert query.isActive or ready(), query.exception()
+            assert time.monotonic() < end, query.lastProgress
+            time.sleep(0.02)
+
+
+def by_offset(frame: DataFrame) -> list[Row]:
+    """Return all rows, by topic, partition and offset."""
+    return sorted(frame.collect(), key=lambda row: (row.topic, row.partition, row.offset))

@@ -1,0 +1,193 @@
+"""Topics as tables: every option of a batch query, and every peculiarity of a log."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from typing import Any
+
+import confluent_kafka
+import pytest
+
+from tests.kafka.admin import Record
+from tests.kafka.broker import KafkaCluster
+from tests.spark.session import Tables, by_offset
+
+COLUMNS = ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType"]
+
+
+def values(frame: Any) -> list[bytes | None]:
+    return [None if row.value is None else bytes(row.value) for row in by_offset(frame)]
+
+
+def numbered(count: int, partitions: int = 1, *, first_ms: int = 0) -> list[Record]:
+    return [
+        Record(b"%d" % n, partition=n % partitions, timestamp_ms=first_ms and first_ms + n)
+        for n in range(count)
+    ]
+
+
+def test_schema_and_contents(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
+    now_ms = int(time.time()) * 1_000
+    kafka.admin.produce(
+        topic,
+        [
+            Record(b"v", b"k", timestamp_ms=now_ms, headers=[("h", b"1"), ("h", None)]),
+            Record(None, b"k", timestamp_ms=now_ms + 1),
+            Record(b"", None, timestamp_ms=now_ms + 2),
+        ],
+    )
+    frame = tables.read(topic, includeHeaders=True)
+    assert frame.columns == [*COLUMNS, "headers"]
+    assert tables.read(topic).columns == COLUMNS
+    first, second, third = by_offset(frame)
+    assert (bytes(first.key), bytes(first.value)) == (b"k", b"v")
+    assert (first.topic, first.partition, first.offset, first.timestampType) == (topic, 0, 0, 0)
+    assert first.timestamp.timestamp() * 1_000 == now_ms
+    assert [(h.key, h.value and bytes(h.value)) for h in first.headers] == [
+        ("h", b"1"),
+        ("h", None),
+    ]
+    assert (second.value, second.headers) == (None, None)
+    assert (third.key, bytes(third.value)) == (None, b"")
+
+
+@pytest.mark.partitions(3)
+def test_subscribe_pattern_and_assign(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
+    other = kafka.admin.create_topic(f"{topic}-other")
+    kafka.admin.produce(topic, numbered(30, 3))
+    kafka.admin.produce(other, numbered(5))
+    assert tables.read(f"{topic}, {other}").count() == 35
+    assert tables.read(subscribePattern=f"{topic}.*").count() == 35
+    assert tables.read(subscribePattern=topic).count() == 30
+    assert tables.read(assign=json.dumps({topic: [0, 2]})).count() == 20
+
+
+@pytest.mark.partitions(2)
+def test_offsets(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
+    kafka.admin.produce(topic, numbered(20, 2))
+    start, end = {topic: {"0": 3, "1": -2}}, {topic: {"0": 5, "1": -1}}
+    frame = tables.read(topic, startingOffsets=json.dumps(start), endingOffsets=json.dumps(end))
+    assert values(frame) == [b"6", b"8"] + [b"%d" % n for n in range(1, 20, 2)]
+
+
+@pytest.mark.partitions(2)
+def test_times(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
+    now_ms = int(time.time() * 1_000) - 100_000
+    kafka.admin.produce(topic, numbered(20, 2, first_ms=now_ms))
+    assert tables.read(topic, startingTimestamp=now_ms + 10).count() == 10
+    assert tables.read(topic, endingTimestamp=now_ms + 4).count() == 4
+    start = json.dumps({topic: {"0": now_ms + 16, "1": now_ms}})
+    end = json.dumps({topic: {"0": now_ms + 18, "1": now_ms + 3}})
+    frame = tables.read(topic, startingOffsetsByTimestamp=start, endingOffsetsByTimestamp=end)
+    assert values(frame) == [b"16", b"1"]
+    late = tables.read(
+        topic, startingTimestamp=now_ms + 99, startingOffsetsByTimestampStrategy="latest"
+    )
+    assert late.count() == 0
+    with pytest.raises(Exception, match="as young as the starting time"):
+        tables.read(topic, startingTimestamp=now_ms + 99).count()
+
+
+@pytest.mark.partitions(2)
+def test_ranges_are_cut(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
+    kafka.admin.produce(topic, numbered(100, 2))
+    for options, tasks in (({}, 2), ({"minPartitions": 5}, 6), ({"maxRecordsPerPartition": 20}, 6)):
+        frame = tables.read(topic, **options)
+        assert (frame.rdd.getNumPartitions(), frame.count()) == (tasks, 100)
+
+
+def test_chosen_columns(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
+    kafka.admin.produce(topic, numbered(10))
+    reader = tables.spark.read.format("tandem_kafka").schema("partition int, value binary")
+    frame = tables._options(reader, topic, {}).load()
+    assert sorted((r.partition, int(r.value)) for r in frame.collect()) == [
+        (0, n) for n in range(10)
+    ]
+    with pytest.raises(Exception, match="there is no column value string"):
+        tables._options(
+            tables.spark.read.format("tandem_kafka").schema("value string"), topic, {}
+        ).load().count()
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_codecs(kafka: KafkaCluster, topic: str, tables: Tables, codec: str) -> None:
+    kafka.admin.produce(topic, numbered(2_000), {"compression.type": codec})
+    assert values(tables.read(topic)) == [b"%d" % n for n in range(2_000)]
+
+
+def test_transactions(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
+    producer = confluent_kafka.Producer(
+        {"bootstrap.servers": kafka.bootstrap(), "transactional.id": uuid.uuid4().hex}
+    )
+    producer.init_transactions(30)
+    for number in range(6):
+        producer.begin_transaction()
+        for _ in range(10):
+            producer.produce(topic, b"%d" % number, partition=0)
+        assert producer.flush(30) == 0
+        (producer.abort_transaction if number % 2 else producer.commit_transaction)(30)
+    committed = [b"%d" % n for n in (0, 2, 4) for _ in range(10)]
+    options = {"kafka__isolation__level": "read_committed"}
+    assert values(tables.read(topic, **options)) == committed
+    assert values(tables.read(topic, maxRecordsPerPartition=7, **options)) == committed
+    assert tables.read(topic).count() == 60
+
+
+def test_the_brokers_timestamps(kafka: KafkaCluster, tables: Tables) -> None:
+    topic = kafka.admin.create_topic(
+        f"appended-{uuid.uuid4().hex[:8]}", config={"message.timestamp.type": "LogAppendTime"}
+    )
+    kafka.admin.produce(topic, numbered(5))
+    assert {row.timestampType for row in tables.read(topic).collect()} == {1}
+
+
+def test_filters_make_ranges_smaller(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
+    now_ms = int(time.time() * 1_000) - 100_000
+    kafka.admin.produce(topic, numbered(100, first_ms=now_ms))
+    options = {"tandem.filterPushdown": "true", "maxRecordsPerPartition": "10"}
+    frame = tables._options(tables.spark.read.format("tandem_kafka"), topic, options).load()
+    some = frame.where("offset >= 15 and offset < 42")
+    assert some.rdd.getNumPartitions() == 3
+    assert values(some) == [b"%d" % n for n in range(15, 42)]
+    assert frame.where(f"topic = '{topic}' and partition = 1").count() == 0
+    at = f"timestamp >= timestamp_millis({now_ms + 90})"
+    assert (frame.where(at).rdd.getNumPartitions(), frame.where(at).count()) == (1, 10)
+
+
+def test_deleted_records(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
+    kafka.admin.produce(topic, numbered(20))
+    kafka.admin.delete_records(topic, {0: 15})
+    start = json.dumps({topic: {"0": 10}})
+    with pytest.raises(Exception, match="offset 10 is gone"):
+        tables.read(topic, startingOffsets=start).count()
+    rest = tables.read(topic, startingOffsets=start, failOnDataLoss=False)
+    assert values(rest) == [b"%d" % n for n in range(15, 20)]
+
+
+def test_a_limit_ends_the_reading(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
+    kafka.admin.produce(topic, [b"x" * 1_000] * 20_000)
+    assert len(tables.read(topic).limit(10).collect()) == 10
+    assert tables.read(topic).count() == 20_000
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({}, "exactly one of subscribe"),
+        ({"subscribe": "a", "assign": '{"a": [0]}'}, "exactly one of"),
+        ({"subscribe": "a", "startingOffsets": "latest"}, "cannot start at latest"),
+        ({"subscribe": "a", "startingOffset": "latest"}, "did you mean startingOffsets"),
+        ({"subscribe": "a", "minPartitions": "0"}, "minPartitions must be"),
+        ({"subscribe": "a", "maxOffsetsPerTrigger": "5"}, "not an option of a batch query"),
+        ({"subscribe": "a", "kafka__auto__offset__reset": "latest"}, "use startingOffsets"),
+        ({"subscribe": "a", "kafka__ssl__truststore__location": "x.jks"}, "give PEM files"),
+        ({"subscribe": "a", "kafka__nonsense": "1"}, "kafka.nonsense"),
+        ({"subscribe": "nowhere-at-all"}, "there is no nowhere-at-all"),
+        ({"subscribePattern": "("}, "no regular expression"),
+    ],
+)
+def test_what_is_refused(tables: Tables, options: dict[str, str], said: str) -> None:
+    with pytest.raises(Exception, match=said):
+        tables.read(**options).count()

@@ -1,0 +1,45 @@
+"""Executors of their own, as in a cluster: what the driver settles has to reach them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.kafka.admin import Record
+from tests.kafka.broker import KafkaCluster
+from tests.spark.session import Tables
+
+import pyspark  # isort: skip - skipped where it is not installed, see session
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(360)
+@pytest.mark.partitions(4)
+def test_a_stream_on_two_executors(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
+    kafka.admin.produce(topic, [Record(b"%d" % n, partition=n % 4) for n in range(2_000)])
+    command = [sys.executable, "-m", "tests.spark.writer_job", kafka.bootstrap(), topic]
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        "PYSPARK_PYTHON": sys.executable,
+        # Where a standalone cluster finds the programs of its workers.
+        "SPARK_HOME": str(Path(pyspark.__file__).parent),
+    }
+    ran = subprocess.run(
+        [*command, str(tables.folder), "local-cluster[2,1,1024]"],
+        cwd=tables.folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=340,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr[-4_000:]
+    found = [(row.partition, row.offset) for row in tables.written()]
+    assert found == [(p, at) for p in range(4) for at in range(500)]

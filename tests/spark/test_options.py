@@ -1,0 +1,129 @@
+"""Options without a cluster: names of the Java client, secrets, and the documentation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tests.spark.session  # noqa: F401 - skips all of this without pyspark
+from tandem_kafka.errors import InvalidArgumentError, KafkaConfigurationError
+from tandem_kafka.types import TopicPartition
+
+from tandem_kafka.spark.client import (  # isort: skip
+    consumer_options,
+    producer_options,
+    redacted,
+)
+from tandem_kafka.spark.offsets import from_json, rate_limited, to_json  # isort: skip
+from tandem_kafka.spark.options import SINK, SOURCE, SinkOptions, SourceOptions  # isort: skip
+from tandem_kafka.spark.ranges import OffsetRange, split  # isort: skip
+
+SERVERS = {"bootstrap.servers": "localhost:9092"}
+JAAS = (
+    "org.apache.kafka.common.security.scram.ScramLoginModule required "
+    'username="alice" password="s3\\"cret";'
+)
+
+
+def test_every_option_is_documented() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "spark.md").read_text()
+    for option in (*SOURCE, *SINK):
+        assert f"| `{option.name}` |" in page
+        if isinstance(option.default, int) and option.name != "maxTriggerDelay":
+            shown = str(option.default).lower()
+            assert f"| `{option.name}` | `{shown}` |" in page
+
+
+def test_a_login_of_the_java_client() -> None:
+    kafka = {**SERVERS, "sasl.mechanism": "SCRAM-SHA-256", "sasl.jaas.config": JAAS}
+    kafka["security.protocol"] = "SASL_PLAINTEXT"
+    ours = consumer_options(kafka)
+    assert (ours["sasl_plain_username"], ours["sasl_plain_password"]) == ("alice", 's3"cret')
+    theirs = producer_options(kafka)
+    assert (theirs["sasl.username"], theirs["sasl.password"]) == ("alice", 's3"cret')
+
+
+def test_types_and_stores() -> None:
+    kafka = {
+        **SERVERS,
+        "fetch.min.bytes": "5",
+        "check_crcs": "false",
+        "ssl.truststore.location": "/ca.pem",
+        "ssl.truststore.type": "PEM",
+        "ssl.endpoint.identification.algorithm": "",
+    }
+    found = consumer_options({**kafka, "security.protocol": "SSL"})
+    assert found["fetch_min_bytes"] == 5
+    assert found["check_crcs"] is False
+    assert (found["ssl_cafile"], found["ssl_check_hostname"]) == ("/ca.pem", False)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("ssl.keystore.location", "/k.jks"),
+        ("key.deserializer", "x"),
+        ("nonsense", "1"),
+        ("fetch.min.bytes", "many"),
+        ("sasl.jaas.config", "com.sun.security.auth.module.Krb5LoginModule required;"),
+    ],
+)
+def test_what_the_client_refuses(name: str, value: str) -> None:
+    with pytest.raises(KafkaConfigurationError, match=name):
+        consumer_options({**SERVERS, name: value})
+
+
+def test_secrets_are_hidden() -> None:
+    options = {
+        "subscribe": "a",
+        "kafka.bootstrap.servers": "localhost:1",
+        "kafka.sasl.jaas.config": JAAS,
+        "kafka.ssl.key.password": "hush",
+    }
+    shown = repr(SourceOptions.parse(options, streaming=False)) + repr(
+        SinkOptions.parse({key: value for key, value in options.items() if key != "subscribe"})
+    )
+    assert "cret" not in shown
+    assert "hush" not in shown
+    hidden = redacted(options)
+    assert [name for name, value in hidden.items() if value == "<hidden>"] == [
+        "kafka.sasl.jaas.config",
+        "kafka.ssl.key.password",
+    ]
+
+
+def test_offsets_in_the_checkpoint() -> None:
+    offsets = {TopicPartition("b", 10): 1, TopicPartition("b", 9): 2, TopicPartition("a", 0): 3}
+    kept = to_json(offsets)
+    assert list(kept) == ["a", "b"]
+    assert list(kept["b"]) == ["9", "10"]
+    assert from_json(kept) == offsets
+    for other in ({"version": 2}, {"a": {"x": 1}}, [], {"a": {"0": "1"}}):
+        with pytest.raises(InvalidArgumentError, match="not known here"):
+            from_json(other)
+
+
+@pytest.mark.parametrize("limit", [1, 7, 100, 999])
+def test_a_rate_limit_is_shared_by_backlog(limit: int) -> None:
+    start = {TopicPartition("a", n): 0 for n in range(3)}
+    end = {TopicPartition("a", 0): 10, TopicPartition("a", 1): 900, TopicPartition("a", 2): 0}
+    found = rate_limited(limit, start, end)
+    assert all(start[tp] <= at <= end[tp] for tp, at in found.items())
+    assert abs(sum(found.values()) - min(limit, 910)) <= 2
+    assert found.keys() == end.keys()
+
+
+@pytest.mark.parametrize(
+    "how",
+    [{}, {"min_partitions": 7}, {"max_records": 10}, {"min_partitions": 50, "max_records": 33}],
+)
+def test_ranges_are_cut_without_gaps(how: dict[str, Any]) -> None:
+    whole = [OffsetRange("a", n, 5, 5 + size) for n, size in enumerate((0, 1, 100, 37))]
+    parts = split(whole, **how)
+    covered = sorted((part.tp, at) for part in parts for at in range(part.start, part.end))
+    assert covered == [(each.tp, at) for each in whole for at in range(each.start, each.end)]
+    assert all(part.size > 0 for part in parts)
+    assert len(parts) >= how.get("min_partitions", 0) - 1
+    assert all(part.size <= how.get("max_records", 100) for part in parts)

@@ -1,0 +1,93 @@
+"""Rows written to Kafka, and read back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.kafka.admin import Record
+from tests.kafka.broker import KafkaCluster
+from tests.spark.session import Tables, by_offset
+
+
+def rows(tables: Tables, text: str, schema: str) -> Any:
+    return tables.spark.sql(f"select * from values {text} as t({schema})")  # noqa: S608
+
+
+@pytest.mark.partitions(2)
+def test_columns_arrive(topic: str, tables: Tables) -> None:
+    frame = rows(
+        tables,
+        f"('k', 'v', '{topic}', 1, array(named_struct('key', 'h', 'value', cast('x' as binary)))),"
+        f"(null, null, '{topic}', 1, null), ('k', '', '{topic}', 1, null)",
+        "key, value, topic, partition, headers",
+    ).coalesce(1)
+    tables.write(frame)
+    found = by_offset(tables.read(topic, includeHeaders=True))
+    assert [(r.key, r.value, r.partition) for r in found] == [
+        (b"k", b"v", 1),
+        (None, None, 1),
+        (b"k", b"", 1),
+    ]
+    assert [(h.key, bytes(h.value)) for h in found[0].headers] == [("h", b"x")]
+    assert found[1].headers is None
+
+
+@pytest.mark.partitions(3)
+def test_the_option_comes_before_the_column(topic: str, tables: Tables) -> None:
+    frame = tables.spark.range(1_000).selectExpr("cast(id as string) value", "'elsewhere' topic")
+    tables.write(frame, topic=topic)
+    assert {int(r.value) for r in tables.read(topic).collect()} == set(range(1_000))
+
+
+def test_a_stream_from_topic_to_topic(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
+    target = kafka.admin.create_topic(f"{topic}-copy")
+    for _ in range(2):
+        kafka.admin.produce(topic, [Record(b"%d" % n, b"key") for n in range(50)])
+        stream = tables.stream(topic).select("key", "value")
+        writer = stream.writeStream.format("tandem_kafka").trigger(availableNow=True)
+        query = (
+            tables._options(writer, None, {"topic": target})
+            .option("checkpointLocation", str(tables.folder / "checkpoint"))
+            .start()
+        )
+        assert query.awaitTermination(60)
+    assert [bytes(r.value) for r in by_offset(tables.read(target))] == [
+        b"%d" % n for n in range(50)
+    ] * 2
+
+
+@pytest.mark.parametrize(
+    ("select", "options", "said"),
+    [
+        ("id", {"topic": "t"}, "column value is needed"),
+        ("id value", {"topic": "t"}, "value must be binary or string"),
+        ("string(id) value", {}, "option topic, or a column topic"),
+        ("string(id) value, string(null) topic", {}, "a row has no topic"),
+        ("string(id) value", {"topic": "t", "kafka__nonsense": "1"}, "nonsense"),
+        ("string(id) value", {"topic": "t", "topics": "t"}, "did you mean topic"),
+    ],
+)
+def test_what_is_refused(tables: Tables, select: str, options: dict[str, str], said: str) -> None:
+    with pytest.raises(Exception, match=said):
+        tables.write(tables.spark.range(1).selectExpr(*_columns(select)), **options)
+
+
+def _columns(select: str) -> list[str]:
+    return select.split(", ")
+
+
+def test_a_topic_is_not_overwritten(topic: str, tables: Tables) -> None:
+    frame = tables.spark.range(1).selectExpr("string(id) value")
+    with pytest.raises(Exception, match="cannot be overwritten"):
+        tables.write(frame, mode="overwrite", topic=topic)
+
+
+def test_rows_that_are_not_delivered_fail_the_task(topic: str, tables: Tables) -> None:
+    big = tables.spark.range(2).selectExpr("'key' key", "repeat('x', 2000000) value")
+    with pytest.raises(Exception, match=f"{topic}.* key b'key'"):
+        tables.write(big, topic=topic, kafka__message__max__bytes=10_000_000)
+    nowhere = tables.spark.range(1).selectExpr("'v' value", "7 partition")
+    with pytest.raises(Exception, match=f"{topic}-7"):
+        tables.write(nowhere, topic=topic)

@@ -1,0 +1,173 @@
+"""Streams: nothing lost and nothing doubled, whatever happens between two micro-batches."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions
+
+from tests.kafka.admin import Record
+from tests.kafka.broker import KafkaCluster
+from tests.spark.session import Tables
+
+
+def numbered(count: int, partitions: int = 1) -> list[Record]:
+    return [Record(b"%d" % n, partition=n % partitions) for n in range(count)]
+
+
+def offsets_of(tables: Tables, name: str = "out") -> dict[int, list[int]]:
+    found: dict[int, list[int]] = {}
+    for row in tables.written(name):
+        found.setdefault(row.partition, []).append(row.offset)
+    return found
+
+
+def whole(**partitions: int) -> dict[int, list[int]]:
+    return {int(name[1:]): list(range(count)) for name, count in partitions.items()}
+
+
+def rows_per_batch(query: Any) -> list[int]:
+    return [p["numInputRows"] for p in query.recentProgress if p["numInputRows"]]
+
+
+def forget(tables: Tables, kind: str, batch: int, name: str = "out") -> None:
+    """Remove what a query has noted of a batch, as if it had been killed before it could."""
+    checkpoint = tables.folder / f"{name}-checkpoint"
+    folder = tables.folder / name / "_spark_metadata" if kind == "sink" else checkpoint / kind
+    for file in (folder / str(batch), folder / f".{batch}.crc"):
+        Path(file).unlink(missing_ok=True)
+
+
+@pytest.mark.partitions(2)
+def test_restarts_and_new_partitions(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
+    kafka.admin.produce(topic, numbered(20, 2))
+    tables.finish(tables.stream(topic))
+    assert offsets_of(tables) == whole(p0=10, p1=10)
+    tables.finish(tables.stream(topic))
+    kafka.admin.add_partitions(topic, 3)
+    kafka.admin.produce(topic, numbered(30, 3))
+    tables.finish(tables.stream(topic))
+    assert offsets_of(tables) == whole(p0=20, p1=20, p2=10)
+
+
+@pytest.mark.partitions(2)
+def test_a_rate_limit_and_lag(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
+    kafka.admin.produce(topic, numbered(100, 2))
+    query = tables.finish(tables.stream(topic, maxOffsetsPerTrigger=30))
+    assert rows_per_batch(query) == [30, 30, 30, 10]
+    source = query.lastProgress["sources"][0]
+    assert source["latestOffset"] == source["endOffset"]
+    assert offsets_of(tables) == whole(p0=50, p1=50)
+
+
+def test_a_repeated_batch_is_the_same(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
+    kafka.admin.produce(topic, numbered(50))
+    tables.finish(tables.stream(topic, maxOffsetsPerTrigger=20))
+    kafka.admin.produce(topic, numbered(50))
+    # The sink too, or it would leave out what it has.
+    forget(tables, "commits", 3)
+    forget(tables, "sink", 3)
+    query = tables.finish(tables.stream(topic, maxOffsetsPerTrigger=25))
+    assert rows_per_batch(query) == [10, 25, 25]
+    assert offsets_of(tables) == whole(p0=100)
+
+
+@pytest.mark.parametrize("starting", ["latest", "earliest"])
+def test_a_first_batch_that_never_finished(
+    kafka: KafkaCluster, topic: str, tables: Tables, starting: str
+) -> None:
+    """What comes between the first start and the second one belongs to the stream."""
+    kafka.admin.produce(topic, numbered(10))
+    tables.finish(tables.stream(topic, startingOffsets=starting))
+    forget(tables, "commits", 0)
+    for number in (1, 2):
+        forget(tables, "offsets", number)
+        forget(tables, "commits", number)
+    import shutil
+
+    shutil.rmtree(tables.folder / "out")
+    kafka.admin.produce(topic, numbered(10))
+    tables.finish(tables.stream(topic, startingOffsets=starting))
+    first = 10 if starting == "latest" else 0
+    assert offsets_of(tables) == {0: list(range(first, 20))}
+
+
+def test_records_that_come_while_it_runs(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
+    stream = tables.stream(topic, startingOffsets="latest", commitOffsetsToGroup=f"lag-{topic}")
+    query = tables.begin(stream, trigger={"processingTime": "0 seconds"})
+    checkpoint = tables.folder / "out-checkpoint" / "commits"
+    tables.until(query, (checkpoint / "0").exists)
+    for number in range(1, 4):
+        kafka.admin.produce(topic, numbered(10))
+        done = lambda: sum(rows_per_batch(query)) == 10 * number  # noqa: B023, E731
+        tables.until(query, done)
+    query.stop()
+    assert offsets_of(tables) == whole(p0=30)
+    assert _committed(kafka, f"lag-{topic}") >= 10
+
+
+def _committed(kafka: KafkaCluster, group: str) -> int:
+    asked = [ConsumerGroupTopicPartitions(group)]
+    found = kafka.admin.client.list_consumer_group_offsets(asked)[group].result(30)
+    return max(each.offset for each in found.topic_partitions)
+
+
+def test_a_minimum_is_waited_for(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
+    kafka.admin.produce(topic, numbered(10))
+    stream = tables.stream(topic, minOffsetsPerTrigger=20, maxTriggerDelay="1h")
+    query = tables.begin(stream, trigger={"processingTime": "0 seconds"})
+    tables.until(query, lambda: rows_per_batch(query) == [] and len(query.recentProgress) > 1)
+    kafka.admin.produce(topic, numbered(15))
+    tables.until(query, lambda: rows_per_batch(query) == [25])
+    query.stop()
+
+
+@pytest.mark.parametrize("fail", [True, False])
+def test_retention_passed_the_start(
+    kafka: KafkaCluster, topic: str, tables: Tables, fail: bool
+) -> None:
+    kafka.admin.produce(topic, numbered(10))
+    tables.finish(tables.stream(topic))
+    kafka.admin.produce(topic, numbered(20))
+    kafka.admin.delete_records(topic, {0: 15})
+    stream = tables.stream(topic, failOnDataLoss=fail)
+    if fail:
+        with pytest.raises(Exception, match="offset 10 is gone"):
+            tables.finish(stream)
+    else:
+        tables.finish(stream)
+        assert offsets_of(tables) == {0: [*range(10), *range(15, 30)]}
+
+
+@pytest.mark.parametrize("fail", [True, False])
+def test_a_deleted_topic(kafka: KafkaCluster, topic: str, tables: Tables, fail: bool) -> None:
+    other = kafka.admin.create_topic(f"{topic}-other")
+    for name in (topic, other):
+        kafka.admin.produce(name, numbered(5))
+    tables.finish(tables.stream(f"{topic},{other}"))
+    kafka.admin.delete_topic(other)
+    kafka.admin.produce(topic, numbered(5))
+    stream = tables.stream(f"{topic},{other}", failOnDataLoss=fail)
+    if fail:
+        with pytest.raises(Exception, match=r"there is no|partitions are gone"):
+            tables.finish(stream)
+    else:
+        tables.finish(stream)
+        assert len(tables.written()) == 15
+
+
+def test_explicit_offsets_and_ranges(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
+    kafka.admin.produce(topic, numbered(100))
+    start = json.dumps({topic: {"0": 10}})
+    stream = tables.stream(topic, startingOffsets=start, maxRecordsPerPartition=20)
+    query = tables.finish(stream)
+    assert rows_per_batch(query) == [90]
+    assert offsets_of(tables) == {0: list(range(10, 100))}
+
+
+def test_a_batch_option_of_a_stream(topic: str, tables: Tables) -> None:
+    with pytest.raises(Exception, match="endingOffsets is not an option of a stream"):
+        tables.finish(tables.stream(topic, endingOffsets="latest"))

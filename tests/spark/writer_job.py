@@ -1,0 +1,48 @@
+"""A job that tests kill: a topic into Parquet files, to what is there when it starts.
+
+python -m tests.spark.writer_job <bootstrap> <topic> <folder> [<master>]
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+
+def main() -> None:
+    """Run until everything is written."""
+    bootstrap, topic, folder, *master = sys.argv[1:]
+    spark = (
+        SparkSession.builder.master(*(master or ["local[2]"]))
+        .config("spark.executorEnv.PYTHONPATH", os.environ["PYTHONPATH"])
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.python.unix.domain.socket.enabled", "true")
+        .getOrCreate()
+    )
+    stream = (
+        spark.readStream.format("tandem_kafka")
+        .option("kafka.bootstrap.servers", bootstrap)
+        .option("subscribe", topic)
+        .option("startingOffsets", "earliest")
+        .option("maxOffsetsPerTrigger", "500")
+        .load()
+    )
+    query = (
+        stream.writeStream.format("parquet")
+        .option("path", str(Path(folder) / "out"))
+        .option("checkpointLocation", str(Path(folder) / "out-checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()
