@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import platform
 import re
+import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import confluent_kafka
@@ -39,6 +40,21 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     needed = any(item.get_closest_marker("broker") for item in session.items)
     if needed and not session.config.option.collectonly:
         classpath()
+
+
+@pytest.fixture
+def network_threads() -> Callable[[], list[str]]:
+    """Names the consumers' threads that began in this test and still run.
+
+    What a failed test left behind is its own failure, not that of every test after it.
+    """
+    before = set(threading.enumerate())
+
+    def names() -> list[str]:
+        began = set(threading.enumerate()) - before
+        return [each.name for each in began if each.name.startswith("tandem-kafka-network")]
+
+    return names
 
 
 @pytest.fixture(scope="session")

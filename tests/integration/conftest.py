@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import signal
-import threading
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from tandem_kafka import KafkaConsumer
-from tests.integration.polling import Consume
+from tests.integration.group_members import stop_all
+from tests.integration.polling import Consume, wait_until
 from tests.kafka.broker import KafkaCluster
 
 
 @pytest.fixture
-def consume(kafka: KafkaCluster) -> Iterator[Consume]:
+def consume(network_threads: Callable[[], list[str]], kafka: KafkaCluster) -> Iterator[Consume]:
     """Makes consumers that start at the earliest offset and commit only when told to.
 
-    All of them are closed when the test ends, and then no thread of theirs may be left.
+    All of them are closed when the test ends, those of members that a failed test has left
+    running too, and then no thread of theirs may be left.
     """
     made: list[KafkaConsumer] = []
 
@@ -34,19 +34,10 @@ def consume(kafka: KafkaCluster) -> Iterator[Consume]:
         return consumer
 
     yield make
+    stop_all()
     for consumer in made:
         consumer.close(autocommit=False, timeout_ms=5_000)
-    assert _threads_left() == []
-
-
-def _threads_left() -> list[str]:
-    """Threads of consumers that do not end by themselves within a moment."""
-    end = time.monotonic() + 5.0
-    while True:
-        left = [t.name for t in threading.enumerate() if t.name.startswith("tandem-kafka-network")]
-        if not left or time.monotonic() > end:
-            return left
-        time.sleep(0.01)
+    wait_until(lambda: not network_threads(), "the end of all network threads")
 
 
 @pytest.fixture

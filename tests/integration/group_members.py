@@ -6,7 +6,7 @@ import contextlib
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, ClassVar
 
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 
@@ -23,6 +23,7 @@ __all__ = [
     "options_of",
     "owned",
     "settled",
+    "stop_all",
     "told",
 ]
 
@@ -51,6 +52,8 @@ def options_of(protocol: str) -> dict[str, Any]:
 class Member:
     """A consumer that polls on a thread; `handler` is called for every batch."""
 
+    running: ClassVar[set[Member]] = set()
+
     def __init__(
         self,
         consumer: KafkaConsumer,
@@ -74,6 +77,7 @@ class Member:
             consumer.subscribe(pattern=pattern, listener=self.listener)
         self._thread = threading.Thread(target=self._run, name="member", daemon=True)
         self._thread.start()
+        Member.running.add(self)
 
     def _run(self) -> None:
         try:
@@ -101,15 +105,21 @@ class Member:
 
     def stop(self, **how: Any) -> None:
         """End the thread, then close the consumer."""
-        self._stopping = True
-        self._thread.join(30)
-        assert not self._thread.is_alive()
+        self.stall()
         self.consumer.close(**how)
 
     def stall(self) -> None:
         """End the thread and leave the consumer open, as a program that hangs does."""
+        Member.running.discard(self)
         self._stopping = True
         self._thread.join(30)
+        assert not self._thread.is_alive(), "the handler goes on"
+
+
+def stop_all() -> None:
+    """End the threads of members that a test has not stopped; their consumers are left open."""
+    for member in list(Member.running):
+        member.stall()
 
 
 def commit_if_possible(member: Member) -> None:

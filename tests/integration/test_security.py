@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -49,10 +48,6 @@ def tls(kafka: KafkaCluster) -> Options:
         "security_protocol": "SSL",
         "ssl_cafile": str(kafka.certificates.authority),
     }
-
-
-def network_threads() -> list[str]:
-    return [t.name for t in threading.enumerate() if t.name.startswith("tandem-kafka-network")]
 
 
 def reads_and_commits(kafka: KafkaCluster, topic: str, consume: Consume, options: Options) -> None:
@@ -132,7 +127,7 @@ def refused(
 
 
 def test_7_a_refused_log_in_is_raised_by_the_constructor(
-    refused: tuple[Options, type[KafkaError], str],
+    refused: tuple[Options, type[KafkaError], str], network_threads: Callable[[], list[str]]
 ) -> None:
     options, error, words = refused
     with pytest.raises(error, match=words):
@@ -176,7 +171,9 @@ def test_175_a_refused_log_in_is_raised_by_every_call_that_needs_it(
             CALLS[name](consumer, tp)
 
 
-def test_a_mechanism_that_the_broker_does_not_offer(kafka: KafkaCluster) -> None:
+def test_a_mechanism_that_the_broker_does_not_offer(
+    kafka: KafkaCluster, network_threads: Callable[[], list[str]]
+) -> None:
     class Provider:
         def token(self) -> str:
             return "a-token"
@@ -193,7 +190,11 @@ def test_a_mechanism_that_the_broker_does_not_offer(kafka: KafkaCluster) -> None
 
 
 def test_plain_text_to_a_port_that_speaks_tls(
-    kafka: KafkaCluster, topic: str, consume: Consume, caplog: pytest.LogCaptureFixture
+    kafka: KafkaCluster,
+    topic: str,
+    consume: Consume,
+    caplog: pytest.LogCaptureFixture,
+    network_threads: Callable[[], list[str]],
 ) -> None:
     servers = kafka.bootstrap("SSL")
     with pytest.raises(KafkaTimeoutError, match=servers):
@@ -206,14 +207,18 @@ def test_plain_text_to_a_port_that_speaks_tls(
         consumer.position(TopicPartition(topic, 0), timeout_ms=500)
 
 
-def test_tls_to_a_port_that_speaks_plain_text(kafka: KafkaCluster) -> None:
+def test_tls_to_a_port_that_speaks_plain_text(
+    kafka: KafkaCluster, network_threads: Callable[[], list[str]]
+) -> None:
     options = _tls_to_plain(kafka, "")
     with pytest.raises(KafkaError, match=options["bootstrap_servers"]):
         KafkaConsumer(bootstrap_timeout_ms=1_000, **options)
     assert network_threads() == []
 
 
-def test_files_that_are_no_certificates(kafka: KafkaCluster, tmp_path: Any) -> None:
+def test_files_that_are_no_certificates(
+    kafka: KafkaCluster, tmp_path: Any, network_threads: Callable[[], list[str]]
+) -> None:
     wrong = tmp_path / "wrong.pem"
     wrong.write_text("this is no certificate")
     with pytest.raises(KafkaConfigurationError, match=r"wrong\.pem"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -15,12 +14,10 @@ from tandem_kafka.errors import InvalidGroupIdError, KafkaConfigurationError, Ka
 Make = Callable[..., KafkaConsumer]
 
 
-def network_threads() -> list[str]:
-    return [t.name for t in threading.enumerate() if t.name.startswith("tandem-kafka-network")]
-
-
 @pytest.mark.parametrize("blank", ["", " ", "\t\n"])
-def test_3_blank_group_id_fails_construction(make: Make, blank: str) -> None:
+def test_3_blank_group_id_fails_construction(
+    make: Make, blank: str, network_threads: Callable[[], list[str]]
+) -> None:
     with pytest.raises(InvalidGroupIdError, match="blank"):
         make(group_id=blank)
     assert network_threads() == []
@@ -69,7 +66,9 @@ def test_6_generated_client_id_names_group_and_number_or_instance(make: Make) ->
         {"security_protocol": "SASL_PLAINTEXT"},
     ],
 )
-def test_7_a_failing_constructor_leaves_no_thread(make: Make, options: dict[str, Any]) -> None:
+def test_7_a_failing_constructor_leaves_no_thread(
+    make: Make, options: dict[str, Any], network_threads: Callable[[], list[str]]
+) -> None:
     with pytest.raises(KafkaConfigurationError, match=re.escape(list(options)[-1])):
         make(**options)
     assert network_threads() == []
@@ -88,7 +87,9 @@ class Closable:
         self.closed += 1
 
 
-def test_8_a_failing_constructor_closes_deserializers(make: Make) -> None:
+def test_8_a_failing_constructor_closes_deserializers(
+    make: Make, network_threads: Callable[[], list[str]]
+) -> None:
     key, value = Closable(), Closable()
     with pytest.raises(KafkaTimeoutError, match=r"127\.0\.0\.1:1"):
         make(bootstrap_timeout_ms=50, key_deserializer=key, value_deserializer=value)
@@ -96,7 +97,9 @@ def test_8_a_failing_constructor_closes_deserializers(make: Make) -> None:
     assert network_threads() == []
 
 
-def test_8_topics_without_a_group_fail_construction(make: Make) -> None:
+def test_8_topics_without_a_group_fail_construction(
+    make: Make, network_threads: Callable[[], list[str]]
+) -> None:
     value = Closable()
     with pytest.raises(InvalidGroupIdError):
         make("topic", value_deserializer=value)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -22,10 +21,6 @@ from tandem_kafka.errors import (
 
 TP = TopicPartition("topic", 0)
 OTHER = TopicPartition("topic", 1)
-
-
-def network_threads() -> list[str]:
-    return [t.name for t in threading.enumerate() if t.name.startswith("tandem-kafka-network")]
 
 
 def test_9_poll_without_subscription_or_assignment(consumer: KafkaConsumer) -> None:
@@ -85,7 +80,9 @@ def test_10_every_method_raises_after_close(consumer: KafkaConsumer, name: str) 
         CALLS[name](consumer)
 
 
-def test_10_close_again_and_wakeup_after_close_are_silent(consumer: KafkaConsumer) -> None:
+def test_10_close_again_and_wakeup_after_close_are_silent(
+    network_threads: Callable[[], list[str]], consumer: KafkaConsumer
+) -> None:
     assert network_threads() != []
     consumer.close(timeout_ms=0)
     consumer.close()
