@@ -10,7 +10,7 @@ import logging
 import math
 from collections import defaultdict
 from collections.abc import Mapping
-from typing import Any
+from uuid import UUID
 
 from tandem_kafka.errors import KafkaError
 from tandem_kafka.events.completable import Completion
@@ -34,14 +34,19 @@ from tandem_kafka.request_managers.positions import PositionsManager
 from tandem_kafka.shared.metadata import NO_TOPIC_ID
 from tandem_kafka.shared.partition import AssignedPartition
 from tandem_kafka.types import Node, TopicPartition
-from tandem_kafka.wire.messages import FetchRequest
+from tandem_kafka.wire.fetch_request import (
+    FIRST_VERSION_WITH_IDS,
+    HIGHEST_VERSION,
+    ConsumerFetch,
+    FetchedTopic,
+    ForgottenTopic,
+    WantedPartition,
+)
 
 __all__ = ["FetchManager"]
 
 log = logging.getLogger(__name__)
 
-#: Topic ids stand for names from this version on (KIP-516).
-FIRST_VERSION_WITH_IDS = 13
 #: An empty answer is not asked for again sooner, also where `fetch_max_wait_ms` is 0.
 EMPTY_PAUSE_MS = 10
 
@@ -210,40 +215,30 @@ class FetchManager:
         request.future.then(lambda future: self._answered(slot, future, now_ms))
         return request
 
-    def _message(self, session: SessionRequest) -> FetchRequest:
+    def _message(self, session: SessionRequest) -> ConsumerFetch:
         config = self._context.config
-        topic_entry = FetchRequest.FetchTopic
-        topics: dict[tuple[str, Any], list[Any]] = defaultdict(list)
+        wanted: dict[tuple[str, UUID], list[WantedPartition]] = defaultdict(list)
         for tp, target in session.to_send.items():
-            topics[tp.topic, target.topic_id].append(
-                topic_entry.FetchPartition(
-                    partition=tp.partition,
-                    current_leader_epoch=target.leader_epoch,
-                    fetch_offset=target.offset,
-                    partition_max_bytes=target.max_bytes,
-                )
+            wanted[tp.topic, target.topic_id].append(
+                WantedPartition(tp.partition, target.leader_epoch, target.offset, target.max_bytes)
             )
-        forgotten: dict[tuple[str, Any], list[int]] = defaultdict(list)
+        forgotten: dict[tuple[str, UUID], list[int]] = defaultdict(list)
         for tp, topic_id in session.forgotten:
             forgotten[tp.topic, topic_id].append(tp.partition)
-        with_ids = all(i != NO_TOPIC_ID for _, i in (*topics, *forgotten))
-        return FetchRequest(
+        with_ids = all(topic_id != NO_TOPIC_ID for _, topic_id in (*wanted, *forgotten))
+        return ConsumerFetch(
             max_wait_ms=config.fetch_max_wait_ms,
             min_bytes=config.fetch_min_bytes,
             max_bytes=config.fetch_max_bytes,
             isolation_level=1 if self._context.read_committed else 0,
             session_id=session.session_id,
             session_epoch=session.epoch,
-            topics=[
-                topic_entry(topic=name, topic_id=topic_id, partitions=partitions)
-                for (name, topic_id), partitions in topics.items()
-            ],
+            topics=[FetchedTopic(*topic, partitions) for topic, partitions in wanted.items()],
             forgotten_topics_data=[
-                FetchRequest.ForgottenTopic(topic=name, topic_id=topic_id, partitions=numbers)
-                for (name, topic_id), numbers in forgotten.items()
+                ForgottenTopic(*topic, numbers) for topic, numbers in forgotten.items()
             ],
             rack_id=config.client_rack,
-            max_version=None if with_ids else FIRST_VERSION_WITH_IDS - 1,
+            not_above=HIGHEST_VERSION if with_ids else FIRST_VERSION_WITH_IDS - 1,
         )
 
     # --- the answer ----------------------------------------------------------------------------

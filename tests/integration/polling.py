@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 #: Long enough for a slow machine; a test that works never waits for it.
-_PATIENCE_S = 40.0
+_PATIENCE_S = 120.0
 
 
 class Consume(Protocol):

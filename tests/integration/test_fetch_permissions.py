@@ -17,7 +17,7 @@ from confluent_kafka.admin import (
 
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.errors import TopicAuthorizationFailedError
-from tandem_kafka.wire.messages import FetchRequest
+from tandem_kafka.wire.fetch_request import ConsumerFetch
 from tests.integration.polling import Consume, read_all, wait_until
 from tests.integration.watching import Sent
 from tests.kafka.broker import KafkaCluster
@@ -133,8 +133,8 @@ def test_167_an_application_that_takes_its_time_finds_one_error_not_many(
     before = buffer.added
     forbid(guarded, shut, AclOperation.READ)
     wait_until(lambda: buffer.added > before, "the refusal")
-    fetches = len(sent.of(FetchRequest))
-    wait_until(lambda: len(sent.of(FetchRequest)) >= fetches + 6, "fetches of the other topic")
+    fetches = len(sent.of(ConsumerFetch))
+    wait_until(lambda: len(sent.of(ConsumerFetch)) >= fetches + 6, "fetches of the other topic")
     assert buffer.added == before + 1
     assert poll_for_refusal(consumer, shut) == []
     assert consumer.position(TopicPartition(shut, 0)) == 5

@@ -9,7 +9,7 @@ import pytest
 
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.request_managers.fetch_session import FetchSession
-from tandem_kafka.wire.messages import FetchRequest
+from tandem_kafka.wire.fetch_request import ConsumerFetch
 from tests.integration.polling import Consume, partitions_of, poll_until, read_all, wait_until
 from tests.integration.watching import Sent
 from tests.kafka.admin import Record
@@ -28,7 +28,7 @@ def named(message: Any) -> list[int]:
 def forgotten(sent: Sent) -> list[int]:
     return sorted(
         number
-        for message in sent.of(FetchRequest)
+        for message in sent.of(ConsumerFetch)
         for topic in message.forgotten_topics_data
         for number in topic.partitions
     )
@@ -42,10 +42,10 @@ def test_157_only_what_changed_is_named(kafka: KafkaCluster, topic: str, consume
     kafka.admin.produce(topic, [Record(b"x", partition=part) for part in range(4)])
     read_all(consumer, 4)
     wait_until(lambda: all(offsets[-1] == 1 for offsets in sent.fetch_offsets().values()))
-    seen = len(sent.of(FetchRequest))
-    poll_until(consumer, lambda: len(sent.of(FetchRequest)) >= seen + 4)
-    full = [message for message in sent.of(FetchRequest) if message.session_epoch == 0]
-    later = [message for message in sent.of(FetchRequest) if message.session_epoch > 0]
+    seen = len(sent.of(ConsumerFetch))
+    poll_until(consumer, lambda: len(sent.of(ConsumerFetch)) >= seen + 4)
+    full = [message for message in sent.of(ConsumerFetch) if message.session_epoch == 0]
+    later = [message for message in sent.of(ConsumerFetch) if message.session_epoch > 0]
     assert {message.session_id for message in full} == {0}
     assert len({message.session_id for message in later}) == 2
     assert all(message.session_id != 0 for message in later)
@@ -55,7 +55,7 @@ def test_157_only_what_changed_is_named(kafka: KafkaCluster, topic: str, consume
     kafka.admin.produce(topic, [Record(b"x", partition=2)])
     read_all(consumer, 1)
     wait_until(lambda: sent.fetch_offsets()[2] == [*before[2], 2])
-    poll_until(consumer, lambda: len(sent.of(FetchRequest)) >= len(full + later) + 4)
+    poll_until(consumer, lambda: len(sent.of(ConsumerFetch)) >= len(full + later) + 4)
     assert [sent.fetch_offsets()[number] for number in (0, 1, 3)] == [
         before[number] for number in (0, 1, 3)
     ]
@@ -71,7 +71,7 @@ def test_157_what_is_no_longer_wanted_is_forgotten(
     kafka.admin.produce(topic, [Record(b"x", partition=part) for part in range(4)])
     read_all(consumer, 4)
     sent = Sent(consumer)
-    wait_until(lambda: len(sent.of(FetchRequest)) >= 4)
+    wait_until(lambda: len(sent.of(ConsumerFetch)) >= 4)
     assert forgotten(sent) == []
     consumer.pause(partitions[1])
     wait_until(lambda: forgotten(sent) == [1])
@@ -102,13 +102,13 @@ def test_157_a_lost_session_begins_anew(
     kafka.admin.produce(topic, [Record(b"x", partition=part) for part in range(4)])
     read_all(consumer, 4)
     wait_until(lambda: all(session._epoch > 2 for session in sessions(consumer)))
-    before = len([each for each in sent.of(FetchRequest) if each.session_epoch == 0])
+    before = len([each for each in sent.of(ConsumerFetch) if each.session_epoch == 0])
     for session in sessions(consumer):
         spoil(session)
     kafka.admin.produce(topic, [Record(b"y", partition=part) for part in range(4)])
     records = read_all(consumer, 4)
     assert sorted((each.partition, each.offset) for each in records) == [(p, 1) for p in range(4)]
-    full = [each for each in sent.of(FetchRequest) if each.session_epoch == 0]
+    full = [each for each in sent.of(ConsumerFetch) if each.session_epoch == 0]
     assert len(full) - before >= 2
     wait_until(lambda: all(session._epoch > 2 for session in sessions(consumer)))
 
@@ -130,7 +130,7 @@ def test_157_a_topic_made_anew_is_read_from_its_beginning(
     records = read_all(consumer, 5)
     assert [record.value for record in records] == [b"new %d" % number for number in range(5)]
     assert [record.offset for record in records] == list(range(5))
-    ids = [entry.topic_id for message in sent.of(FetchRequest) for entry in message.topics]
+    ids = [entry.topic_id for message in sent.of(ConsumerFetch) for entry in message.topics]
     assert ids[0] == old_id != ids[-1]
 
 

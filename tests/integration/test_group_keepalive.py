@@ -26,7 +26,7 @@ pytestmark = [
     pytest.mark.skipif(not native_available, reason="only the native transport can do it"),
     pytest.mark.parametrize("protocol", PROTOCOLS),
     pytest.mark.partitions(2),
-    pytest.mark.timeout(120),
+    pytest.mark.timeout(300),
 ]
 
 SHORT_SESSION_MS = 1_000

@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[2]
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 PARTITIONS = 3
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-_PATIENCE_S = 40.0
+_PATIENCE_S = 120.0
 
 Rows = list[dict[str, Any]]
 

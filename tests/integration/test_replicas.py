@@ -18,7 +18,7 @@ from tests.integration.streaming import Ledger, Stream, while_running
 from tests.integration.watching import Sent, partition_metrics
 from tests.kafka.broker import KafkaCluster
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(200)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
 
 @pytest.fixture(scope="module")

@@ -30,7 +30,7 @@ from tests.integration.polling import (
 from tests.integration.streaming import Ledger, Stream, while_running
 from tests.kafka.broker import KafkaCluster
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(150)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
 
 @pytest.fixture(scope="module")

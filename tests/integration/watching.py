@@ -8,7 +8,7 @@ from typing import Any
 
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.request_managers.base import ToNode, UnsentRequest
-from tandem_kafka.wire.messages import FetchRequest
+from tandem_kafka.wire.fetch_request import ConsumerFetch
 from tests.kafka.broker import KafkaCluster
 
 __all__ = ["Sent", "break_batch", "partition_metrics"]
@@ -33,7 +33,7 @@ class Sent:
 
         def note(request: UnsentRequest, now_ms: int) -> None:
             self._requests.append(request)
-            if isinstance(request.message, FetchRequest):
+            if isinstance(request.message, ConsumerFetch):
                 self._note_fetch(request)
             add(request, now_ms)
 
@@ -59,13 +59,13 @@ class Sent:
 
     def fetched_from(self) -> list[int]:
         """The brokers that fetches naming a partition went to."""
-        fetches = [each for each in list(self._requests) if isinstance(each.message, FetchRequest)]
+        fetches = [each for each in list(self._requests) if isinstance(each.message, ConsumerFetch)]
         return [_node_id(each) for each in fetches if each.message.topics]
 
     def fetch_offsets(self) -> dict[int, list[int]]:
         """The offsets asked for, by partition number."""
         offsets: dict[int, list[int]] = defaultdict(list)
-        for message in self.of(FetchRequest):
+        for message in self.of(ConsumerFetch):
             for topic in message.topics:
                 for each in topic.partitions:
                     offsets[each.partition].append(each.fetch_offset)

@@ -16,7 +16,7 @@ from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 __all__ = ["ClusterAdmin", "Record"]
 
-_TIMEOUT_S = 30.0
+_TIMEOUT_S = 90.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,8 @@ __all__ = ["BrokerProcess", "java_command"]
 
 _LOG4J = Path(__file__).with_name("log4j2.properties")
 _READY = "Kafka Server started"
-_START_S = 60.0
-_STOP_S = 20.0
+_START_S = 180.0
+_STOP_S = 60.0
 
 
 def java_command(
