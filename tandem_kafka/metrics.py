@@ -1,21 +1,31 @@
 """What the consumer measures, kept by kafka-python's metrics library.
 
-A sensor has one writer, the thread named beside it in `SENSORS`, and is written once per request
-or per poll(), never per record. Gauges are read when somebody asks. Names are those of
+A sensor has one writer, the thread named beside it in `SENSORS`, and is told once per request or
+per poll(), never per record. Gauges are read when somebody asks. Names are those of
 kafka-python and the Java client.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 from kafka.metrics import AnonMeasurable, MetricConfig, Metrics
-from kafka.metrics.stats import Avg, Count, Max, Rate, Total
 from kafka.metrics.stats.rate import TimeUnit
 
 from tandem_kafka.config import Config
 from tandem_kafka.runtime import Clock
+from tandem_kafka.statistics import (
+    Avg,
+    Batch,
+    Max,
+    Occurrences,
+    Total,
+    occurrence_rate,
+    rate,
+)
 from tandem_kafka.types import TopicPartition
 
 __all__ = ["AGES", "CONSUMER", "COORDINATOR", "FETCH", "SENSORS", "ConsumerMetrics", "Gauge"]
@@ -27,15 +37,12 @@ COORDINATOR: Final = "coordinator-metrics"
 CONSUMER: Final = "metrics"
 
 
-class _Occurrences(Total):
-    """Counts how often something was recorded, since the start."""
-
-    def record(self, config: Any, value: float, now: float) -> None:  # noqa: ARG002 - the interface
-        super().record(config, 1, now)
+#: Measurements are written to the statistics this often while there are any.
+FLUSH_MS = 100
 
 
-def _per_hour() -> Rate:
-    return Rate(TimeUnit.HOURS, Count())
+def _per_hour() -> Any:
+    return occurrence_rate(TimeUnit.HOURS)
 
 
 #: Sensor: (writer, group, statistics by metric name, what is measured).
@@ -46,8 +53,8 @@ SENSORS: Final[Mapping[str, tuple[str, str, Mapping[str, Callable[[], Any]], str
         {
             "fetch-latency-avg": Avg,
             "fetch-latency-max": Max,
-            "fetch-rate": lambda: Rate(sampled_stat=Count()),
-            "fetch-total": _Occurrences,
+            "fetch-rate": occurrence_rate,
+            "fetch-total": Occurrences,
         },
         "time a fetch takes, in ms",
     ),
@@ -57,7 +64,7 @@ SENSORS: Final[Mapping[str, tuple[str, str, Mapping[str, Callable[[], Any]], str
         {
             "fetch-size-avg": Avg,
             "fetch-size-max": Max,
-            "bytes-consumed-rate": Rate,
+            "bytes-consumed-rate": rate,
             "bytes-consumed-total": Total,
         },
         "bytes of records in a fetch",
@@ -73,7 +80,7 @@ SENSORS: Final[Mapping[str, tuple[str, str, Mapping[str, Callable[[], Any]], str
         FETCH,
         {
             "records-per-request-avg": Avg,
-            "records-consumed-rate": Rate,
+            "records-consumed-rate": rate,
             "records-consumed-total": Total,
         },
         "records that a poll() returned",
@@ -84,8 +91,8 @@ SENSORS: Final[Mapping[str, tuple[str, str, Mapping[str, Callable[[], Any]], str
         {
             "commit-latency-avg": Avg,
             "commit-latency-max": Max,
-            "commit-rate": lambda: Rate(sampled_stat=Count()),
-            "commit-total": _Occurrences,
+            "commit-rate": occurrence_rate,
+            "commit-total": Occurrences,
         },
         "time a commit takes, in ms",
     ),
@@ -94,8 +101,8 @@ SENSORS: Final[Mapping[str, tuple[str, str, Mapping[str, Callable[[], Any]], str
         COORDINATOR,
         {
             "heartbeat-response-time-max": Max,
-            "heartbeat-rate": lambda: Rate(sampled_stat=Count()),
-            "heartbeat-total": _Occurrences,
+            "heartbeat-rate": occurrence_rate,
+            "heartbeat-total": Occurrences,
         },
         "time a heartbeat takes, in ms",
     ),
@@ -105,8 +112,8 @@ SENSORS: Final[Mapping[str, tuple[str, str, Mapping[str, Callable[[], Any]], str
         {
             "join-time-avg": Avg,
             "join-time-max": Max,
-            "join-rate": lambda: Rate(sampled_stat=Count()),
-            "join-total": _Occurrences,
+            "join-rate": occurrence_rate,
+            "join-total": Occurrences,
         },
         "time JoinGroup takes, in ms",
     ),
@@ -116,8 +123,8 @@ SENSORS: Final[Mapping[str, tuple[str, str, Mapping[str, Callable[[], Any]], str
         {
             "sync-time-avg": Avg,
             "sync-time-max": Max,
-            "sync-rate": lambda: Rate(sampled_stat=Count()),
-            "sync-total": _Occurrences,
+            "sync-rate": occurrence_rate,
+            "sync-total": Occurrences,
         },
         "time SyncGroup takes, in ms",
     ),
@@ -128,7 +135,7 @@ SENSORS: Final[Mapping[str, tuple[str, str, Mapping[str, Callable[[], Any]], str
             "rebalance-latency-avg": Avg,
             "rebalance-latency-max": Max,
             "rebalance-latency-total": Total,
-            "rebalance-total": _Occurrences,
+            "rebalance-total": Occurrences,
             "rebalance-rate-per-hour": _per_hour,
         },
         "time a rebalance takes until the listener has taken the assignment over, in ms",
@@ -137,7 +144,7 @@ SENSORS: Final[Mapping[str, tuple[str, str, Mapping[str, Callable[[], Any]], str
         "network",
         COORDINATOR,
         {
-            "failed-rebalance-total": _Occurrences,
+            "failed-rebalance-total": Occurrences,
             "failed-rebalance-rate-per-hour": _per_hour,
         },
         "rebalances that came to nothing",
@@ -182,6 +189,32 @@ AGES: Final[Mapping[str, tuple[str, str, str]]] = {
 }
 
 
+class _Sensor:
+    """A sensor of kafka-python, and what has been measured since it was last written."""
+
+    __slots__ = ("_due_ms", "_measured", "_sensor")
+
+    def __init__(self, sensor: Any) -> None:
+        self._sensor = sensor
+        # Safe to append to while another thread, which reads the metrics, takes from it.
+        self._measured: deque[float] = deque()
+        self._due_ms = 0
+
+    def record(self, value: float, now_ms: int) -> None:
+        self._measured.append(value)
+        if now_ms >= self._due_ms:
+            self._due_ms = now_ms + FLUSH_MS
+            self.flush(now_ms)
+
+    def flush(self, now_ms: int) -> None:
+        taken = []
+        with suppress(IndexError):  # the other thread may take from it too
+            while self._measured:
+                taken.append(self._measured.popleft())
+        if taken:
+            self._sensor.record(Batch(len(taken), sum(taken), max(taken)), now_ms)
+
+
 class ConsumerMetrics:
     """The metrics of one consumer; does nothing when they are switched off."""
 
@@ -189,7 +222,7 @@ class ConsumerMetrics:
         self._clock = clock
         self._prefix = config.metric_group_prefix
         self._registry: Any = None
-        self._sensors: dict[str, Any] = {}
+        self._sensors: dict[str, _Sensor] = {}
         self._partitions: set[TopicPartition] = set()
         self._happened_ms: dict[str, int] = {}
         if config.metrics_enabled:
@@ -263,6 +296,7 @@ class ConsumerMetrics:
 
     def raw(self) -> Any:
         """Return kafka-python's metric objects by name, None when switched off."""
+        self._flush()
         return None if self._registry is None else dict(self._registry.metrics)
 
     def values(self) -> dict[str, dict[str, float]] | None:
@@ -273,13 +307,19 @@ class ConsumerMetrics:
         """
         if self._registry is None:
             return None
-        now_ms = self._clock.now_ms()
+        now_ms = self._flush()
         groups: dict[str, dict[str, float]] = {}
         for name, metric in dict(self._registry.metrics).items():
             extra = [f"{tag}-{value}" for tag, value in name.tags.items() if tag != "client-id"]
             group = ".".join([name.group, *extra])
             groups.setdefault(group, {})[name.name] = metric.value(now_ms)
         return groups
+
+    def _flush(self) -> int:
+        now_ms = self._clock.now_ms()
+        for sensor in tuple(self._sensors.values()):
+            sensor.flush(now_ms)
+        return now_ms
 
     def close(self) -> None:
         """Let go of the registry."""
@@ -293,11 +333,11 @@ class ConsumerMetrics:
         statistics: Mapping[str, Callable[[], Any]],
         meaning: str,
         tags: Mapping[str, str],
-    ) -> Any:
+    ) -> _Sensor:
         sensor = self._registry.sensor(name)
         for metric, statistic in statistics.items():
             sensor.add(self._name(metric, group, meaning, tags), statistic())
-        return sensor
+        return _Sensor(sensor)
 
     def _name(self, name: str, group: str, meaning: str, tags: Mapping[str, str]) -> Any:
         return self._registry.metric_name(name, f"{self._prefix}-{group}", meaning, dict(tags))

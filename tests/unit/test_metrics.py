@@ -1,0 +1,79 @@
+"""Measurements are collected before they are written; whoever reads finds all of them."""
+
+from __future__ import annotations
+
+import pytest
+from kafka.metrics import MetricConfig
+from kafka.metrics import stats as theirs
+
+from tandem_kafka import statistics as ours
+from tandem_kafka.config import Config
+from tandem_kafka.metrics import FLUSH_MS, ConsumerMetrics
+from tandem_kafka.statistics import Batch
+
+MEASURED = [3.0, 11.0, 4.0, 0.5]
+CONFIG = MetricConfig(samples=2, time_window_ms=30_000)
+
+
+class Time:
+    def __init__(self) -> None:
+        self.ms = 1_000_000
+
+    def now_ms(self) -> int:
+        return self.ms
+
+    def wall_ms(self) -> int:
+        return self.ms
+
+
+@pytest.mark.parametrize(
+    ("mine", "other"),
+    [
+        (ours.Avg, theirs.Avg),
+        (ours.Max, theirs.Max),
+        (ours.Total, theirs.Total),
+        (ours.rate, theirs.Rate),
+        (ours.occurrence_rate, lambda: theirs.Rate(sampled_stat=theirs.Count())),
+    ],
+    ids=["avg", "max", "total", "rate", "occurrence rate"],
+)
+def test_a_batch_is_worth_its_measurements(mine, other) -> None:
+    many, single = mine(), other()
+    for now_ms in (1_000, 20_000, 45_000, 80_000, 200_000):  # windows begin and end between them
+        many.record(CONFIG, Batch(len(MEASURED), sum(MEASURED), max(MEASURED)), now_ms)
+        for value in MEASURED:
+            single.record(CONFIG, value, now_ms)
+        assert many.measure(CONFIG, now_ms + 7) == pytest.approx(single.measure(CONFIG, now_ms + 7))
+
+
+def test_occurrences_are_counted_whatever_is_measured() -> None:
+    occurrences = ours.Occurrences()
+    occurrences.record(CONFIG, Batch(4, 18.5, 11.0), 1_000)
+    assert occurrences.measure(CONFIG, 1_000) == 4
+
+
+def test_what_was_measured_is_there_when_it_is_read() -> None:
+    time = Time()
+    metrics = ConsumerMetrics(Config.from_options({"bootstrap_servers": "localhost:1"}), time)
+    for value in MEASURED:  # the first is written at once, the others wait
+        metrics.record("records", value)
+        metrics.record_topic("records", "orders", value)
+    time.ms += FLUSH_MS // 2
+    values = metrics.values()
+    assert values is not None
+    for group in ("fetch-manager-metrics", "fetch-manager-metrics.topic-orders"):
+        found = values[f"consumer-{group}"]
+        assert found["records-consumed-total"] == sum(MEASURED)
+        assert found["records-per-request-avg"] == pytest.approx(sum(MEASURED) / len(MEASURED))
+
+
+def test_a_metric_object_held_by_a_reporter_is_at_most_a_moment_old() -> None:
+    time = Time()
+    metrics = ConsumerMetrics(Config.from_options({"bootstrap_servers": "localhost:1"}), time)
+    (total,) = [
+        metric for name, metric in metrics.raw().items() if name.name == "records-consumed-total"
+    ]
+    metrics.record("records", 5)
+    time.ms += FLUSH_MS
+    metrics.record("records", 6)
+    assert total.value(time.ms) == 11
