@@ -27,6 +27,10 @@ __all__ = [
 
 T = TypeVar("T")
 
+#: About what a thread needs to wake up, once told to. Without the pause it would then wait for
+#: the GIL until the network thread has done all it has to do.
+_HAND_OVER_S = 0.000_05
+
 
 class Clock(Protocol):
     """Tells the time in integer milliseconds."""
@@ -64,8 +68,11 @@ class Driver(Protocol):
         """Begin to run the loop."""
         ...
 
-    def notify(self) -> None:
-        """Network thread: there is something new for the application thread to look at."""
+    def notify(self, *, first: bool = False) -> None:
+        """Network thread: there is something new for the application thread to look at.
+
+        `first` lets it look before this thread goes on, if it waits.
+        """
         ...
 
     def wait(self, ready: Callable[[], bool], deadline_ms: int) -> bool:
@@ -121,14 +128,16 @@ class ThreadDriver:
             loop.finish()
             self.notify()
 
-    def notify(self) -> None:
-        """Wake the application thread if it waits."""
+    def notify(self, *, first: bool = False) -> None:
+        """Wake the application thread if it waits; `first` gives it the GIL as well."""
         # The flag is set under the lock before `ready` is looked at, so a change made before
         # this call is either seen there or finds the flag set: no wake-up is lost, and a busy
         # application thread costs no lock.
         if self._waiting:
             with self._changed:
                 self._changed.notify_all()
+            if first:
+                time.sleep(_HAND_OVER_S)
 
     def wait(self, ready: Callable[[], bool], deadline_ms: int) -> bool:
         """Block on a condition until `ready()` or the deadline."""

@@ -32,6 +32,10 @@ log = logging.getLogger(__name__)
 #: The longest sleep, so that a clock that jumps does no lasting harm.
 MAX_SLEEP_MS = 5_000
 
+#: From here on asking for more comes before handing over what came: throughput counts, not the
+#: time of a single record.
+MANY_BYTES = 65_536
+
 #: How long the network thread goes on after close: everything that the user waits for has been
 #: waited for before, what is left are courtesies (ending fetch sessions).
 LAST_WORDS_MS = 1_000
@@ -99,12 +103,14 @@ class NetworkLoop:
     def complete(self, transport_events: list[TransportEvent]) -> None:
         """Deal with what came in while the thread slept."""
         now_ms = self._context.clock.now_ms()
+        bytes_before = self._context.buffer.added_bytes
         self._client.complete(transport_events, now_ms)
         self._tell_defects()
         self._hand_over_metadata_error()
         # After the client's turn: an operation with no time at all has had its one attempt.
         self._reaper.reap(now_ms)
-        self._tell_application()
+        few = self._context.buffer.added_bytes - bytes_before < MANY_BYTES
+        self._tell_application(first=few)
         if self._close_deadline_ms is not None:
             self._stopped = now_ms >= self._close_deadline_ms or self._said_all()
 
@@ -180,13 +186,13 @@ class NetworkLoop:
         if not waiting:
             self._context.raise_in_poll(error)
 
-    def _tell_application(self) -> None:
+    def _tell_application(self, *, first: bool = False) -> None:
         """Wake the application thread if anything it may wait for has changed."""
         done = self._reaper.forget_done()
         news = self._context.buffer.added + self._context.background.added
         if done or news != self._told:
             self._told = news
-            self._driver.notify()
+            self._driver.notify(first=first)
 
 
 def _needs_metadata(event: object) -> bool:

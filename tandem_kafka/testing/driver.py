@@ -47,7 +47,7 @@ class SteppedDriver:
             raise TypeError(msg)
         self.parked = self._scheduler.park(name, loop, self._transport)
 
-    def notify(self) -> None:
+    def notify(self, *, first: bool = False) -> None:
         """Nobody waits elsewhere: the application looks after every step."""
 
     def wait(self, ready: Callable[[], bool], deadline_ms: int) -> bool:

@@ -29,7 +29,7 @@ TP = TopicPartition("orders", 0)
 class Driver(ScriptedDriver):
     notified = 0
 
-    def notify(self) -> None:
+    def notify(self, *, first: bool = False) -> None:  # noqa: ARG002 - the interface
         self.notified += 1
 
 
