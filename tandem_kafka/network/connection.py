@@ -131,6 +131,7 @@ class BrokerConnection:
         self._in_flight: deque[_InFlight] = deque()
         self._outgoing: list[bytes] = []
         self._correlation_id = 0
+        self._chosen: dict[tuple[int, int | None, int | None], int] = {}
 
     @property
     def in_flight(self) -> int:
@@ -217,8 +218,7 @@ class BrokerConnection:
             UnsupportedVersionError: There is no version that both sides speak.
             KafkaProtocolError: The message cannot be encoded.
         """
-        version = choose_version(request.message, self._known_versions())
-        self._put(request.message, version, now_ms, request)
+        self._put(request.message, self._version_of(request.message), now_ms, request)
 
     def _put(
         self, message: Any, version: int, now_ms: int, request: UnsentRequest | None = None
@@ -322,6 +322,13 @@ class BrokerConnection:
             f"{self.node} did not answer {sent.message.name} within {waited_ms} ms"
         )
         return late
+
+    def _version_of(self, message: Any) -> int:
+        key = (message.API_KEY, message._min_version, message._max_version)  # noqa: SLF001
+        version = self._chosen.get(key)
+        if version is None:
+            version = self._chosen[key] = choose_version(message, self._known_versions())
+        return version
 
     def _known_versions(self) -> BrokerVersionData:
         if self.versions is None:

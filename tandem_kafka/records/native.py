@@ -7,6 +7,7 @@ Python twin.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -53,9 +54,13 @@ def decode_fetch_response(body: memoryview, version: int) -> FetchedResponse:
     )
 
 
+@functools.lru_cache(maxsize=4096)
+def _uuid(topic_id: bytes | None) -> UUID | None:
+    return None if topic_id is None else UUID(bytes=topic_id)
+
+
 def _partition(topic: str | None, topic_id: bytes | None, *fields: object) -> FetchedPartition:
-    known = None if topic_id is None else UUID(bytes=topic_id)
-    return FetchedPartition(topic, known, *fields)  # type: ignore[arg-type]
+    return FetchedPartition(topic, _uuid(topic_id), *fields)  # type: ignore[arg-type]
 
 
 def open_reader(

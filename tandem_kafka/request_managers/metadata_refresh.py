@@ -152,7 +152,10 @@ class MetadataRefresher:
 
     def poll(self, now_ms: int) -> PollResult:
         """Send a request when something is missing or old."""
-        by_name, by_id = self._poll_names(now_ms), self._poll_ids(now_ms)
+        by_name = self._poll_names(now_ms)
+        if not self._wanted_ids:
+            return by_name
+        by_id = self._poll_ids(now_ms)
         return PollResult((*by_name.unsent, *by_id.unsent), min(by_name.wait_ms, by_id.wait_ms))
 
     def _poll_ids(self, now_ms: int) -> PollResult:
