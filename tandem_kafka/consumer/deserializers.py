@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from tandem_kafka.config import Config
 from tandem_kafka.errors import RecordDeserializationError
-from tandem_kafka.types import ConsumerRecord, Header, TopicPartition
+from tandem_kafka.types import ConsumerRecord, TopicPartition
 
 __all__ = ["Deserializers"]
 
-Deserialize = Callable[[str, Sequence[Header], Any], Any]
+#: Given the record, and its key or value.
+Deserialize = Callable[[ConsumerRecord, Any], Any]
 
 
 class Deserializers:
@@ -33,10 +34,10 @@ class Deserializers:
         try:
             origin = "key"
             if self._key is not None:
-                key = self._key(record.topic, record.headers, key)
+                key = self._key(record, key)
             origin = "value"
             if self._value is not None:
-                value = self._value(record.topic, record.headers, value)
+                value = self._value(record, value)
         except Exception as error:
             raise RecordDeserializationError(
                 origin,
@@ -63,6 +64,6 @@ def _as_function(deserializer: Any) -> Deserialize | None:
         return None
     method = getattr(deserializer, "deserialize", None)
     if method is not None:
-        return method  # type: ignore[no-any-return]
+        return lambda record, data: method(record.topic, record.headers, data)
     # As in kafka-python, a function is given None for a missing key or a tombstone's value.
-    return lambda _topic, _headers, data: deserializer(data)
+    return lambda _record, data: deserializer(data)

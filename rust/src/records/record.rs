@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use pyo3::basic::CompareOp;
 use pyo3::ffi;
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDict, PyIterator, PyList, PyMemoryView, PyString, PyTuple, PyType};
@@ -51,6 +52,17 @@ impl Record {
     }
 
     fn as_tuple<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let (key, value) = (self.key(py).into_pyobject(py)?, self.value(py).into_pyobject(py)?);
+        self.tuple_with(py, key.into_any(), value.into_any())
+    }
+
+    /// The fields, with another key and value.
+    fn tuple_with<'py>(
+        &self,
+        py: Python<'py>,
+        key: Bound<'py, PyAny>,
+        value: Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyTuple>> {
         let fields: [Bound<'py, PyAny>; 13] = [
             self.topic(py).into_bound(py).into_any(),
             self.partition().into_pyobject(py)?.into_any(),
@@ -58,8 +70,8 @@ impl Record {
             self.offset().into_pyobject(py)?.into_any(),
             self.timestamp().into_pyobject(py)?.into_any(),
             self.timestamp_type().into_pyobject(py)?.into_any(),
-            self.key(py).into_pyobject(py)?.into_any(),
-            self.value(py).into_pyobject(py)?.into_any(),
+            key,
+            value,
             self.headers(py)?.into_any(),
             py.None().into_bound(py),
             self.serialized_key_size().into_pyobject(py)?.into_any(),
@@ -70,7 +82,12 @@ impl Record {
     }
 
     fn as_python<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        Self::class(py)?.call1(self.as_tuple(py)?)
+        Self::made_of(self.as_tuple(py)?)
+    }
+
+    fn made_of<'py>(fields: Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyAny>> {
+        let py = fields.py();
+        Self::class(py)?.call_method1(intern!(py, "_make"), (fields,))
     }
 }
 
@@ -222,6 +239,14 @@ impl Record {
         py: Python<'py>,
         fields: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
+        // Deserializers come this way with every record; whatever else is rare.
+        if let Some(fields) = fields
+            && let Some(value) = fields.get_item(intern!(py, "value"))?
+            && let Some(key) = fields.get_item(intern!(py, "key"))?
+            && fields.len() == 2
+        {
+            return Self::made_of(self.tuple_with(py, key, value)?);
+        }
         self.as_python(py)?.call_method("_replace", (), fields)
     }
 

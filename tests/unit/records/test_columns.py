@@ -92,7 +92,11 @@ def test_a_record_is_a_tuple_of_its_fields(records):
     assert (record[3], record[-1], record[6:8]) == (23, -1, (None, b"3"))
     topic, partition, _, offset, *_ = record
     assert (topic, partition, offset) == ("topic", 3, 23)
-    assert record._replace(value=5).value == 5
+    for other in ({"value": 5}, {"key": b"k", "value": None}, {"value": 1, "key": 2, "offset": 3}):
+        assert record._replace(**other) == plain._replace(**other)
+        assert type(record._replace(**other)) is ConsumerRecord
+    with pytest.raises(ValueError, match="other"):
+        record._replace(key=1, other=2)
     assert record._asdict() == plain._asdict()
     assert repr(record) == repr(plain)
     assert repr(record).startswith("ConsumerRecord(topic='topic', partition=3, leader_epoch=5")
