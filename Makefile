@@ -20,8 +20,9 @@ help:
 demo: $(VENV)/.demo
 	@$(BIN)/python -m demo
 
+# Two processes, a file of tests in one of them: most of the tests with a broker wait for something.
 test: java $(VENV)/.test
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest --numprocesses 2 --dist loadfile $(ARGS)
 
 lint: $(VENV)/.lint $(VENV)/.test
 	@PATH="$(CURDIR)/$(BIN):$$PATH" .ci/run lint types imports

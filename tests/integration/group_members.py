@@ -160,6 +160,9 @@ def settled(members: Iterable[Member], count: int) -> bool:
     members = list(members)
 
     def shared_out() -> bool:
+        for member in members:
+            if member.error is not None:
+                raise member.error
         shares = [owned(member) for member in members]
         return all(shares) and sum(map(len, shares)) == count == len(set.union(*shares))
 

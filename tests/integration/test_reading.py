@@ -143,6 +143,7 @@ def test_28_what_a_poll_leaves_comes_later_without_a_new_fetch(
         assert batch.count <= 7
         records += [record for part in batch.values() for record in part]
     assert [record.offset for record in records] == list(range(100))
+    wait_until(lambda: len(sent.fetch_offsets()[0]) > 1, "the next fetch")
     assert sent.fetch_offsets()[0] == [0, 100]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -20,7 +21,11 @@ def classpath() -> str:
     """The class path that runs a broker and Kafka's tools; downloads the jars if need be."""
     folder = _folder()
     if not folder.is_dir():
-        _download(folder)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with (folder.parent / f"{folder.name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # another process may be at it
+            if not folder.is_dir():
+                _download(folder)
     return str(folder / "*")
 
 
@@ -38,7 +43,6 @@ def _download(folder: Path) -> None:
     if maven is None:
         raise RuntimeError("Maven (mvn) is needed once, to download Kafka")
     print(f"downloading Kafka {KAFKA_VERSION} into {folder}", file=sys.stderr)
-    folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix="download-") as scratch:
         target = Path(scratch) / "jars"
         done = subprocess.run(
@@ -55,5 +59,4 @@ def _download(folder: Path) -> None:
         )
         if done.returncode:
             raise RuntimeError(f"Maven could not download Kafka:\n{done.stdout}{done.stderr}")
-        if not folder.is_dir():  # another run may have been first
-            target.rename(folder)
+        target.rename(folder)
