@@ -66,6 +66,8 @@ class Member:
         self.consumer = consumer
         self.listener = Listener()
         self.records: list[ConsumerRecord] = []
+        #: How many of the records have been handled and committed.
+        self.handled = 0
         self.generations: list[int] = []
         self.error: BaseException | None = None
         self._handler = handler
@@ -90,6 +92,7 @@ class Member:
                     self._handler(self)
                     if self._commit:
                         self.consumer.commit()
+                self.handled = len(self.records)
         except BaseException as error:  # noqa: BLE001 - the test looks at it
             self.error = error
 
