@@ -34,6 +34,7 @@ from tandem_kafka.network.authentication import SaslExchange
 from tandem_kafka.network.response import parse_header, throttle_ms
 from tandem_kafka.request_managers.base import FOREVER_MS, ClientResponse, UnsentRequest
 from tandem_kafka.types import Node
+from tandem_kafka.wire.fetch_request import ConsumerFetch
 from tandem_kafka.wire.messages import ApiVersionsRequest
 from tandem_kafka.wire.versions import BrokerVersionData, agreed_versions, choose_version
 
@@ -131,7 +132,7 @@ class BrokerConnection:
         self._in_flight: deque[_InFlight] = deque()
         self._outgoing: list[bytes] = []
         self._correlation_id = 0
-        self._chosen: dict[tuple[int, int | None, int | None], int] = {}
+        self._fetch_versions: dict[int, int] = {}
 
     @property
     def in_flight(self) -> int:
@@ -324,10 +325,13 @@ class BrokerConnection:
         return late
 
     def _version_of(self, message: Any) -> int:
-        key = (message.API_KEY, message._min_version, message._max_version)  # noqa: SLF001
-        version = self._chosen.get(key)
+        if not isinstance(message, ConsumerFetch):
+            return choose_version(message, self._known_versions())
+        # Sent all the time, and there is nothing to be known but this.
+        version = self._fetch_versions.get(message.not_above)
         if version is None:
-            version = self._chosen[key] = choose_version(message, self._known_versions())
+            version = choose_version(message, self._known_versions())
+            self._fetch_versions[message.not_above] = version
         return version
 
     def _known_versions(self) -> BrokerVersionData:
