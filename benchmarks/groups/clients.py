@@ -4,32 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Protocol
 
-__all__ = ["PYTHON_CLIENTS", "GroupMember", "Membership"]
+from benchmarks.groups.membership import Membership
 
-HEARTBEAT_MS: Final = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class Membership:
-    """What to be a member of.
-
-    Attributes:
-        bootstrap: Addresses of the brokers.
-        topic: The topic.
-        group: The group.
-        protocol: ``classic`` (with the range assignor), ``cooperative`` or ``consumer``.
-        reset: ``earliest`` or ``latest``.
-
-    """
-
-    bootstrap: str
-    topic: str
-    group: str
-    protocol: str
-    reset: str
+__all__ = ["PYTHON_CLIENTS", "GroupMember"]
 
 
 class GroupMember(Protocol):

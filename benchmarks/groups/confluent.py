@@ -6,7 +6,7 @@ from collections import Counter
 
 from confluent_kafka import Consumer
 
-from benchmarks.groups.clients import HEARTBEAT_MS, Membership
+from benchmarks.groups.membership import HEARTBEAT_MS, Membership
 
 __all__ = ["ConfluentMember"]
 

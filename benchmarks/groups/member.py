@@ -16,7 +16,8 @@ import uuid
 from collections import defaultdict
 from collections.abc import Callable
 
-from benchmarks.groups.clients import PYTHON_CLIENTS, GroupMember, Membership
+from benchmarks.groups.clients import PYTHON_CLIENTS, GroupMember
+from benchmarks.groups.membership import Membership
 
 __all__: list[str] = []
 

@@ -8,7 +8,7 @@ from typing import Any
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 
-from benchmarks.groups.clients import HEARTBEAT_MS, Membership
+from benchmarks.groups.membership import HEARTBEAT_MS, Membership
 from tandem_kafka import KafkaConsumer
 
 __all__ = ["TandemMember"]

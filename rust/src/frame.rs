@@ -3,12 +3,13 @@
 use std::ffi::c_int;
 use std::sync::{Arc, Mutex};
 
-use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
 use crate::buffer::Buffer;
-use crate::fetch::{DecodeOptions, Fetched};
+use crate::fetch::Fetched;
+use crate::options::DecodeOptions;
+use crate::view::fill_view;
 
 /// A frame without its length. Supports the buffer protocol, read-only.
 #[pyclass(frozen, module = "tandem_kafka._native")]
@@ -51,26 +52,4 @@ impl Frame {
         // SAFETY: the view keeps this object alive, and through it the bytes, which never change.
         unsafe { fill_view(&slf, &slf.get().bytes, view, flags) }
     }
-}
-
-/// Exports bytes, read-only.
-///
-/// # Safety
-///
-/// `owner` must keep `bytes` alive, unchanged and in their place.
-pub unsafe fn fill_view<T>(
-    owner: &Bound<'_, T>,
-    bytes: &[u8],
-    view: *mut ffi::Py_buffer,
-    flags: c_int,
-) -> PyResult<()> {
-    if view.is_null() {
-        return Err(PyBufferError::new_err("no view to fill"));
-    }
-    let length = bytes.len() as ffi::Py_ssize_t;
-    // SAFETY: the caller's promise; the view takes a reference to the owner.
-    let filled = unsafe {
-        ffi::PyBuffer_FillInfo(view, owner.as_ptr(), bytes.as_ptr() as *mut _, length, 1, flags)
-    };
-    if filled < 0 { Err(PyErr::fetch(owner.py())) } else { Ok(()) }
 }

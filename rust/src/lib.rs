@@ -7,8 +7,10 @@ pub mod batches;
 pub mod buffer;
 pub mod fetch;
 pub mod frame;
+pub mod options;
 pub mod records;
 pub mod transport;
+pub mod view;
 
 /// Changed whenever Python and this library must change together: a stale library is refused.
 const ABI: u32 = 2;

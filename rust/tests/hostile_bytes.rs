@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use _native::batches::{Batches, Segment};
 use _native::buffer::Buffer;
-use _native::fetch::{DecodeOptions, decode_frame};
+use _native::fetch::decode_frame;
+use _native::options::DecodeOptions;
 use proptest::prelude::*;
 
 const BASE_OFFSET: i64 = 10;

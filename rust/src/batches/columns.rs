@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
-use crate::batches::rows::read_varint;
+use crate::batches::varint::read_varint;
 use crate::buffer::Buffer;
 
 /// Where a record is and what it says of itself; 32 bytes.

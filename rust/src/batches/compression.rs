@@ -7,7 +7,7 @@ use flate2::read::MultiGzDecoder;
 use lz4_flex::frame::FrameDecoder;
 use zstd::zstd_safe::{self, DCtx, InBuffer, OutBuffer, ResetDirective};
 
-use crate::batches::decoder::Problem;
+use crate::batches::problem::Problem;
 use crate::buffer;
 
 /// First guess at the decompressed size, as a multiple of the compressed one.

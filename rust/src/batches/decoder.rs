@@ -6,27 +6,13 @@ use std::sync::{Arc, OnceLock};
 use crate::batches::columns::{Columns, Row};
 use crate::batches::compression::decompress;
 use crate::batches::header::{BatchHeader, HEADER_SIZE, Walk};
+use crate::batches::problem::Problem;
 use crate::batches::rows;
 use crate::buffer::Buffer;
-use crate::fetch::DecodeOptions;
+use crate::options::DecodeOptions;
 
 /// The CRC covers all from the attributes on (not the offset, which a broker sets).
 const CRC_COVERS_FROM: usize = 21;
-
-/// Why a batch cannot be read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Problem {
-    /// It breaks its format.
-    Corrupt(String),
-    /// Its compression is unknown.
-    Codec(String),
-}
-
-impl From<String> for Problem {
-    fn from(text: String) -> Self {
-        Problem::Corrupt(text)
-    }
-}
 
 /// One batch as the user is to see it: without records where it is a marker or aborted.
 pub struct Segment {

@@ -4,7 +4,9 @@ mod columns;
 mod compression;
 mod decoder;
 mod header;
+mod problem;
 mod rows;
+mod varint;
 
 use std::collections::VecDeque;
 use std::ffi::c_int;
@@ -16,10 +18,11 @@ use pyo3::prelude::*;
 
 use crate::batches::header::Walk;
 use crate::buffer::{self, Buffer};
-use crate::fetch::DecodeOptions;
+use crate::options::DecodeOptions;
 
 pub use crate::batches::columns::{Columns, Field, Owner, Row};
-pub use crate::batches::decoder::{Decoder, Problem, Segment};
+pub use crate::batches::decoder::{Decoder, Segment};
+pub use crate::batches::problem::Problem;
 
 /// The bytes of a partition's batches, with what of them has been decoded ahead.
 #[pyclass(frozen, module = "tandem_kafka._native")]
@@ -114,6 +117,6 @@ impl Batches {
         let batches = slf.get();
         let bytes = &batches.frame[batches.from..batches.to];
         // SAFETY: the view keeps this object alive, and through it the bytes, which never change.
-        unsafe { crate::frame::fill_view(&slf, bytes, view, flags) }
+        unsafe { crate::view::fill_view(&slf, bytes, view, flags) }
     }
 }

@@ -8,23 +8,13 @@ use std::sync::Arc;
 
 use crate::buffer::Buffer;
 use crate::fetch::cursor::Cursor;
+use crate::options::DecodeOptions;
 
 pub use crate::fetch::response::{Partition, Response};
 pub use crate::fetch::to_python::decode_fetch_response;
 
 /// From this version on requests and responses have headers with tagged fields.
 const FLEXIBLE_FROM: i16 = 12;
-
-/// How to decode what a fetch brings.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DecodeOptions {
-    /// Leave out records of aborted transactions.
-    pub read_committed: bool,
-    /// Verify the CRC of every batch.
-    pub check_crcs: bool,
-    /// Bound on one batch after decompression.
-    pub max_batch_bytes: usize,
-}
 
 /// A decoded response, or why the bytes are none.
 pub type Fetched = Result<Response, String>;

@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyString;
 
 use crate::batches::{Batches, Columns, Decoder, Owner, Problem, Row, Segment};
-use crate::fetch::DecodeOptions;
+use crate::options::DecodeOptions;
 use crate::records::sequence::{Piece, Records};
 
 import_exception!(tandem_kafka.errors, CorruptRecordError);

@@ -273,6 +273,6 @@ impl Slice {
         let slice = slf.get();
         let bytes = slice.columns.bytes(slice.field).unwrap_or_default();
         // SAFETY: the slice owns a share of the buffer, whose bytes never change.
-        unsafe { crate::frame::fill_view(&slf, bytes, view, flags) }
+        unsafe { crate::view::fill_view(&slf, bytes, view, flags) }
     }
 }

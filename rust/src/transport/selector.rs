@@ -17,8 +17,8 @@ use super::socket::SocketOptions;
 use super::tls::config::TlsConfig;
 use super::wake::Wake;
 use super::watchdog::Shared;
-use crate::fetch::DecodeOptions;
 use crate::frame::Frame;
+use crate::options::DecodeOptions;
 
 /// What a tuple of `poll` begins with.
 const OPENED: u8 = 0;
