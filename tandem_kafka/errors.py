@@ -62,6 +62,7 @@ __all__ = [
     "IllegalStateError",
     "InconsistentGroupProtocolError",
     "InvalidArgumentError",
+    "InvalidAssignmentError",
     "InvalidGroupIdError",
     "InvalidReceiveError",
     "InvalidRegularExpressionError",
@@ -71,6 +72,7 @@ __all__ = [
     "KafkaError",
     "KafkaProtocolError",
     "KafkaTimeoutError",
+    "LocalAssignorError",
     "LogTruncationError",
     "NoOffsetForPartitionError",
     "NotAssignedError",
@@ -123,6 +125,21 @@ class InvalidRegularExpressionError(BrokerResponseError):
     errno = 128
     message = "INVALID_REGULAR_EXPRESSION"
     description = "The regular expression is not valid."
+
+
+class InvalidAssignmentError(BrokerResponseError):
+    """The coordinator does not take what one of `group_local_assignors` computed.
+
+    The number is ours, from a private range: no released broker answers with such an error.
+    """
+
+    errno = 31001
+    message = "INVALID_ASSIGNMENT"
+    description = "The assignment does not fit the members and topics it was computed of."
+
+
+class LocalAssignorError(KafkaError):
+    """One of `group_local_assignors` raised, or returned what is no assignment; see the cause."""
 
 
 class InvalidArgumentError(IllegalArgumentError, ValueError):

@@ -51,6 +51,10 @@ __all__ = [
     "ConsumerGroupDescribeResponse",
     "ConsumerGroupHeartbeatRequest",
     "ConsumerGroupHeartbeatResponse",
+    "ConsumerGroupInstallAssignmentRequest",
+    "ConsumerGroupInstallAssignmentResponse",
+    "ConsumerGroupPrepareAssignmentRequest",
+    "ConsumerGroupPrepareAssignmentResponse",
     "FetchRequest",
     "FetchResponse",
     "FindCoordinatorRequest",
@@ -96,3 +100,27 @@ class ConsumerGroupDescribeRequest(ApiMessage, load_json=_SCHEMAS):  # type: ign
 
 class ConsumerGroupDescribeResponse(ApiMessage, load_json=_SCHEMAS):  # type: ignore[call-arg]
     """What their coordinator says."""
+
+
+class ConsumerGroupPrepareAssignmentRequest(  # type: ignore[call-arg]
+    ApiMessage, load_json=_SCHEMAS
+):
+    """A member is to compute its group's assignment. No released broker speaks it."""
+
+
+class ConsumerGroupPrepareAssignmentResponse(  # type: ignore[call-arg]
+    ApiMessage, load_json=_SCHEMAS
+):
+    """What it computes it of."""
+
+
+class ConsumerGroupInstallAssignmentRequest(  # type: ignore[call-arg]
+    ApiMessage, load_json=_SCHEMAS
+):
+    """What came of it. No released broker speaks it."""
+
+
+class ConsumerGroupInstallAssignmentResponse(  # type: ignore[call-arg]
+    ApiMessage, load_json=_SCHEMAS
+):
+    """Whether it was taken."""

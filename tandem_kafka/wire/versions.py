@@ -8,6 +8,7 @@ from kafka.errors import IncompatibleBrokerVersion
 from kafka.protocol.broker_version_data import BrokerVersionData
 
 from tandem_kafka.errors import KafkaConfigurationError, KafkaError, UnsupportedVersionError
+from tandem_kafka.wire.messages import ConsumerGroupPrepareAssignmentRequest
 
 __all__ = ["BrokerVersionData", "agreed_versions", "choose_version", "versions_of_release"]
 
@@ -21,6 +22,9 @@ def choose_version(message: Any, broker_versions: BrokerVersionData) -> int:
         version: int = broker_versions.api_version(message)
     except IncompatibleBrokerVersion as error:
         raise UnsupportedVersionError(_explain(message, broker_versions)) from error
+    # A broker that does not know the field skips it, and would never ask anybody to compute.
+    if getattr(message, "client_assignors", None) is not None:
+        choose_version(ConsumerGroupPrepareAssignmentRequest(), broker_versions)
     return version
 
 

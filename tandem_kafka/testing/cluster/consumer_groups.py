@@ -9,27 +9,27 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Callable
-from collections.abc import Set as AbstractSet
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kafka import errors
 
 from tandem_kafka.testing.coordinator import records
+from tandem_kafka.testing.coordinator.client_assignors import (
+    Announced,
+    ClientAssignor,
+    common_assignor,
+)
+from tandem_kafka.testing.coordinator.computation import Computations
 from tandem_kafka.testing.coordinator.log import GroupLog
+from tandem_kafka.testing.coordinator.server_assignors import Assignor, Partitions, uniform
 from tandem_kafka.types import TopicPartition
 
 if TYPE_CHECKING:
     from tandem_kafka.testing.cluster.cluster import SimCluster
 
-__all__ = ["Assignor", "ConsumerGroup", "ConsumerGroupMember", "MemberState", "uniform"]
-
-Partitions = AbstractSet[TopicPartition]
-#: Takes what each member wants (partitions of its topics) and had; returns what each shall have.
-Assignor = Callable[
-    [dict[str, Partitions], dict[str, Partitions]], dict[str, frozenset[TopicPartition]]
-]
+__all__ = ["ConsumerGroup", "ConsumerGroupMember", "MemberState"]
 
 JOIN_EPOCH = 0
 LEAVE_EPOCH = -1
@@ -53,6 +53,7 @@ class ConsumerGroupMember:
     Attributes:
         assigned: What it may own.
         revoking: What it was told to give back and has not said it did.
+        assignors: Those it could compute the group's assignment with.
     """
 
     member_id: str
@@ -66,40 +67,12 @@ class ConsumerGroupMember:
     expires_ms: int = 0
     assigned: frozenset[TopicPartition] = frozenset()
     revoking: frozenset[TopicPartition] = frozenset()
+    assignors: tuple[ClientAssignor, ...] = ()
 
-
-def uniform(
-    wanted: dict[str, Partitions], before: dict[str, Partitions]
-) -> dict[str, frozenset[TopicPartition]]:
-    """As many for each as for any other, and what one had stays where it was if that is fair."""
-    target: dict[str, set[TopicPartition]] = {member_id: set() for member_id in wanted}
-    everything = sorted(set().union(*wanted.values())) if wanted else []
-    most = -(-len(everything) // max(1, len(wanted)))
-    for tp in everything:
-        having = [m for m in wanted if tp in before.get(m, ()) and tp in wanted[m]]
-        if having and len(target[having[0]]) < most:
-            target[having[0]].add(tp)
-    placed = set().union(*target.values()) if target else set()
-    for tp in everything:
-        if tp not in placed:
-            candidates = [m for m in wanted if tp in wanted[m]]
-            target[min(candidates, key=lambda m: (len(target[m]), m))].add(tp)
-    _level(target, wanted)
-    return {member_id: frozenset(partitions) for member_id, partitions in target.items()}
-
-
-def _level(target: dict[str, set[TopicPartition]], wanted: dict[str, Partitions]) -> None:
-    """Move one by one from who has most to who has least."""
-    while target:
-        least = min(target, key=lambda m: (len(target[m]), m))
-        for rich in sorted(target, key=lambda m: (-len(target[m]), m)):
-            movable = sorted(target[rich] & wanted[least])
-            if len(target[rich]) - len(target[least]) > 1 and movable:
-                target[rich].remove(movable[-1])
-                target[least].add(movable[-1])
-                break
-        else:
-            return
+    @property
+    def away(self) -> bool:
+        """True for a static member that said it would be back."""
+        return self.epoch == STATIC_LEAVE_EPOCH
 
 
 @dataclass(eq=False)
@@ -107,7 +80,10 @@ class ConsumerGroup:
     """Members, epochs, the target.
 
     Attributes:
-        epoch: Grows with the target.
+        epoch: Grows with whatever changes the target.
+        assignment_epoch: That of the target; behind while a member computes the next one.
+        assignor: The name of the assignor that made the target.
+        computations: How members compute a target.
         heartbeat_interval_ms: What members are told.
         session_timeout_ms: Who is not heard of for so long is gone.
         max_size: Who comes when there are so many is refused; 0 for no limit.
@@ -119,6 +95,8 @@ class ConsumerGroup:
     cluster: SimCluster
     group_id: str
     epoch: int = 0
+    assignment_epoch: int = 0
+    assignor: str = ""
     heartbeat_interval_ms: int = 500
     session_timeout_ms: int = 6_000
     max_size: int = 0
@@ -126,9 +104,13 @@ class ConsumerGroup:
     assignors: dict[str, Assignor] = field(default_factory=lambda: {"uniform": uniform})
     members: dict[str, ConsumerGroupMember] = field(default_factory=dict)
     target: dict[str, frozenset[TopicPartition]] = field(default_factory=dict)
-    _wanted: dict[str, Partitions] = field(default_factory=dict)
+    wanted: dict[str, Partitions] = field(default_factory=dict)
+    announced: dict[str, Announced] = field(default_factory=dict)
     log: GroupLog = field(default_factory=GroupLog)
     _next_target_ms: int = 0
+
+    def __post_init__(self) -> None:
+        self.computations = Computations(self)
 
     # --- members -------------------------------------------------------------------------------
 
@@ -182,10 +164,13 @@ class ConsumerGroup:
             self.log.forget(before.member_id)
             member.assigned = before.assigned
             self.target[member_id] = self.target.pop(before.member_id, frozenset())
-            self._wanted[member_id] = self._wanted.pop(before.member_id, frozenset())
+            self.wanted[member_id] = self.wanted.pop(before.member_id, frozenset())
+            self.announced[member_id] = self.announced.pop(before.member_id, ())
         elif self.max_size and len(self.members) >= self.max_size:
             return errors.GroupMaxSizeReachedError  # type: ignore[no-any-return]
         self.members[member_id] = member
+        if before is not None:
+            self.computations.begin_anew()
         return None
 
     def _with_instance(self, instance_id: str | None) -> ConsumerGroupMember | None:
@@ -207,6 +192,7 @@ class ConsumerGroup:
             member.epoch = epoch
             member.revoking = frozenset()
             self.write(member)
+            self.computations.member_gone(member_id)
         else:
             self.remove(member_id, "left")
         return None
@@ -217,6 +203,7 @@ class ConsumerGroup:
             self.cluster.trace.note(f"group {self.group_id}: {member_id} {why}")
             self.log.forget(member_id)
             self.update_target()
+            self.computations.member_gone(member_id)
 
     def touch(self, member: ConsumerGroupMember) -> None:
         """The member has been heard of: its session begins anew."""
@@ -240,28 +227,63 @@ class ConsumerGroup:
         )
 
     def update_target(self) -> None:
-        """Assign anew if members, subscriptions or topics have changed."""
+        """Have a new target made if members, subscriptions, assignors or topics have changed."""
         wanted = {m.member_id: self._wants(m) for m in self.members.values()}
-        if wanted == self._wanted:
+        announced = {m.member_id: m.assignors for m in self.members.values()}
+        if (wanted, announced) == (self.wanted, self.announced):
             return
         now_ms = self.cluster.clock.now_ms()
         if now_ms < self._next_target_ms:
             self.cluster.network.at(self._next_target_ms, self.update_target)
             return
         self._next_target_ms = now_ms + self.assignment_interval_ms
-        self._wanted = wanted
+        self.wanted, self.announced = wanted, announced
+        self._grow()
+        self._assign()
+
+    def _grow(self) -> None:
         self.epoch += 1
-        before: dict[str, Partitions] = dict(self.target)
-        self.target = next(iter(self.assignors.values()))(wanted, before)
-        self._write_target()
+        self.log.write(records.ConsumerGroupMetadata(self.epoch))
+        wanted = tuple((name, frozenset(tps)) for name, tps in self.wanted.items())
+        announced = tuple(self.announced.items())
+        self.log.write(records.ConsumerGroupPartitionMetadata(self.epoch, wanted, announced))
         self.cluster.trace.note(f"group {self.group_id}: epoch {self.epoch}")
+
+    def _assign(self) -> None:
+        """Let a member compute if all have an assignor in common, else do it here."""
+        name = common_assignor(self.announced)
+        if name is None:
+            self.computations.end()
+            server_side, assign = next(iter(self.assignors.items()))
+            self.install(assign(self.wanted, dict(self.target)), self.epoch, server_side)
+            return
+        if not self.assignment_epoch:
+            # Who computes has to be at an epoch, and there is none before the first target.
+            self.install({}, self.epoch, "")
+            self._grow()
+        self.computations.wanted(name)
+
+    def install(
+        self,
+        target: Mapping[str, frozenset[TopicPartition]],
+        epoch: int,
+        assignor: str,
+        computed_by: str = "",
+    ) -> None:
+        """Make this the target, as of an epoch of the group."""
+        self.target = {name: target.get(name, frozenset()) for name in self.members}
+        self.assignment_epoch, self.assignor = epoch, assignor
+        for member_id, partitions in self.target.items():
+            self.log.write(records.ConsumerGroupTargetAssignmentMember(partitions), member_id)
+        self.log.write(records.ConsumerGroupTargetAssignmentMetadata(epoch, assignor, computed_by))
+        self.cluster.trace.note(f"group {self.group_id}: target of epoch {epoch} by {assignor!r}")
 
     # --- the log -------------------------------------------------------------------------------
 
     def write(self, member: ConsumerGroupMember) -> None:
         """Write what has changed about a member; before it is answered."""
         about = records.ConsumerGroupMemberMetadata(
-            member.instance_id, member.topics, member.regex, member.rebalance_ms
+            member.instance_id, member.topics, member.regex, member.rebalance_ms, member.assignors
         )
         current = records.ConsumerGroupCurrentMemberAssignment(
             member.epoch,
@@ -273,21 +295,17 @@ class ConsumerGroup:
         self.log.write(about, member.member_id)
         self.log.write(current, member.member_id)
 
-    def _write_target(self) -> None:
-        wanted = tuple((name, frozenset(tps)) for name, tps in self._wanted.items())
-        self.log.write(records.ConsumerGroupMetadata(self.epoch))
-        self.log.write(records.ConsumerGroupPartitionMetadata(self.epoch, wanted))
-        for member_id, partitions in self.target.items():
-            self.log.write(records.ConsumerGroupTargetAssignmentMember(partitions), member_id)
-        self.log.write(records.ConsumerGroupTargetAssignmentMetadata(self.epoch))
-
     def reload(self) -> None:
         """Another coordinator reads the log and knows no more than that; sessions begin anew."""
         self.log = log = GroupLog.read(self.log.records)
         metadata = log.group(records.ConsumerGroupMetadata)
         topics = log.group(records.ConsumerGroupPartitionMetadata)
         self.epoch = metadata.epoch if metadata is not None else 0
-        self._wanted = dict(topics.wanted) if topics is not None else {}
+        self.wanted = dict(topics.wanted) if topics is not None else {}
+        self.announced = dict(topics.announced) if topics is not None else {}
+        made = log.group(records.ConsumerGroupTargetAssignmentMetadata)
+        self.assignment_epoch = made.assignment_epoch if made is not None else 0
+        self.assignor = made.assignor if made is not None else ""
         targets = log.members(records.ConsumerGroupTargetAssignmentMember)
         self.target = {member_id: target.partitions for member_id, target in targets.items()}
         current = log.members(records.ConsumerGroupCurrentMemberAssignment)
@@ -299,6 +317,7 @@ class ConsumerGroup:
             self.touch(member)
             if member.state is MemberState.UNREVOKED:
                 self._give_up_later(member)
+        self.computations.reload()
 
     # --- one member on its way -----------------------------------------------------------------
 
@@ -306,7 +325,7 @@ class ConsumerGroup:
         """Let a member go as far towards the target as the others allow."""
         if member.state is MemberState.UNREVOKED and (owned is None or owned & member.revoking):
             return
-        if member.state is MemberState.STABLE and member.epoch == self.epoch:
+        if member.state is MemberState.STABLE and member.epoch == self.assignment_epoch:
             return
         target = self.target.get(member.member_id, frozenset())
         kept = member.assigned & target
@@ -318,7 +337,7 @@ class ConsumerGroup:
         member.revoking = frozenset()
         member.assigned = kept | (target - taken)
         member.state = MemberState.UNRELEASED if target & taken else MemberState.STABLE
-        self._set_epoch(member, self.epoch)
+        self._set_epoch(member, self.assignment_epoch)
 
     def _taken_by_others(self, member: ConsumerGroupMember) -> set[TopicPartition]:
         others = (m for m in self.members.values() if m is not member)
@@ -366,4 +385,5 @@ def _member(
         rebalance_ms=about.rebalance_timeout_ms,
         assigned=current.assigned_partitions,
         revoking=current.partitions_pending_revocation,
+        assignors=about.assignors,
     )

@@ -37,6 +37,11 @@ class GroupLog:
             self.records.append((key, None))
             del self._in_force[key]
 
+    def end(self, kind: type[Value]) -> None:
+        """Append a tombstone for what is in force of the group, if anything is."""
+        if self._in_force.pop((kind, ""), None) is not None:
+            self.records.append(((kind, ""), None))
+
     def group(self, kind: type[V]) -> V | None:
         """Return what is in force of the group."""
         return self.members(kind).get("")

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from tandem_kafka.testing.cluster.apis import (
     api_versions,
+    consumer_group_describe,
     consumer_group_heartbeat,
+    consumer_group_install_assignment,
+    consumer_group_prepare_assignment,
     fetch,
     find_coordinator,
     heartbeat,
@@ -22,7 +25,10 @@ from tandem_kafka.testing.cluster.apis.api import Api
 __all__ = ["APIS", "Api"]
 
 _OTHERS = (
+    consumer_group_describe.API,
     consumer_group_heartbeat.API,
+    consumer_group_install_assignment.API,
+    consumer_group_prepare_assignment.API,
     fetch.API,
     find_coordinator.API,
     heartbeat.API,

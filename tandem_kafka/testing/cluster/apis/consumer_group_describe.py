@@ -1,0 +1,114 @@
+"""ConsumerGroupDescribe: KIP-848 groups as their coordinator sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from kafka import errors
+
+from tandem_kafka.testing.cluster.apis.api import Api, error_code
+from tandem_kafka.testing.cluster.apis.topic_partitions import by_topic
+from tandem_kafka.testing.cluster.call import Call
+from tandem_kafka.testing.cluster.consumer_groups import (
+    ConsumerGroup,
+    ConsumerGroupMember,
+    MemberState,
+)
+from tandem_kafka.types import TopicPartition
+from tandem_kafka.wire.messages import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+)
+
+__all__ = ["API"]
+
+_GROUP = ConsumerGroupDescribeResponse.DescribedGroup
+_MEMBER = _GROUP.Member
+_OF_KIP_848 = 1
+
+
+def _handle(call: Call) -> Any:
+    groups = [_described(call, group_id) for group_id in call.request.group_ids]
+    return ConsumerGroupDescribeResponse(throttle_time_ms=0, groups=groups)
+
+
+def _described(call: Call, group_id: str) -> Any:
+    if call.cluster.coordinator_of(group_id) != call.broker.node_id:
+        return _GROUP(group_id=group_id, error_code=error_code(errors.NotCoordinatorError))
+    group = call.cluster.consumer_groups.get(group_id)
+    if group is None:
+        return _GROUP(group_id=group_id, error_code=error_code(errors.GroupIdNotFoundError))
+    current = group.computations.current
+    return _GROUP(
+        error_code=0,
+        error_message=None,
+        group_id=group_id,
+        group_state=_state(group),
+        group_epoch=group.epoch,
+        assignment_epoch=group.assignment_epoch,
+        assignor_name=group.assignor,
+        members=[_member(call, group, member) for member in group.members.values()],
+        computing_member_id=(current.member_id or None) if current is not None else None,
+    )
+
+
+def _state(group: ConsumerGroup) -> str:
+    if not group.members:
+        return "Empty"
+    if group.epoch != group.assignment_epoch:
+        return "Assigning"
+    there = all(
+        member.epoch == group.assignment_epoch and member.state is MemberState.STABLE
+        for member in group.members.values()
+        if not member.away
+    )
+    return "Stable" if there else "Reconciling"
+
+
+def _member(call: Call, group: ConsumerGroup, member: ConsumerGroupMember) -> Any:
+    target = group.target.get(member.member_id, frozenset())
+    return _MEMBER(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        rack_id=None,
+        member_epoch=member.epoch,
+        client_id="",
+        client_host="",
+        subscribed_topic_names=sorted(member.topics),
+        subscribed_topic_regex=member.regex or None,
+        assignment=_MEMBER.Assignment(
+            topic_partitions=_topics(call, _MEMBER.Assignment.TopicPartitions, member.assigned)
+        ),
+        target_assignment=_MEMBER.TargetAssignment(
+            topic_partitions=_topics(call, _MEMBER.TargetAssignment.TargetPartitions, target)
+        ),
+        member_type=_OF_KIP_848,
+        client_assignors=_assignors(member),
+    )
+
+
+def _topics(call: Call, entry: Any, partitions: Iterable[TopicPartition]) -> list[Any]:
+    return [
+        entry(topic_id=topic_id, topic_name=name, partitions=numbers)
+        for name, topic_id, numbers in by_topic(call, partitions)
+    ]
+
+
+def _assignors(member: ConsumerGroupMember) -> list[Any] | None:
+    if not member.assignors:
+        return None
+    return [
+        _MEMBER.ClientAssignor(
+            name=each.name,
+            minimum_version=each.minimum_version,
+            maximum_version=each.maximum_version,
+            reason=each.reason,
+            metadata_version=each.version,
+            metadata_bytes=each.metadata,
+        )
+        for each in member.assignors
+    ]
+
+
+API = Api(ConsumerGroupDescribeRequest, (0, 1), _handle)

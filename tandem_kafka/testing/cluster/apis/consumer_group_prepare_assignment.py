@@ -1,0 +1,98 @@
+"""ConsumerGroupPrepareAssignment: what the member has to know that computes an assignment."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafka import errors
+
+from tandem_kafka.testing.cluster.apis.api import Api, error_code
+from tandem_kafka.testing.cluster.apis.membership import coordinator_error
+from tandem_kafka.testing.cluster.apis.topic_partitions import by_topic
+from tandem_kafka.testing.cluster.call import Call
+from tandem_kafka.testing.cluster.consumer_groups import ConsumerGroup
+from tandem_kafka.testing.coordinator.client_assignors import ClientAssignor, announced_as
+from tandem_kafka.types import TopicPartition
+from tandem_kafka.wire.messages import (
+    ConsumerGroupPrepareAssignmentRequest,
+    ConsumerGroupPrepareAssignmentResponse,
+)
+
+__all__ = ["API"]
+
+_MEMBER = ConsumerGroupPrepareAssignmentResponse.Member
+_TOPIC = ConsumerGroupPrepareAssignmentResponse.Topic
+
+
+def _handle(call: Call) -> Any:
+    request = call.request
+    error = coordinator_error(call)
+    group = call.cluster.consumer_groups.get(request.group_id)
+    if error is None and (group is None or not group.members):
+        error = errors.GroupIdNotFoundError
+    if error is None and group is not None:
+        error = group.computations.check(request.member_id, request.member_epoch)
+    if error is not None or group is None:
+        return _answer(error_code(error))
+    computation = group.computations.prepare()
+    told = computation.told or ()
+    return _answer(
+        0,
+        epoch=computation.epoch,
+        assignor=computation.assignor,
+        members=[
+            _member(call, group, member_id, computation.assignor, wanted)
+            for member_id, wanted in told
+        ],
+        topics=_topics(call, frozenset().union(*(wanted for _, wanted in told))),
+    )
+
+
+def _member(
+    call: Call, group: ConsumerGroup, member_id: str, name: str, wanted: frozenset[TopicPartition]
+) -> Any:
+    member = group.members[member_id]
+    # As of the epoch: what was announced since may be of a version that nobody else reads.
+    assignor = announced_as(group.announced.get(member_id, ()), name) or ClientAssignor(name)
+    return _MEMBER(
+        member_id=member_id,
+        member_epoch=member.epoch,
+        instance_id=member.instance_id,
+        rack_id=None,
+        subscribed_topic_ids=[topic_id for _, topic_id, _ in by_topic(call, wanted)],
+        reason=assignor.reason,
+        metadata_version=assignor.version,
+        metadata_bytes=assignor.metadata,
+        owned_partitions=[
+            _MEMBER.OwnedPartitions(topic_id=topic_id, partitions=numbers)
+            for _, topic_id, numbers in by_topic(call, member.assigned | member.revoking)
+        ],
+        target_partitions=[
+            _MEMBER.TargetPartitions(topic_id=topic_id, partitions=numbers)
+            for _, topic_id, numbers in by_topic(call, group.target.get(member_id, ()))
+        ],
+    )
+
+
+def _topics(call: Call, wanted: frozenset[TopicPartition]) -> list[Any]:
+    return [
+        _TOPIC(topic_id=topic_id, topic_name=name, num_partitions=len(numbers))
+        for name, topic_id, numbers in by_topic(call, wanted)
+    ]
+
+
+def _answer(
+    error: int, *, epoch: int = -1, assignor: str = "", members: Any = (), topics: Any = ()
+) -> Any:
+    return ConsumerGroupPrepareAssignmentResponse(
+        throttle_time_ms=0,
+        error_code=error,
+        error_message=None,
+        group_epoch=epoch,
+        assignor_name=assignor,
+        members=list(members),
+        topics=list(topics),
+    )
+
+
+API = Api(ConsumerGroupPrepareAssignmentRequest, (0, 0), _handle)

@@ -1,0 +1,199 @@
+"""A target that a member computes: who does, for how long, and whether what it brings will do.
+
+    chosen    a member is told with each heartbeat's answer that it is to compute
+    told      it asked for the group's state; the assignment has to fit what it was told
+    installed the target is made; if the group has changed since, the next one is computed
+
+Who does not bring anything in time, brings what does not fit or says that it failed is passed over
+until there is a target. When all have been, the group waits for the time-out and begins anew. The
+step it stands at is in the group's log, so that the next coordinator goes on from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from kafka import errors
+
+from tandem_kafka.errors import InvalidAssignmentError
+from tandem_kafka.testing.coordinator.client_assignors import able
+from tandem_kafka.testing.coordinator.records import (
+    ConsumerGroupAssignmentComputation,
+    ConsumerGroupTargetAssignmentMetadata,
+)
+from tandem_kafka.types import TopicPartition
+
+if TYPE_CHECKING:
+    from tandem_kafka.testing.cluster.consumer_groups import ConsumerGroup
+
+__all__ = ["Computations", "flaw_of"]
+
+Partitions = frozenset[TopicPartition]
+_Refusal = type[Exception] | None
+
+
+class Computations:
+    """Those of one group, one at a time.
+
+    Attributes:
+        timeout_ms: So long a member may take to ask, and then to bring its assignment.
+        current: Where the computation stands; None while there is none.
+    """
+
+    def __init__(self, group: ConsumerGroup) -> None:
+        self._group = group
+        self.timeout_ms = 5_000
+        self.current: ConsumerGroupAssignmentComputation | None = None
+        self._attempt = 0
+
+    def is_chosen(self, member_id: str) -> bool:
+        """Tell whether this member is to compute."""
+        return self.current is not None and self.current.member_id == member_id != ""
+
+    # --- what happens to the group -------------------------------------------------------------
+
+    def wanted(self, assignor: str) -> None:
+        """The group has a new epoch: have a target computed for it.
+
+        Who has been told of an epoch goes on: what it brings is a target, too, and in a group that
+        never rests there would be none else.
+        """
+        current = self.current
+        able_now = able(self._group.announced, assignor)
+        if current is None or current.member_id not in able_now or current.assignor != assignor:
+            failed = current.failed if current is not None else frozenset[str]()
+            self._choose(assignor, failed)
+        elif current.told is None:
+            self._note(replace(current, epoch=self._group.epoch))
+
+    def member_gone(self, member_id: str) -> None:
+        """A member left, was removed, or is away for a while."""
+        if self.is_chosen(member_id):
+            self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """What was told does not hold any more."""
+        if self.current is not None:
+            self._choose(self.current.assignor, self.current.failed)
+
+    def end(self) -> None:
+        """The coordinator assigns by itself, or the target is made."""
+        self._attempt += 1
+        self.current = None
+        self._group.log.end(ConsumerGroupAssignmentComputation)
+
+    def reload(self) -> None:
+        """Another coordinator goes on from what was written; the time begins anew."""
+        self._attempt += 1
+        self.current = self._group.log.group(ConsumerGroupAssignmentComputation)
+        if self.current is not None:
+            self._give_up_later()
+
+    # --- who computes --------------------------------------------------------------------------
+
+    def _choose(self, assignor: str, failed: frozenset[str]) -> None:
+        group = self._group
+        candidates = [
+            member_id
+            for member_id in able(group.announced, assignor)
+            if member_id in group.members and not group.members[member_id].away
+        ]
+        left = [member_id for member_id in candidates if member_id not in failed]
+        made = group.log.group(ConsumerGroupTargetAssignmentMetadata)
+        if made is not None and made.computed_by in left:
+            left = [made.computed_by]  # it has shown that it can
+        chosen = left[0] if left else ""
+        kept = failed if left else frozenset[str]()
+        self._note(ConsumerGroupAssignmentComputation(group.epoch, assignor, chosen, kept))
+        self._give_up_later()
+
+    def _note(self, computation: ConsumerGroupAssignmentComputation) -> None:
+        if computation != self.current:
+            group = self._group
+            group.cluster.trace.note(f"group {group.group_id}: {_told(computation)}")
+        self.current = computation
+        self._group.log.write(computation)
+
+    def _give_up_later(self) -> None:
+        self._attempt += 1
+        attempt, cluster = self._attempt, self._group.cluster
+
+        def give_up() -> None:
+            if attempt == self._attempt:
+                self._failed()
+
+        cluster.network.at(cluster.clock.now_ms() + self.timeout_ms, give_up)
+
+    def _failed(self) -> None:
+        current = self.current
+        if current is not None:
+            self._choose(current.assignor, (current.failed | {current.member_id}) - {""})
+
+    # --- what it asks and brings ---------------------------------------------------------------
+
+    def check(self, member_id: str, epoch: int) -> _Refusal:
+        """Return the error for who asks or brings, if it is not to."""
+        refusal = self._group.check(member_id, epoch)
+        if refusal is None and not self.is_chosen(member_id):
+            return errors.UnknownMemberIdError  # type: ignore[no-any-return]
+        return refusal
+
+    def prepare(self) -> ConsumerGroupAssignmentComputation:
+        """Tell the chosen member of the group as it is now."""
+        group = self._group
+        told = tuple(
+            (member_id, frozenset(wanted))
+            for member_id, wanted in group.wanted.items()
+            if member_id in group.members
+        )
+        if self.current is None:
+            raise AssertionError("nobody is to compute")  # `check` was not asked
+        prepared = replace(self.current, epoch=group.epoch, told=told)
+        self._note(prepared)
+        self._give_up_later()
+        return prepared
+
+    def install(
+        self, group_epoch: int, assignment: Mapping[str, list[TopicPartition]] | None
+    ) -> _Refusal:
+        """Take what the chosen member brings; None says that it could not."""
+        current, group = self.current, self._group
+        if current is None or current.told is None or current.epoch != group_epoch:
+            return errors.StaleMemberEpochError  # type: ignore[no-any-return]
+        if assignment is None:
+            self._failed()
+            return None
+        if flaw_of(assignment, dict(current.told)) is not None:
+            self._failed()
+            return InvalidAssignmentError
+        self.end()
+        target = {member_id: frozenset(tps) for member_id, tps in assignment.items()}
+        group.install(target, current.epoch, current.assignor, current.member_id)
+        if group.epoch > current.epoch:
+            self.wanted(current.assignor)
+        return None
+
+
+def flaw_of(
+    assignment: Mapping[str, list[TopicPartition]], wanted: Mapping[str, Partitions]
+) -> str | None:
+    """Return what is wrong with an assignment of those that want these partitions."""
+    given: set[TopicPartition] = set()
+    for member_id, partitions in assignment.items():
+        if member_id not in wanted:
+            return f"{member_id} is no member"
+        for tp in partitions:
+            if tp not in wanted[member_id]:
+                return f"{member_id} cannot have {tp.topic}-{tp.partition}"
+            if tp in given:
+                return f"{tp.topic}-{tp.partition} is assigned twice"
+            given.add(tp)
+    return None
+
+
+def _told(computation: ConsumerGroupAssignmentComputation) -> str:
+    who = computation.member_id or "nobody"
+    step = "was told and computes" if computation.told is not None else "is to compute"
+    return f"{who} {step} epoch {computation.epoch} with {computation.assignor!r}"
