@@ -1,1 +1,5 @@
 """Partition assignors: pure functions from members and topics to an assignment."""
+
+from tandem_kafka.assignors.local import GroupMember, PartitionAssignor
+
+__all__ = ["GroupMember", "PartitionAssignor"]

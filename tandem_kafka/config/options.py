@@ -92,6 +92,13 @@ class Config:
         OPTIONAL_NAME,
         "Assignor that the coordinator is asked to use (KIP-848); None leaves it the choice.",
     )
+    group_local_assignors: Sequence[Any] = option(
+        (),
+        parsers.LOCAL_ASSIGNORS,
+        "Assignors that a member of the group computes with (KIP-848 as it was proposed; no "
+        "released broker can); none leaves it to the coordinator.",
+        shown_default="()",
+    )
     partition_assignment_strategy: Sequence[Any] = option(
         _DEFAULT_ASSIGNORS,
         parsers.ASSIGNORS,

@@ -24,6 +24,7 @@ __all__ = [
     "BUFFER_BYTES",
     "CONSUMER_TIMEOUT",
     "DESERIALIZER",
+    "LOCAL_ASSIGNORS",
     "OFFSET_RESET",
     "SASL_MECHANISM",
     "SOCKET_OPTIONS",
@@ -32,6 +33,8 @@ __all__ = [
     "Deserializer",
 ]
 
+_ASSIGNOR_VERSIONS: Final = ("minimum_version", "version", "maximum_version")
+_INT16_MAX: Final = 2**15 - 1
 _DEFAULT_PORT: Final = 9092
 _MAX_PORT: Final = 65535
 _DOTTED_NUMBERS: Final = re.compile(r"\d{1,4}(\.\d{1,4}){1,3}", re.ASCII)
@@ -147,6 +150,29 @@ def _parse_assignors(value: Any) -> tuple[object, ...]:
     return assignors
 
 
+def _parse_local_assignors(value: Any) -> tuple[object, ...]:
+    if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
+        raise TypeError
+    assignors = tuple(value)
+    for assignor in assignors:
+        methods = [getattr(assignor, method, None) for method in ("assign", "metadata")]
+        named = isinstance(name := getattr(assignor, "name", None), str) and name
+        if not named or not all(map(callable, methods)):
+            raise ValueError
+        _check_assignor_versions(assignor)
+    _check_assignor_names(assignors)
+    return assignors
+
+
+def _check_assignor_versions(assignor: Any) -> None:
+    given = [getattr(assignor, name, None) for name in _ASSIGNOR_VERSIONS]
+    versions = [each for each in given if isinstance(each, int) and 0 <= each <= _INT16_MAX]
+    if len(versions) < len(given):
+        raise ValueError(f"{assignor.name}: {', '.join(_ASSIGNOR_VERSIONS)} must be whole numbers")
+    if versions != sorted(versions):
+        raise ValueError(f"{assignor.name}: version must be within what it reads itself")
+
+
 def _check_assignor_names(assignors: tuple[Any, ...]) -> None:
     names = [assignor.name for assignor in assignors if isinstance(assignor.name, str)]
     twice = {name for name in names if names.count(name) > 1}
@@ -202,6 +228,10 @@ DESERIALIZER: Final = Check(
 )
 ASSIGNORS: Final = Check(
     "a list of assignors (classes or instances with a name and assign())", _parse_assignors
+)
+LOCAL_ASSIGNORS: Final = Check(
+    "a list of tandem_kafka.assignors.PartitionAssignor (classes or instances)",
+    _parse_local_assignors,
 )
 SASL_MECHANISM: Final = Check(
     "'PLAIN', 'SCRAM-SHA-256', 'SCRAM-SHA-512', 'OAUTHBEARER', 'GSSAPI', 'AWS_MSK_IAM' or another "

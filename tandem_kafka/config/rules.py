@@ -124,6 +124,19 @@ def _check_protocol(config: Config, given: _Given) -> None:
         )
 
 
+def _check_local_assignors(config: Config, _given: _Given) -> None:
+    if not config.group_local_assignors:
+        return
+    if config.group_id is None:
+        raise KafkaConfigurationError("group_local_assignors: needs a group_id")
+    if config.group_protocol == "classic":
+        raise KafkaConfigurationError("group_local_assignors: needs group_protocol='consumer'")
+    if config.group_remote_assignor is not None:
+        raise KafkaConfigurationError(
+            f"group_local_assignors: not together with {_show(config, 'group_remote_assignor')}"
+        )
+
+
 def _check_tls(config: Config, _given: _Given) -> None:
     files = [name for name in _TLS_FILES if getattr(config, name) is not None]
     context = ["ssl_context"] if config.ssl_context is not None else []
@@ -170,6 +183,7 @@ _RULES: Final[tuple[Callable[[Config, _Given], None], ...]] = (
     _check_group,
     # Before any value is compared: an option that may not be there is not to be mended.
     _check_protocol,
+    _check_local_assignors,
     _check_orders,
     _check_tls,
     _check_sasl,

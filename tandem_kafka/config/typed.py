@@ -28,6 +28,7 @@ class ConsumerOptions(TypedDict, total=False):
     group_instance_id: str | None
     group_protocol: Literal["classic", "consumer", "auto"]
     group_remote_assignor: str | None
+    group_local_assignors: Sequence[Any]
     partition_assignment_strategy: Sequence[Any]
     session_timeout_ms: int
     heartbeat_interval_ms: int

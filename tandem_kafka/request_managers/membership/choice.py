@@ -26,9 +26,10 @@ def choose_membership(
 ) -> Membership:
     """Make the membership that `group_protocol` asks for."""
     protocol = context.config.group_protocol
-    if protocol == "auto":
+    # Members of a classic group cannot use such assignors: there is nothing to fall back to.
+    if protocol == "auto" and not context.config.group_local_assignors:
         return AutoMembership(context, coordinator, metadata)
-    if protocol == "consumer":
+    if protocol in ("consumer", "auto"):
         return ConsumerMembership(context, coordinator, metadata)
     return ClassicMembership(context, coordinator, metadata)
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from tandem_kafka.request_managers.base import KeepAlive
 from tandem_kafka.request_managers.context import ManagerContext
+from tandem_kafka.request_managers.membership.announcement import Announcement
 from tandem_kafka.request_managers.membership.target import Assignment
 from tandem_kafka.shared.subscription import SubscriptionKind
 from tandem_kafka.wire.messages import ConsumerGroupHeartbeatRequest
@@ -32,13 +33,19 @@ class _Sent:
     subscribed: tuple[frozenset[str], str] | None = None
     assignor: str | None = None
     owned: Assignment | None = None
+    announced: tuple[Announcement, ...] = ()
 
 
 class HeartbeatFields:
     """Remembers what the coordinator has been told."""
 
-    def __init__(self, context: ManagerContext) -> None:
+    def __init__(
+        self,
+        context: ManagerContext,
+        announced: Callable[[], tuple[Announcement, ...]] = tuple,
+    ) -> None:
         self._context = context
+        self._announced = announced
         self._sent = _Sent()
 
     def forget(self) -> None:
@@ -120,6 +127,10 @@ class HeartbeatFields:
             fields["subscribed_topic_regex"] = regex
         if config.group_remote_assignor is not None and sent.assignor is None:
             sent.assignor = fields["server_assignor"] = config.group_remote_assignor
+        announced = self._announced()
+        if announced != sent.announced:
+            sent.announced = announced
+            fields["client_assignors"] = [each.encoded() for each in announced]
 
     def _add_owned(
         self, fields: dict[str, Any], owned: Assignment, told: Assignment | None, *, joining: bool

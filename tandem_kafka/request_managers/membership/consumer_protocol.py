@@ -6,11 +6,9 @@ States and transitions are in `consumer_states.py`, the fields of a heartbeat in
 
 from __future__ import annotations
 
-import base64
 import logging
 from collections.abc import Callable
 from typing import Any
-from uuid import UUID
 
 from tandem_kafka.errors import (
     LOGIN_ERRORS,
@@ -36,6 +34,8 @@ from tandem_kafka.request_managers.membership.consumer_states import (
     State,
 )
 from tandem_kafka.request_managers.membership.heartbeat_errors import error_of, explained
+from tandem_kafka.request_managers.membership.local_assignment import LocalAssignment
+from tandem_kafka.request_managers.membership.member_id import new_member_id
 from tandem_kafka.request_managers.membership.poll_timer import PollTimer
 from tandem_kafka.request_managers.membership.rebalance_timer import RebalanceTimer
 from tandem_kafka.request_managers.membership.reconciliation import Reconciliation
@@ -68,12 +68,13 @@ class ConsumerMembership:
         self._machine: StateMachine[State] = StateMachine(State.UNSUBSCRIBED, TRANSITIONS)
         self._callbacks = CallbackRunner(context.background, context.group)
         self._reconciliation = Reconciliation(context, self._callbacks, metadata, self._acknowledge)
-        self._fields = HeartbeatFields(context)
+        self._local = LocalAssignment(context)
+        self._fields = HeartbeatFields(context, self._local.announced)
         self._timer = PollTimer(context)
         self._rebalance = RebalanceTimer(context)
         self._request = context.request_state()
         #: Made by the client and kept for as long as the consumer lives (KIP-1082).
-        self.member_id = _new_member_id(context)
+        self.member_id = new_member_id(context.random)
         self._epoch = JOIN_EPOCH
         self._interval_ms = 0
         self._next_ms = 0
@@ -167,7 +168,10 @@ class ConsumerMembership:
             self._reconciliation.step()
         result = self._send_if_due(now_ms)
         wait_ms = min(result.wait_ms, left_ms) if left_ms > 0 else result.wait_ms
-        return PollResult(result.unsent, wait_ms)
+        if self.state not in TAKES_TARGETS:
+            return PollResult(result.unsent, wait_ms)
+        computing = self._local.poll(self._coordinator.destination())
+        return PollResult((*result.unsent, *computing), wait_ms)
 
     def close(self, now_ms: int) -> PollResult:
         """Send the last heartbeat if it still waits."""
@@ -286,6 +290,7 @@ class ConsumerMembership:
             self._group.joined(self._epoch, self.member_id)
         if self.state not in TAKES_TARGETS:
             return  # leaving: the epoch counts for commits and heartbeats, the target does not
+        self._local.learn(message)
         if message.assignment is not None:
             target = by_topic_id(message.assignment.topic_partitions)
             self._reconciliation.take_target(self._reconciliation.target.next(target))
@@ -313,7 +318,7 @@ class ConsumerMembership:
     def _failed(self, error: BaseException) -> None:
         self._fields.forget()
         if isinstance(error, UnsupportedVersionError):
-            error = explained(error, self._subscription)
+            error = explained(error, self._context)
         reaction = reaction_to(GROUP_HEARTBEAT, error)
         error, reaction = self._ourselves_or_another(error, reaction)
         if reaction is Reaction.REDISCOVER:
@@ -432,9 +437,3 @@ class ConsumerMembership:
         left, self._left = self._left, []
         for future in left:
             future.complete(None)
-
-
-def _new_member_id(context: ManagerContext) -> str:
-    number = context.random.getrandbits(128)
-    raw = UUID(int=number, version=4).bytes
-    return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()

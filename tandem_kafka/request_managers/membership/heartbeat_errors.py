@@ -10,7 +10,7 @@ from tandem_kafka.errors import (
     UnsupportedVersionError,
     for_code,
 )
-from tandem_kafka.shared.subscription import SubscriptionState
+from tandem_kafka.request_managers.context import ManagerContext
 
 __all__ = ["error_of", "explained"]
 
@@ -26,11 +26,14 @@ def error_of(message: Any) -> KafkaError:
     return error
 
 
-def explained(
-    error: UnsupportedVersionError, subscription: SubscriptionState
-) -> UnsupportedVersionError:
+def explained(error: UnsupportedVersionError, context: ManagerContext) -> UnsupportedVersionError:
     """Say what to do where the cluster does not know the request."""
-    if subscription.regex is not None:
+    if context.config.group_local_assignors:
+        advice = (
+            "the cluster does not let members compute an assignment, as no released broker does; "
+            "leave group_local_assignors out"
+        )
+    elif context.subscription.regex is not None:
         advice = (
             "the cluster cannot resolve a regular expression (SubscriptionPattern needs "
             "ConsumerGroupHeartbeat version 1); subscribe to names or a Python pattern"

@@ -1,0 +1,84 @@
+"""Assignors that a KIP-848 group's members bring along and run themselves.
+
+No released broker has a group's members compute: `tandem_kafka.testing` does.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from tandem_kafka.types import TopicPartition
+
+__all__ = ["GroupMember", "PartitionAssignor"]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMember:
+    """A member of the group, as an assignor sees it.
+
+    Attributes:
+        member_id: Its id.
+        instance_id: Its name, if it is a static member.
+        rack: Its rack, empty if it did not say.
+        topics: What it subscribes to; expressions are resolved.
+        owned: What it has, or has still to give back.
+        target: What it was to have so far.
+        metadata_version: Version of its metadata.
+        metadata: What its own assignor of this name said.
+        reason: Why its metadata has changed, 0 for no reason.
+    """
+
+    member_id: str
+    instance_id: str | None
+    rack: str
+    topics: frozenset[str]
+    owned: frozenset[TopicPartition]
+    target: frozenset[TopicPartition]
+    metadata_version: int
+    metadata: bytes
+    reason: int
+
+
+class PartitionAssignor(ABC):
+    """For `group_local_assignors`; its methods run on the network thread and must be short.
+
+    The group uses an assignor that all members have, and lets one compute that reads everybody's
+    metadata: its `minimum_version` to `maximum_version` must hold every member's `version`.
+
+    Attributes:
+        name: What members know it by.
+        minimum_version: The oldest version of metadata that `assign` reads.
+        maximum_version: The newest.
+        version: That of what `metadata` returns.
+        reason: Sent along with the metadata, 0 for no reason.
+    """
+
+    name: str
+    minimum_version: int = 0
+    maximum_version: int = 0
+    version: int = 0
+    reason: int = 0
+
+    def metadata(self) -> bytes:
+        """Return what the member that computes is to know of this one.
+
+        Asked before each heartbeat; when it returns something new, the group is assigned anew.
+        """
+        return b""
+
+    @abstractmethod
+    def assign(
+        self, members: Mapping[str, GroupMember], topics: Mapping[str, int]
+    ) -> Mapping[str, Collection[TopicPartition]]:
+        """Return the partitions of each member.
+
+        Args:
+            members: All members, by id.
+            topics: How many partitions each topic has, by name.
+
+        Returns:
+            Partitions by member id, each partition at most once and of a topic that the member
+            subscribes to. Who is left out gets nothing.
+        """
