@@ -12,6 +12,7 @@ from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from kafka.serializer import DefaultSerializer, Deserializer
 
+from tandem_kafka.assignors import PartitionAssignor
 from tandem_kafka.config import Config, OffsetReset
 from tandem_kafka.config.names import NOT_HONOURED
 from tandem_kafka.errors import KafkaConfigurationError
@@ -95,6 +96,18 @@ def test_names_of_kafka_python_2():
         make({"api_version_auto_timeout_ms": 5, "bootstrap_timeout_ms": 5})
 
 
+def local(**attributes):
+    """An assignor that a member brings along."""
+
+    class Local(PartitionAssignor):
+        name = "local"
+
+        def assign(self, members, topics):
+            return dict.fromkeys(members, topics)
+
+    return type("Local", (Local,), attributes)
+
+
 @pytest.mark.parametrize(
     ("name", "value", "allowed"),
     [
@@ -123,6 +136,10 @@ def test_names_of_kafka_python_2():
         ("partition_assignment_strategy", "range", "a list of assignors"),
         ("partition_assignment_strategy", RangePartitionAssignor, "a list of assignors"),
         ("partition_assignment_strategy", [str], "a list of assignors"),
+        ("group_local_assignors", "range", "a list of tandem_kafka.assignors"),
+        ("group_local_assignors", RangePartitionAssignor, "a list of tandem_kafka.assignors"),
+        ("group_local_assignors", [str], "a list of tandem_kafka.assignors"),
+        ("group_local_assignors", [local(name="")], "a list of tandem_kafka.assignors"),
         ("sasl_mechanism", "KERBEROS", "'PLAIN', 'SCRAM-SHA-256'"),
         ("sasl_oauth_token_provider", 5, r"an object with token\(\)"),
         ("ssl_context", "context", "an ssl.SSLContext or None"),
@@ -312,3 +329,17 @@ def test_errors_show_no_secret():
     with pytest.raises(KafkaConfigurationError) as caught:
         make({"sasl_plain_password": b"s3cret"})
     assert "s3cret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ([local(), local()], "names local more than once"),
+        ([local(version=1)], "within what it reads"),
+        ([local(minimum_version=-1)], "must be whole numbers"),
+        ([local(maximum_version=2**15)], "must be whole numbers"),
+    ],
+)
+def test_local_assignors_have_names_and_versions_of_their_own(given, why):
+    with pytest.raises(KafkaConfigurationError, match=f"group_local_assignors.*{why}"):
+        make({"group_id": "g", "group_protocol": "consumer", "group_local_assignors": given})

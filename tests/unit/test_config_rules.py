@@ -8,6 +8,7 @@ import pytest
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 
+from tandem_kafka.assignors import PartitionAssignor
 from tandem_kafka.config import Config
 from tandem_kafka.errors import InvalidGroupIdError, KafkaConfigurationError
 
@@ -121,6 +122,34 @@ def test_2_a_remote_assignor_needs_the_consumer_protocol():
     with pytest.raises(KafkaConfigurationError, match="group_remote_assignor"):
         make({"group_remote_assignor": "uniform"})
     make({"group_protocol": "consumer", "group_remote_assignor": "uniform"})
+
+
+class Dealing(PartitionAssignor):
+    name = "dealing"
+
+    def assign(self, members, topics):
+        return dict.fromkeys(members, topics)
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({}, "needs group_protocol='consumer'"),
+        ({"group_protocol": "auto", "session_timeout_ms": 9_000}, "needs group_protocol="),
+        ({"group_protocol": "consumer", "group_id": None}, "needs a group_id"),
+        ({"group_protocol": "consumer", "group_remote_assignor": "range"}, "not together with"),
+    ],
+)
+def test_local_assignors_need_the_consumer_protocol_and_no_remote_one(options, why):
+    with pytest.raises(KafkaConfigurationError, match=f"group_local_assignors: {why}"):
+        make({"group_id": "g", "group_local_assignors": [Dealing], **options})
+
+
+@pytest.mark.parametrize("protocol", ["consumer", "auto"])
+def test_local_assignors_are_classes_or_instances(protocol):
+    given = [Dealing, type("Other", (Dealing,), {"name": "other"})()]
+    options = {"group_id": "g", "group_protocol": protocol, "group_local_assignors": given}
+    assert make(options).group_local_assignors == tuple(given)
 
 
 class Tokens:

@@ -46,6 +46,8 @@ class LocalAssignment:
         ]
         self._assignors: dict[str, PartitionAssignor] = {each.name: each for each in instances}
         self._announcements: dict[str, Announcement] = {}
+        #: Those whose metadata cannot be had: told of once, not with every heartbeat.
+        self._mute: set[str] = set()
         self._signalled = False
         #: What is to be installed, but for who we are.
         self._result: dict[str, Any] | None = None
@@ -55,12 +57,14 @@ class LocalAssignment:
     def announced(self) -> tuple[Announcement, ...]:
         """Return what a heartbeat says of the assignors; an assignor that fails says the same."""
         for name, assignor in self._assignors.items():
-            before = self._announcements.get(name)
             try:
                 self._announcements[name] = announced(assignor)
+                self._mute.discard(name)
             except Exception as error:  # noqa: BLE001 - whatever the user's code raises
-                self._announcements[name] = before or announced(assignor, metadata=b"")
-                self._report(f"{name}: its metadata() failed", error)
+                self._announcements.setdefault(name, announced(assignor, metadata=b""))
+                if name not in self._mute:
+                    self._mute.add(name)
+                    self._report(f"{name}: its metadata() failed", error)
         return tuple(self._announcements.values())
 
     def learn(self, message: Any) -> None:

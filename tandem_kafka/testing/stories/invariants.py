@@ -30,6 +30,8 @@ QUEUED = 100
 #: Requests of which there are few unless something spins.
 RARE = (
     "ConsumerGroupHeartbeatRequest",
+    "ConsumerGroupInstallAssignmentRequest",
+    "ConsumerGroupPrepareAssignmentRequest",
     "FindCoordinatorRequest",
     "HeartbeatRequest",
     "JoinGroupRequest",
@@ -60,6 +62,7 @@ class Invariants:
         self._member_ms = 0
         self._checked_ms = self._began_ms
         self._turns: dict[int, tuple[int, int]] = {}
+        self._epochs = 0, 0
 
     # --- records -------------------------------------------------------------------------------
 
@@ -116,8 +119,9 @@ class Invariants:
     # --- after every step ----------------------------------------------------------------------
 
     def check(self) -> None:
-        """Check commits, deadlines, queues and pace."""
+        """Check commits, the target, deadlines, queues and pace."""
         self._check_commits()
+        self._check_target()
         for member, listener in self._members.listeners.items():
             if listener.number not in self._members.stalled:
                 self._check_queues(member)
@@ -131,6 +135,18 @@ class Invariants:
             if offset > self.read_to[tp]:
                 raise Violation(f"{tp}: {offset} committed, {self.read_to[tp]} read")
         self._commits_seen = len(log)
+
+    def _check_target(self) -> None:
+        """A target is of a newer epoch than the one before, and has each partition once."""
+        group = self._cluster.consumer_group(self._members.group_id)
+        epochs = group.epoch, group.assignment_epoch
+        if epochs[0] < max(epochs[1], self._epochs[0]) or epochs[1] < self._epochs[1]:
+            raise Violation(f"epochs of group and target {epochs}, {self._epochs} before")
+        if epochs[1] != self._epochs[1]:
+            targets = [tp for target in group.target.values() for tp in target]
+            if len(targets) > len(set(targets)):
+                raise Violation(f"a target with partitions twice: {group.target}")
+        self._epochs = epochs
 
     def _check_deadlines(self, member: KafkaConsumer) -> None:
         deadline_ms = member._core.link.loop._reaper.next_deadline_ms()  # noqa: SLF001

@@ -12,6 +12,7 @@ from tandem_kafka.errors import KafkaError, RebalanceCallbackError, UnreleasedIn
 from tandem_kafka.testing.simulation import Simulation
 from tandem_kafka.testing.stories.invariants import LATE_MS, Invariants, Violation
 from tandem_kafka.testing.stories.listener import Reluctance, Watched, names
+from tandem_kafka.testing.stories.local_assignors import drawn_assignors
 from tandem_kafka.testing.stories.scenarios import MAX_POLL_INTERVAL_MS, Scenario
 from tandem_kafka.types import TopicPartition
 
@@ -32,7 +33,7 @@ class Members:
         listeners: The members that there are, with their listeners.
         stalled: Numbers of those whose process is stopped.
         slow: Share of listener calls that take their time.
-        failing: Share of listener calls that raise.
+        failing: Share of listener calls that raise, and of assignments that fail.
         hostile: While this is True, errors of poll() are to be expected.
     """
 
@@ -76,6 +77,8 @@ class Members:
             taken = self._instances.values()
             free = [f"instance-{n}" for n in range(MOST) if f"instance-{n}" not in taken]
             options["group_instance_id"] = self.simulation.random.choice(free)
+        if self.scenario.local:
+            options["group_local_assignors"] = drawn_assignors(self, self.simulation.random)
         member = self.simulation.consumer(**options)
         if self.scenario.static:
             self._instances[member] = options["group_instance_id"]

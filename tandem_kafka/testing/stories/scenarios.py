@@ -45,12 +45,14 @@ class Scenario:
         options: Those of every member.
         pattern: What members subscribe to; None for the topic's name.
         static: Whether members have instance ids.
+        local: Whether members bring assignors along.
     """
 
     name: str
     options: dict[str, Any] = field(default_factory=dict)
     pattern: str | SubscriptionPattern | None = None
     static: bool = False
+    local: bool = False
 
     def drawn(self, random: Random) -> dict[str, Any]:
         """Return the options with those that a seed chooses."""
@@ -80,6 +82,8 @@ SCENARIOS: dict[str, Scenario] = {
         ),
         Scenario("cooperative-growing", {**_COOPERATIVE, **_GROWING}, pattern="^orders"),
         Scenario("consumer-patient", {**_CONSUMER, **_PATIENT}),
+        Scenario("consumer-local", _CONSUMER, local=True),
+        Scenario("consumer-local-static", _CONSUMER, static=True, local=True),
     )
 }
 

@@ -1,0 +1,422 @@
+"""A member that computes: what it announces, asks, brings, drops, and whom it tells of errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+from uuid import UUID
+
+import pytest
+from kafka import errors
+
+from tandem_kafka.assignors import GroupMember, PartitionAssignor
+from tandem_kafka.errors import (
+    InvalidAssignmentError,
+    KafkaConnectionError,
+    LocalAssignorError,
+    UnsupportedVersionError,
+)
+from tandem_kafka.request_managers.base import Purpose, ToNode, UnsentRequest
+from tandem_kafka.request_managers.membership.consumer_states import State
+from tandem_kafka.types import TopicPartition
+from tandem_kafka.wire.messages import (
+    ConsumerGroupInstallAssignmentRequest,
+    ConsumerGroupInstallAssignmentResponse,
+    ConsumerGroupPrepareAssignmentRequest,
+    ConsumerGroupPrepareAssignmentResponse,
+)
+from tandem_kafka.wire.versions import BrokerVersionData, choose_version
+from tests.unit.request_managers.membership.consumer_member import (
+    INTERVAL_MS,
+    ConsumerMember,
+    beat_answer,
+)
+from tests.unit.request_managers.world import (
+    NODE_1,
+    NODE_2,
+    TOPIC_ID,
+    TP,
+    TP1,
+    TP2,
+    code,
+    coordinator_answer,
+)
+
+MEMBER = ConsumerGroupPrepareAssignmentResponse.Member
+OTHER_ID = UUID(int=8)
+
+
+class Noted(PartitionAssignor):
+    """Returns or raises what it is told to, and notes what it was given."""
+
+    name = "noted"
+    maximum_version = 3
+    version = 2
+
+    def __init__(self) -> None:
+        self.given: list[Any] = []
+        self.result: Any = {"other": [TP, TP2], "me": [TP1]}
+        self.says: Any = b"fast"
+
+    def metadata(self) -> bytes:
+        if isinstance(self.says, Exception):
+            raise self.says
+        return bytes(self.says)
+
+    def assign(
+        self, members: Mapping[str, GroupMember], topics: Mapping[str, int]
+    ) -> Mapping[str, list[TopicPartition]]:
+        self.given.append((dict(members), dict(topics)))
+        if isinstance(self.result, Exception):
+            raise self.result
+        return dict(self.result)
+
+
+def started(**options: Any) -> tuple[ConsumerMember, Noted]:
+    """A stable member that has nothing to do."""
+    noted = Noted()
+    member = ConsumerMember(group_local_assignors=[noted], **options)
+    member.settle()
+    return member, noted
+
+
+def signalled(**options: Any) -> tuple[ConsumerMember, Noted, UnsentRequest]:
+    """The same, asked to compute; its question is under way."""
+    member, noted = started(**options)
+    signal(member)
+    return member, noted, member.send()
+
+
+def signal(member: ConsumerMember, epoch: int = 1) -> None:
+    answer = beat_answer(epoch)
+    answer.should_compute_assignment = True
+    member.beat(answer)
+
+
+def state_answer(error: type[Exception] | None = None, assignor: str = "noted") -> Any:
+    owned = MEMBER.OwnedPartitions(topic_id=TOPIC_ID, partitions=[0])
+    gone = MEMBER.OwnedPartitions(topic_id=OTHER_ID, partitions=[5])
+    target = MEMBER.TargetPartitions(topic_id=TOPIC_ID, partitions=[0, 1])
+    common = {"member_epoch": 1, "subscribed_topic_ids": [TOPIC_ID], "metadata_version": 1}
+    return ConsumerGroupPrepareAssignmentResponse(
+        throttle_time_ms=0,
+        error_code=0 if error is None else code(error),
+        error_message=None,
+        group_epoch=7,
+        assignor_name=assignor,
+        members=[
+            MEMBER(
+                member_id="me",
+                instance_id="one",
+                rack_id="b",
+                reason=4,
+                metadata_bytes=b"slow",
+                owned_partitions=[owned, gone],
+                target_partitions=[target],
+                **common,
+            ),
+            MEMBER(
+                member_id="other",
+                instance_id=None,
+                rack_id=None,
+                reason=0,
+                metadata_bytes=b"",
+                owned_partitions=[],
+                target_partitions=[],
+                **common,
+            ),
+        ],
+        topics=[
+            ConsumerGroupPrepareAssignmentResponse.Topic(
+                topic_id=TOPIC_ID, topic_name="orders", num_partitions=3
+            )
+        ],
+    )
+
+
+def taken(error: type[Exception] | None = None) -> Any:
+    return ConsumerGroupInstallAssignmentResponse(
+        throttle_time_ms=0, error_code=0 if error is None else code(error), error_message=None
+    )
+
+
+def announced(unsent: UnsentRequest) -> list[tuple[Any, ...]] | None:
+    entries = unsent.message.client_assignors
+    if entries is None:
+        return None
+    return [
+        (
+            entry.name,
+            entry.minimum_version,
+            entry.metadata_version,
+            entry.maximum_version,
+            entry.reason,
+            bytes(entry.metadata_bytes),
+        )
+        for entry in entries
+    ]
+
+
+def raised(member: ConsumerMember) -> Exception:
+    (error,) = member.world.raised()
+    return error
+
+
+# --- what is announced ---------------------------------------------------------------------------
+
+
+def test_the_join_announces_the_assignors_the_next_heartbeat_only_what_is_new() -> None:
+    noted = Noted()
+    member = ConsumerMember(group_local_assignors=[noted])
+    member.polls()
+    join = member.send()
+    assert announced(join) == [("noted", 0, 2, 3, 0, b"fast")]
+    member.answer(join, beat_answer(1, ()))
+    member.turn()
+    member.takes_over()
+    member.answer(acknowledgement := member.send(), beat_answer(1))
+    assert announced(acknowledgement) is None
+    noted.says, noted.reason = b"slow", 4
+    assert announced(member.beat(beat_answer(1))) == [("noted", 0, 2, 3, 4, b"slow")]
+    assert announced(member.beat(beat_answer(1))) is None
+
+
+def test_after_a_failure_the_assignors_are_announced_again() -> None:
+    member, _ = started()
+    member.fail(member.send(after_ms=INTERVAL_MS), KafkaConnectionError)
+    member.world.find_coordinator()
+    assert announced(member.send()) == [("noted", 0, 2, 3, 0, b"fast")]
+
+
+def test_without_assignors_nothing_is_announced() -> None:
+    member = ConsumerMember()
+    member.polls()
+    assert announced(member.send()) is None
+
+
+def test_metadata_that_cannot_be_had_stays_as_it_was_and_is_told_of() -> None:
+    member, noted = started()
+    noted.says = ValueError("no disk")
+    assert announced(member.beat(beat_answer(1))) is None
+    error = raised(member)
+    assert isinstance(error, LocalAssignorError)
+    assert error.__cause__ is noted.says
+    member.beat(beat_answer(1))
+    assert not member.world.raised(), "once"
+    noted.says = b"fast"
+    member.beat(beat_answer(1))
+    noted.says = ValueError("no disk again")
+    member.beat(beat_answer(1))
+    assert isinstance(raised(member), LocalAssignorError)
+
+
+def test_a_class_will_do() -> None:
+    member = ConsumerMember(group_local_assignors=[Noted])
+    member.polls()
+    assert announced(member.send()) == [("noted", 0, 2, 3, 0, b"fast")]
+
+
+# --- the way of a result -------------------------------------------------------------------------
+
+
+def test_on_the_signal_it_asks_computes_and_brings_the_result() -> None:
+    member, noted, question = signalled()
+    me = member.chosen.member_id
+    assert isinstance(question.message, ConsumerGroupPrepareAssignmentRequest)
+    assert question.destination == ToNode(NODE_1, Purpose.GROUP)
+    assert (question.message.member_id, question.message.member_epoch) == (me, 1)
+    member.answer(question, state_answer())
+    ((members, topics),) = noted.given
+    assert topics == {"orders": 3}
+    assert members["me"] == GroupMember(
+        "me",
+        "one",
+        "b",
+        frozenset({"orders"}),
+        frozenset({TP}),
+        frozenset({TP, TP1}),
+        1,
+        b"slow",
+        4,
+    )
+    assert members["other"].rack == ""
+    result = member.send().message
+    assert isinstance(result, ConsumerGroupInstallAssignmentRequest)
+    assert (result.member_id, result.member_epoch, result.group_epoch) == (me, 1, 7)
+    assert result.error_code == 0
+    brought = {
+        each.member_id: [(entry.topic_id, entry.partitions) for entry in each.partitions]
+        for each in result.members
+    }
+    assert brought == {"me": [(TOPIC_ID, [1])], "other": [(TOPIC_ID, [0, 2])]}
+
+
+def test_without_a_signal_nothing_is_asked() -> None:
+    member, _ = started()
+    member.beat(beat_answer(1))
+    member.turn()
+
+
+def test_the_result_goes_with_the_epoch_of_the_moment() -> None:
+    member, _, question = signalled()
+    member.answer(question, state_answer())
+    heartbeat = member.chosen._learn
+    heartbeat(beat_answer(4))
+    assert member.send().message.member_epoch == 4
+
+
+def test_while_one_question_is_out_there_is_no_other() -> None:
+    member, noted, question = signalled()
+    signal(member)
+    member.turn()
+    member.answer(question, state_answer())
+    result = member.send()
+    member.turn()
+    member.answer(result, taken())
+    member.turn()
+    assert len(noted.given) == 1
+    signal(member)
+    assert isinstance(member.send().message, ConsumerGroupPrepareAssignmentRequest)
+
+
+REFUSALS = [
+    errors.StaleMemberEpochError,
+    errors.UnknownMemberIdError,
+    errors.GroupIdNotFoundError,
+    errors.NotCoordinatorError,
+    errors.CoordinatorLoadInProgressError,
+    KafkaConnectionError,
+]
+
+
+def refuse(member: ConsumerMember, unsent: UnsentRequest, error: Any, answer: Any) -> None:
+    if error is KafkaConnectionError:
+        unsent.future.fail(error("lost"))
+    else:
+        member.answer(unsent, answer(error))
+
+
+@pytest.mark.parametrize("error", REFUSALS)
+def test_a_question_that_is_refused_waits_for_the_next_signal(error: type[Exception]) -> None:
+    member, noted, question = signalled()
+    refuse(member, question, error, state_answer)
+    member.turn()
+    assert not noted.given
+    assert member.state is State.STABLE, "the heartbeat will tell"
+    assert member.world.background.take() is None
+    signal(member)
+    member.send()
+
+
+@pytest.mark.parametrize("error", REFUSALS)
+def test_a_result_that_is_refused_is_dropped_until_the_next_signal(error: type[Exception]) -> None:
+    member, noted, question = signalled()
+    member.answer(question, state_answer())
+    refuse(member, member.send(), error, taken)
+    member.turn()
+    assert member.world.background.take() is None
+    signal(member)
+    member.answer(member.send(), state_answer())
+    assert len(noted.given) == 2
+
+
+def test_another_coordinator_is_asked_anew() -> None:
+    member, noted, question = signalled()
+    member.world.group.coordinator.mark_unknown(errors.NotCoordinatorError())
+    member.turn()
+    (lookup,) = member.world.poll(member.world.group.coordinator, after_ms=1_000).unsent
+    member.answer(lookup, coordinator_answer(NODE_2))
+    signal(member)
+    again = member.send()
+    assert again.destination == ToNode(NODE_2, Purpose.GROUP)
+    member.answer(question, state_answer())
+    assert not noted.given, "the answer of the one before does not count"
+    member.answer(again, state_answer())
+    assert len(noted.given) == 1
+
+
+def test_who_leaves_computes_no_more() -> None:
+    member, _, question = signalled()
+    member.answer(question, state_answer())
+    member.leaves()
+    assert member.send().message.member_epoch == -1
+    member.turn()
+
+
+def test_who_is_fenced_meanwhile_brings_nothing() -> None:
+    member, noted, question = signalled()
+    member.beat(beat_answer(-1, error=errors.FencedMemberEpochError))
+    member.answer(question, state_answer())
+    assert not noted.given
+    member.turn()
+
+
+# --- an assignor that fails ----------------------------------------------------------------------
+
+BAD: list[Any] = [
+    ValueError("no idea"),
+    {"me": [TopicPartition("unheard-of", 0)]},
+    {"me": None},
+    ["me"],
+]
+
+
+@pytest.mark.parametrize("result", BAD)
+def test_what_an_assignor_raises_goes_to_the_coordinator_and_to_the_application(
+    result: Any,
+) -> None:
+    member, noted, question = signalled()
+    noted.result = result
+    member.answer(question, state_answer())
+    told = member.send()
+    assert (told.message.error_code, told.message.members) == (-1, [])
+    error = raised(member)
+    assert isinstance(error, LocalAssignorError)
+    assert "noted: its assign() failed" in str(error)
+    member.answer(told, taken())
+    member.turn()
+    assert member.world.background.take() is None, "once"
+    assert member.state is State.STABLE
+
+
+def test_an_assignor_that_there_is_not_is_one_that_failed() -> None:
+    member, _, question = signalled()
+    member.answer(question, state_answer(assignor="unheard-of"))
+    assert member.send().message.error_code == -1
+    assert isinstance(raised(member), LocalAssignorError)
+
+
+def test_a_result_that_does_not_fit_is_raised() -> None:
+    member, _, question = signalled()
+    member.answer(question, state_answer())
+    member.answer(member.send(), taken(InvalidAssignmentError))
+    assert isinstance(raised(member), InvalidAssignmentError)
+    member.turn()
+
+
+# --- a cluster that does not know of it ----------------------------------------------------------
+
+
+def unsupported(unsent: UnsentRequest) -> Callable[[], Any]:
+    offered = BrokerVersionData((0,), {68: (0, 1), 69: (0, 1)})
+    return lambda: choose_version(unsent.message, offered)
+
+
+@pytest.mark.parametrize("protocol", ["consumer", "auto"])
+def test_a_cluster_that_offers_no_such_thing_is_refused(protocol: str) -> None:
+    member = ConsumerMember(group_local_assignors=[Noted], group_protocol=protocol)
+    member.polls()
+    join = member.send()
+    with pytest.raises(UnsupportedVersionError, match="PrepareAssignment") as refused:
+        unsupported(join)()
+    join.future.fail(refused.value)
+    assert member.state is State.FATAL, "there is nothing to fall back to"
+    error = raised(member)
+    assert isinstance(error, UnsupportedVersionError)
+    assert "leave group_local_assignors out" in str(error)
+
+
+def test_a_heartbeat_without_announcement_goes_to_any_cluster() -> None:
+    member, _ = started()
+    beat = member.beat(beat_answer(1))
+    assert unsupported(beat)() == 1

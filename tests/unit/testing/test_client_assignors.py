@@ -1,0 +1,299 @@
+"""A simulated coordinator that has members compute: who, with what, and what it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
+
+import pytest
+from kafka import errors
+
+from tandem_kafka.errors import InvalidAssignmentError
+from tandem_kafka.testing.coordinator.client_assignors import (
+    ClientAssignor,
+    able,
+    common_assignor,
+)
+from tandem_kafka.wire.messages import ConsumerGroupHeartbeatRequest
+from tests.unit.testing.coordinated import Coordinated, dealt
+
+_ENTRY = ConsumerGroupHeartbeatRequest.ClientAssignor
+
+
+def assignor(name: str = "deal", low: int = 0, own: int = 0, high: int = 0, **more: Any) -> Any:
+    fields = {"reason": 0, "metadata_bytes": b"", **more}
+    return _ENTRY(
+        name=name, minimum_version=low, metadata_version=own, maximum_version=high, **fields
+    )
+
+
+def code(error: Any) -> int:
+    return int(error.errno)
+
+
+def two_of_a_group() -> Coordinated:
+    """`a` and `b`, with a target that `a` has computed, and nothing to do."""
+    world = Coordinated()
+    world.join("a", assignor())
+    world.compute("a")
+    world.join("b", assignor())
+    world.compute("a")
+    assert (world.computes, world.targets()) == (None, dealt(["a", "b"]))
+    return world
+
+
+def about_to_compute() -> Coordinated:
+    """The same with `c`: `a` is to compute once more, and was told."""
+    world = two_of_a_group()
+    world.join("c", assignor())
+    assert world.prepare("a").error_code == 0
+    return world
+
+
+# --- which assignor, which member ----------------------------------------------------------------
+
+OLD, NEW, NEWEST = (0, 0, 0), (0, 1, 1), (2, 2, 2)
+
+
+def brought(*versions: tuple[int, int, int], name: str = "deal") -> Any:
+    return {
+        str(at): (ClientAssignor(name, low, high, own),)
+        for at, (low, own, high) in enumerate(versions)
+    }
+
+
+@pytest.mark.parametrize(
+    ("versions", "who"),
+    [
+        ([OLD], ["0"]),
+        ([OLD, OLD], ["0", "1"]),
+        ([OLD, NEW], ["1"]),
+        ([NEW, NEW, OLD], ["0", "1"]),
+        ([OLD, NEWEST], []),
+        ([NEW, NEWEST], []),
+        ([(0, 0, 1), (0, 1, 1)], ["0", "1"]),
+    ],
+)
+def test_who_computes_reads_the_metadata_of_all(
+    versions: list[tuple[int, int, int]], who: list[str]
+) -> None:
+    assert able(brought(*versions), "deal") == who
+    assert common_assignor(brought(*versions)) == ("deal" if who else None)
+
+
+def test_an_assignor_that_one_does_not_have_is_not_used() -> None:
+    one, other = ClientAssignor("one"), ClientAssignor("other")
+    assert common_assignor({"a": (one, other), "b": (other,)}) == "other"
+    assert common_assignor({"a": (one,), "b": (other,)}) is None
+    assert common_assignor({"a": (one,), "b": ()}) is None
+    assert common_assignor({}) is None
+
+
+def test_members_vote_for_the_first_they_have() -> None:
+    one, other = ClientAssignor("one"), ClientAssignor("other")
+    both, reverse = (one, other), (other, one)
+    assert common_assignor({"a": both, "b": reverse, "c": reverse}) == "other"
+    assert common_assignor({"a": both, "b": reverse}) == "one", "the first by name"
+
+
+# --- the way to a target -------------------------------------------------------------------------
+
+
+def test_the_first_member_computes_the_first_target() -> None:
+    world = Coordinated()
+    answer = world.join("a", assignor(own=0, metadata_bytes=b"rack 7", reason=3))
+    assert answer.should_compute_assignment
+    assert answer.member_epoch == 1, "who computes is at an epoch"
+    assert not answer.assignment.topic_partitions
+    told = world.prepare("a")
+    assert (told.error_code, told.group_epoch, told.assignor_name) == (0, 2, "deal")
+    (topic,) = told.topics
+    assert (topic.topic_name, topic.topic_id, topic.num_partitions) == ("orders", world.topic_id, 4)
+    (member,) = told.members
+    assert (member.member_id, member.member_epoch, member.reason) == ("a", 1, 3)
+    assert (member.metadata_version, bytes(member.metadata_bytes)) == (0, b"rack 7")
+    assert member.subscribed_topic_ids == [world.topic_id]
+    assert not member.owned_partitions
+    assert world.install("a", {"a": [0, 1, 2, 3]}, told.group_epoch) == 0
+    answer = world.beat("a")
+    assert (answer.member_epoch, answer.should_compute_assignment) == (2, False)
+    assert [e.partitions for e in answer.assignment.topic_partitions] == [[0, 1, 2, 3]]
+
+
+def test_what_members_have_and_were_to_have_is_told() -> None:
+    world = two_of_a_group()
+    world.beat("a", topic_partitions=[])
+    world.beat("b")
+    world.join("c", assignor())
+    told = {each.member_id: each for each in world.prepare("a").members}
+    assert set(told) == {"a", "b", "c"}
+    assert [e.partitions for e in told["a"].target_partitions] == [[0, 2]]
+    assert [e.partitions for e in told["b"].owned_partitions] == [[1, 3]]
+    assert not told["c"].target_partitions
+
+
+def test_others_stay_where_they_are_while_one_computes() -> None:
+    world = two_of_a_group()
+    before = world.beat("b").member_epoch
+    joined = world.join("c", assignor())
+    assert (joined.member_epoch, joined.should_compute_assignment) == (before, False)
+    assert world.beat("b").member_epoch == before
+    assert world.beat("a").should_compute_assignment
+
+
+def test_a_target_is_of_the_epoch_that_was_told_even_if_the_group_has_moved_on() -> None:
+    world = about_to_compute()
+    told = world.group.epoch
+    world.join("d", assignor())
+    assert world.group.epoch == told + 1
+    assert world.install("a", dealt(["a", "b", "c"]), told) == 0
+    assert world.group.assignment_epoch == told
+    assert world.targets() == {**dealt(["a", "b", "c"]), "d": []}
+    assert world.computes == "a", "and the next one is computed"
+    world.compute("a")
+    assert world.targets() == dealt(["a", "b", "c", "d"])
+
+
+def test_who_left_meanwhile_gets_nothing() -> None:
+    world = about_to_compute()
+    told = world.group.epoch
+    world.group.remove("b")
+    assert world.install("a", dealt(["a", "b", "c"]), told) == 0
+    assert "b" not in world.targets()
+    assert world.computes == "a"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"client_assignors": [assignor(metadata_bytes=b"other")]},
+        {"client_assignors": [assignor(high=1)]},
+        {"subscribed_topic_names": ["orders", "more"]},
+    ],
+)
+def test_what_a_member_says_anew_is_reason_for_a_new_target(change: dict[str, Any]) -> None:
+    world = two_of_a_group()
+    epoch = world.group.epoch
+    world.beat("b", **change)
+    assert (world.group.epoch, world.computes) == (epoch + 1, "a")
+    world.beat("b", **change)
+    assert world.group.epoch == epoch + 1, "the same again is not"
+
+
+# --- what is refused -----------------------------------------------------------------------------
+
+Ask = Callable[..., int]
+
+
+def prepares(world: Coordinated, member_id: str, epoch: int | None = None, **named: Any) -> int:
+    return int(world.prepare(member_id, epoch, **named).error_code)
+
+
+def installs(world: Coordinated, member_id: str, epoch: int | None = None, **named: Any) -> int:
+    return world.install(member_id, dealt(["a", "b", "c"]), epoch=epoch, **named)
+
+
+@pytest.mark.parametrize("ask", [prepares, installs])
+def test_001_who_may_not_ask_or_bring_is_told_why(ask: Ask) -> None:
+    world = about_to_compute()
+    assert ask(world, "a", group_id="others") == code(errors.GroupIdNotFoundError)
+    assert ask(world, "nobody") == code(errors.UnknownMemberIdError)
+    assert ask(world, "a", world.epochs["a"] - 1) == code(errors.StaleMemberEpochError)
+    assert ask(world, "a", world.epochs["a"] + 1) == code(errors.StaleMemberEpochError)
+    assert ask(world, "b") == code(errors.UnknownMemberIdError), "not the chosen one"
+    assert ask(world, "a") == 0
+
+
+@pytest.mark.parametrize("ask", [prepares, installs])
+def test_only_the_coordinator_answers(ask: Ask) -> None:
+    world = about_to_compute()
+    world.cluster.move_coordinator("others", 2)
+    assert ask(world, "a", group_id="others") == code(errors.NotCoordinatorError)
+
+
+def test_a_stale_group_epoch_is_refused_and_not_held_against_the_member() -> None:
+    world = about_to_compute()
+    before = world.targets()
+    for epoch in (world.group.epoch - 1, world.group.epoch + 1):
+        refusal = world.install("a", dealt(["a", "b", "c"]), epoch)
+        assert refusal == code(errors.StaleMemberEpochError)
+    assert (world.targets(), world.computes) == (before, "a")
+    world.compute("a")
+
+
+def test_what_was_not_asked_for_first_is_refused() -> None:
+    world = two_of_a_group()
+    world.join("c", assignor())
+    refusal = world.install("a", dealt(["a", "b", "c"]))
+    assert refusal == code(errors.StaleMemberEpochError)
+
+
+def test_a_result_that_comes_twice_is_taken_once() -> None:
+    world = about_to_compute()
+    assert world.install("a", dealt(["a", "b", "c"])) == 0
+    before = world.targets()
+    assert world.install("a", {"a": [0]}) == code(errors.UnknownMemberIdError)
+    assert world.targets() == before
+
+
+BAD: dict[str, Callable[[Coordinated], list[Any]]] = {
+    "unknown member": lambda world: [world.entry("x", [0])],
+    "unknown partition": lambda world: [world.entry("a", [4])],
+    "negative partition": lambda world: [world.entry("a", [-1])],
+    "unknown topic": lambda world: [world.entry("a", [0], UUID(int=1))],
+    "other topic": lambda world: [world.entry("a", [0], world.cluster.topics["more"].topic_id)],
+    "twice to one": lambda world: [world.entry("a", [0, 0])],
+    "twice to two": lambda world: [world.entry("a", [0]), world.entry("b", [0])],
+    "two entries": lambda world: [world.entry("a", [0]), world.entry("a", [0])],
+}
+
+
+@pytest.mark.parametrize("bad", BAD.values(), ids=BAD)
+def test_001_an_assignment_that_does_not_fit_is_refused_and_another_computes(
+    bad: Callable[[Coordinated], list[Any]],
+) -> None:
+    world = about_to_compute()
+    before = world.targets(), world.group.assignment_epoch
+    assert world.install("a", {}, members=bad(world)) == code(InvalidAssignmentError)
+    assert (world.targets(), world.group.assignment_epoch) == before
+    assert world.computes == "b"
+    assert not world.beat("a").should_compute_assignment
+    assert world.beat("b").should_compute_assignment
+
+
+@pytest.mark.parametrize(
+    "announced",
+    [
+        [assignor(low=1)],
+        [assignor(own=2)],
+        [assignor(), assignor()],
+        [assignor("")],
+    ],
+)
+def test_an_announcement_that_makes_no_sense_is_refused(announced: list[Any]) -> None:
+    world = Coordinated()
+    assert world.join("a", *announced).error_code == code(errors.InvalidRequestError)
+
+
+def test_one_or_the_other_kind_of_assignor() -> None:
+    world = Coordinated()
+    refused = world.join("a", assignor(), server_assignor="uniform")
+    assert refused.error_code == code(errors.InvalidRequestError)
+    assert world.join("a", server_assignor="uniform").error_code == 0
+
+
+def test_it_is_described() -> None:
+    world = about_to_compute()
+    group = world.describe()
+    assert (group.group_state, group.computing_member_id) == ("Assigning", "a")
+    assert group.group_epoch == group.assignment_epoch + 1
+    assert {
+        each.member_id: each.client_assignors[0].name for each in group.members
+    } == dict.fromkeys("abc", "deal")
+    assert world.install("a", dealt(["a", "b", "c"])) == 0
+    group = world.describe()
+    assert (group.group_state, group.assignor_name) == ("Reconciling", "deal")
+    assert group.computing_member_id is None
+    targets = {m.member_id: m.target_assignment.topic_partitions for m in group.members}
+    assert {m: e[0].partitions for m, e in targets.items()} == dealt(["a", "b", "c"])

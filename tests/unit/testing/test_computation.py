@@ -1,0 +1,233 @@
+"""A member that is to compute and does not, a coordinator that fails over meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tandem_kafka.testing.coordinator.records import ConsumerGroupAssignmentComputation
+from tests.unit.testing.coordinated import Coordinated, dealt
+from tests.unit.testing.test_client_assignors import about_to_compute, assignor, two_of_a_group
+
+COMPUTE_MS = 5_000
+
+
+def alive(world: Coordinated, duration_ms: int, *members: str) -> None:
+    """Let time pass while members send heartbeats."""
+    for _ in range(duration_ms // 500):
+        world.simulation.sleep(500)
+        for member_id in members:
+            assert world.beat(member_id).error_code == 0
+
+
+# --- somebody else computes ----------------------------------------------------------------------
+
+
+def test_who_says_that_it_failed_is_passed_over_until_there_is_a_target() -> None:
+    world = about_to_compute()
+    assert world.install("a", {}, error_code=-1) == 0
+    assert world.computes == "b"
+    world.compute("b")
+    assert world.targets() == dealt(["a", "b", "c"])
+    world.join("d", assignor())
+    assert world.computes == "b", "who has shown that it can is asked again"
+    world.group.remove("b")
+    assert world.computes == "a", "and what failed once is forgotten"
+
+
+def test_who_does_not_ask_in_time_is_passed_over() -> None:
+    world = two_of_a_group()
+    world.join("c", assignor())
+    alive(world, COMPUTE_MS - 500, "a", "b", "c")
+    assert world.computes == "a"
+    alive(world, 500, "a", "b", "c")
+    assert world.computes == "b"
+
+
+def test_who_does_not_bring_it_in_time_is_passed_over() -> None:
+    world = two_of_a_group()
+    world.join("c", assignor())
+    alive(world, 3_000, "a", "b", "c")
+    told = world.prepare("a")
+    alive(world, COMPUTE_MS - 500, "a", "b", "c")
+    assert world.computes == "a", "the time begins anew when it asks"
+    alive(world, 500, "a", "b", "c")
+    assert world.computes == "b"
+    late = world.install("a", dealt(["a", "b", "c"]), told.group_epoch)
+    assert late != 0
+    assert world.group.assignment_epoch < told.group_epoch
+
+
+def test_a_group_that_changes_gives_nobody_more_time() -> None:
+    world = two_of_a_group()
+    world.join("c", assignor())
+    for number in range(COMPUTE_MS // 500):
+        world.beat("b", client_assignors=[assignor(metadata_bytes=b"%d" % number)])
+        alive(world, 500, "a", "b", "c")
+    assert world.computes == "b"
+
+
+def test_when_all_have_failed_there_is_a_pause_and_all_are_asked_again() -> None:
+    world = two_of_a_group()
+    epoch = world.group.assignment_epoch
+    world.join("c", assignor())
+    for member_id in ("a", "b", "c"):
+        assert world.computes == member_id
+        assert world.prepare(member_id).error_code == 0
+        assert world.install(member_id, {}, error_code=-1) == 0
+    assert world.computes == ""
+    assert world.describe().computing_member_id is None
+    assert not any(world.beat(name).should_compute_assignment for name in "abc")
+    alive(world, COMPUTE_MS, "a", "b", "c")
+    assert (world.computes, world.group.assignment_epoch) == ("a", epoch)
+
+
+@pytest.mark.parametrize("told", [False, True])
+@pytest.mark.parametrize("how", ["leaves", "expires"])
+def test_another_goes_on_when_the_one_that_computes_is_gone(how: str, told: bool) -> None:
+    world = two_of_a_group()
+    world.join("c", assignor())
+    if told:
+        assert world.prepare("a").error_code == 0
+    if how == "leaves":
+        world.beat("a", -1)
+    else:
+        alive(world, 6_500, "b", "c")
+    assert "a" not in world.group.members
+    assert world.computes == "b"
+    world.compute("b")
+    assert world.targets() == dealt(["b", "c"])
+
+
+def test_a_static_member_that_is_away_does_not_compute_and_keeps_what_it_had() -> None:
+    world = Coordinated()
+    world.join("a", assignor(), instance_id="one")
+    world.join("b", assignor())
+    world.compute("a")
+    world.join("c", assignor())
+    assert world.prepare("a").error_code == 0
+    world.beat("a", -2, instance_id="one")
+    assert world.computes == "b"
+    told = world.prepare("b")
+    assert {each.member_id for each in told.members} == {"a", "b", "c"}
+    world.join("a2", assignor(), instance_id="one")
+    late = world.install("b", dealt(["a", "b", "c"]), told.group_epoch)
+    assert late != 0, "the name `a` stands for nobody any more"
+    world.compute("b")
+    assert world.targets() == dealt(["a2", "b", "c"])
+
+
+# --- from one kind to the other ------------------------------------------------------------------
+
+
+def test_a_rolling_upgrade_from_the_coordinator_to_the_members_and_back() -> None:
+    world = Coordinated()
+    world.join("a")
+    world.join("b")
+    assert (world.group.assignor, world.computes) == ("uniform", None)
+    world.beat("a", -1)
+    world.join("a2", assignor())
+    assert (world.group.assignor, world.computes) == ("uniform", None), "one cannot yet"
+    world.beat("b", -1)
+    assert world.computes == "a2"
+    world.join("b2", assignor())
+    world.compute("a2")
+    assert (world.group.assignor, world.targets()) == ("deal", dealt(["a2", "b2"]))
+    world.join("c", assignor())
+    assert world.prepare("a2").error_code == 0
+    world.join("d")
+    assert (world.group.assignor, world.computes) == ("uniform", None), "one cannot any more"
+    assert world.group.epoch == world.group.assignment_epoch
+    late = world.install("a2", dealt(["a2", "b2", "c"]))
+    assert late != 0
+
+
+def test_versions_that_do_not_overlap_leave_it_to_the_coordinator() -> None:
+    world = two_of_a_group()
+    world.join("c", assignor(low=1, own=1, high=1))
+    assert (world.group.assignor, world.computes) == ("uniform", None)
+    world.beat("c", -1)
+    assert world.computes == "a"
+
+
+def test_who_reads_the_newest_version_computes() -> None:
+    world = two_of_a_group()
+    world.join("c", assignor(own=1, high=1))
+    assert world.computes == "c"
+
+
+# --- failover ------------------------------------------------------------------------------------
+
+
+def nothing(_: Coordinated) -> None:
+    """Right after it has been chosen."""
+
+
+def told(world: Coordinated) -> None:
+    assert world.prepare("a").error_code == 0
+
+
+def told_and_changed(world: Coordinated) -> None:
+    told(world)
+    world.join("d", assignor(own=1, high=2))
+
+
+def failed(world: Coordinated) -> None:
+    told(world)
+    assert world.install("a", {}, error_code=-1) == 0
+
+
+def all_failed(world: Coordinated) -> None:
+    for member_id in ("a", "b", "c"):
+        assert world.prepare(member_id).error_code == 0
+        assert world.install(member_id, {}, error_code=-1) == 0
+
+
+def installed(world: Coordinated) -> None:
+    world.compute("a")
+
+
+STEPS = [nothing, told, told_and_changed, failed, all_failed, installed]
+
+
+def known(world: Coordinated) -> Any:
+    group = world.group
+    members = {m.member_id: (m.epoch, m.assignors, m.assigned) for m in group.members.values()}
+    return (
+        (group.epoch, group.assignment_epoch, group.assignor, group.computations.current),
+        (members, group.target, group.wanted, group.announced),
+    )
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_001_a_coordinator_that_takes_over_goes_on_where_the_other_was(
+    step: Callable[[Coordinated], None],
+) -> None:
+    world = two_of_a_group()
+    world.join("c", assignor(metadata_bytes=b"of c", reason=1))
+    step(world)
+    before = known(world)
+    world.fail_over()
+    assert known(world) == before
+    world.fail_over()
+    assert known(world) == before
+
+
+def test_what_was_computed_for_one_coordinator_the_next_takes() -> None:
+    world = about_to_compute()
+    world.fail_over()
+    assert world.install("a", dealt(["a", "b", "c"])) == 0
+    assert world.targets() == dealt(["a", "b", "c"])
+    assert world.group.log.group(ConsumerGroupAssignmentComputation) is None
+
+
+def test_the_next_coordinator_gives_up_in_time_too() -> None:
+    world = about_to_compute()
+    alive(world, 3_000, "a", "b", "c")
+    world.fail_over()
+    alive(world, COMPUTE_MS - 500, "a", "b", "c")
+    assert world.computes == "a", "the time begins anew"
+    alive(world, 500, "a", "b", "c")
+    assert world.computes == "b"
