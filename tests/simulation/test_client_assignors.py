@@ -1,0 +1,321 @@
+"""Members compute their group's assignment: real consumers on a simulated cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from tandem_kafka import KafkaConsumer, TopicPartition
+from tandem_kafka.assignors import GroupMember, PartitionAssignor
+from tandem_kafka.errors import LocalAssignorError, UnsupportedVersionError
+from tandem_kafka.testing import Simulation
+from tandem_kafka.testing.cluster.consumer_groups import ConsumerGroup
+from tandem_kafka.testing.coordinator.records import ConsumerGroupAssignmentComputation
+from tandem_kafka.wire.messages import (
+    ConsumerGroupInstallAssignmentRequest,
+    ConsumerGroupPrepareAssignmentRequest,
+)
+from tests.simulation.ledger import produce
+from tests.simulation.team import Listener, Team, filled
+
+SEEDS = range(4)
+CONSUMER = {"group_protocol": "consumer"}
+
+
+class Dealing(PartitionAssignor):
+    """One by one, in the order of the members' ids."""
+
+    name = "dealing"
+
+    def assign(
+        self, members: Mapping[str, GroupMember], topics: Mapping[str, int]
+    ) -> Mapping[str, list[TopicPartition]]:
+        names = sorted(members)
+        everything = [TopicPartition(t, n) for t, count in topics.items() for n in range(count)]
+        return {name: everything[at :: len(names)] for at, name in enumerate(names)}
+
+
+class Older(Dealing):
+    """Of a version that those that read version 1 do not read."""
+
+    version = maximum_version = 0
+
+
+class Newer(Dealing):
+    """The other one."""
+
+    minimum_version = version = maximum_version = 1
+
+
+class Failing(Dealing):
+    """Is never able to."""
+
+    def assign(
+        self, members: Mapping[str, GroupMember], topics: Mapping[str, int]
+    ) -> Mapping[str, list[TopicPartition]]:
+        raise ArithmeticError(f"{len(members)} members and {len(topics)} topics are too much")
+
+
+class Owners:
+    """Who has what, by what listeners were told."""
+
+    def __init__(self) -> None:
+        self.owned: dict[TopicPartition, Owner] = {}
+
+    def forget(self, owner: Owner) -> None:
+        """The coordinator took it for dead."""
+        self.owned = {tp: each for tp, each in self.owned.items() if each is not owner}
+
+
+class Owner(Listener):
+    """One of them."""
+
+    def __init__(self, owners: Owners) -> None:
+        super().__init__()
+        self.owners = owners
+
+    def on_partitions_assigned(self, partitions: set[TopicPartition]) -> None:
+        for tp in partitions:
+            assert self.owners.owned.setdefault(tp, self) is self, f"{tp} has two owners"
+
+    def on_partitions_revoked(self, partitions: set[TopicPartition]) -> None:
+        for tp in partitions:
+            assert self.owners.owned.pop(tp) is self
+
+    def on_partitions_lost(self, partitions: set[TopicPartition]) -> None:
+        self.on_partitions_revoked(partitions)
+
+
+def slowly(call: Any) -> Any:
+    """The member that asks is told at once, as far as the coordinator knows."""
+    call.delay_ms = 300
+    return call.default()
+
+
+class Computing:
+    """A group whose members compute, in a simulation."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        self.simulation = simulation
+        self.cluster = simulation.cluster
+        self.team = Team(simulation, filled(simulation, 6))
+        self.owners = Owners()
+        self.listeners: dict[KafkaConsumer, Owner] = {}
+
+    @property
+    def group(self) -> ConsumerGroup:
+        return self.cluster.consumer_group("readers")
+
+    @property
+    def current(self) -> ConsumerGroupAssignmentComputation | None:
+        return self.group.computations.current
+
+    def join(self, *assignors: Any, **options: Any) -> KafkaConsumer:
+        listener = Owner(self.owners)
+        local = {"group_local_assignors": assignors} if assignors else {}
+        member = self.team.join(listener, **CONSUMER, **local, **options)
+        self.listeners[member] = listener
+        return member
+
+    def kill(self, member: KafkaConsumer) -> None:
+        """It is gone without a word; its partitions are free once its session is over."""
+        self.team.members.remove(member)
+        driver: Any = member._core.driver
+        driver.parked.stalled_ms = 10**9
+        member._core.closed = True
+        self.owners.forget(self.listeners[member])
+
+    def computing(self) -> KafkaConsumer:
+        current = self.current
+        assert current is not None
+        return next(
+            m for m in self.team.members if m.group_metadata().member_id == current.member_id
+        )
+
+    def join_and_compute(self, told: bool) -> None:
+        """One more joins, and another is to compute, or does so already."""
+        self.cluster.script(ConsumerGroupPrepareAssignmentRequest, slowly)
+        self.join(Dealing)
+        self.poll_until(lambda: self.current and (self.current.told is not None) is told)
+
+    def poll_until(self, done: Any) -> None:
+        for _ in range(3_000):
+            if done():
+                return
+            for member in self.team.members:
+                self.team_poll(member)
+        raise AssertionError("it does not come to that")
+
+    def team_poll(self, member: KafkaConsumer) -> None:
+        for tp, records in member.poll(1).items():
+            self.team.read.update((tp, record.offset) for record in records)
+
+    def settle(self, assignor: str = "dealing") -> None:
+        for tp in self.team.partitions:
+            produce(self.simulation, tp, 3)
+        self.team.settle()
+        assert self.group.epoch == self.group.assignment_epoch
+        assert self.group.assignor == assignor
+
+
+def settled(simulation: Simulation, members: int = 3, *assignors: Any) -> Computing:
+    world = Computing(simulation)
+    for _ in range(members):
+        world.join(*(assignors or (Dealing,)))
+    world.settle()
+    return world
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_members_come_and_go_and_one_of_them_computes(seed: int) -> None:
+    with Simulation(f"computing {seed}", brokers=2) as simulation:
+        world = settled(simulation, 2)
+        for _ in range(3):
+            world.join(Dealing)
+            world.team.poll(simulation.random.randrange(4))
+        world.settle()
+        for _ in range(3):
+            world.team.leave(simulation.random.choice(world.team.members))
+            world.team.poll(simulation.random.randrange(4))
+        world.settle()
+
+
+@pytest.mark.parametrize("told", [False, True])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_another_goes_on_when_the_one_that_computes_crashes(seed: int, told: bool) -> None:
+    with Simulation(f"crashing {seed}", brokers=2) as simulation:
+        world = settled(simulation)
+        world.join_and_compute(told)
+        victim = world.computing()
+        epoch = world.group.assignment_epoch
+        world.kill(victim)
+        world.settle()
+        assert world.group.assignment_epoch > epoch
+
+
+@pytest.mark.parametrize("told", [False, True])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_001_a_coordinator_that_fails_over_while_a_member_computes(seed: int, told: bool) -> None:
+    with Simulation(f"failing over {seed}", brokers=2) as simulation:
+        world = settled(simulation)
+        world.join_and_compute(told)
+        before = world.current, world.group.target, world.group.announced
+        world.cluster.fail_over("readers", 3 - world.cluster.coordinator_of("readers"))
+        assert (world.current, world.group.target, world.group.announced) == before
+        world.settle()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_result_that_is_late_is_dropped_and_the_member_goes_on(seed: int) -> None:
+    with Simulation(f"late {seed}", brokers=2) as simulation:
+        world = settled(simulation)
+
+        def late(call: Any) -> Any:
+            world.group.computations._failed()  # the coordinator has given it up
+            return call.default()
+
+        world.cluster.script(ConsumerGroupInstallAssignmentRequest, late)
+        world.join(Dealing)
+        world.settle()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_an_assignor_that_fails_in_one_member_is_told_of_there_and_another_computes(
+    seed: int,
+) -> None:
+    with Simulation(f"failing {seed}", brokers=2) as simulation:
+        world = Computing(simulation)
+        failing = world.join(Failing)
+        with pytest.raises(LocalAssignorError, match="too much") as raised:
+            world.poll_until(lambda: False)
+        assert isinstance(raised.value.__cause__, ArithmeticError)
+        for _ in range(2):
+            world.join(Dealing)
+        told = 0
+        while world.group.assignor != "dealing":
+            try:
+                world.team_poll(failing)
+            except LocalAssignorError:
+                told += 1
+            for member in world.team.members[1:]:
+                world.team_poll(member)
+        assert told <= 2
+        world.settle()
+        world.join(Dealing)
+        world.settle()  # and nothing is raised: who has shown that it can is asked
+
+
+def test_when_all_fail_all_are_told_and_the_group_stays_as_it_is() -> None:
+    with Simulation("hopeless") as simulation:
+        world = settled(simulation, 1)
+        epoch = world.group.assignment_epoch
+        (able,) = world.team.members
+        others = [world.join(Failing) for _ in range(2)]
+        world.poll_until(lambda: len(world.group.members) == 3)
+        world.kill(able)
+        seen: set[KafkaConsumer] = set()
+        for _ in range(400):
+            for member in others:
+                try:
+                    member.poll(50)
+                except LocalAssignorError:
+                    seen.add(member)
+        assert seen == set(others)
+        assert world.group.epoch > world.group.assignment_epoch >= epoch
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_versions_that_do_not_overlap_leave_it_to_the_coordinator(seed: int) -> None:
+    with Simulation(f"versions {seed}", brokers=2) as simulation:
+        world = settled(simulation, 2, Older)
+        odd = world.join(Newer)
+        world.settle("uniform")
+        world.team.leave(odd)
+        world.settle()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_rolling_upgrade_from_the_coordinators_assignor_to_the_members(seed: int) -> None:
+    with Simulation(f"rolling {seed}", brokers=2) as simulation:
+        world = Computing(simulation)
+        for _ in range(3):
+            world.join()
+        world.settle("uniform")
+        for member in list(world.team.members):
+            world.team.leave(member)
+            world.join(Dealing)
+            world.team.poll(simulation.random.randrange(8))
+        world.settle()
+
+
+def test_static_members_restart_and_one_of_them_computes() -> None:
+    with Simulation("static", brokers=2) as simulation:
+        world = Computing(simulation)
+        named = {name: world.join(Dealing, group_instance_id=name) for name in ("one", "two")}
+        world.settle()
+        for name, member in named.items():
+            epoch = world.group.epoch
+            world.team.leave(member)
+            world.join(Dealing, group_instance_id=name)
+            world.settle()
+            assert world.group.epoch == epoch, "it comes back to what it had"
+
+
+@pytest.mark.parametrize("protocol", ["consumer", "auto"])
+def test_a_cluster_that_does_not_offer_it_is_refused(protocol: str) -> None:
+    with Simulation("released") as simulation:
+        tps = filled(simulation)
+        simulation.cluster.disabled |= {
+            ConsumerGroupPrepareAssignmentRequest.API_KEY,
+            ConsumerGroupInstallAssignmentRequest.API_KEY,
+        }
+        consumer = simulation.consumer(
+            tps[0].topic,
+            group_id="readers",
+            group_protocol=protocol,
+            group_local_assignors=[Dealing],
+        )
+        with pytest.raises(UnsupportedVersionError, match="leave group_local_assignors out"):
+            consumer.poll(5_000)
