@@ -6,13 +6,19 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from kafka.errors import StaleMemberEpochError, UnknownMemberIdError
 
 from tandem_kafka import OffsetAndMetadata
 from tandem_kafka.request_managers.coordinator import CoordinatorManager
 from tandem_kafka.request_managers.membership.consumer_heartbeat import HeartbeatFields
 from tandem_kafka.request_managers.membership.consumer_protocol import ConsumerMembership
+from tandem_kafka.request_managers.membership.local_assignment import LocalAssignment
 from tandem_kafka.request_managers.membership.reconciliation import Reconciliation
 from tandem_kafka.shared.subscription import SubscriptionState
+from tandem_kafka.testing.cluster.apis import (
+    consumer_group_install_assignment as install_assignment,
+)
+from tandem_kafka.testing.cluster.apis.topic_partitions import named
 from tandem_kafka.testing.stories import tell
 from tandem_kafka.testing.stories.runner import silence
 
@@ -72,6 +78,36 @@ def spins_while_there_is_no_coordinator(patch: Patch) -> None:
     patch.setattr(CoordinatorManager, "_answered", at_once)
 
 
+def brings_what_it_computed_once(patch: Patch) -> None:
+    computed = LocalAssignment._computed
+    remembered: dict[Any, Any] = {}
+
+    def again(self: Any, message: Any) -> Any:
+        if self not in remembered:
+            remembered[self] = computed(self, message)
+        return remembered[self]
+
+    patch.setattr(LocalAssignment, "_computed", again)
+
+
+def takes_an_assignment_of_a_stale_epoch(patch: Patch) -> None:
+    """This one is the coordinator's."""
+    honest = install_assignment._install
+
+    def install(call: Any) -> Any:
+        refusal = honest(call)
+        if refusal in {StaleMemberEpochError, UnknownMemberIdError} and call.request.members:
+            target = {
+                member.member_id: frozenset(tp for tp in named(call, member.partitions) if tp)
+                for member in call.request.members
+            }
+            group = call.cluster.consumer_group(call.request.group_id)
+            group.install(target, call.request.group_epoch, "dealt")
+        return refusal
+
+    patch.setattr(install_assignment, "_install", install)
+
+
 @pytest.mark.parametrize(
     ("mutate", "scenario", "finding"),
     [
@@ -80,6 +116,8 @@ def spins_while_there_is_no_coordinator(patch: Patch) -> None:
         (heartbeats_with_a_stale_epoch, "consumer", "does not settle"),
         (calls_nothing_when_fenced, "consumer", "owned"),
         (does_not_repeat_what_was_lost, "consumer-patient", "does not settle"),
+        (brings_what_it_computed_once, "consumer-local", "does not settle"),
+        (takes_an_assignment_of_a_stale_epoch, "consumer-local", "target"),
         (spins_while_there_is_no_coordinator, "classic", "FindCoordinatorRequest"),
     ],
 )

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tandem_kafka.consumer.consumer import KafkaConsumer
+from tandem_kafka.testing.cluster.call import Call
 from tandem_kafka.testing.network import SimTransport
 from tandem_kafka.testing.scheduler import Parked
 from tandem_kafka.testing.stories.members import Members
 from tandem_kafka.testing.stories.numbered import produce
 from tandem_kafka.types import TopicPartition
+from tandem_kafka.wire.messages import ConsumerGroupInstallAssignmentRequest
 
 __all__ = ["Faults"]
 
@@ -50,6 +52,8 @@ class Faults:
         ]
         if members.scenario.pattern is not None:
             self._happenings += [self.grow, self.grow]
+        if members.scenario.local:
+            self._happenings += [self.hold_up] * 4
 
     def weather(self) -> None:
         """Draw how bad the network and the listeners are."""
@@ -128,6 +132,19 @@ class Faults:
             ids = sorted(group.members)
             if len(ids) > number:
                 group.remove(ids[number])
+
+    def hold_up(self) -> None:
+        """The next assignment that a member brings arrives when it may be one of the past."""
+        delay_ms = self._random.choice([400, 2_000, 6_000])
+
+        def later(call: Call) -> None:
+            def handle() -> None:
+                if not call.answered:
+                    call.broker.answer(call, call.default())
+
+            self._simulation.after(delay_ms, handle)
+
+        self._cluster.script(ConsumerGroupInstallAssignmentRequest, later)
 
     # --- links ---------------------------------------------------------------------------------
 

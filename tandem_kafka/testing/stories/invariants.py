@@ -63,6 +63,7 @@ class Invariants:
         self._checked_ms = self._began_ms
         self._turns: dict[int, tuple[int, int]] = {}
         self._epochs = 0, 0
+        self._targets: dict[str, frozenset[TopicPartition]] = {}
 
     # --- records -------------------------------------------------------------------------------
 
@@ -139,14 +140,17 @@ class Invariants:
     def _check_target(self) -> None:
         """A target is of a newer epoch than the one before, and has each partition once."""
         group = self._cluster.consumer_group(self._members.group_id)
-        epochs = group.epoch, group.assignment_epoch
-        if epochs[0] < max(epochs[1], self._epochs[0]) or epochs[1] < self._epochs[1]:
-            raise Violation(f"epochs of group and target {epochs}, {self._epochs} before")
-        if epochs[1] != self._epochs[1]:
-            targets = [tp for target in group.target.values() for tp in target]
-            if len(targets) > len(set(targets)):
-                raise Violation(f"a target with partitions twice: {group.target}")
-        self._epochs = epochs
+        epochs, before = (group.epoch, group.assignment_epoch), self._epochs
+        if epochs[0] < max(epochs[1], before[0]) or epochs[1] < before[1]:
+            raise Violation(f"epochs of group and target {epochs}, {before} before")
+        targets = [tp for target in group.target.values() for tp in target]
+        if len(targets) > len(set(targets)):
+            raise Violation(f"a target with partitions twice: {group.target}")
+        same = epochs[1] == before[1]
+        changed = {m for m, tps in group.target.items() if self._targets.get(m, tps) != tps}
+        if same and changed:
+            raise Violation(f"another target of the same epoch {epochs[1]} for {sorted(changed)}")
+        self._epochs, self._targets = epochs, dict(group.target)
 
     def _check_deadlines(self, member: KafkaConsumer) -> None:
         deadline_ms = member._core.link.loop._reaper.next_deadline_ms()  # noqa: SLF001

@@ -62,6 +62,10 @@ def live(simulation: Simulation, scenario: Scenario) -> tuple[int, dict[str, int
         produce(simulation, tp, random.randrange(8))
     cluster.consumer_group(GROUP).assignment_interval_ms = random.choice([0, 1_000])
     cluster.consumer_group(GROUP).heartbeat_interval_ms = random.choice([500, 2_000])
+    if scenario.local:
+        # A short one brings results that nobody waits for any more.
+        computations = cluster.consumer_group(GROUP).computations
+        computations.timeout_ms = random.choice([300, 5_000])
     members = Members(simulation, scenario, scenario.drawn(random), partitions)
     faults = Faults(members)
     faults.weather()
