@@ -76,7 +76,10 @@ class LocalAssignment:
         if self._waits_for not in (None, destination):
             self._waits_for, self._attempt = None, self._attempt + 1  # the group is elsewhere
         identity = self._context.group.metadata
-        if destination is None or self._waits_for is not None or identity.generation_id <= 0:
+        if identity.generation_id <= 0:
+            self._result = None  # of a membership that is over
+            return ()
+        if destination is None or self._waits_for is not None:
             return ()
         fields = {
             "group_id": self._context.config.group_id,

@@ -15,7 +15,11 @@ from tandem_kafka.testing.coordinator.client_assignors import (
     able,
     common_assignor,
 )
-from tandem_kafka.wire.messages import ConsumerGroupHeartbeatRequest
+from tandem_kafka.wire.messages import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    ConsumerGroupHeartbeatRequest,
+)
 from tests.unit.testing.coordinated import Coordinated, dealt
 
 _ENTRY = ConsumerGroupHeartbeatRequest.ClientAssignor
@@ -297,3 +301,18 @@ def test_it_is_described() -> None:
     assert group.computing_member_id is None
     targets = {m.member_id: m.target_assignment.topic_partitions for m in group.members}
     assert {m: e[0].partitions for m, e in targets.items()} == dealt(["a", "b", "c"])
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_a_description_can_be_sent(version: int) -> None:
+    world = about_to_compute()
+    names = ["readers", "unheard-of"]
+    request = ConsumerGroupDescribeRequest(group_ids=names, include_authorized_operations=False)
+    answer = world.ask(request)
+    read = ConsumerGroupDescribeResponse.decode(answer.encode(version=version), version=version)
+    found, missing = read.groups
+    assert (found.computing_member_id, missing.computing_member_id) == ("a", None)
+    assert [each.client_assignors[0].name for each in found.members] == ["deal"] * 3
+    assert missing.error_code == code(errors.GroupIdNotFoundError)
+    (refused,) = world.ask(request, 2).groups[:1]
+    assert refused.error_code == code(errors.NotCoordinatorError)

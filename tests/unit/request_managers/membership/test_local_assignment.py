@@ -351,6 +351,19 @@ def test_who_is_fenced_meanwhile_brings_nothing() -> None:
     member.turn()
 
 
+def test_a_result_does_not_outlive_the_membership() -> None:
+    member, noted, question = signalled()
+    member.answer(question, state_answer())
+    assert noted.given
+    member.chosen._kept_alive(beat_answer(-1, error=errors.FencedMemberEpochError))
+    member.asked()
+    member.done()
+    join = member.send()
+    assert join.message.member_epoch == 0
+    member.answer(join, beat_answer(9, ()))
+    member.turn()
+
+
 # --- an assignor that fails ----------------------------------------------------------------------
 
 BAD: list[Any] = [
