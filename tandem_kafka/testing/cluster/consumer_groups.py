@@ -166,6 +166,9 @@ class ConsumerGroup:
             self.target[member_id] = self.target.pop(before.member_id, frozenset())
             self.wanted[member_id] = self.wanted.pop(before.member_id, frozenset())
             self.announced[member_id] = self.announced.pop(before.member_id, ())
+            inherited = records.ConsumerGroupTargetAssignmentMember(self.target[member_id])
+            self.log.write(inherited, member_id)
+            self._write_epoch()
         elif self.max_size and len(self.members) >= self.max_size:
             return errors.GroupMaxSizeReachedError  # type: ignore[no-any-return]
         self.members[member_id] = member
@@ -243,11 +246,14 @@ class ConsumerGroup:
 
     def _grow(self) -> None:
         self.epoch += 1
+        self._write_epoch()
+        self.cluster.trace.note(f"group {self.group_id}: epoch {self.epoch}")
+
+    def _write_epoch(self) -> None:
         self.log.write(records.ConsumerGroupMetadata(self.epoch))
         wanted = tuple((name, frozenset(tps)) for name, tps in self.wanted.items())
         announced = tuple(self.announced.items())
         self.log.write(records.ConsumerGroupPartitionMetadata(self.epoch, wanted, announced))
-        self.cluster.trace.note(f"group {self.group_id}: epoch {self.epoch}")
 
     def _assign(self) -> None:
         """Let a member compute if all have an assignor in common, else do it here."""

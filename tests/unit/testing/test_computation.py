@@ -231,3 +231,22 @@ def test_the_next_coordinator_gives_up_in_time_too() -> None:
     assert world.computes == "a", "the time begins anew"
     alive(world, 500, "a", "b", "c")
     assert world.computes == "b"
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_a_static_member_that_came_back_is_known_to_the_next_coordinator(asked: bool) -> None:
+    world = Coordinated()
+    world.join("a", assignor(), instance_id="one")
+    world.join("b", assignor())
+    world.compute("a")
+    if asked:
+        world.join("c", assignor())
+        assert world.prepare("a").error_code == 0
+    world.beat("a", -2, instance_id="one")
+    world.join("a2", assignor(), instance_id="one")
+    before = known(world)
+    world.fail_over()
+    assert known(world) == before
+    epoch = world.group.epoch
+    world.beat("b")
+    assert world.group.epoch == epoch, "nothing is new to it"
