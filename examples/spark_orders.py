@@ -26,6 +26,7 @@ import pyarrow.dataset
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
+from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from tandem_kafka import KafkaConsumer, TopicPartition
 
@@ -76,10 +77,21 @@ def run_job(bootstrap: str, topic: str, folder: Path) -> None:
         .option("topic", f"{topic}-totals")
         .option("checkpointLocation", str(folder / "totals-checkpoint"))
     )
-    running = [each.trigger(availableNow=True).start() for each in (to_files, to_kafka)]
+    running = [start_stream(each) for each in (to_files, to_kafka)]
     for query in running:
         query.awaitTermination()
     spark.stop()
+
+
+def start_stream(writer: DataStreamWriter) -> StreamingQuery:
+    """Start a stream and wait until it reads: two that start at once can spoil what they share.
+
+    "Several streams in one job" in docs/spark.md says what that is.
+    """
+    query = writer.trigger(availableNow=True).start()
+    while query.isActive and not query.recentProgress:
+        time.sleep(0.05)
+    return query
 
 
 def produce_orders(bootstrap: str, topic: str) -> Counter[int]:

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 def test_orders(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
     kafka.admin.create_topic(f"{topic}-totals", 2)
     command = [sys.executable, str(ROOT / "examples" / "spark_orders.py")]
@@ -26,7 +26,7 @@ def test_orders(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
         env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore"},
         capture_output=True,
         text=True,
-        timeout=220,
+        timeout=560,
         check=False,
     )
     assert ran.returncode == 0, ran.stderr[-4_000:]
