@@ -1,0 +1,127 @@
+"""Values in Avro, by the schema they were written with, as the schema that was asked for has them.
+
+fastavro does the reading and the resolution of one schema to the other.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from io import BytesIO
+from typing import Any
+
+from pyspark.sql.types import DataType
+
+from tandem_kafka.errors import InvalidArgumentError
+from tandem_kafka.spark.decoding.avro_types import spark_type
+from tandem_kafka.spark.decoding.framing import HEADER, DecodingError, schema_id
+from tandem_kafka.spark.decoding.registry import Registry, RegistryError, Schemas
+
+__all__ = ["AvroValues"]
+
+
+@dataclass(frozen=True, slots=True)
+class AvroValues:
+    """The schema to read with, as JSON, and where those to write with are."""
+
+    registry: Registry
+    schema: str
+
+    @classmethod
+    def of(cls, registry: Registry, schema: str | Mapping[str, Any]) -> AvroValues:
+        """Check a schema.
+
+        Raises:
+            InvalidArgumentError: It is none.
+        """
+        if not isinstance(schema, str | Mapping):
+            kind = type(schema).__name__
+            raise InvalidArgumentError(f"schema must be an Avro schema as JSON, got a {kind}")
+        found = cls(registry, schema if isinstance(schema, str) else json.dumps(schema))
+        found.parsed()
+        return found
+
+    def parsed(self) -> tuple[Any, dict[str, Any]]:
+        """Return the schema as fastavro has it, and its named types."""
+        named: dict[str, Any] = {}
+        try:
+            text = json.loads(self.schema)
+        except ValueError:
+            text = self.schema  # the name of a primitive type, without quotes
+        try:
+            return _fastavro().parse_schema(text, named_schemas=named), named
+        except Exception as error:  # noqa: BLE001 - it has several, and others come out of it
+            message = f"schema is no Avro schema: {type(error).__name__}: {error}"
+            raise InvalidArgumentError(message) from None
+
+    def spark_type(self) -> DataType:
+        """Return the type of the values.
+
+        Raises:
+            InvalidArgumentError: Spark has nothing to match it.
+        """
+        schema, named = self.parsed()
+        return spark_type(schema, named)
+
+    def decoder(self) -> Callable[[bytes], Any]:
+        """Return what decodes a value."""
+        return _Decoder(self.registry.schemas(), self.parsed()[0]).decode
+
+
+class _Decoder:
+    def __init__(self, schemas: Schemas, reader: Any) -> None:
+        self._schemas = schemas
+        self._reader = reader
+        self._read = _fastavro().schemaless_reader
+        self._writers: dict[int, Any] = {}
+
+    def decode(self, value: bytes) -> Any:
+        number = schema_id(value)
+        try:
+            writer = self._writers.get(number)
+            if writer is None:
+                writer = self._writers[number] = self._writer(number)
+            source = BytesIO(value)
+            source.seek(HEADER)
+            found = self._read(source, writer, self._reader)
+        except RegistryError:
+            raise
+        except DecodingError as error:
+            raise DecodingError(f"schema id {number}: {error.args[0]}") from None
+        except Exception as error:  # noqa: BLE001 - whatever the bytes lead it into
+            raise DecodingError(
+                f"schema id {number}: these {len(value)} bytes cannot be read as the schema asked "
+                f"for: {type(error).__name__}: {error}"
+            ) from None
+        left = len(value) - source.tell()
+        if left:
+            raise DecodingError(f"schema id {number}: {left} bytes are left over")
+        return found
+
+    def _writer(self, number: int) -> Any:
+        schema = self._schemas.get(number, "AVRO")
+        named: dict[str, Any] = {}
+        self._refer(schema, named, set())
+        return _fastavro().parse_schema(json.loads(schema.schema_str), named_schemas=named)
+
+    def _refer(self, schema: Any, named: dict[str, Any], seen: set[tuple[str, int]]) -> None:
+        """Parse what a schema refers to, innermost first and each once."""
+        for each in schema.references or ():
+            at = (each.subject, each.version)
+            if at in seen:
+                continue
+            seen.add(at)
+            inner = self._schemas.referenced(*at)
+            self._refer(inner, named, seen)
+            _fastavro().parse_schema(json.loads(inner.schema_str), named_schemas=named)
+
+
+def _fastavro() -> Any:
+    try:
+        import fastavro  # noqa: PLC0415 - an extra
+    except ImportError:
+        raise InvalidArgumentError(
+            "Avro needs pip install tandem-kafka[spark-avro]: there is no fastavro"
+        ) from None
+    return fastavro

@@ -1,0 +1,78 @@
+"""A column of bytes becomes a column of values, one Arrow array at a time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import DataType, StructField, StructType
+
+from tandem_kafka.spark.decoding.framing import DecodingError
+
+__all__ = ["Values", "arrow_type", "decode_array"]
+
+
+class Values(Protocol):
+    """What knows how to decode one value; hashable, so that a process makes one decoder of it."""
+
+    def decoder(self) -> Callable[[bytes], Any]:
+        """Return a function that raises DecodingError for bytes that are bad."""
+
+
+#: Of this process, given in the key.
+_decoders: dict[tuple[int, Values], Callable[[bytes], Any]] = {}
+
+
+def arrow_type(kind: DataType) -> Any:
+    """Return Arrow's type for one of Spark's."""
+    whole = StructType([StructField("value", kind)])
+    return to_arrow_schema(whole, timezone="UTC").field(0).type
+
+
+def decode_array(column: Any, values: Values, kind: Any, *, permissive: bool) -> Any:
+    """Decode a column; nulls stay null.
+
+    Args:
+        column: An Arrow array of binary.
+        values: How to decode one value.
+        kind: The Arrow type to give.
+        permissive: Give null for what cannot be decoded.
+
+    Raises:
+        DecodingError: A value is bad, unless permissive.
+        RegistryError: The registry could not be asked.
+    """
+    key = (os.getpid(), values)
+    decode = _decoders.get(key)
+    if decode is None:
+        decode = _decoders[key] = values.decoder()
+    found = [_decoded(each, decode, permissive=permissive) for each in column.to_pylist()]
+    try:
+        return pa.array(found, type=kind)
+    except (pa.ArrowException, OverflowError):
+        return pa.array([_fitting(each, kind, permissive=permissive) for each in found], type=kind)
+
+
+def _decoded(value: bytes | None, decode: Callable[[bytes], Any], *, permissive: bool) -> Any:
+    if value is None:
+        return None
+    try:
+        return decode(value)
+    except DecodingError:
+        if permissive:
+            return None
+        raise
+
+
+def _fitting(value: Any, kind: Any, *, permissive: bool) -> Any:
+    """Return a value if its type can hold it: decimals may have more digits than they should."""
+    try:
+        pa.array([value], type=kind)
+    except (pa.ArrowException, OverflowError) as error:
+        if permissive:
+            return None
+        raise DecodingError(f"a decoded value does not fit its type: {error}") from None
+    return value

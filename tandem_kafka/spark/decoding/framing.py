@@ -1,0 +1,66 @@
+"""What stands before the payload of a record that was written with a schema registry.
+
+A byte 0 and the schema's id in four bytes; with Protobuf also the way to the message inside the
+schema's file, as zigzag numbers: how many there are, then each; a single 0 means the first message.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tandem_kafka.errors import KafkaError
+
+__all__ = ["HEADER", "DecodingError", "message_path", "schema_id"]
+
+#: Bytes before the payload, or before the message's path.
+HEADER: Final = 5
+_MAGIC: Final = 0
+#: Of ten bytes at most, as no number has more than 64 bits.
+_LONGEST_BITS: Final = 70
+
+
+class DecodingError(KafkaError):
+    """Bytes that are not what they should be."""
+
+
+def schema_id(value: bytes) -> int:
+    """Return the id of the schema that a value was written with.
+
+    Raises:
+        DecodingError: The value is not framed.
+    """
+    if len(value) < HEADER:
+        raise DecodingError(f"{len(value)} bytes are too few for magic byte and schema id")
+    if value[0] != _MAGIC:
+        raise DecodingError(f"the first byte is {value[0]:#04x}, not the magic byte 0x00")
+    return int.from_bytes(value[1:HEADER], "big")
+
+
+def message_path(value: bytes) -> tuple[tuple[int, ...], int]:
+    """Return the indexes that lead to the message, and where its bytes begin.
+
+    Raises:
+        DecodingError: They are cut off, or no indexes.
+    """
+    count, at = _number(value, HEADER)
+    if count == 0:
+        return (0,), at
+    if not 0 < count <= len(value):
+        raise DecodingError(f"{count} message indexes in a value of {len(value)} bytes")
+    path = []
+    for _ in range(count):
+        index, at = _number(value, at)
+        path.append(index)
+    return tuple(path), at
+
+
+def _number(value: bytes, at: int) -> tuple[int, int]:
+    found = bits = 0
+    while at < len(value) and bits < _LONGEST_BITS:
+        byte = value[at]
+        at += 1
+        found |= (byte & 0x7F) << bits
+        if not byte & 0x80:
+            return (found >> 1) ^ -(found & 1), at
+        bits += 7
+    raise DecodingError("the message indexes are cut off")

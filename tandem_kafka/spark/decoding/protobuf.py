@@ -1,0 +1,180 @@
+"""Values in Protobuf, as the message that was asked for has them.
+
+What a field is follows from its number, so that message reads what older and newer ones wrote; the
+registry tells which message a value is.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from pyspark.sql.types import DataType
+
+from tandem_kafka.errors import InvalidArgumentError
+from tandem_kafka.spark.decoding.framing import DecodingError, message_path, schema_id
+from tandem_kafka.spark.decoding.protobuf_types import spark_type, to_dict
+from tandem_kafka.spark.decoding.registry import Registry, RegistryError, Schemas
+
+__all__ = ["ProtobufValues"]
+
+_FORM: Final = "serialized"
+
+
+@dataclass(frozen=True, slots=True)
+class ProtobufValues:
+    """The message to read, with all files it needs, and where those that wrote are told of."""
+
+    registry: Registry
+    message: str
+    files: bytes = field(repr=False)
+
+    @classmethod
+    def of(cls, registry: Registry, message: Any, descriptors: bytes | None) -> ProtobufValues:
+        """Take a generated class, or the name of a message in a FileDescriptorSet.
+
+        Raises:
+            InvalidArgumentError: It is neither.
+        """
+        if isinstance(message, str):
+            if not isinstance(descriptors, bytes):
+                raise InvalidArgumentError(
+                    "descriptors must be a FileDescriptorSet in bytes (protoc "
+                    f"--include_imports --descriptor_set_out) where message is a name, got "
+                    f"{type(descriptors).__name__}"
+                )
+            found = cls(registry, message, descriptors)
+            found.descriptor()
+            return found
+        described: Any = getattr(message, "DESCRIPTOR", None)
+        if descriptors is not None or not hasattr(described, "fields_by_name"):
+            raise InvalidArgumentError(
+                "message must be a generated class, or a name with descriptors, got "
+                f"{message!r}{' with descriptors' if descriptors is not None else ''}"
+            )
+        return cls(registry, described.full_name, _files_of(described.file))
+
+    def descriptor(self) -> Any:
+        """Return the message's descriptor, in a pool of its own.
+
+        Raises:
+            InvalidArgumentError: It is not in the files.
+        """
+        parts = _protobuf()
+        try:
+            whole = parts.descriptor_pb2.FileDescriptorSet.FromString(self.files)
+            pool = parts.descriptor_pool.DescriptorPool()
+            for each in whole.file:
+                pool.Add(each)
+            return pool.FindMessageTypeByName(self.message)
+        except Exception as error:  # noqa: BLE001 - DecodeError, KeyError and TypeError, by version
+            raise InvalidArgumentError(
+                f"message: there is no {self.message} in the descriptors: {error}"
+            ) from None
+
+    def spark_type(self) -> DataType:
+        """Return the type of the values.
+
+        Raises:
+            InvalidArgumentError: Spark has nothing to match it.
+        """
+        return spark_type(self.descriptor())
+
+    def decoder(self) -> Callable[[bytes], Any]:
+        """Return what decodes a value."""
+        return _Decoder(self.registry.schemas(), self.descriptor()).decode
+
+
+class _Decoder:
+    def __init__(self, schemas: Schemas, descriptor: Any) -> None:
+        parts = _protobuf()
+        self._schemas = schemas
+        self._name = descriptor.full_name
+        self._parse = parts.message_factory.GetMessageClass(descriptor).FromString
+        self._convert = to_dict(descriptor)
+        #: Messages by schema id and path.
+        self._written: dict[tuple[int, tuple[int, ...]], str] = {}
+
+    def decode(self, value: bytes) -> Any:
+        number = schema_id(value)
+        try:
+            path, begin = message_path(value)
+            self._check(number, path)
+            return self._convert(self._parse(value[begin:]))
+        except RegistryError:
+            raise
+        except DecodingError as error:
+            raise DecodingError(f"schema id {number}: {error.args[0]}") from None
+        except Exception as error:  # noqa: BLE001 - whatever the bytes lead it into
+            raise DecodingError(
+                f"schema id {number}: these {len(value)} bytes are no {self._name}: "
+                f"{type(error).__name__}: {error}"
+            ) from None
+
+    def _check(self, number: int, path: tuple[int, ...]) -> None:
+        """Refuse another message: its bytes would often make sense, and be wrong."""
+        name = self._written.get((number, path))
+        if name is None:
+            schema = self._schemas.get(number, "PROTOBUF", form=_FORM)
+            name = self._written[number, path] = _message_at(schema.schema_str, path)
+        if name != self._name:
+            raise DecodingError(f"the message is {name}, not {self._name}")
+
+
+def _message_at(text: str, path: tuple[int, ...]) -> str:
+    """Return a message's full name, by its path in the file that the registry has."""
+    parts = _protobuf()
+    try:
+        file = parts.descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(text))
+    except ValueError:  # also protobuf's DecodeError
+        raise RegistryError("the registry does not give Protobuf schemas serialized") from None
+    names, inside = [file.package] if file.package else [], file.message_type
+    for index in path:
+        if not 0 <= index < len(inside):
+            raise DecodingError(f"the schema has no message at {list(path)}")
+        names.append(inside[index].name)
+        inside = inside[index].nested_type
+    return ".".join(names)
+
+
+def _files_of(file: Any) -> bytes:
+    """Return a file and what it imports as a FileDescriptorSet, imported ones first."""
+    parts = _protobuf()
+    whole, seen = parts.descriptor_pb2.FileDescriptorSet(), set()
+
+    def add(each: Any) -> None:
+        if each.name in seen:
+            return
+        seen.add(each.name)
+        for needed in each.dependencies:
+            add(needed)
+        each.CopyToProto(whole.file.add())
+
+    add(file)
+    found: bytes = whole.SerializeToString()
+    return found
+
+
+def _protobuf() -> Any:
+    try:
+        from google.protobuf import (  # noqa: PLC0415 - an extra
+            descriptor_pb2,
+            descriptor_pool,
+            message_factory,
+        )
+    except ImportError:
+        raise InvalidArgumentError(
+            "Protobuf needs pip install tandem-kafka[spark-protobuf]: there is no protobuf"
+        ) from None
+    return _Parts(descriptor_pb2, descriptor_pool, message_factory)
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """The parts of the library that are used."""
+
+    descriptor_pb2: Any
+    descriptor_pool: Any
+    message_factory: Any

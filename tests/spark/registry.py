@@ -1,0 +1,105 @@
+"""A schema registry in this process: the few paths that confluent-kafka's client asks for."""
+
+from __future__ import annotations
+
+import base64
+import json
+import threading
+from collections import Counter
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import Any, Self
+
+__all__ = ["SchemaRegistry"]
+
+
+class SchemaRegistry:
+    """Schemas by id and by subject; counts what it is asked for."""
+
+    def __init__(self) -> None:
+        self.asked: Counter[str] = Counter()
+        self.credentials: set[str] = set()
+        #: Answer everything with this status.
+        self.broken: int | None = None
+        self._schemas: list[dict[str, Any]] = []
+        self._subjects: dict[str, list[int]] = {}
+        registry = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                registry._respond(self, *registry._get(self.path.partition("?")[0]))
+
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                registry._respond(self, *registry._post(self.path.partition("?")[0], body))
+
+            def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - its name
+                """Say nothing."""
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._server.shutdown()
+        self._thread.join(30)
+        self._server.server_close()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def register(self, subject: str, schema: dict[str, Any]) -> int:
+        """Return the id of a schema, which is given one if it is new."""
+        if schema not in self._schemas:
+            self._schemas.append(schema)
+        number = self._schemas.index(schema) + 1
+        versions = self._subjects.setdefault(subject, [])
+        if number not in versions:
+            versions.append(number)
+        return number
+
+    def _get(self, path: str) -> tuple[int, dict[str, Any]]:
+        self.asked[path] += 1
+        match path.strip("/").split("/"):
+            case ["schemas", "ids", number] if 0 < int(number) <= len(self._schemas):
+                return 200, {"id": int(number), **self._schemas[int(number) - 1]}
+            case ["subjects", subject, "versions", version] if subject in self._subjects:
+                versions = self._subjects[subject]
+                at = len(versions) if version == "latest" else int(version)
+                number = versions[at - 1]
+                told = {"subject": subject, "version": at, "id": number}
+                return 200, told | self._schemas[number - 1]
+        return 404, {"error_code": 40403, "message": "not found"}
+
+    def _post(self, path: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        match path.strip("/").split("/"):
+            case ["subjects", subject, "versions"]:
+                return 200, {"id": self.register(subject, body)}
+            case ["subjects", subject]:
+                number = self.register(subject, body)
+                version = self._subjects[subject].index(number) + 1
+                return 200, {"subject": subject, "version": version, "id": number} | body
+        return 404, {"error_code": 404, "message": "not found"}
+
+    def _respond(self, to: BaseHTTPRequestHandler, status: int, body: dict[str, Any]) -> None:
+        login = to.headers.get("Authorization", "")
+        if login.startswith("Basic "):
+            self.credentials.add(base64.b64decode(login.removeprefix("Basic ")).decode())
+        if self.broken is not None:
+            status, body = self.broken, {"error_code": 1, "message": "out of order"}
+        text = json.dumps(body).encode()
+        to.send_response(status)
+        to.send_header("Content-Type", "application/vnd.schemaregistry.v1+json")
+        to.send_header("Content-Length", str(len(text)))
+        to.end_headers()
+        to.wfile.write(text)

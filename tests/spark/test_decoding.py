@@ -1,0 +1,183 @@
+"""Decoding functions in queries: what serializers wrote to Kafka comes back as columns."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from tandem_kafka.errors import InvalidArgumentError
+from tests.kafka.admin import Record
+from tests.kafka.broker import KafkaCluster
+from tests.spark.registry import SchemaRegistry
+from tests.spark.session import Tables, by_offset
+from tests.spark.test_decoding_bytes import AT, EVERYTHING, ROW
+
+pytest.importorskip("fastavro")
+
+from confluent_kafka.schema_registry import SchemaRegistryClient
+from confluent_kafka.schema_registry.avro import AvroSerializer
+from confluent_kafka.serialization import MessageField, SerializationContext
+from pyspark.sql import Row
+from pyspark.sql import functions as f
+
+from tandem_kafka.spark.decoding import from_avro, from_json, from_protobuf
+
+
+@pytest.fixture
+def registry() -> Iterator[SchemaRegistry]:
+    with SchemaRegistry() as server:
+        yield server
+
+
+@pytest.fixture
+def client(registry: SchemaRegistry) -> Iterator[Any]:
+    with SchemaRegistryClient({"url": registry.url}) as client:
+        yield client
+
+
+def at(topic: str) -> SerializationContext:
+    return SerializationContext(topic, MessageField.VALUE)
+
+
+def decoded(tables: Tables, topic: str, column: Any) -> list[Any]:
+    return [row.found for row in by_offset(tables.read(topic).withColumn("found", column))]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_avro_of_two_versions(
+    kafka: KafkaCluster, topic: str, tables: Tables, registry: SchemaRegistry, client: Any
+) -> None:
+    old = {
+        "type": "record",
+        "name": "Everything",
+        "namespace": "shop",
+        "fields": [each for each in EVERYTHING["fields"] if each["name"] != "note"],
+    }
+    fields = [
+        {**each, "default": None} if each["name"] == "note" else each
+        for each in EVERYTHING["fields"]
+    ]
+    new = {**EVERYTHING, "fields": fields}
+    rows = [{**ROW, "id": number} for number in range(20)]
+    writers = [AvroSerializer(client, json.dumps(each)) for each in (old, new)]
+    values = [writers[n % 2]({**row, "note": f"n{n}"}, at(topic)) for n, row in enumerate(rows)]
+    kafka.admin.produce(topic, [*values, Record(None, b"tombstone")])
+    settings = {"url": registry.url, "basic.auth.user.info": "alice:hush"}
+    column = from_avro("value", registry=settings, schema=new)
+    registry.asked.clear()
+    *found, tombstone = decoded(tables, topic, column)
+    assert tombstone is None
+    expected = {**ROW, "to": Row(city="Bremen"), "at": _local(AT), "at_us": _local(AT)}
+    for number, each in enumerate(found):
+        note = f"n{number}" if number % 2 else None
+        assert each.asDict() == {**expected, "id": number, "note": note}
+    assert set(registry.asked.values()) == {1}
+    assert registry.credentials == {"alice:hush"}
+
+
+def _local(at: dt.datetime) -> dt.datetime:
+    """Return a time as Spark hands it to Python: without a zone, in that of the machine."""
+    return at.astimezone().replace(tzinfo=None)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_protobuf(
+    kafka: KafkaCluster, topic: str, tables: Tables, registry: SchemaRegistry, client: Any
+) -> None:
+    messages = pytest.importorskip("tests.spark.messages")
+    from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
+
+    order = messages.message_class("shop.Order")
+    serialize = ProtobufSerializer(order, client, {"use.deprecated.format": False})
+    full = order(id=1, large=2**64 - 1, kind=1, tags=["x"], to={"city": "Kiel"}, counts={"a": 2})
+    full.note = "n"
+    full.at.FromDatetime(AT)
+    refund = messages.message_class("shop.Refund")
+    other = ProtobufSerializer(refund, client, {"use.deprecated.format": False})
+    values = [serialize(full, at(topic)), serialize(order(kind=9), at(topic))]
+    kafka.admin.produce(topic, [*values, Record(None, b"tombstone")])
+    by_class = from_protobuf("value", registry={"url": registry.url}, message=order)
+    by_name = from_protobuf(
+        "value",
+        registry={"url": registry.url},
+        message="shop.Order",
+        descriptors=messages.descriptors(),
+        mode="permissive",
+    )
+    for column in (by_class, by_name):
+        first, second, tombstone = decoded(tables, topic, column)
+        assert first == Row(
+            id=1,
+            large=Decimal(2**64 - 1),
+            kind="PAID",
+            tags=["x"],
+            at=_local(AT),
+            to=Row(city="Kiel"),
+            counts={"a": 2},
+            note="n",
+        )
+        unset = {"at": None, "to": None, "note": None}
+        empty = {"id": 0, "large": 0, "kind": "9", "tags": [], "counts": {}}
+        assert second.asDict() == {**empty, **unset}
+        assert tombstone is None
+    # The same file, another message: its bytes would make sense.
+    kafka.admin.produce(topic, [other(refund(id=3), at(topic)), b"\0\0\0\0\1\2\2\xff"])
+    assert decoded(tables, topic, by_name)[-2:] == [None, None]
+    with pytest.raises(Exception, match=r"the message is shop\.Refund, not shop\.Order"):
+        decoded(tables, topic, by_class)
+    tree = messages.message_class("shop.Tree")
+    with pytest.raises(InvalidArgumentError, match=r"shop\.Tree contains itself"):
+        from_protobuf("value", registry={"url": registry.url}, message=tree)
+
+
+def test_json(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
+    kafka.admin.produce(topic, [b'{"id": 1, "to": {"city": "Kiel"}}', b'{"id": null}'])
+    kafka.admin.produce(topic, [Record(None, b"tombstone")])
+    schema = "id long, to struct<city: string>"
+    expected = [Row(id=1, to=Row(city="Kiel")), Row(id=None, to=None), None]
+    for mode in ("failfast", "permissive"):
+        assert decoded(tables, topic, from_json("value", schema, mode=mode)) == expected
+    kafka.admin.produce(topic, [b"{", b'{"id": "x"}'])
+    bad = from_json(f.col("value"), schema, mode="permissive")
+    assert decoded(tables, topic, bad) == [*expected, None, None]
+    with pytest.raises(Exception, match="MALFORMED_RECORD"):
+        decoded(tables, topic, from_json("value", schema))
+
+
+def test_bad_bytes_and_secrets_in_a_query(tables: Tables, registry: SchemaRegistry) -> None:
+    settings = {"url": registry.url, "basic.auth.user.info": "alice:hush"}
+    schema = {"type": "record", "name": "R", "fields": [{"name": "id", "type": "long"}]}
+    number = registry.register("s", {"schema": json.dumps(schema)})
+    rows = tables.spark.sql(f"select unhex('000000000{number}{'02'}') value union all select 'x'")
+    permissive = rows.select(
+        from_avro("value", registry=settings, schema=schema, mode="permissive").alias("order")
+    )
+    assert [row.id for row in permissive.select("order.*").collect()] == [1, None]
+    plan = permissive._jdf.queryExecution().toString()
+    assert "from_avro(" in plan
+    assert "hush" not in plan
+    failing = rows.select(from_avro("value", registry=settings, schema=schema))
+    with pytest.raises(Exception, match="too few for magic byte") as error:
+        failing.collect()
+    assert "hush" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"mode": "lenient"}, "mode must be failfast or permissive, got 'lenient'"),
+        ({"schema": 5}, "schema must be a type of Spark or a text, got a int"),
+        ({"schema": "no schema at all"}, "schema 'no schema at all' is no schema"),
+    ],
+)
+def test_what_is_refused(tables: Tables, arguments: dict[str, Any], said: str) -> None:
+    assert tables.spark is not None
+    with pytest.raises(InvalidArgumentError, match=said):
+        from_json("value", **{"schema": "id long", **arguments})
