@@ -85,8 +85,15 @@ def from_json(value: Any) -> Offsets:
     """Return offsets that Spark has kept.
 
     Raises:
-        InvalidArgumentError: They have another shape, for instance of a version to come.
+        InvalidArgumentError: They have another shape, for instance of a version to come: this one
+            has no number, as the connector would take it for a topic.
     """
+    version = value.get("version") if isinstance(value, dict) else None
+    if version is not None and not isinstance(version, dict):
+        raise InvalidArgumentError(
+            f"the checkpoint holds offsets of version {version}, which is not known here: go on "
+            "with the version of tandem-kafka that wrote it"
+        )
     try:
         return {
             TopicPartition(topic, int(number)): _whole(offset)

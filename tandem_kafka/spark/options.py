@@ -283,7 +283,10 @@ class SourceOptions:
             poll_timeout_ms=settled["kafkaConsumer.pollTimeoutMs"],
             retries=settled["fetchOffset.numRetries"],
             retry_interval_ms=settled["fetchOffset.retryIntervalMs"],
-            group_id_prefix=settled["groupIdPrefix"],
+            # As the connector has it: a group that is named leaves nothing to prefix.
+            group_id_prefix=(
+                None if {"group.id", "group_id"} & kafka.keys() else settled["groupIdPrefix"]
+            ),
             commit_group=settled["commitOffsetsToGroup"],
             batch_bytes=settled["tandem.batchBytes"],
             filter_pushdown=settled["tandem.filterPushdown"],

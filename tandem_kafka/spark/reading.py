@@ -33,6 +33,8 @@ _FIRST_ROWS: Final = 1_000
 _MOST_ROWS: Final = 100_000
 #: After so long without a record the end of the log is looked up: it may have gone back.
 _SUSPICIOUS_MS: Final = 5_000
+#: The look gets the time that is left of pollTimeoutMs, and at least so much.
+_LOOK_MS: Final = 1_000
 _MEMORY: Final = 32 << 20
 #: A task reads one partition, so one fetch is on its way at a time: it had better be worth it.
 _FETCH: Final = 2 << 20
@@ -145,7 +147,12 @@ class _Range:
         tp = self._wanted.tp
         if since_ms < min(_SUSPICIOUS_MS, self._reading.poll_timeout_ms):
             return
-        last = self._consumer.end_offsets([tp])[tp]
+        left_ms = max(_LOOK_MS, self._reading.poll_timeout_ms - since_ms)
+        try:
+            last = self._consumer.end_offsets([tp], left_ms)[tp]
+        except KafkaTimeoutError:
+            # A broker that does not answer has not lost anything.
+            last = self._wanted.end
         if last < self._wanted.end:
             self._lost(f"{tp.topic}-{tp.partition} ends at {last} now")
             self._position = self._wanted.end

@@ -100,7 +100,10 @@ def test_offsets_in_the_checkpoint() -> None:
     assert list(kept) == ["a", "b"]
     assert list(kept["b"]) == ["9", "10"]
     assert from_json(kept) == offsets
-    for other in ({"version": 2}, {"a": {"x": 1}}, [], {"a": {"0": "1"}}):
+    assert from_json({"version": {"0": 7}}) == {TopicPartition("version", 0): 7}
+    with pytest.raises(InvalidArgumentError, match="offsets of version 2, which is not known here"):
+        from_json({"version": 2, "offsets": {"a": {"0": 3}}})
+    for other in ({"a": {"x": 1}}, [], {"a": {"0": "1"}}):
         with pytest.raises(InvalidArgumentError, match="not known here"):
             from_json(other)
 

@@ -1,0 +1,142 @@
+"""How long reading waits and how often offsets are looked up; the names that clients have."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import tests.spark.session  # noqa: F401 - skips all of this without pyspark
+from tandem_kafka.errors import KafkaError, KafkaTimeoutError
+from tandem_kafka.types import TopicPartition
+from tests.kafka.broker import KafkaCluster
+
+import pyarrow as pa  # isort: skip
+
+from tandem_kafka.spark import cluster as clusters  # isort: skip - needs pyspark, see session
+from tandem_kafka.spark.cluster import Cluster  # isort: skip
+from tandem_kafka.spark.columns import RowShape, full_schema  # isort: skip
+from tandem_kafka.spark.options import SourceOptions  # isort: skip
+from tandem_kafka.spark.ranges import OffsetRange  # isort: skip
+from tandem_kafka.spark.reading import Reading, _Range  # isort: skip
+
+TP = TopicPartition("a", 0)
+
+
+def parsed(**options: Any) -> SourceOptions:
+    given = {"subscribe": "a", "kafka.bootstrap.servers": "localhost:1"}
+    named = {name.replace("__", "."): str(value) for name, value in options.items()}
+    return SourceOptions.parse({**given, **named}, streaming=False)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.at_ms = 0
+
+    def now_ms(self) -> int:
+        return self.at_ms
+
+
+class StuckConsumer:
+    """A consumer to which no record comes; time passes while it waits."""
+
+    def __init__(self, clock: Clock, *, answers: bool) -> None:
+        self._clock = clock
+        self._answers = answers
+
+    def assign(self, partitions: Any) -> None:
+        """Nothing: it has one."""
+
+    def stop_at(self, tp: Any, offset: int) -> None:
+        """Nothing: it never gets there."""
+
+    def seek(self, tp: Any, offset: int) -> None:
+        """Nothing: it does not move."""
+
+    def position(self, _tp: Any) -> int:
+        return 3
+
+    def poll_arrow(self, timeout_ms: int, _rows: int, **_more: Any) -> Any:
+        self._clock.at_ms += timeout_ms
+        return pa.RecordBatch.from_pydict({"offset": []})
+
+    def end_offsets(self, _partitions: Any, timeout_ms: int) -> dict[TopicPartition, int]:
+        if not self._answers:
+            self._clock.at_ms += timeout_ms
+            raise KafkaTimeoutError("no answer")
+        return {TP: 10}
+
+
+@pytest.mark.parametrize("answers", [True, False])
+@pytest.mark.parametrize("timeout_ms", [700, 20_000])
+def test_a_task_waits_so_long_for_a_record(timeout_ms: int, answers: bool) -> None:
+    options = parsed(kafkaConsumer__pollTimeoutMs=timeout_ms)
+    reading = Reading.of(options, RowShape(full_schema(headers=False)))
+    clock = Clock()
+    consumer: Any = StuckConsumer(clock, answers=answers)
+    task = _Range(reading, consumer, OffsetRange("a", 0, 3, 10))
+    task._clock = clock  # type: ignore[assignment]
+    with pytest.raises(KafkaTimeoutError, match=f"within {timeout_ms} ms .kafkaConsumer.poll"):
+        list(task.batches())
+    assert timeout_ms <= clock.at_ms <= timeout_ms + 6_000
+
+
+class Waiting:
+    """Notes for how long the driver is told to wait, and lets that time pass."""
+
+    def __init__(self) -> None:
+        self.clock = Clock()
+        self.waited_ms: list[int] = []
+        self.driver = SimpleNamespace(wait=self._wait)
+
+    def _wait(self, _ready: Any, until_ms: int) -> None:
+        self.waited_ms.append(until_ms - self.clock.at_ms)
+        self.clock.at_ms = until_ms
+
+
+@pytest.mark.parametrize(("retries", "interval_ms"), [(0, 10), (2, 10), (5, 700)])
+def test_offsets_are_looked_up_so_often(
+    monkeypatch: pytest.MonkeyPatch, retries: int, interval_ms: int
+) -> None:
+    attempts = 0
+
+    def refuse(**_options: Any) -> Any:
+        nonlocal attempts
+        attempts += 1
+        raise KafkaError("not now")
+
+    monkeypatch.setattr(clusters, "KafkaConsumer", refuse)
+    more = {"fetchOffset__numRetries": retries, "fetchOffset__retryIntervalMs": interval_ms}
+    cluster = Cluster(parsed(**more))
+    runtime: Any = Waiting()
+    cluster._runtime = runtime
+    with pytest.raises(KafkaError, match="not now"):
+        cluster.latest({TP})
+    assert attempts == retries + 1
+    assert runtime.waited_ms == [interval_ms] * retries
+
+
+def names(options: SourceOptions) -> list[Any]:
+    reading = Reading.of(options, RowShape(full_schema(headers=False)))
+    ours = clusters._client_options(options)
+    return [ours.get("client_id"), reading.client_options().get("client_id")]
+
+
+def test_the_prefix_of_names() -> None:
+    assert names(parsed()) == [None, None]
+    assert names(parsed(groupIdPrefix="job")) == ["job-driver", "job-executor"]
+    assert names(parsed(groupIdPrefix="job", kafka__client__id="me")) == ["me", "me"]
+    assert names(parsed(groupIdPrefix="job", kafka__group__id="group")) == [None, None]
+
+
+def test_a_group_that_is_named_is_not_joined(kafka: KafkaCluster, topic: str) -> None:
+    kafka.admin.produce(topic, [b"x"] * 10)
+    servers = {"kafka__bootstrap__servers": kafka.bootstrap(), "subscribe": topic}
+    options = parsed(**servers, kafka__group__id=f"group-of-{topic}")
+    reading = Reading.of(options, RowShape(full_schema(headers=False)))
+    assert reading.client_options()["group_id"] == f"group-of-{topic}"
+    batches = list(reading.read(OffsetRange(topic, 0, 0, 10)))
+    assert sum(batch.num_rows for batch in batches) == 10
+    listed = kafka.admin.client.list_consumer_groups().result(30)
+    assert f"group-of-{topic}" not in {each.group_id for each in listed.valid}
