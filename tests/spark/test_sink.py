@@ -8,6 +8,7 @@ import pytest
 
 from tests.kafka.admin import Record
 from tests.kafka.broker import KafkaCluster
+from tests.kafka.security import PASSWORD
 from tests.spark.session import Tables, by_offset
 
 
@@ -76,6 +77,27 @@ def test_what_is_refused(tables: Tables, select: str, options: dict[str, str], s
 
 def _columns(select: str) -> list[str]:
     return select.split(", ")
+
+
+def test_a_secured_cluster(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
+    """Both ways, with the options that the Java client has for it."""
+    login = f'PlainLoginModule required username="alice" password="{PASSWORD}";'
+    secured = {
+        "kafka__bootstrap__servers": kafka.bootstrap("SASL_SSL"),
+        "kafka__security__protocol": "SASL_SSL",
+        "kafka__sasl__mechanism": "PLAIN",
+        "kafka__sasl__jaas__config": f"org.apache.kafka.common.security.plain.{login}",
+        "kafka__ssl__truststore__type": "PEM",
+        "kafka__ssl__truststore__location": kafka.certificates.authority,
+    }
+    tables.write(tables.spark.range(10).selectExpr("string(id) value"), topic=topic, **secured)
+    found = tables.read(topic, **secured)
+    assert {int(row.value) for row in found.collect()} == set(range(10))
+    wrong = secured | {"kafka__sasl__jaas__config": login.replace(PASSWORD, "hush-hush")}
+    refused = tables.read(topic, **wrong, fetchOffset__numRetries=0)
+    with pytest.raises(Exception, match="SaslAuthenticationFailed") as error:
+        refused.collect()
+    assert "hush-hush" not in str(error.value)
 
 
 def test_a_topic_is_not_overwritten(topic: str, tables: Tables) -> None:
