@@ -35,13 +35,15 @@ class Stream:
         self._pause_s = pause_s
         self._topic = topic
         self._partitions = partitions
-        self._failures: list[object] = []
+        self._failures: list[str] = []
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run)
         self._producer = confluent_kafka.Producer(
             {
                 "bootstrap.servers": bootstrap,
                 "enable.idempotence": True,
+                # Several in flight can end in a fatal error when the broker goes meanwhile.
+                "max.in.flight.requests.per.connection": 1,
                 "linger.ms": 2,
                 "delivery.timeout.ms": int(_PATIENCE_S * 1_000),
                 "reconnect.backoff.max.ms": 500,
@@ -73,7 +75,7 @@ class Stream:
 
     def _note(self, error: object, _message: object) -> None:
         if error is not None:
-            self._failures.append(error)
+            self._failures.append(str(error))
 
     def stop(self) -> None:
         """Send what is left; everything must have been delivered."""
@@ -81,7 +83,7 @@ class Stream:
             self._stopped.set()
             self._thread.join()
             assert self._producer.flush(_PATIENCE_S) == 0
-            assert self._failures == []
+            assert self._failures[:3] == []
 
 
 class Ledger:

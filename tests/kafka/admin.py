@@ -55,6 +55,23 @@ class ClusterAdmin:
             if seen < count:
                 time.sleep(0.05)
 
+    def wait_for_leaders(self) -> None:
+        """Wait until every partition there is has a leader."""
+        deadline = time.monotonic() + _TIMEOUT_S
+        while True:
+            topics = self.client.list_topics(timeout=_TIMEOUT_S).topics.values()
+            without = [
+                f"{topic.topic}-{number}"
+                for topic in topics
+                for number, partition in topic.partitions.items()
+                if partition.leader < 0
+            ]
+            if not without:
+                return
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{len(without)} partitions without a leader: {without[:5]}")
+            time.sleep(0.05)
+
     def create_topic(
         self,
         name: str,

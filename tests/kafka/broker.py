@@ -122,6 +122,13 @@ class KafkaCluster:
             broker.wait_ready()
         alive = sum(broker.running for broker in self._brokers.values())
         self.admin.wait_for_brokers(alive)
+        if alive < len(self._brokers):
+            return
+        try:
+            self.admin.wait_for_leaders()
+        except TimeoutError as error:
+            logs = [broker.log_tail() for broker in self._brokers.values()]
+            raise RuntimeError(f"{error}\n" + "\n".join(logs)) from error
 
     def stop(self, node_id: int | None = None) -> None:
         """Stop in order: leadership moves away first."""
