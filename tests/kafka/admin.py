@@ -17,6 +17,8 @@ from confluent_kafka.cimpl import NewPartitions, NewTopic
 __all__ = ["ClusterAdmin", "Record"]
 
 _TIMEOUT_S = 90.0
+#: Kafka does not make ten thousand partitions in one request.
+_AT_ONCE = 5_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +83,12 @@ class ClusterAdmin:
         config: Mapping[str, str] | None = None,
     ) -> str:
         """Create a topic and wait until every partition has a leader; returns its name."""
-        topic = NewTopic(name, partitions, replicas, config=dict(config or {}))
+        first = min(partitions, _AT_ONCE)
+        topic = NewTopic(name, first, replicas, config=dict(config or {}))
         self._finish(self.client.create_topics([topic]))
+        for total in range(first, partitions, _AT_ONCE):
+            more = NewPartitions(name, min(partitions, total + _AT_ONCE))
+            self._finish(self.client.create_partitions([more]))
         self._wait_for_leaders(name, partitions)
         return name
 
