@@ -15,8 +15,9 @@ from pyspark.sql.types import DataType
 
 from tandem_kafka.errors import InvalidArgumentError
 from tandem_kafka.spark.decoding.avro_types import spark_type
-from tandem_kafka.spark.decoding.framing import HEADER, DecodingError, schema_id
-from tandem_kafka.spark.decoding.registry import Registry, RegistryError, Schemas
+from tandem_kafka.spark.decoding.framed import framed
+from tandem_kafka.spark.decoding.framing import HEADER, DecodingError
+from tandem_kafka.spark.decoding.registry import Registry, Schemas
 
 __all__ = ["AvroValues"]
 
@@ -66,37 +67,27 @@ class AvroValues:
 
     def decoder(self) -> Callable[[bytes], Any]:
         """Return what decodes a value."""
-        return _Decoder(self.registry.schemas(), self.parsed()[0]).decode
+        reader = _Reader(self.registry.schemas(), self.parsed()[0])
+        return framed(reader.read, "cannot be read as the schema asked for")
 
 
-class _Decoder:
-    def __init__(self, schemas: Schemas, reader: Any) -> None:
+class _Reader:
+    def __init__(self, schemas: Schemas, wanted: Any) -> None:
         self._schemas = schemas
-        self._reader = reader
+        self._wanted = wanted
         self._read = _fastavro().schemaless_reader
         self._writers: dict[int, Any] = {}
 
-    def decode(self, value: bytes) -> Any:
-        number = schema_id(value)
-        try:
-            writer = self._writers.get(number)
-            if writer is None:
-                writer = self._writers[number] = self._writer(number)
-            source = BytesIO(value)
-            source.seek(HEADER)
-            found = self._read(source, writer, self._reader)
-        except RegistryError:
-            raise
-        except DecodingError as error:
-            raise DecodingError(f"schema id {number}: {error.args[0]}") from None
-        except Exception as error:  # noqa: BLE001 - whatever the bytes lead it into
-            raise DecodingError(
-                f"schema id {number}: these {len(value)} bytes cannot be read as the schema asked "
-                f"for: {type(error).__name__}: {error}"
-            ) from None
+    def read(self, number: int, value: bytes) -> Any:
+        writer = self._writers.get(number)
+        if writer is None:
+            writer = self._writers[number] = self._writer(number)
+        source = BytesIO(value)
+        source.seek(HEADER)
+        found = self._read(source, writer, self._wanted)
         left = len(value) - source.tell()
         if left:
-            raise DecodingError(f"schema id {number}: {left} bytes are left over")
+            raise DecodingError(f"{left} bytes are left over")
         return found
 
     def _writer(self, number: int) -> Any:

@@ -14,7 +14,8 @@ from typing import Any, Final
 from pyspark.sql.types import DataType
 
 from tandem_kafka.errors import InvalidArgumentError
-from tandem_kafka.spark.decoding.framing import DecodingError, message_path, schema_id
+from tandem_kafka.spark.decoding.framed import framed
+from tandem_kafka.spark.decoding.framing import DecodingError, message_path
 from tandem_kafka.spark.decoding.protobuf_types import spark_type, to_dict
 from tandem_kafka.spark.decoding.registry import Registry, RegistryError, Schemas
 
@@ -84,10 +85,11 @@ class ProtobufValues:
 
     def decoder(self) -> Callable[[bytes], Any]:
         """Return what decodes a value."""
-        return _Decoder(self.registry.schemas(), self.descriptor()).decode
+        reader = _Reader(self.registry.schemas(), self.descriptor())
+        return framed(reader.read, f"are no {self.message}")
 
 
-class _Decoder:
+class _Reader:
     def __init__(self, schemas: Schemas, descriptor: Any) -> None:
         parts = _protobuf()
         self._schemas = schemas
@@ -97,21 +99,10 @@ class _Decoder:
         #: Messages by schema id and path.
         self._written: dict[tuple[int, tuple[int, ...]], str] = {}
 
-    def decode(self, value: bytes) -> Any:
-        number = schema_id(value)
-        try:
-            path, begin = message_path(value)
-            self._check(number, path)
-            return self._convert(self._parse(value[begin:]))
-        except RegistryError:
-            raise
-        except DecodingError as error:
-            raise DecodingError(f"schema id {number}: {error.args[0]}") from None
-        except Exception as error:  # noqa: BLE001 - whatever the bytes lead it into
-            raise DecodingError(
-                f"schema id {number}: these {len(value)} bytes are no {self._name}: "
-                f"{type(error).__name__}: {error}"
-            ) from None
+    def read(self, number: int, value: bytes) -> Any:
+        path, begin = message_path(value)
+        self._check(number, path)
+        return self._convert(self._parse(value[begin:]))
 
     def _check(self, number: int, path: tuple[int, ...]) -> None:
         """Refuse another message: its bytes would often make sense, and be wrong."""
