@@ -9,6 +9,7 @@ import sys
 import threading
 import traceback
 import warnings
+from collections.abc import Callable
 
 import pytest
 
@@ -114,12 +115,9 @@ def test_a_fork_is_told_to_make_its_own_consumer(
     consumer.commit()
 
 
-def network_threads() -> int:
-    return sum(t.name.startswith("tandem-kafka-network") for t in threading.enumerate())
-
-
-def test_an_unclosed_consumer_warns_and_its_thread_ends(kafka: KafkaCluster, topic: str) -> None:
-    before = network_threads()
+def test_an_unclosed_consumer_warns_and_its_thread_ends(
+    network_threads: Callable[[], list[str]], kafka: KafkaCluster, topic: str
+) -> None:
     consumer = KafkaConsumer(bootstrap_servers=kafka.bootstrap(), client_id="forgotten")
     consumer.assign(partitions_of(topic, 1))
     consumer.poll(0)
@@ -129,7 +127,7 @@ def test_an_unclosed_consumer_warns_and_its_thread_ends(kafka: KafkaCluster, top
         gc.collect()
     (warning,) = [each for each in caught if each.category is ResourceWarning]
     assert str(warning.message) == "unclosed consumer <KafkaConsumer 'forgotten'>"
-    wait_until(lambda: network_threads() == before, "the end of the thread")
+    wait_until(lambda: network_threads() == [], "the end of the thread")
 
 
 def test_a_closed_consumer_does_not_warn(kafka: KafkaCluster) -> None:

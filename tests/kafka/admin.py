@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -45,34 +45,29 @@ class ClusterAdmin:
 
     def wait_for_brokers(self, count: int) -> None:
         """Wait until the metadata name `count` brokers."""
-        deadline = time.monotonic() + _TIMEOUT_S
-        seen = 0
-        while seen < count:
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"{seen} of {count} brokers in the metadata")
+
+        def missing() -> str:
             try:
                 seen = len(self.client.list_topics(timeout=2.0).brokers)
             except KafkaException:
                 seen = 0
-            if seen < count:
-                time.sleep(0.05)
+            return "" if seen >= count else f"{seen} of {count} brokers in the metadata"
+
+        _wait(missing)
 
     def wait_for_leaders(self) -> None:
         """Wait until every partition there is has a leader."""
-        deadline = time.monotonic() + _TIMEOUT_S
-        while True:
-            topics = self.client.list_topics(timeout=_TIMEOUT_S).topics.values()
+
+        def missing() -> str:
             without = [
                 f"{topic.topic}-{number}"
-                for topic in topics
+                for topic in self.client.list_topics(timeout=_TIMEOUT_S).topics.values()
                 for number, partition in topic.partitions.items()
                 if partition.leader < 0
             ]
-            if not without:
-                return
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"{len(without)} partitions without a leader: {without[:5]}")
-            time.sleep(0.05)
+            return f"{len(without)} partitions without a leader: {without[:5]}" if without else ""
+
+        _wait(missing)
 
     def create_topic(
         self,
@@ -155,19 +150,26 @@ class ClusterAdmin:
         return count
 
     def _wait_for_leaders(self, topic: str, partitions: int) -> None:
-        deadline = time.monotonic() + _TIMEOUT_S
-        while True:
+        def missing() -> str:
             found = self.client.list_topics(topic, timeout=_TIMEOUT_S).topics[topic].partitions
-            if sum(each.leader >= 0 for each in found.values()) >= partitions:
-                return
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"{topic} has no leader for some of its partitions")
-            time.sleep(0.02)
+            led = sum(each.leader >= 0 for each in found.values())
+            return "" if led >= partitions else f"{topic} has no leader for some of its partitions"
+
+        _wait(missing)
 
     @staticmethod
     def _finish(futures: Mapping[Any, Any]) -> None:
         for future in futures.values():
             future.result(_TIMEOUT_S)
+
+
+def _wait(missing: Callable[[], str]) -> None:
+    """Look again and again until nothing is missing."""
+    deadline = time.monotonic() + _TIMEOUT_S
+    while text := missing():
+        if time.monotonic() > deadline:
+            raise TimeoutError(text)
+        time.sleep(0.02)
 
 
 def _produce_one(producer: Producer, topic: str, record: Record, failures: list[object]) -> None:

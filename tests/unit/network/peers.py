@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import struct
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -82,6 +83,23 @@ def connected(transport: AnyTransport, peer: Peer) -> tuple[int, socket.socket]:
     number = transport.connect(peer.address)
     assert events_of(transport) == [ConnectionOpened(number)]
     return number, peer.accept()
+
+
+def received(transport: AnyTransport, broker: socket.socket, size: int) -> bytes:
+    """Poll until the broker has what was sent: so many bytes, which do not fit a socket."""
+    data = bytearray()
+
+    def receive() -> None:
+        while len(data) < size:
+            data.extend(broker.recv(1 << 20))
+
+    reader = threading.Thread(target=receive)
+    reader.start()
+    deadline = time.monotonic() + 10
+    while reader.is_alive():
+        assert time.monotonic() < deadline
+        transport.poll(20)
+    return bytes(data)
 
 
 def closed(transport: AnyTransport) -> Exception:

@@ -22,6 +22,7 @@ from tests.unit.network.peers import (
     connected,
     events_of,
     frame,
+    received,
     spins,
     turns_counted,
 )
@@ -114,19 +115,7 @@ def test_a_full_socket_does_not_spin(transport: AnyTransport, peer: Peer) -> Non
     while transport.poll(20):  # what the socket's buffers take
         pass
     assert spins(transport) <= 3
-    received = bytearray()
-
-    def receive() -> None:
-        while len(received) < len(data) + 10:
-            received.extend(broker.recv(1 << 20))
-
-    reader = threading.Thread(target=receive)
-    reader.start()
-    deadline = time.monotonic() + 10
-    while reader.is_alive():
-        assert time.monotonic() < deadline
-        transport.poll(20)
-    assert bytes(received) == data + frame(b"behind")
+    assert received(transport, broker, len(data) + 10) == data + frame(b"behind")
 
 
 @pytest.mark.parametrize("size", [-1, -(2**31), 1001, 2**31 - 1])

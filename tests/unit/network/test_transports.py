@@ -26,6 +26,7 @@ from tests.unit.network.peers import (
     connected,
     events_of,
     frame,
+    received,
     socket_to,
     spins,
 )
@@ -94,19 +95,7 @@ def test_a_frame_larger_than_the_sockets_buffer_is_sent_in_turns(
     number, broker = connected(transport, peer)
     data = frame(b"x" * 20_000_000)
     transport.send(number, data)
-    received = bytearray()
-
-    def receive() -> None:
-        while len(received) < len(data):
-            received.extend(broker.recv(1 << 20))
-
-    reader = threading.Thread(target=receive)
-    reader.start()
-    deadline = time.monotonic() + 10
-    while reader.is_alive():
-        assert time.monotonic() < deadline
-        transport.poll(20)
-    assert received == data
+    assert received(transport, broker, len(data)) == data
     assert spins(transport) <= 2  # the interest in writing is gone
 
 
