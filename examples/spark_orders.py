@@ -1,6 +1,6 @@
 """Orders from Kafka with PySpark: totals per minute back to Kafka, every order into Parquet files.
 
-    python examples/spark_orders.py --bootstrap localhost:9092 --topic orders --folder /tmp/orders
+    python examples/spark_orders.py --bootstrap localhost:9092 --topic orders --folder orders
 
 writes orders to the topic, starts a Spark job that reads them, kills it with all its workers while
 it is at work, starts it again, and checks that the totals are exact to the cent.
