@@ -36,7 +36,7 @@ def _run(folder: Path, example: str, bootstrap: str, topic: str, count: int) -> 
         env={"PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore"},
         capture_output=True,
         text=True,
-        timeout=50,
+        timeout=150,
         check=False,
     )
     assert ran.returncode == 0, ran.stderr
@@ -54,7 +54,7 @@ def demo_broker() -> Iterator[str]:
         yield server.stdout.readline().strip()
     finally:
         server.terminate()
-        server.wait(10)
+        server.wait(30)
         server.stdout.close()
 
 

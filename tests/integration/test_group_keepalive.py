@@ -92,7 +92,7 @@ def another_member(
         yield process
     finally:
         process.kill()
-        process.wait(10)
+        process.wait(30)
         process.stdout.close()
 
 

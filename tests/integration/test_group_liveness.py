@@ -26,18 +26,18 @@ from tests.kafka.broker import KafkaCluster
 
 pytestmark = [pytest.mark.parametrize("protocol", PROTOCOLS), pytest.mark.partitions(2)]
 
-#: Short sessions, so that three of them pass quickly; the broker allows them.
-SHORT_SESSION_MS = {"eager": 1_000, "cooperative": 1_000, "consumer": 2_000}
+#: Short, so that three of them pass quickly; long enough for a machine that is busy elsewhere.
+SHORT_SESSION_MS = 2_500
 
 
 def _with_short_session(kafka: KafkaCluster, group: str, protocol: str) -> dict[str, Any]:
     """Options of the members; with KIP-848 it is a setting of the group."""
     options = options_of(protocol)
     if protocol == "consumer":
-        timeout_ms = str(SHORT_SESSION_MS[protocol])
+        timeout_ms = str(SHORT_SESSION_MS)
         kafka.admin.configure_group(group, {"consumer.session.timeout.ms": timeout_ms})
     else:
-        options.update(session_timeout_ms=SHORT_SESSION_MS[protocol], heartbeat_interval_ms=200)
+        options.update(session_timeout_ms=SHORT_SESSION_MS, heartbeat_interval_ms=200)
     return options
 
 
@@ -61,7 +61,7 @@ def test_a_handler_three_sessions_long_costs_no_membership(
     work: Callable[[float], None],
 ) -> None:
     kafka.admin.produce(topic, [b"one"])
-    seconds = 3 * SHORT_SESSION_MS[protocol] / 1_000
+    seconds = 3 * SHORT_SESSION_MS / 1_000
     options = _with_short_session(kafka, f"group-{topic}", protocol)
     member = Member(consume(group_id=f"group-{topic}", **options), [topic], lambda _: work(seconds))
     wait_until(lambda: member.records)
@@ -109,7 +109,7 @@ def test_89_the_partitions_of_a_killed_member_are_taken_over(
         wait_until(lambda: len(owned(member)) == 1)
     finally:
         crasher.kill()
-        crasher.wait(10)
+        crasher.wait(30)
         crasher.stdout.close()
     wait_until(lambda: len(owned(member)) == 2)
     member.stop()

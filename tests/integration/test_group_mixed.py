@@ -109,7 +109,7 @@ def test_a_group_is_shared_with_kafka_python(
 
 
 def _wait_while(condition: Callable[[], bool], turn: Callable[[], object]) -> None:
-    end = time.monotonic() + 40
+    end = time.monotonic() + 120
     while condition():
         assert time.monotonic() < end
         turn()

@@ -96,7 +96,7 @@ def test_37_a_call_without_an_answer_ends_in_time(
     words = "offsets by times" if call in NOT_INTERRUPTIBLE else call
     with pytest.raises(KafkaTimeoutError, match=words):
         (BLOCKING | NOT_INTERRUPTIBLE)[call](consumer, tp, 300)
-    assert 0.28 < clock.seconds < 5
+    assert 0.28 < clock.seconds < 15
     assert consumer._core.link.loop._reaper.watched() == ()
 
 
@@ -112,7 +112,7 @@ def test_32_wakeup_ends_a_call_that_blocks(
     with when_blocked(consumer, consumer.wakeup) as clock:
         with pytest.raises(WakeupError):
             BLOCKING[call](consumer, tp, 30_000)
-        assert clock.seconds < 5
+        assert clock.seconds < 15
     cluster.resume()
     BLOCKING[call](consumer, tp, 30_000)
 
@@ -136,7 +136,7 @@ def test_33_ctrl_c_ends_a_call_that_blocks(
                 "position": lambda: consumer.position(tp),
                 "end_offsets": lambda: consumer.end_offsets([tp]),
             }[call]()
-        assert clock.seconds < 5
+        assert clock.seconds < 15
     cluster.resume()
     consumer.commit({tp: offset(6)})
     assert consumer.committed(tp) == 6
@@ -253,7 +253,7 @@ def test_the_constructor_says_which_servers_do_not_answer(cluster: KafkaCluster)
     clock = Clock()
     with pytest.raises(KafkaTimeoutError, match=f"300 ms.*{nowhere}"):
         KafkaConsumer(bootstrap_servers=nowhere, bootstrap_timeout_ms=300)
-    assert 0.28 < clock.seconds < 5
+    assert 0.28 < clock.seconds < 15
     with KafkaConsumer(bootstrap_servers=[nowhere, cluster.bootstrap()]) as consumer:
         assert consumer.bootstrap_connected()
 

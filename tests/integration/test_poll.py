@@ -40,7 +40,7 @@ def test_21_poll_0_in_a_loop_joins_and_reads(
     clock = Clock()
     values: list[bytes] = []
     while len(values) < 10:
-        assert clock.seconds < 40, "poll(0) starves"
+        assert clock.seconds < 120, "poll(0) starves"
         for records in consumer.poll(0).values():
             values += [record.value for record in records]
     assert values == [b"%d" % number for number in range(10)]

@@ -277,6 +277,8 @@ def test_without_pyarrow_it_says_what_to_install(kafka: KafkaCluster, topic: str
         """
     )
     command = [sys.executable, "-c", program, kafka.bootstrap(), topic]
-    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=50, check=False)
+    ran = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=150, check=False
+    )
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout == "poll_arrow() needs pyarrow: pip install tandem-kafka[arrow]\n"

