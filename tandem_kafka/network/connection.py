@@ -36,6 +36,7 @@ from tandem_kafka.request_managers.base import FOREVER_MS, ClientResponse, Unsen
 from tandem_kafka.types import Node
 from tandem_kafka.wire.fetch_request import ConsumerFetch
 from tandem_kafka.wire.messages import ApiVersionsRequest
+from tandem_kafka.wire.nulls import refuse_nulls
 from tandem_kafka.wire.versions import BrokerVersionData, agreed_versions, choose_version
 
 __all__ = ["TRANSITIONS", "BrokerConnection", "ConnectionState", "Delivery", "as_connection_error"]
@@ -357,10 +358,12 @@ def as_connection_error(error: Exception, node: Node) -> Exception:
 def _decode_answer(sent: _InFlight, body: memoryview) -> Any:
     response = sent.message.header.get_response_class()
     try:
-        return response.decode(body)
+        answer = response.decode(body)
     except Exception:
         refused = bytes(body[:2]) == _UNSUPPORTED_VERSION.to_bytes(2, "big")
         if sent.request is None and sent.message.API_KEY == _API_VERSIONS_KEY and refused:
             # librdkafka's mock broker refuses a version in a form that no version has.
             return response(error_code=_UNSUPPORTED_VERSION, api_keys=[])
         raise
+    refuse_nulls(answer, sent.version)
+    return answer

@@ -17,6 +17,7 @@ from tandem_kafka.network.transport import (
 )
 from tandem_kafka.runtime import Random
 from tandem_kafka.testing.clock import SimClock
+from tandem_kafka.testing.garbling import garbled
 from tandem_kafka.testing.trace import Trace
 
 __all__ = [
@@ -47,6 +48,8 @@ class Conditions:
         refuse: Share of connections that are refused.
         swallow: Share of answers that vanish while their connection stays.
         double: Share of answers that come twice.
+        garble: Share of answers in which bytes are changed, missing or added. No sequence of
+            answers that a broker would send: what was read or decided by one may be wrong.
     """
 
     latency_ms: tuple[int, int] = (1, 5)
@@ -56,15 +59,17 @@ class Conditions:
     refuse: float = 0.0
     swallow: float = 0.0
     double: float = 0.0
+    garble: float = 0.0
 
     def calm(self) -> None:
         """No more faults from now on."""
-        self.loss = self.clog = self.refuse = self.swallow = self.double = 0.0
+        self.loss = self.clog = self.refuse = self.swallow = self.double = self.garble = 0.0
 
     @property
     def hostile(self) -> bool:
         """True while there are faults."""
-        return any((self.loss, self.clog, self.refuse, self.swallow, self.double))
+        faults = (self.loss, self.clog, self.refuse, self.swallow, self.double, self.garble)
+        return any(faults)
 
 
 class Server(Protocol):
@@ -102,7 +107,7 @@ class SimConnection:
 
     def reply(self, frame: bytes, delay_ms: int = 0) -> None:
         """Server: send a frame (without its length)."""
-        event = FrameReceived(self.number, memoryview(frame))
+        event = FrameReceived(self.number, memoryview(self._network.garbled(frame)))
         for _ in range(self._network.copies()):
             self._carry("to client", lambda: self.transport.arrived(event), delay_ms)
 
@@ -211,6 +216,14 @@ class SimNetwork:
             self.trace.note("an answer comes twice")
             return 2
         return 1
+
+    def garbled(self, frame: bytes) -> bytes:
+        """Draw whether the bytes of an answer are changed, and how."""
+        garble = self.conditions.garble
+        if not garble or self._random.random() >= garble:
+            return frame
+        self.trace.note("an answer is garbled")
+        return garbled(frame, self._random)
 
     # --- links ---------------------------------------------------------------------------------
 

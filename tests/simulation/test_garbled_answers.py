@@ -1,0 +1,114 @@
+"""Answers whose bytes are wrong: an error where it belongs, and a consumer that goes on."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+
+from tandem_kafka import KafkaConsumer, TopicPartition
+from tandem_kafka.errors import KafkaError
+from tandem_kafka.testing import Simulation
+from tests.simulation.ledger import LATE_MS, produce, topic, value_of
+
+WAYS = ("assigned", "classic", "consumer")
+SEEDS = range(100)
+RECORDS = 20
+_LIMIT_MS = 2_000
+
+
+def do_something(simulation: Simulation, consumer: KafkaConsumer, tp: TopicPartition) -> None:
+    """Call something that takes a deadline, poll() rather often."""
+    match simulation.random.randrange(9):
+        case 0:
+            consumer.commit(timeout_ms=_LIMIT_MS)
+        case 1:
+            consumer.committed(tp, timeout_ms=_LIMIT_MS)
+        case 2:
+            consumer.end_offsets([tp], _LIMIT_MS)
+        case 3:
+            consumer.offsets_for_times({tp: 1}, _LIMIT_MS)
+        case 4:
+            consumer.topics(timeout_ms=_LIMIT_MS)
+        case 5:
+            consumer.commit_async()
+        case _:
+            consumer.poll(_LIMIT_MS)
+
+
+def join(consumer: KafkaConsumer, way: str, tps: list[TopicPartition]) -> None:
+    """Read these partitions from their beginning, whatever was before."""
+    consumer.unsubscribe()
+    if way == "assigned":
+        consumer.assign(tps)
+    else:
+        consumer.subscribe(["orders"])
+
+
+def use(simulation: Simulation, consumer: KafkaConsumer, tps: list[TopicPartition]) -> None:
+    """Call what there is; what fails fails in time, with an error of Kafka's."""
+    for _ in range(30):
+        began_ms = simulation.clock.now_ms()
+        with contextlib.suppress(KafkaError):
+            do_something(simulation, consumer, simulation.random.choice(tps))
+        assert simulation.clock.now_ms() - began_ms <= _LIMIT_MS + LATE_MS
+        held = consumer._core.link.buffer.held_bytes
+        assert held <= consumer._core.config.fetch_buffer_max_bytes
+
+
+def misled(simulation: Simulation, consumer: KafkaConsumer, tp: TopicPartition) -> bool:
+    """Tell whether a leader epoch that never was is taken for the newest, as Java would take it."""
+    known = consumer._core.link.metadata.snapshot.leader_epoch(tp)
+    return known > simulation.cluster.at(tp).epoch
+
+
+def read_all(simulation: Simulation, consumer: KafkaConsumer, tps: list[TopicPartition]) -> None:
+    """Every record there is, as it was written."""
+    got: dict[TopicPartition, list[bytes]] = {tp: [] for tp in tps}
+    healed_ms, rewound = simulation.clock.now_ms(), False
+
+    def missing() -> list[TopicPartition]:
+        short = [tp for tp in tps if len(got[tp]) < RECORDS]
+        return [tp for tp in short if not misled(simulation, consumer, tp)]
+
+    while missing():
+        assert simulation.clock.now_ms() < healed_ms + 900_000, missing()
+        try:
+            batch = consumer.poll(500)
+        except KafkaError:
+            assert simulation.clock.now_ms() < healed_ms + 60_000, "the errors do not end"
+            continue
+        if rewound:
+            for tp, records in batch.items():
+                got[tp] += [record.value for record in records]
+        elif consumer.assignment() == set(tps):
+            consumer.seek_to_beginning(*tps)
+            rewound = True
+    for tp, values in got.items():
+        assert values == [value_of(tp, offset) for offset in range(RECORDS)][: len(values)]
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_answers_that_make_no_sense_end_in_errors_and_nothing_else(seed: int, way: str) -> None:
+    with Simulation(f"{way} {seed}", brokers=2) as simulation:
+        tps = topic(simulation, "orders", 4)
+        for tp in tps:
+            produce(simulation, tp, RECORDS)
+        consumer = simulation.consumer(
+            group_id="readers",
+            group_protocol="consumer" if way == "consumer" else "classic",
+            auto_offset_reset="earliest",
+            bootstrap_timeout_ms=0,
+            metadata_max_age_ms=1_000,
+            reconnect_backoff_max_ms=1_000,
+        )
+        join(consumer, way, tps)
+        simulation.network.conditions.garble = simulation.random.choice([0.02, 0.1, 0.5])
+        use(simulation, consumer, tps)
+        simulation.network.heal()
+        for broker in simulation.cluster.brokers.values():
+            simulation.network.cut(broker.address)  # what was negotiated may be wrong, too
+        simulation.sleep(10_000)  # and what was assigned, by partitions that never were
+        join(consumer, way, tps)
+        read_all(simulation, consumer, tps)

@@ -1,0 +1,62 @@
+"""Nulls in answers: refused where the schema has none, taken where it has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from kafka.protocol.consumer import OffsetFetchResponse
+from kafka.protocol.metadata import MetadataResponse
+
+from tandem_kafka.wire.nulls import refuse_nulls
+
+_TOPIC = MetadataResponse.MetadataResponseTopic
+_PARTITION = _TOPIC.MetadataResponsePartition
+
+
+def metadata(**changes: Any) -> MetadataResponse:
+    partition = {"replica_nodes": [1], "isr_nodes": [1], "offline_replicas": []}
+    partition |= {name: changes.pop(name) for name in partition if name in changes}
+    topic = {
+        "name": "orders",
+        "partitions": [_PARTITION(error_code=0, partition_index=0, leader_id=1, **partition)],
+    }
+    topic |= {name: changes.pop(name) for name in topic if name in changes}
+    return MetadataResponse(
+        **{"brokers": [], "controller_id": 1, "cluster_id": "x", "topics": [_TOPIC(**topic)]}
+        | changes
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"brokers": None}, "^brokers is null"),
+        ({"topics": None}, "^topics is null"),
+        ({"partitions": None}, r"^topics\.partitions is null"),
+        ({"isr_nodes": None}, r"^topics\.partitions\.isr_nodes is null"),
+    ],
+)
+def test_a_null_is_refused_with_its_place(changes: dict[str, Any], complaint: str) -> None:
+    refuse_nulls(metadata(), 9)
+    with pytest.raises(ValueError, match=complaint):
+        refuse_nulls(metadata(**changes), 9)
+
+
+def test_what_a_version_allows_or_does_not_have_is_taken() -> None:
+    refuse_nulls(metadata(cluster_id=None), 9)
+    refuse_nulls(metadata(offline_replicas=None), 4)  # since version 5
+    with pytest.raises(ValueError, match="offline_replicas"):
+        refuse_nulls(metadata(offline_replicas=None), 5)
+    with pytest.raises(ValueError, match="name"):
+        refuse_nulls(metadata(name=None), 9)
+    refuse_nulls(metadata(name=None), 12)  # who asks by id may not be told a name
+
+
+def test_each_of_several_is_looked_at() -> None:
+    topic = OffsetFetchResponse.OffsetFetchResponseTopic
+    answer = OffsetFetchResponse(
+        topics=[topic(name="one", partitions=[]), topic(name=None, partitions=[])], error_code=0
+    )
+    with pytest.raises(ValueError, match=r"topics\.name is null"):
+        refuse_nulls(answer, 7)
