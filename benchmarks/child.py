@@ -23,7 +23,9 @@ __all__ = ["READY", "Task", "run"]
 
 #: What the process prints when it wants the paced records of a latency measurement to begin.
 READY = "ready"
+#: How long a reader may find its positions and make its first fetches before it counts as idle.
 _SETTLE_S = 2.0
+_SETTLE_EACH_S = 0.001
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +85,8 @@ def _measure(task: Task, reader: Reader) -> Figures:
             return measure_latency(reader, lambda: print(READY, flush=True), task.count, task.skip)
         case "idle":
             partitions = task.source.partitions
-            return measure_idle(reader, partitions, _SETTLE_S, task.seconds)
+            settle_s = _SETTLE_S + _SETTLE_EACH_S * partitions
+            return measure_idle(reader, partitions, settle_s, task.seconds)
         case _:
             raise ValueError(f"no measurement {task.measure}")
 

@@ -154,8 +154,8 @@ MEASURES: Final = (
         "cpu_percent",
         higher_is_better=False,
         method=(
-            "The only member of a group is assigned {many:,} empty partitions; as above, from when "
-            "it has them all."
+            "The only member of a group is assigned {many:,} empty partitions; as above, from two "
+            "seconds and one more for every thousand of them after it has them all."
         ),
         readers=(OURS, CONFLUENT),
     ),

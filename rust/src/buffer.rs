@@ -4,26 +4,38 @@
 //! and touching a page for the first time costs about as much as receiving what is put into it.
 
 use std::ops::Deref;
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard};
+use std::time::{Duration, Instant};
 
 /// Smaller buffers are cheap to allocate.
 const POOLED_FROM: usize = 64 * 1024;
-/// What the pool may keep for later, in bytes and in buffers.
-const POOL_BYTES: usize = 16 * 1024 * 1024;
+/// What the pool may keep for later, in bytes and in buffers: three large responses.
+const POOL_BYTES: usize = 32 * 1024 * 1024;
 const POOL_COUNT: usize = 32;
+/// A pool that was not used for so long gives its memory back to the system.
+const KEPT_FOR: Duration = Duration::from_secs(10);
 
-static POOL: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
+struct Pool {
+    buffers: Vec<Vec<u8>>,
+    used: Option<Instant>,
+}
+
+static POOL: Mutex<Pool> = Mutex::new(Pool { buffers: Vec::new(), used: None });
+
+fn pool() -> MutexGuard<'static, Pool> {
+    POOL.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
 
 /// Returns an empty vector with room for at least `size` bytes.
 pub fn claim(size: usize) -> Vec<u8> {
     if size >= POOLED_FROM {
-        let mut pool = POOL.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let buffers = &mut pool().buffers;
         // The tightest fit, so that a small frame does not hold the memory of a large one.
-        let best = (0..pool.len())
-            .filter(|&i| pool[i].capacity() >= size && pool[i].capacity() / 2 <= size)
-            .min_by_key(|&i| pool[i].capacity());
+        let best = (0..buffers.len())
+            .filter(|&i| buffers[i].capacity() >= size && buffers[i].capacity() / 2 <= size)
+            .min_by_key(|&i| buffers[i].capacity());
         if let Some(index) = best {
-            return pool.swap_remove(index);
+            return buffers.swap_remove(index);
         }
     }
     Vec::with_capacity(rounded(size))
@@ -43,12 +55,28 @@ fn give_back(mut bytes: Vec<u8>) {
         return;
     }
     bytes.clear();
-    let mut pool = POOL.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    pool.push(bytes);
-    let mut held: usize = pool.iter().map(Vec::capacity).sum();
-    while held > POOL_BYTES || pool.len() > POOL_COUNT {
-        held -= pool.remove(0).capacity();
+    let mut pool = pool();
+    pool.used = Some(Instant::now());
+    pool.buffers.push(bytes);
+    let mut held: usize = pool.buffers.iter().map(Vec::capacity).sum();
+    while held > POOL_BYTES || pool.buffers.len() > POOL_COUNT {
+        held -= pool.buffers.remove(0).capacity();
     }
+}
+
+/// Empties a pool that has long been out of use; cheap, and called often.
+pub fn tidy_up() {
+    let unused = {
+        let mut pool = pool();
+        match pool.used {
+            Some(used) if used.elapsed() > KEPT_FOR => {
+                pool.used = None;
+                std::mem::take(&mut pool.buffers)
+            }
+            _ => return,
+        }
+    };
+    drop(unused); // without the lock: it may take a while
 }
 
 /// Bytes that nobody changes any more.

@@ -151,7 +151,10 @@ class Config:
         52_428_800, _WIRE_NOT_NEGATIVE, "Bytes of one answer; a larger first batch comes anyway."
     )
     max_partition_fetch_bytes: int = option(
-        1_048_576, _WIRE_NOT_NEGATIVE, "Bytes of one partition in one answer, likewise."
+        4_194_304,
+        _WIRE_NOT_NEGATIVE,
+        "Bytes of one partition in one answer, likewise; at first 1 MiB at most is asked for, "
+        "then more while answers are full and quick.",
     )
     fetch_buffer_max_bytes: int = option(
         67_108_864,

@@ -151,13 +151,16 @@ class FetchManager:
         snapshot = self._context.metadata.snapshot
         state.wait_for_drain = False  # drained: `fetchable` said so
         from_replica = state.preferred_replica is not None
+        max_bytes = self._handler.sizing.bytes_for(state)
         target = FetchTarget(
             snapshot.topic_id(state.tp.topic),
             state.read_ahead,
             snapshot.leader_epoch(state.tp),
-            self._context.config.max_partition_fetch_bytes,
+            max_bytes,
         )
-        slot.ask(AskedPartition(state, state.base, state.read_ahead, from_replica), target)
+        slot.ask(
+            AskedPartition(state, state.base, state.read_ahead, max_bytes, from_replica), target
+        )
 
     def _set_aside(self) -> int:
         """Return the bytes that nobody can take now: a paused partition must not stop others."""
@@ -257,7 +260,9 @@ class FetchManager:
             self._metadata.request_update()
             return
         slot.state.succeeded()
-        got_records, affected = self._handler.take(response, slot.asked, slot.session)
+        got_records, affected = self._handler.take(
+            response, slot.asked, slot.session, answer.latency_ms
+        )
         for state in affected:
             self._holding[state] = None
             slot.note(state)

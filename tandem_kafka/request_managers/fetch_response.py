@@ -17,6 +17,7 @@ from tandem_kafka.records import open_reader
 from tandem_kafka.records.decoder import FetchedPartition, FetchedResponse, ReaderOptions
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.fetch_session import FetchSession
+from tandem_kafka.request_managers.fetch_sizing import FetchSizing
 from tandem_kafka.request_managers.metadata_refresh import MetadataRefresher
 from tandem_kafka.request_managers.positions import PositionsManager
 from tandem_kafka.request_managers.reactions import FETCH, Reaction, reaction_to
@@ -36,6 +37,7 @@ class AskedPartition:
     state: AssignedPartition
     base: Position
     offset: int
+    max_bytes: int
     from_replica: bool
 
 
@@ -48,6 +50,7 @@ class FetchResponseHandler:
         self._context = context
         self._metadata = metadata
         self._positions = positions
+        self.sizing = FetchSizing(context.config.max_partition_fetch_bytes)
         self._options = ReaderOptions(
             read_committed=context.read_committed, check_crcs=context.config.check_crcs
         )
@@ -57,8 +60,13 @@ class FetchResponseHandler:
         response: FetchedResponse,
         asked: Mapping[TopicPartition, AskedPartition],
         session: FetchSession,
+        took_ms: float,
     ) -> tuple[bool, list[AssignedPartition]]:
-        """Take everything in; tell whether records came, and which partitions are affected."""
+        """Take everything in, `took_ms` after it was asked for.
+
+        Returns:
+            Whether records came, and which partitions are affected.
+        """
         got_records, affected = False, []
         for fetched in response.partitions:
             tp = self._partition_of(fetched, session)
@@ -69,6 +77,8 @@ class FetchResponseHandler:
                 self._take_error(asking, fetched, response.node_endpoints)
                 affected.append(asking.state)
             elif self._take_records(asking, fetched):
+                got_bytes = len(fetched.records) if fetched.records is not None else 0
+                self.sizing.learn(asking.state, asking.max_bytes, got_bytes, took_ms)
                 affected.append(asking.state)
                 got_records = True
         return got_records, affected

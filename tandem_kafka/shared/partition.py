@@ -136,6 +136,7 @@ class AssignedPartition:
         "end_offset_asked",
         "errors_put",
         "errors_taken",
+        "fetch_bytes",
         "high_watermark",
         "last_stable_offset",
         "leader_epoch",
@@ -174,6 +175,8 @@ class AssignedPartition:
         self.end_offset_asked = False
         self.buffered_bytes = 0
         self.errors_put = 0
+        #: Asked of it at a time; 0 as long as nothing is known of it.
+        self.fetch_bytes = 0
         self.slot = -1
         #: Nothing is fetched from this offset on, None for no end.
         self._stop_at: int | None = None

@@ -26,6 +26,7 @@ OTHER_DEFAULTS = {
     "consumer_timeout_ms": None,
     "default_offset_commit_callback": None,
     "enable_auto_commit": False,  # there is no group by default
+    "max_partition_fetch_bytes": 4_194_304,  # reached step by step
     "socket_options": tuple(TheirConsumer.DEFAULT_CONFIG["socket_options"]),
 }
 

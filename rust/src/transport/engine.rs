@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 use mio::{Events, Interest, Poll, Registry, Token};
 use rustls::ClientConfig;
 
+use crate::buffer;
+
 use super::channel::{Channel, Event, Receiving};
 use super::expected::{Kind, RequestHeader};
 use super::failure::{Failure, reason};
@@ -135,6 +137,7 @@ impl Engine {
     /// Sends and receives until something happened, somebody wakes us or the time is over.
     pub fn poll(&mut self, timeout: Duration, wake: &Wake) -> io::Result<Vec<Event>> {
         let deadline = Instant::now() + timeout;
+        buffer::tidy_up();
         let mut out = std::mem::take(&mut self.undelivered);
         wake.begin();
         let outcome = loop {

@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 use crate::buffer;
 
 /// How far memory for a frame runs ahead of what of it has come: a length is only a claim.
-const AHEAD_BYTES: usize = 8 * 1024 * 1024;
+const AHEAD_BYTES: usize = 16 * 1024 * 1024;
 
 /// A length that is not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -143,7 +143,14 @@ class World:
 
     # --- answers -------------------------------------------------------------------------------
 
-    def answer(self, unsent: UnsentRequest, message: Any, version: int | None = None) -> None:
+    def answer(
+        self,
+        unsent: UnsentRequest,
+        message: Any,
+        version: int | None = None,
+        *,
+        latency_ms: int = 5,
+    ) -> None:
         """Answer a request, through the real codec."""
         newest = type(unsent.message).max_version
         bound = getattr(unsent.message, "_max_version", None)
@@ -157,7 +164,7 @@ class World:
             decoded = response.decode(body, version=version)
         destination = unsent.destination
         node = destination.node if isinstance(destination, ToNode) else NODE_1
-        unsent.future.complete(ClientResponse(decoded, version, node, 5))
+        unsent.future.complete(ClientResponse(decoded, version, node, latency_ms))
 
     # --- what came of it -----------------------------------------------------------------------
 

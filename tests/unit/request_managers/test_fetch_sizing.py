@@ -1,0 +1,88 @@
+"""How much is asked of a partition at a time."""
+
+from __future__ import annotations
+
+import pytest
+
+from tandem_kafka.request_managers.base import UnsentRequest
+from tests.unit.request_managers.fetching import Found, answer, consume, records, send
+from tests.unit.request_managers.world import TP, TP1, World
+
+MIB = 1_048_576
+
+
+def sizes(unsent: UnsentRequest) -> dict[int, int]:
+    return {
+        p.partition: p.partition_max_bytes
+        for topic in unsent.message.topics
+        for p in topic.partitions
+    }
+
+
+class Reader:
+    """A consumer of one partition whose broker answers as the test says."""
+
+    def __init__(self, **options: int) -> None:
+        self.world = World(leaders=(1,), fetch_buffer_max_bytes=2**30, **options)
+        self.world.assign(TP, at=0)
+        self.offset = 0
+
+    def asks(self, got: int = 0, latency_ms: int = 5) -> int:
+        """Return what is asked for; the answer to it brings one record of so many bytes."""
+        (unsent,) = send(self.world)
+        found = Found(records(self.offset, 1, size=got))
+        self.world.answer(unsent, answer({TP: found}, session_id=0), latency_ms=latency_ms)
+        self.offset += 1
+        consume(self.world)
+        return sizes(unsent)[0]
+
+
+def test_it_doubles_while_full_answers_come_quickly() -> None:
+    reader = Reader()
+    asked = [reader.asks(got=got * MIB) for got in (1, 2, 4, 4, 4)]
+    assert asked == [MIB, 2 * MIB, 4 * MIB, 4 * MIB, 4 * MIB]
+
+
+def test_an_answer_that_is_not_full_changes_nothing() -> None:
+    reader = Reader()
+    assert [reader.asks(got=MIB), reader.asks(got=1_000), reader.asks(latency_ms=9_000)] == [
+        MIB,
+        2 * MIB,
+        2 * MIB,
+    ]
+    assert reader.asks() == 2 * MIB
+
+
+def test_a_slow_answer_halves_it_down_to_the_first() -> None:
+    reader = Reader()
+    reader.asks(got=MIB)
+    reader.asks(got=2 * MIB)
+    slow = [reader.asks(got=4 * MIB, latency_ms=3_000) for _ in range(3)]
+    assert slow == [4 * MIB, 2 * MIB, MIB]
+    assert reader.asks(got=MIB, latency_ms=1_000) == MIB
+    assert reader.asks(got=MIB) == MIB, "neither quick nor slow"
+
+
+@pytest.mark.parametrize(
+    ("limit", "expected"),
+    [(100_000, [100_000] * 3), (3 * MIB, [MIB, 2 * MIB, 3 * MIB]), (0, [0, 0, 0])],
+)
+def test_the_option_is_never_exceeded(limit: int, expected: list[int]) -> None:
+    reader = Reader(max_partition_fetch_bytes=limit)
+    assert [reader.asks(got=4 * MIB) for _ in range(3)] == expected
+
+
+def test_each_partition_has_its_own_and_a_new_assignment_begins_again() -> None:
+    world = World(leaders=(1, 1), fetch_buffer_max_bytes=2**30)
+    world.assign(TP, TP1, at=0)
+    unsent = {next(iter(sizes(each))): each for each in send(world)}
+    world.answer(unsent[0], answer({TP: Found(records(0, 1, size=MIB))}))
+    (again,) = send(world)
+    assert sizes(again) == {0: 2 * MIB}
+    world.answer(unsent[1], answer({TP1: Found(records(0, 1, size=10))}))
+    (other,) = send(world)
+    assert sizes(other) == {1: MIB}
+    world.answer(again, answer({}))
+    world.assign(TP1)
+    world.assign(TP, TP1, at=0)
+    assert {size for each in send(world) for size in sizes(each).values()} <= {MIB}
