@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import math
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from uuid import UUID
 
 from tandem_kafka.errors import KafkaError
@@ -64,6 +64,7 @@ class FetchManager:
         #: Partitions of which something was read ahead, and may be there still.
         self._holding: dict[AssignedPartition, None] = {}
         self._starved = False
+        self._sent_count = 0
 
     # --- the turn ------------------------------------------------------------------------------
 
@@ -73,10 +74,13 @@ class FetchManager:
         buffer = self._context.buffer
         # Set before anything is measured: room that is made meanwhile wakes this thread again.
         buffer.starved = True
+        slots: Iterable[FetchSlot] = self._placement.slots.values()
+        if self._starved:  # there may be room for one: who has waited longest goes first
+            slots = sorted(slots, key=lambda slot: slot.sent_count)
         self._starved = False
         unsent = []
         wait_ms = FOREVER_MS
-        for slot in self._placement.slots.values():
+        for slot in slots:
             if slot.state.in_flight or not slot.partitions:
                 continue
             pause_ms = max(slot.state.wait_ms(now_ms), slot.pause_until_ms - now_ms)
@@ -203,10 +207,11 @@ class FetchManager:
     def _send(self, slot: FetchSlot, node: Node, now_ms: int) -> UnsentRequest:
         config = self._context.config
         slot.state.sent()
+        self._sent_count += 1
+        slot.sent_count = self._sent_count
         if slot.purpose is not Purpose.FETCH_QUIET:  # of which nothing is expected
-            slot.reserved_bytes = min(
-                config.fetch_max_bytes, len(slot.asked) * config.max_partition_fetch_bytes
-            )
+            expected = sum(asking.max_bytes for asking in slot.asked.values() if asking.behind)
+            slot.reserved_bytes = min(config.fetch_max_bytes, expected)
         message = self._message(slot.session.build())
         destination = ToNode(node, slot.purpose)
         request = self._context.request(

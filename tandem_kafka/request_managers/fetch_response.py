@@ -40,6 +40,11 @@ class AskedPartition:
     max_bytes: int
     from_replica: bool
 
+    @property
+    def behind(self) -> bool:
+        """True unless the end of the log was reached: then only what is new may come."""
+        return self.state.high_watermark != self.offset
+
 
 class FetchResponseHandler:
     """One partition after the other."""

@@ -25,7 +25,8 @@ class FetchSlot:
         partitions: Those that are in this slot, asked for or not; `placement` moves them.
         attention: Those to be looked at before the next request.
         asked: What the request in flight, or the next one, asks for.
-        reserved_bytes: What the request in flight may bring.
+        reserved_bytes: What the request in flight is expected to bring at most.
+        sent_count: Which of all fetches its last one was.
         pause_until_ms: No request before that.
         active: Those that brought something since the quiet ones were last sorted out.
         sorted_ms: When that was.
@@ -42,6 +43,7 @@ class FetchSlot:
         self.attention: dict[AssignedPartition, None] = {}
         self.asked: dict[TopicPartition, AskedPartition] = {}
         self.reserved_bytes = 0
+        self.sent_count = 0
         self.pause_until_ms = 0
         self.active: set[AssignedPartition] = set()
         self.sorted_ms = 0

@@ -33,6 +33,7 @@ def options(simulation: Simulation) -> dict[str, object]:
             [
                 {"max_partition_fetch_bytes": 200, "fetch_buffer_max_bytes": 1_000},
                 {"max_partition_fetch_bytes": 200},
+                {"max_partition_fetch_bytes": 300, "fetch_buffer_max_bytes": 300},
                 {},
             ]
         ),

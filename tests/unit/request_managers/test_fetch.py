@@ -217,6 +217,45 @@ def test_reading_ahead_is_bounded_by_bytes() -> None:
     assert send(world)
 
 
+def test_where_there_is_room_for_one_response_the_slots_take_turns() -> None:
+    world = reading(fetch_buffer_max_bytes=1_000, max_partition_fetch_bytes=1_000)
+    turns = []
+    for _ in range(6):
+        (unsent,) = send(world)
+        assert isinstance(unsent.destination, ToNode)
+        turns.append(unsent.destination.purpose)
+        found = {
+            TopicPartition("orders", n): Found(records(offset))
+            for n, offset in wanted(unsent).items()
+        }
+        world.answer(unsent, answer(found, session_id=0))
+        consume(world)
+    assert turns == [Purpose.FETCH_0, Purpose.FETCH_1] * 3
+
+
+def test_a_fetch_at_the_end_of_the_log_takes_no_room_from_others() -> None:
+    world = reading(fetch_buffer_max_bytes=1_000, max_partition_fetch_bytes=1_000)
+    (first,) = send(world)
+    found = {
+        TopicPartition("orders", n): Found(records(10), high_watermark=12) for n in wanted(first)
+    }
+    world.answer(first, answer(found))
+    consume(world)
+    purposes = [u.destination.purpose for u in send(world) if isinstance(u.destination, ToNode)]
+    assert purposes == [Purpose.FETCH_1], "of which more is expected than there is room for"
+    world = reading(fetch_buffer_max_bytes=1_000, max_partition_fetch_bytes=1_000)
+    (first,) = send(world)
+    world.answer(first, answer(found))
+    consume(world)
+    world.subscription.get(TopicPartition("orders", 1)).paused = True
+    world.subscription.get(TopicPartition("orders", 3)).paused = True
+    (parked,) = send(world)
+    assert wanted(parked).keys() == wanted(first).keys()
+    world.subscription.get(TopicPartition("orders", 1)).paused = False
+    (other,) = send(world)
+    assert list(wanted(other)) == [1]
+
+
 def test_155_a_paused_partition_that_is_full_does_not_hold_the_others_back() -> None:
     world = World(
         leaders=(1, 1, 1), fetch_buffer_max_bytes=100_000, max_partition_fetch_bytes=1_000
