@@ -4,13 +4,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 CANDIDATES := $(if $(PYTHON),$(PYTHON),python3 python3.11 python3.12 python3.13 python3.14 python)
 
-.PHONY: help demo test lint bench profile spark-test spark-kills spark-bench clean
+.PHONY: help demo test lint bench profile chaos spark-test spark-kills spark-bench clean
 
 help:
 	@echo "make demo   a group on a built-in cluster: one member stops, one is killed (under 40 s)"
 	@echo "make test   every test but Spark's, with a real Kafka broker (needs Java 17+ and Maven)"
 	@echo "make lint   format, lint, types and import rules"
 	@echo "make bench  this consumer beside others on one Kafka (needs Java 17+ and Maven)"
+	@echo "make chaos  real brokers and members that are paused, killed and cut off, for five minutes"
 	@echo "make profile  where the time goes while a topic is read (needs Java 17+ and Maven)"
 	@echo "make spark-test  the tests of the Spark source and sink (downloads PySpark)"
 	@echo "make spark-kills  a Spark job that is killed and started again 20 times"
@@ -38,6 +39,9 @@ spark-bench: java $(VENV)/.spark-test
 
 bench: java $(VENV)/.bench
 	@$(BIN)/python -m benchmarks $(ARGS)
+
+chaos: java $(VENV)/.test
+	@$(BIN)/python -m tests.chaos $(ARGS)
 
 profile: java $(VENV)/.bench
 	@$(BIN)/python -m benchmarks.profile $(ARGS)

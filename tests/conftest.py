@@ -19,6 +19,12 @@ from tests.kafka.jars import KAFKA_VERSION, classpath
 _WITH_BROKER = tuple(Path(__file__).with_name(name) for name in ("integration", "spark"))
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--broker`: where the scripts run that a real and the simulated coordinator agree on."""
+    choices = ["simulated", "real", "both"]
+    parser.addoption("--broker", choices=choices, default="both", help="of test_agreement.py")
+
+
 def pytest_report_header() -> str:
     """One line: the versions that matter for the result."""
     return (

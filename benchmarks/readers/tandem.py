@@ -10,6 +10,9 @@ from tandem_kafka import KafkaConsumer, TopicPartition
 
 __all__ = ["Tandem", "TandemArrow"]
 
+#: A broker goes on loading thousands of new partitions when they have their leaders.
+_LOADING_MS = 240_000
+
 
 class Tandem:
     """`poll()` with the defaults, or with other options."""
@@ -36,7 +39,7 @@ class Tandem:
         if source.beside:
             # What follows is measured with all positions known and the fetches going.
             for partition in partitions:
-                self._consumer.position(partition)
+                self._consumer.position(partition, timeout_ms=_LOADING_MS)
             self._consumer.poll(timeout_ms=1000)
         if not source.from_end:
             self._consumer.seek_to_beginning(*partitions[: source.partitions])

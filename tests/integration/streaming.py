@@ -23,16 +23,24 @@ class Stream:
 
     Args:
         pause_s: Between one number and the next.
+        padding: What stands behind each number.
 
     Attributes:
         sent: How many per partition; final once stopped.
     """
 
     def __init__(
-        self, bootstrap: str, topic: str, partitions: int = 1, *, pause_s: float = 0.002
+        self,
+        bootstrap: str,
+        topic: str,
+        partitions: int = 1,
+        *,
+        pause_s: float = 0.002,
+        padding: bytes = b"",
     ) -> None:
         self.sent = 0
         self._pause_s = pause_s
+        self._padding = padding
         self._topic = topic
         self._partitions = partitions
         self._failures: list[str] = []
@@ -66,8 +74,9 @@ class Stream:
     def _run(self) -> None:
         while not self._stopped.is_set():
             for partition in range(self._partitions):
+                value = b"%d" % self.sent + self._padding
                 self._producer.produce(
-                    self._topic, b"%d" % self.sent, partition=partition, on_delivery=self._note
+                    self._topic, value, partition=partition, on_delivery=self._note
                 )
             self.sent += 1
             self._producer.poll(0)

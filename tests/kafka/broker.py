@@ -6,8 +6,9 @@ import base64
 import shutil
 import tempfile
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -42,6 +43,7 @@ class KafkaCluster:
         config: Broker settings beside and instead of `broker_settings`.
         authorizer: Whether users need permissions (anonymous ones and `admin` do not).
         jvm_options: Options of the brokers' JVMs.
+        advertise: Returns ports that clients of a broker are told instead of its own, by listener.
     """
 
     def __init__(
@@ -51,10 +53,13 @@ class KafkaCluster:
         config: Mapping[str, str] | None = None,
         authorizer: bool = False,
         jvm_options: Sequence[str] = QUICK_START,
+        advertise: Callable[[BrokerAddress], Mapping[str, int]] = lambda _: {},
     ) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="tandem-kafka-"))
         self.certificates = Certificates(self._folder / "certificates")
-        self.addresses = _addresses(brokers)
+        self.addresses = [
+            replace(address, advertised=advertise(address)) for address in _addresses(brokers)
+        ]
         extra = {**(_AUTHORIZER if authorizer else {}), **(config or {})}
         self._brokers = {
             address.node_id: self._prepare(address, extra, jvm_options)

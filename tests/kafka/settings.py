@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -19,15 +19,28 @@ _MODULES = "org.apache.kafka.common.security"
 
 @dataclass(frozen=True, slots=True)
 class BrokerAddress:
-    """A broker's id and the port of each of its listeners."""
+    """A broker's id and the port of each of its listeners.
+
+    Attributes:
+        advertised: Ports that clients are told instead, of a proxy for example.
+    """
 
     node_id: int
     controller_port: int
     ports: Mapping[str, int]
+    advertised: Mapping[str, int] = field(default_factory=dict)
 
     def listeners(self) -> str:
-        """The listeners of clients as the setting `advertised.listeners` has them."""
-        return ",".join(f"{name}://127.0.0.1:{port}" for name, port in self.ports.items())
+        """The listeners of clients as the setting `listeners` has them."""
+        return _listeners(self.ports)
+
+    def told(self) -> str:
+        """The listeners as the setting `advertised.listeners` has them."""
+        return _listeners({**self.ports, **self.advertised})
+
+
+def _listeners(ports: Mapping[str, int]) -> str:
+    return ",".join(f"{name}://127.0.0.1:{port}" for name, port in ports.items())
 
 
 def broker_settings(
@@ -46,7 +59,7 @@ def broker_settings(
         "controller.quorum.voters": voters,
         "controller.listener.names": "CONTROLLER",
         "listeners": f"CONTROLLER://127.0.0.1:{me.controller_port},{me.listeners()}",
-        "advertised.listeners": me.listeners(),
+        "advertised.listeners": me.told(),
         "inter.broker.listener.name": "PLAINTEXT",
         "listener.security.protocol.map": ",".join(
             f"{name}:{'PLAINTEXT' if name == 'CONTROLLER' else name}" for name in names

@@ -1,0 +1,38 @@
+"""The command: `python -m tests.chaos --seconds 300`."""
+
+from __future__ import annotations
+
+import argparse
+import secrets
+import time
+from contextlib import closing
+
+from tests.chaos.run import Chaos
+
+
+def main() -> None:
+    """Run, print a line for every fault, and end with 1 if something did not hold."""
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
+    parser.add_argument("--seconds", type=float, default=300.0, help="how long to do harm (300)")
+    parser.add_argument("--members", type=int, default=3, help="of each of the two groups (3)")
+    parser.add_argument("--seed", type=int, help="of the choice of faults (a new one)")
+    arguments = parser.parse_args()
+    seed = secrets.randbelow(10**6) if arguments.seed is None else arguments.seed
+    begun = time.monotonic()
+
+    def say(line: str) -> None:
+        print(f"{time.monotonic() - begun:6.1f} s  {line}", flush=True)
+
+    say(f"seed {seed}")
+    with closing(Chaos(seed, arguments.members, say)) as chaos:
+        read = chaos.run(arguments.seconds)
+    seconds, what = chaos.worst
+    say(
+        f"{chaos.faults} faults survived, {read:,} records read and committed, none lost; "
+        f"longest time in which a partition was not read {seconds:.1f} s ({what}); "
+        f"{chaos.repeated:,} records were handed out twice, {chaos.corrupted} bytes corrupted"
+    )
+
+
+if __name__ == "__main__":
+    main()

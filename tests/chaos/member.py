@@ -1,0 +1,112 @@
+"""A member of a group in a process of its own, which tells what it does on its standard output.
+
+Each line is a JSON list: the time on the clock that all processes share, what happened, and with
+what. The line of a record stands before its commit.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from typing import Any
+
+from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
+
+from tandem_kafka import KafkaConsumer, TopicPartition
+from tandem_kafka.errors import (
+    CommitFailedError,
+    CorruptRecordError,
+    KafkaTimeoutError,
+    RetriableCommitFailedError,
+    WakeupError,
+)
+from tests.chaos.proxy import FILLER
+from tests.kafka.security import PASSWORD
+
+__all__ = ["PROTOCOLS"]
+
+#: The groups there are, and the options of their members.
+PROTOCOLS: dict[str, dict[str, Any]] = {
+    "classic": {
+        "group_protocol": "classic",
+        "session_timeout_ms": 6_000,
+        "heartbeat_interval_ms": 1_000,
+        "partition_assignment_strategy": [CooperativeStickyAssignor],
+    },
+    "consumer": {"group_protocol": "consumer"},
+}
+
+
+def tell(what: str, *about: object) -> None:
+    """Write a line at once, in one piece."""
+    os.write(1, (json.dumps([time.monotonic(), what, *about]) + "\n").encode())
+
+
+class Teller:
+    """A listener that tells what it is told."""
+
+    def on_partitions_assigned(self, partitions: set[TopicPartition]) -> None:
+        tell("assigned", sorted(tp.partition for tp in partitions))
+
+    def on_partitions_revoked(self, partitions: set[TopicPartition]) -> None:
+        tell("revoked", sorted(tp.partition for tp in partitions))
+
+    def on_partitions_lost(self, partitions: set[TopicPartition]) -> None:
+        tell("lost", sorted(tp.partition for tp in partitions))
+
+
+def take(consumer: KafkaConsumer) -> bool:
+    """Poll once and tell what came; True if something did."""
+    try:
+        batch = consumer.poll(timeout_ms=200)
+    except CorruptRecordError as error:
+        tell("corrupt", str(error))
+        for tp in consumer.assignment():
+            consumer.seek(tp, consumer.position(tp))  # what was damaged on its way is asked again
+        return False
+    for tp, records in batch.items():
+        for record in records:
+            if record.value.rstrip(FILLER) != b"%d" % record.offset:
+                raise AssertionError(f"not what was written: {record}")
+        tell("read", tp.partition, records[0].offset, records[-1].offset, len(records))
+    return bool(batch)
+
+
+def main(bootstrap: str, topic: str, protocol: str, commits: str) -> None:
+    """Read until SIGTERM."""
+    consumer = KafkaConsumer(
+        bootstrap_servers=bootstrap,
+        security_protocol="SASL_PLAINTEXT",
+        sasl_mechanism="PLAIN",
+        sasl_plain_username="admin",
+        sasl_plain_password=PASSWORD,
+        group_id=f"{topic}-{protocol}",
+        auto_offset_reset="earliest",
+        enable_auto_commit=commits == "automatic",
+        auto_commit_interval_ms=500,
+        reconnect_backoff_max_ms=1_000,
+        metadata_max_age_ms=10_000,
+        bootstrap_timeout_ms=60_000,
+        **PROTOCOLS[protocol],
+    )
+    signal.signal(signal.SIGTERM, lambda *_: consumer.wakeup())
+    consumer.subscribe([topic], listener=Teller())
+    tell("began")
+    try:
+        while True:
+            if take(consumer) and commits == "by hand":
+                try:
+                    consumer.commit(timeout_ms=5_000)
+                except (CommitFailedError, RetriableCommitFailedError, KafkaTimeoutError) as error:
+                    tell("commit failed", type(error).__name__)
+    except WakeupError:
+        tell("closing")
+    consumer.close()
+    tell("ended")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

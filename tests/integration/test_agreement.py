@@ -1,0 +1,272 @@
+"""The same scripts with a real coordinator and the simulated one: the model does as Kafka does.
+
+`--broker=real` or `--broker=simulated` runs one of the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tandem_kafka import KafkaConsumer, OffsetAndMetadata, TopicPartition
+from tandem_kafka.errors import (
+    CommitFailedError,
+    FencedInstanceIdError,
+    NoOffsetForPartitionError,
+    OffsetOutOfRangeError,
+    UnreleasedInstanceIdError,
+)
+from tandem_kafka.testing import Simulation
+from tests.integration.group_members import PROTOCOLS, check_pairs, options_of, told
+from tests.integration.polling import Listener
+from tests.integration.worlds import RealCluster, SimulatedCluster, World
+
+pytestmark = pytest.mark.parametrize("protocol", PROTOCOLS)
+
+
+@pytest.fixture(params=["simulated", "real"])
+def world(request: pytest.FixtureRequest) -> Iterator[World]:
+    if request.config.getoption("broker") not in {request.param, "both"}:
+        pytest.skip(f"--broker={request.config.getoption('broker')}")
+    if request.param == "simulated":
+        with Simulation() as simulation:
+            yield World(SimulatedCluster(simulation))
+    else:
+        kafka, consume = request.getfixturevalue("kafka"), request.getfixturevalue("consume")
+        cluster = RealCluster(kafka, consume)
+        yield World(cluster)
+        cluster.coordinator.close()
+
+
+def fill(world: World, partitions: list[TopicPartition], count: int = 10) -> None:
+    for tp in partitions:
+        world.cluster.produce(tp, [b"%d" % number for number in range(count)])
+
+
+def join(
+    world: World, protocol: str, partitions: list[TopicPartition], **options: Any
+) -> tuple[KafkaConsumer, Listener]:
+    consumer, listener = world.consumer(**{**options_of(protocol), **options}), Listener()
+    consumer.subscribe([partitions[0].topic], listener=listener)
+    return consumer, listener
+
+
+def everything_read(world: World, count: int) -> bool:
+    return len(world.read) >= count
+
+
+# --- shares --------------------------------------------------------------------------------------
+
+
+def test_a_second_member_takes_its_share_and_gives_it_back(world: World, protocol: str) -> None:
+    partitions = world.topic(4)
+    fill(world, partitions)
+    first, first_told = join(world, protocol, partitions)
+    world.poll_until(lambda: everything_read(world, 40), first)
+    first.commit()
+    second, second_told = join(world, protocol, partitions)
+    world.settle(partitions, first, second)
+    assert {len(first.assignment()), len(second.assignment())} == {2}
+    moved = second.assignment()
+    second.close()
+    world.settle(partitions, first)
+    first.close()
+    for listener in (first_told, second_told):
+        check_pairs(listener)
+        assert "lost" not in {what for what, _ in told(listener)}
+    revoked = [tps for what, tps in told(first_told) if what == "revoked"]
+    assert revoked[0] == (set(partitions) if protocol == "eager" else moved)
+    assert len(world.read) == 40, "what is committed is not read again"
+
+
+def test_a_new_member_goes_on_at_the_commit(world: World, protocol: str) -> None:
+    partitions = world.topic(1)
+    fill(world, partitions)
+    first, _ = join(world, protocol, partitions)
+    world.poll_until(lambda: everything_read(world, 10), first)
+    first.commit({partitions[0]: OffsetAndMetadata(4, "so far", None)})
+    first.close()
+    world.read.clear()
+    second, _ = join(world, protocol, partitions)
+    world.poll_until(lambda: everything_read(world, 6), second)
+    assert [record.offset for record in world.read] == [4, 5, 6, 7, 8, 9]
+    kept = second.committed(partitions[0], metadata=True)
+    assert (kept.offset, kept.metadata) == (4, "so far")
+
+
+def test_who_unsubscribes_leaves_everything_to_the_other(world: World, protocol: str) -> None:
+    partitions = world.topic(4)
+    (first, _), (second, second_told) = (join(world, protocol, partitions) for _ in range(2))
+    world.settle(partitions, first, second)
+    second.unsubscribe()
+    assert told(second_told)[-1][0] == "revoked"
+    world.settle(partitions, first)
+    assert second.assignment() == set()
+
+
+def test_partitions_that_are_added_are_shared_out_too(world: World, protocol: str) -> None:
+    partitions = world.topic(2)
+    members = [join(world, protocol, partitions, metadata_max_age_ms=300)[0] for _ in range(2)]
+    world.settle(partitions, *members)
+    world.cluster.grow(partitions[0].topic, 4)
+    grown = [TopicPartition(partitions[0].topic, number) for number in range(4)]
+    world.settle(grown, *members)
+    fill(world, grown)
+    world.poll_until(lambda: everything_read(world, 40), *members)
+
+
+def test_a_topic_that_appears_is_taken_by_the_pattern(world: World, protocol: str) -> None:
+    first = world.topic(1, "first")
+    consumer = world.consumer(**options_of(protocol), metadata_max_age_ms=300)
+    consumer.subscribe(pattern=f"^{world.name}-.*")
+    world.settle(first, consumer)
+    second = world.topic(2, "second")
+    world.settle(first + second, consumer)
+
+
+def test_a_group_without_members_takes_the_other_protocol(world: World, protocol: str) -> None:
+    (tp,) = world.topic(1)
+    fill(world, [tp])
+    before, _ = join(world, protocol, [tp])
+    world.poll_until(lambda: everything_read(world, 10), before)
+    before.commit()
+    before.close()
+    fill(world, [tp])
+    after, _ = join(world, "eager" if protocol == "consumer" else "consumer", [tp])
+    world.poll_until(lambda: everything_read(world, 20), after)
+    assert [record.offset for record in world.read] == list(range(20))
+
+
+# --- those that are gone -------------------------------------------------------------------------
+
+
+def test_who_is_expelled_loses_all_and_comes_back(world: World, protocol: str) -> None:
+    partitions = world.topic(2)
+    consumer, listener = join(world, protocol, partitions)
+    world.settle(partitions, consumer)
+    before = consumer.group_metadata()
+    world.expel(consumer, protocol)
+    world.poll_until(lambda: len(told(listener)) == 3, consumer)
+    assert told(listener) == [
+        ("assigned", set(partitions)),
+        ("lost", set(partitions)),
+        ("assigned", set(partitions)),
+    ]
+    after = consumer.group_metadata()
+    # The name of a KIP-848 member is its own, that of a classic one was given to it.
+    assert (after.member_id == before.member_id) == (protocol == "consumer")
+
+
+def test_the_commit_of_an_expelled_member_fails(world: World, protocol: str) -> None:
+    partitions = world.topic(1)
+    fill(world, partitions)
+    consumer, listener = join(world, protocol, partitions)
+    world.poll_until(lambda: everything_read(world, 10), consumer)
+    world.expel(consumer, protocol)
+    with pytest.raises(CommitFailedError):
+        consumer.commit()
+    world.poll_until(lambda: len(told(listener)) == 3, consumer)
+    world.poll_until(lambda: everything_read(world, 20), consumer)
+    consumer.commit()
+    assert consumer.committed(partitions[0]) == 10
+
+
+def test_who_does_not_poll_is_replaced_and_comes_back(world: World, protocol: str) -> None:
+    partitions = world.topic(2)
+    stalled, listener = join(world, protocol, partitions, max_poll_interval_ms=1_500)
+    world.settle(partitions, stalled)
+    other, _ = join(world, protocol, partitions)
+    world.settle(partitions, other)
+    assert stalled.assignment(), "nothing changes outside of poll()"
+    world.settle(partitions, stalled, other)
+    assert [what for what, _ in told(listener)] == ["assigned", "lost", "assigned"]
+
+
+def test_a_static_member_that_restarts_is_not_noticed(world: World, protocol: str) -> None:
+    partitions = world.topic(2)
+    first, first_told = join(world, protocol, partitions, group_instance_id="first")
+    second, _ = join(world, protocol, partitions, group_instance_id="second")
+    world.settle(partitions, first, second)
+    mine, before = second.assignment(), told(first_told)
+    second.close()
+    again, _ = join(world, protocol, partitions, group_instance_id="second")
+    world.poll_until(again.assignment, first, again)
+    assert again.assignment() == mine
+    assert told(first_told) == before
+
+
+def test_one_instance_id_is_for_one_member(world: World, protocol: str) -> None:
+    partitions = world.topic(2)
+    first, _ = join(world, protocol, partitions, group_instance_id="one")
+    world.settle(partitions, first)
+    second, _ = join(world, protocol, partitions, group_instance_id="one")
+    if protocol == "consumer":
+        with pytest.raises(UnreleasedInstanceIdError):
+            world.poll_until(lambda: False, second)
+        world.poll(first)
+        assert first.assignment() == set(partitions)
+    else:
+        with pytest.raises(FencedInstanceIdError):
+            world.poll_until(lambda: False, second, first)
+        world.settle(partitions, second)
+
+
+# --- positions -----------------------------------------------------------------------------------
+
+
+def test_without_a_commit_and_a_policy_there_is_no_position(world: World, protocol: str) -> None:
+    partitions = world.topic(1)
+    consumer, _ = join(world, protocol, partitions, auto_offset_reset="none")
+    with pytest.raises(NoOffsetForPartitionError):
+        world.poll_until(lambda: False, consumer)
+
+
+def test_an_offset_that_is_not_there_is_an_error_or_reset(world: World, protocol: str) -> None:
+    (tp,) = world.topic(1)
+    fill(world, [tp])
+    strict, _ = join(world, protocol, [tp], auto_offset_reset="none", group_id=f"{world.name}-2")
+    strict.commit({tp: OffsetAndMetadata(99, "", None)})
+    with pytest.raises(OffsetOutOfRangeError):
+        world.poll_until(lambda: False, strict)
+    lenient, _ = join(world, protocol, [tp])
+    world.settle([tp], lenient)
+    lenient.seek(tp, 99)
+    world.read.clear()
+    world.poll_until(lambda: everything_read(world, 10), lenient)
+    assert world.read[0].offset == 0
+
+
+def test_a_seek_inside_assigned_comes_before_any_record(world: World, protocol: str) -> None:
+    partitions = world.topic(2)
+    fill(world, partitions)
+    consumer = world.consumer(**options_of(protocol))
+
+    class Choose:
+        def on_partitions_assigned(self, partitions: set[TopicPartition]) -> None:
+            for tp in partitions:
+                consumer.seek(tp, 7)
+
+        def on_partitions_revoked(self, partitions: set[TopicPartition]) -> None:
+            pass
+
+    consumer.subscribe([partitions[0].topic], listener=Choose())
+    world.poll_until(lambda: everything_read(world, 6), consumer)
+    assert {(record.partition, record.offset) for record in world.read} == {
+        (number, offset) for number in (0, 1) for offset in (7, 8, 9)
+    }
+
+
+def test_ends_lag_and_offsets_of_the_log(world: World, protocol: str) -> None:
+    (tp,) = world.topic(1)
+    fill(world, [tp])
+    consumer, _ = join(world, protocol, [tp])
+    world.poll_until(lambda: everything_read(world, 10), consumer)
+    assert consumer.beginning_offsets([tp]) == {tp: 0}
+    assert consumer.end_offsets([tp]) == {tp: 10}
+    assert consumer.current_lag(tp) == 0
+    found = consumer.offsets_for_times({tp: 0})[tp]
+    assert found is not None
+    assert found.offset == 0
+    assert consumer.offsets_for_times({tp: 2**53})[tp] is None

@@ -1,0 +1,159 @@
+"""Two worlds for one script: a real broker, and the simulated one that has to do the same."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from tandem_kafka import ConsumerRecord, KafkaConsumer, TopicPartition
+from tandem_kafka.testing import Simulation
+from tandem_kafka.wire.messages import LeaveGroupRequest
+from tests.integration.heartbeating import (
+    Coordinator,
+    RawMember,
+    RealCoordinator,
+    SimulatedCoordinator,
+)
+from tests.integration.polling import Consume
+from tests.kafka.admin import Record
+from tests.kafka.broker import KafkaCluster
+
+__all__ = ["Cluster", "RealCluster", "SimulatedCluster", "World"]
+
+_PATIENCE_S = 120.0
+_POLL_MS = 50
+
+
+class Cluster(Protocol):
+    """What the two kinds of clusters are asked for."""
+
+    @property
+    def coordinator(self) -> Coordinator: ...
+
+    def now_s(self) -> float: ...
+
+    def consumer(self, **options: Any) -> KafkaConsumer: ...
+
+    def create_topic(self, name: str, partitions: int) -> None: ...
+
+    def grow(self, name: str, partitions: int) -> None: ...
+
+    def produce(self, tp: TopicPartition, values: list[bytes]) -> None: ...
+
+
+class SimulatedCluster:
+    """One simulated broker; time passes while somebody waits."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        self._simulation = simulation
+        self.coordinator = SimulatedCoordinator(simulation)
+
+    def now_s(self) -> float:
+        return self._simulation.clock.now_ms() / 1_000
+
+    def consumer(self, **options: Any) -> KafkaConsumer:
+        return self._simulation.consumer(**options)
+
+    def create_topic(self, name: str, partitions: int) -> None:
+        self._simulation.cluster.create_topic(name, partitions)
+
+    def grow(self, name: str, partitions: int) -> None:
+        self._simulation.cluster.add_partitions(name, partitions)
+
+    def produce(self, tp: TopicPartition, values: list[bytes]) -> None:
+        self._simulation.cluster.produce(tp, *values)
+
+
+class RealCluster:
+    """The broker of the integration tests."""
+
+    def __init__(self, kafka: KafkaCluster, consume: Consume) -> None:
+        self._kafka = kafka
+        self._consume = consume
+        self.coordinator = RealCoordinator(kafka.bootstrap())
+
+    def now_s(self) -> float:
+        return time.monotonic()
+
+    def consumer(self, **options: Any) -> KafkaConsumer:
+        return self._consume(**options)
+
+    def create_topic(self, name: str, partitions: int) -> None:
+        self._kafka.admin.create_topic(name, partitions)
+
+    def grow(self, name: str, partitions: int) -> None:
+        self._kafka.admin.add_partitions(name, partitions)
+
+    def produce(self, tp: TopicPartition, values: list[bytes]) -> None:
+        records = [Record(value, partition=tp.partition) for value in values]
+        self._kafka.admin.produce(tp.topic, records)
+
+
+class World:
+    """A cluster, and what scripts do in it.
+
+    Attributes:
+        read: What the consumers read, in the order in which it came.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.name = f"world-{uuid.uuid4().hex[:8]}"
+        self.read: list[ConsumerRecord] = []
+
+    def topic(self, partitions: int, suffix: str = "orders") -> list[TopicPartition]:
+        """Create a topic; returns its partitions."""
+        name = f"{self.name}-{suffix}"
+        self.cluster.create_topic(name, partitions)
+        return [TopicPartition(name, number) for number in range(partitions)]
+
+    def consumer(self, **options: Any) -> KafkaConsumer:
+        """Return a consumer that commits by hand, of the group of this world unless told."""
+        defaults = {
+            "group_id": self.name,
+            "auto_offset_reset": "earliest",
+            "enable_auto_commit": False,
+        }
+        return self.cluster.consumer(**{**defaults, **options})
+
+    def poll_until(self, done: Callable[[], object], *consumers: KafkaConsumer) -> None:
+        """Poll these in turn until `done()`."""
+        end = self.cluster.now_s() + _PATIENCE_S
+        while not done():
+            assert self.cluster.now_s() < end, "it did not happen"
+            for consumer in consumers:
+                self.poll(consumer)
+
+    def poll(self, consumer: KafkaConsumer, timeout_ms: int = _POLL_MS) -> None:
+        """Poll once."""
+        for records in consumer.poll(timeout_ms=timeout_ms).values():
+            self.read += records
+
+    def settle(self, partitions: list[TopicPartition], *consumers: KafkaConsumer) -> None:
+        """Poll until each has a share and all partitions are shared out."""
+
+        def shared_out() -> bool:
+            shares = [consumer.assignment() for consumer in consumers]
+            return (
+                all(shares)
+                and sum(map(len, shares)) == len(partitions)
+                and set().union(*shares) == set(partitions)
+            )
+
+        self.poll_until(shared_out, *consumers)
+
+    def expel(self, consumer: KafkaConsumer, protocol: str) -> None:
+        """Tell the coordinator in a member's name that it leaves; the member does not know."""
+        identity = consumer.group_metadata()
+        group_id, member_id = identity.group_id, identity.member_id
+        if protocol == "consumer":
+            raw = RawMember(self.cluster.coordinator, group_id, "")
+            raw.member_id = member_id
+            assert raw.beat(-1).error is None
+            return
+        members = [LeaveGroupRequest.MemberIdentity(member_id=member_id, group_instance_id=None)]
+        request = LeaveGroupRequest(group_id=group_id, members=members)
+        request.with_header(correlation_id=1, client_id="raw")
+        self.cluster.coordinator.exchange(request.encode(version=4, header=True, framed=True))
