@@ -66,10 +66,14 @@ fn give_back(mut bytes: Vec<u8>) {
 
 /// Empties a pool that has long been out of use; cheap, and called often.
 pub fn tidy_up() {
+    give_back_unused_for(KEPT_FOR);
+}
+
+fn give_back_unused_for(time: Duration) {
     let unused = {
         let mut pool = pool();
         match pool.used {
-            Some(used) if used.elapsed() > KEPT_FOR => {
+            Some(used) if used.elapsed() >= time => {
                 pool.used = None;
                 std::mem::take(&mut pool.buffers)
             }
@@ -107,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_dropped_buffer_is_claimed_again_by_a_frame_of_about_its_size() {
+    fn a_dropped_buffer_is_claimed_again_by_a_frame_of_about_its_size_unless_long_unused() {
         let size = 3 * 1024 * 1024;
         let address = {
             let buffer = Buffer::new(claim(size));
@@ -115,5 +119,11 @@ mod tests {
         };
         let again = claim(size - 1000);
         assert_eq!(again.as_ptr(), address);
+        drop(Buffer::new(again));
+        let held = || pool().buffers.iter().any(|each| each.capacity() == rounded(size));
+        give_back_unused_for(Duration::from_secs(3600));
+        assert!(held());
+        give_back_unused_for(Duration::ZERO);
+        assert!(!held());
     }
 }
