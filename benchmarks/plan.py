@@ -166,7 +166,8 @@ MEASURES: Final = (
         higher_is_better=True,
         method=(
             "Values of 1000 bytes in 8 of {many:,} partitions, which are assigned all, or only "
-            f"those 8. All positions are known and all fetches going before it begins. {_CLOCK}"
+            "those 8. Among the others, all positions are known and the fetches have gone on for "
+            f"three seconds before it begins. {_CLOCK}"
         ),
         readers=(OURS, AMONG),
     ),

@@ -10,6 +10,7 @@ import argparse
 import os
 import shutil
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -64,6 +65,11 @@ class Bench:
             .start()
         )
         query.awaitTermination()
+
+    def count(self, source: str, topic: str) -> int:
+        """Count the records."""
+        count: int = self._load(self._spark.read, source, topic).count()
+        return count
 
     def _load(self, reader: Any, source: str, topic: str) -> Any:
         name, options = SOURCES[source]
@@ -129,36 +135,103 @@ def _session(folder: Path) -> Any:
     return spark
 
 
+def _cold(source: str, bootstrap: str, topic: str) -> None:
+    """Start a session and count a topic; how long the process takes is measured from outside."""
+    folder = Path(tempfile.mkdtemp(prefix="tandem-kafka-cold-"))
+    try:
+        spark = _session(folder)
+        print(Bench(spark, bootstrap, folder).count(source, topic))
+        spark.stop()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _measure_cold(bootstrap: str, topic: str, sources: list[str], rounds: int) -> dict[str, float]:
+    spent: dict[str, list[float]] = {source: [] for source in sources}
+    for _ in range(rounds):
+        for source in sources:
+            command = [sys.executable, "-m", "benchmarks.spark"]
+            begin = time.perf_counter()
+            subprocess.run(
+                [*command, "--cold", source, bootstrap, topic],
+                check=True,
+                capture_output=True,
+                timeout=300,
+            )
+            spent[source].append(time.perf_counter() - begin)
+    return {source: statistics.median(times) for source, times in spent.items()}
+
+
+class Report:
+    """Prints what is measured, and keeps it for a file."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+
+    def say(self, line: str = "") -> None:
+        """Take one line."""
+        print(line, flush=True)
+        self._lines.append(line)
+
+    def table(self, work: str, medians: dict[str, float], count: int | None) -> None:
+        """Take the medians of one work; of `count` records, or of a start."""
+        self.say(f"\n## {work}\n")
+        self.say("| source | seconds | million records/s | times |")
+        self.say("| --- | ---: | ---: | ---: |")
+        for source, seconds in medians.items():
+            rate = f"{count / seconds / 1e6:.2f}" if count is not None else "-"
+            times = seconds / medians["tandem"]
+            self.say(f"| {source} | {seconds:.2f} | {rate} | {times:.2f} |")
+
+    def write(self, folder: Path) -> None:
+        """Write `spark.md`."""
+        (folder / "spark.md").write_text("\n".join(self._lines) + "\n", encoding="utf-8")
+
+
 def main() -> None:
-    """Measure and print."""
+    """Measure, print, and write what was printed if a folder is given."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--megabytes", type=int, default=400, help="of each topic")
+    parser.add_argument("--output", type=Path, help="folder for spark.md")
+    parser.add_argument("--cold", nargs=3, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    if arguments.cold:
+        _cold(*arguments.cold)
+        return
+    report = Report()
+    _run(arguments.rounds, arguments.megabytes, report)
+    if arguments.output is not None:
+        report.write(arguments.output)
+
+
+def _run(rounds: int, megabytes: int, report: Report) -> None:
     sources = [name for name in SOURCES if name == "tandem" or connector_jars()]
     folder = Path(tempfile.mkdtemp(prefix="tandem-kafka-bench-"))
     try:
         with KafkaCluster(jvm_options=("-Xmx1g",)) as kafka:
+            topics = {}
+            for size in (100, 1_000):
+                topics[f"records-of-{size}"] = size, megabytes * 1_000_000 // size
+                _fill(kafka, f"records-of-{size}", megabytes * 1_000_000 // size, size)
             spark = _session(folder)
-            print(
-                f"Spark {spark.version}, connector {connector_version()}, {PARTITIONS} partitions"
+            report.say("# Benchmarks of Spark\n")
+            report.say(
+                f"Spark {spark.version} `local[2]`, connector {connector_version()}, "
+                f"{PARTITIONS} partitions, broker and Spark on the same {os.cpu_count()} cores; "
+                f"medians of {rounds} rounds, the sources in turns, after one to warm up. “times” "
+                "compares with tandem: above 1, tandem is so many times faster."
             )
             bench = Bench(spark, kafka.bootstrap(), folder)
-            for size in (100, 1_000):
-                count = arguments.megabytes * 1_000_000 // size
-                topic = f"records-of-{size}"
-                _fill(kafka, topic, count, size)
-                for action, medians in _measure(bench, topic, sources, arguments.rounds):
-                    print(f"\n{size} B, {count} records, {action}")
-                    for source, seconds in medians.items():
-                        ratio = seconds / medians["tandem"]
-                        rate = count / seconds / 1e6
-                        print(
-                            f"  {source:34} {rate:6.2f} M/s   tandem is {ratio:4.2f}x", flush=True
-                        )
-            load = ", ".join(f"{each:.1f}" for each in os.getloadavg())
-            print(f"\nload averages at the end: {load} on {os.cpu_count()} cores")
+            for topic, (size, count) in topics.items():
+                for action, medians in _measure(bench, topic, sources, rounds):
+                    report.table(f"{count:,} records of {size} bytes, {action}", medians, count)
             spark.stop()
+            _fill(kafka, "small", 1_000, 100)
+            medians = _measure_cold(kafka.bootstrap(), "small", sources[:2], rounds)
+            report.table("A new process that starts Spark and counts 1,000 records", medians, None)
+            load = ", ".join(f"{each:.1f}" for each in os.getloadavg())
+            report.say(f"\nLoad averages at the end: {load}.")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -37,10 +37,12 @@ class Tandem:
         if source.from_end or source.beside:
             self._consumer.seek_to_end(*partitions)
         if source.beside:
-            # What follows is measured with all positions known and the fetches going.
+            # What follows is measured with all positions known, the fetches going, and those that
+            # are quiet sorted out, as they are after two seconds.
             for partition in partitions:
                 self._consumer.position(partition, timeout_ms=_LOADING_MS)
-            self._consumer.poll(timeout_ms=1000)
+            for _ in range(3):
+                self._consumer.poll(timeout_ms=1000)
         if not source.from_end:
             self._consumer.seek_to_beginning(*partitions[: source.partitions])
 

@@ -145,7 +145,10 @@ class Config:
         1, _WIRE_NOT_NEGATIVE, "Bytes for which a broker waits before it answers a fetch."
     )
     fetch_max_wait_ms: int = option(
-        500, _WIRE_NOT_NEGATIVE, "Milliseconds it waits for them at most."
+        500,
+        _WIRE_NOT_NEGATIVE,
+        "Milliseconds it waits for them at most; up to 5,000 for those of many partitions that are "
+        "quiet, if one byte is enough.",
     )
     fetch_max_bytes: int = option(
         52_428_800, _WIRE_NOT_NEGATIVE, "Bytes of one answer; a larger first batch comes anyway."

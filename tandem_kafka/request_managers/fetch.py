@@ -49,6 +49,9 @@ log = logging.getLogger(__name__)
 
 #: An empty answer is not asked for again sooner, also where `fetch_max_wait_ms` is 0.
 EMPTY_PAUSE_MS = 10
+#: How long a broker may keep the fetch of quiet partitions, as far as that delays nothing: each one
+#: costs it a look at every partition of the session.
+QUIET_WAIT_MS = 5_000
 
 
 class FetchManager:
@@ -102,7 +105,7 @@ class FetchManager:
         nodes = self._context.metadata.snapshot.nodes
         unsent = [
             self._context.request(
-                self._message(slot.session.close()),
+                self._message(slot.session.close(), 0),
                 # On the main connection: the slot's own may be waiting for a parked fetch.
                 ToNode(nodes[slot.node_id]),
                 decode=decode_fetch_response,
@@ -212,7 +215,7 @@ class FetchManager:
         if slot.purpose is not Purpose.FETCH_QUIET:  # of which nothing is expected
             expected = sum(asking.max_bytes for asking in slot.asked.values() if asking.behind)
             slot.reserved_bytes = min(config.fetch_max_bytes, expected)
-        message = self._message(slot.session.build())
+        message = self._message(slot.session.build(), self._wait_ms(slot))
         destination = ToNode(node, slot.purpose)
         request = self._context.request(
             message,
@@ -223,7 +226,14 @@ class FetchManager:
         request.future.then(lambda future: self._answered(slot, future, now_ms))
         return request
 
-    def _message(self, session: SessionRequest) -> ConsumerFetch:
+    def _wait_ms(self, slot: FetchSlot) -> int:
+        """How long a broker that has nothing may keep the request; one record ends it at once."""
+        config = self._context.config
+        longer = slot.purpose is Purpose.FETCH_QUIET and config.fetch_min_bytes <= 1
+        limit_ms = min(QUIET_WAIT_MS, config.request_timeout_ms // 2)
+        return max(config.fetch_max_wait_ms, limit_ms) if longer else config.fetch_max_wait_ms
+
+    def _message(self, session: SessionRequest, wait_ms: int) -> ConsumerFetch:
         config = self._context.config
         wanted: dict[tuple[str, UUID], list[WantedPartition]] = defaultdict(list)
         for tp, target in session.to_send.items():
@@ -235,7 +245,7 @@ class FetchManager:
             forgotten[tp.topic, topic_id].append(tp.partition)
         with_ids = all(topic_id != NO_TOPIC_ID for _, topic_id in (*wanted, *forgotten))
         return ConsumerFetch(
-            max_wait_ms=config.fetch_max_wait_ms,
+            max_wait_ms=wait_ms,
             min_bytes=config.fetch_min_bytes,
             max_bytes=config.fetch_max_bytes,
             isolation_level=1 if self._context.read_committed else 0,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tandem_kafka.request_managers.base import Purpose, ToNode, UnsentRequest
 from tandem_kafka.types import TopicPartition
 from tests.unit.request_managers.fetching import Found, answer, forgotten, records, send, wanted
@@ -20,9 +22,9 @@ def by_purpose(requests: list[UnsentRequest]) -> dict[Purpose, UnsentRequest]:
     return {purpose(unsent): unsent for unsent in requests}
 
 
-def sorted_out() -> tuple[World, dict[Purpose, UnsentRequest]]:
+def sorted_out(**options: int) -> tuple[World, dict[Purpose, UnsentRequest]]:
     """A consumer of 200 partitions of which one brings records, after two seconds."""
-    world = World(leaders=(1,) * len(ALL))
+    world = World(leaders=(1,) * len(ALL), **options)
     world.assign(*ALL, at=10)
     first = by_purpose(send(world))
     assert set(first) == {Purpose.FETCH_0, Purpose.FETCH_1}
@@ -39,6 +41,23 @@ def test_what_brings_nothing_gets_a_fetch_of_its_own() -> None:
     assert wanted(busy) == {0: 14}
     assert sorted(forgotten(busy)) == [number for number in range(2, 200) if number % 2 == 0]
     assert set(wanted(quiet)) == set(forgotten(busy))
+
+
+@pytest.mark.parametrize(
+    ("options", "quiet_ms"),
+    [
+        ({}, 5_000),
+        ({"request_timeout_ms": 6_000}, 3_000),
+        ({"fetch_max_wait_ms": 8_000}, 8_000),
+        ({"fetch_min_bytes": 1_000}, 500),
+    ],
+)
+def test_the_quiet_ones_may_wait_longer_where_that_delays_nothing(
+    options: dict[str, int], quiet_ms: int
+) -> None:
+    _, requests = sorted_out(**options)
+    assert requests[Purpose.FETCH_QUIET].message.max_wait_ms == quiet_ms
+    assert requests[Purpose.FETCH_0].message.max_wait_ms == options.get("fetch_max_wait_ms", 500)
 
 
 def test_it_comes_back_with_its_first_record() -> None:
