@@ -91,8 +91,8 @@ def test_a_limit_that_was_not_given_makes_room():
     ("options", "expected"),
     [
         ({}, 100_000_000),
-        ({"receive_message_max_bytes": 1_000}, 52_428_800 + 1_048_576),
-        ({"fetch_max_bytes": 200_000_000}, 201_048_576),
+        ({"receive_message_max_bytes": 1_000}, 52_428_800 + 4_194_304),
+        ({"fetch_max_bytes": 200_000_000}, 204_194_304),
     ],
 )
 def test_the_largest_message_has_room_for_the_largest_fetch(options, expected):
