@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tandem_kafka.runtime import Random
 from tests.chaos.members import MemberProcess
-from tests.chaos.proxy import Proxy
+from tests.chaos.proxy import HarmfulProxy
 from tests.kafka.broker import KafkaCluster
 
 __all__ = ["Fault", "World", "draw"]
@@ -25,7 +25,7 @@ class World:
 
     random: Random
     cluster: KafkaCluster
-    brokers: dict[int, Proxy]
+    brokers: dict[int, HarmfulProxy]
     members: list[MemberProcess]
     replace: Callable[[MemberProcess], None]
 

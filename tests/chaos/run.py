@@ -13,7 +13,7 @@ from tests.chaos.books import Books
 from tests.chaos.faults import Fault, World, draw
 from tests.chaos.member import PROTOCOLS
 from tests.chaos.members import MemberProcess
-from tests.chaos.proxy import FILLER, Proxy
+from tests.chaos.proxy import FILLER, HarmfulProxy
 from tests.integration.streaming import Stream
 from tests.kafka.broker import KafkaCluster
 from tests.kafka.settings import BrokerAddress
@@ -42,7 +42,7 @@ class Chaos:
         self._random = Random(seed)
         self._size = members
         self._say = say
-        self._proxies: dict[int, Proxy] = {}
+        self._proxies: dict[int, HarmfulProxy] = {}
         self._books = {protocol: Books(_PARTITIONS) for protocol in PROTOCOLS}
         self._running: list[MemberProcess] = []
         self._topic = f"chaos-{uuid.uuid4().hex[:8]}"
@@ -51,7 +51,7 @@ class Chaos:
         self.worst = (0.0, "nothing")
 
     def _behind_a_proxy(self, address: BrokerAddress) -> dict[str, int]:
-        proxy = Proxy(address.ports[_LISTENER], Random(self._random.random()))
+        proxy = HarmfulProxy(f"127.0.0.1:{address.ports[_LISTENER]}", Random(self._random.random()))
         self._proxies[address.node_id] = proxy
         return {_LISTENER: proxy.port}
 
@@ -142,7 +142,7 @@ class Chaos:
 
     def _start(self, protocol: str) -> None:
         books = self._books[protocol]
-        bootstrap = ",".join(f"127.0.0.1:{proxy.port}" for proxy in self._proxies.values())
+        bootstrap = ",".join(proxy.address for proxy in self._proxies.values())
         commits = self._random.choice(["automatic", "by hand"])
         name = f"{protocol} member {len(books.members) + 1}"
         member = MemberProcess(name, [bootstrap, self._topic, protocol, commits])

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import socket
-import threading
 import uuid
 from collections.abc import Iterator
 
@@ -29,6 +26,7 @@ from tests.integration.polling import (
 )
 from tests.integration.streaming import Ledger, Stream, while_running
 from tests.kafka.broker import KafkaCluster
+from tests.kafka.proxy import Proxy
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
@@ -136,70 +134,16 @@ def test_171_a_restart_under_a_group(
     books.close(stream.sent)
 
 
-class Doorway:
-    """A fixed address in front of a cluster, which may be exchanged for another one."""
-
-    def __init__(self, bootstrap: str) -> None:
-        self._target = bootstrap
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
-        self._sockets: list[socket.socket] = []
-        self._threads = [threading.Thread(target=self._accept, daemon=True)]
-        self._threads[0].start()
-
-    def lead_to(self, bootstrap: str) -> None:
-        """Have new connections go there."""
-        self._target = bootstrap
-
-    def close(self) -> None:
-        # A thread blocked in accept() or recv() notices a shutdown, not a close.
-        for each in (self._listener, *self._sockets):
-            with contextlib.suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
-        for thread in tuple(self._threads):
-            thread.join(10.0)
-            assert not thread.is_alive()
-        for each in (self._listener, *self._sockets):
-            each.close()
-
-    def _accept(self) -> None:
-        while True:
-            try:
-                inside, _ = self._listener.accept()
-            except OSError:
-                return
-            host, port = self._target.split(":")
-            try:
-                outside = socket.create_connection((host, int(port)), 5.0)
-            except OSError:
-                inside.close()
-                continue
-            outside.settimeout(None)
-            self._sockets += [inside, outside]
-            for pair in ((inside, outside), (outside, inside)):
-                thread = threading.Thread(target=_pump, args=pair, daemon=True)
-                self._threads.append(thread)
-                thread.start()
-
-
-def _pump(source: socket.socket, sink: socket.socket) -> None:
-    with contextlib.suppress(OSError):
-        while data := source.recv(65_536):
-            sink.sendall(data)
-    for each in (source, sink):
-        with contextlib.suppress(OSError):
-            each.shutdown(socket.SHUT_RDWR)
-
-
 @pytest.fixture
-def doorway(cluster: KafkaCluster) -> Iterator[Doorway]:
-    door = Doorway(cluster.bootstrap())
+def doorway(cluster: KafkaCluster) -> Iterator[Proxy]:
+    """A fixed address in front of a cluster, which may be exchanged for another one."""
+    door = Proxy(cluster.bootstrap())
     yield door
     door.close()
 
 
 def test_172_all_known_brokers_are_replaced_behind_the_bootstrap_address(
-    kafka: KafkaCluster, cluster: KafkaCluster, doorway: Doorway, consume: Consume
+    kafka: KafkaCluster, cluster: KafkaCluster, doorway: Proxy, consume: Consume
 ) -> None:
     topic = new_topic(cluster)
     cluster.admin.produce(topic, [b"%d" % number for number in range(10)])
@@ -220,7 +164,7 @@ def test_172_all_known_brokers_are_replaced_behind_the_bootstrap_address(
 
 
 def test_172_without_the_strategy_the_old_brokers_are_waited_for(
-    kafka: KafkaCluster, cluster: KafkaCluster, doorway: Doorway, consume: Consume
+    kafka: KafkaCluster, cluster: KafkaCluster, doorway: Proxy, consume: Consume
 ) -> None:
     topic = new_topic(cluster)
     cluster.admin.produce(topic, [b"1"])
