@@ -150,14 +150,10 @@ def _measure_cold(bootstrap: str, topic: str, sources: list[str], rounds: int) -
     spent: dict[str, list[float]] = {source: [] for source in sources}
     for _ in range(rounds):
         for source in sources:
-            command = [sys.executable, "-m", "benchmarks.spark"]
+            arguments = ("--cold", source, bootstrap, topic)
+            command = [sys.executable, "-m", "benchmarks.spark", *arguments]
             begin = time.perf_counter()
-            subprocess.run(
-                [*command, "--cold", source, bootstrap, topic],
-                check=True,
-                capture_output=True,
-                timeout=300,
-            )
+            subprocess.run(command, check=True, capture_output=True, timeout=300)
             spent[source].append(time.perf_counter() - begin)
     return {source: statistics.median(times) for source, times in spent.items()}
 
@@ -210,10 +206,9 @@ def _run(rounds: int, megabytes: int, report: Report) -> None:
     folder = Path(tempfile.mkdtemp(prefix="tandem-kafka-bench-"))
     try:
         with KafkaCluster(jvm_options=("-Xmx1g",)) as kafka:
-            topics = {}
-            for size in (100, 1_000):
-                topics[f"records-of-{size}"] = size, megabytes * 1_000_000 // size
-                _fill(kafka, f"records-of-{size}", megabytes * 1_000_000 // size, size)
+            counts = {size: megabytes * 1_000_000 // size for size in (100, 1_000)}
+            for size, count in counts.items():
+                _fill(kafka, f"records-of-{size}", count, size)
             spark = _session(folder)
             report.say("# Benchmarks of Spark\n")
             report.say(
@@ -223,8 +218,8 @@ def _run(rounds: int, megabytes: int, report: Report) -> None:
                 "compares with tandem: above 1, tandem is so many times faster."
             )
             bench = Bench(spark, kafka.bootstrap(), folder)
-            for topic, (size, count) in topics.items():
-                for action, medians in _measure(bench, topic, sources, rounds):
+            for size, count in counts.items():
+                for action, medians in _measure(bench, f"records-of-{size}", sources, rounds):
                     report.table(f"{count:,} records of {size} bytes, {action}", medians, count)
             spark.stop()
             _fill(kafka, "small", 1_000, 100)
