@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+from kafka.errors import IllegalGenerationError
+
 from tandem_kafka.errors import (
     CommitDuringRebalanceError,
     CommitFailedError,
@@ -36,7 +38,7 @@ from tandem_kafka.request_managers.reactions import (
     reaction_to,
 )
 from tandem_kafka.shared.metadata import NO_TOPIC_ID
-from tandem_kafka.types import OffsetAndMetadata, TopicPartition
+from tandem_kafka.types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from tandem_kafka.wire.messages import OffsetCommitRequest
 
 __all__ = ["CommitManager"]
@@ -137,8 +139,10 @@ class CommitManager:
     def _send(self, commit: _Commit, destination: ToNode) -> UnsentRequest:
         commit.state.sent()
         topic_ids = self._topic_ids(commit.offsets)
-        request = self._context.request(self._message(commit.offsets, topic_ids), destination)
-        request.future.then(lambda future: self._answered(commit, topic_ids, future))
+        member = self._context.group.metadata
+        message = self._message(commit.offsets, topic_ids, member)
+        request = self._context.request(message, destination)
+        request.future.then(lambda future: self._answered(commit, topic_ids, member, future))
         return request
 
     def _topic_ids(self, offsets: Offsets) -> dict[str, UUID] | None:
@@ -147,7 +151,9 @@ class CommitManager:
         ids = {tp.topic: snapshot.topic_id(tp.topic) for tp in offsets}
         return None if NO_TOPIC_ID in ids.values() else ids
 
-    def _message(self, offsets: Offsets, topic_ids: dict[str, UUID] | None) -> OffsetCommitRequest:
+    def _message(
+        self, offsets: Offsets, topic_ids: dict[str, UUID] | None, member: ConsumerGroupMetadata
+    ) -> OffsetCommitRequest:
         topic_entry = OffsetCommitRequest.OffsetCommitRequestTopic
         partition_entry = topic_entry.OffsetCommitRequestPartition
         by_topic = defaultdict(list)
@@ -160,7 +166,6 @@ class CommitManager:
                     committed_metadata=offset.metadata,
                 )
             )
-        member = self._context.group.metadata
         return OffsetCommitRequest(
             group_id=member.group_id,
             generation_id_or_member_epoch=member.generation_id,
@@ -184,6 +189,7 @@ class CommitManager:
         self,
         commit: _Commit,
         topic_ids: dict[str, UUID] | None,
+        member: ConsumerGroupMetadata,
         future: Completion[ClientResponse],
     ) -> None:
         error = future.error
@@ -195,6 +201,12 @@ class CommitManager:
             self._finish(commit)
             commit.future.complete(commit.offsets)
             return
+        rebalanced = self._context.group.rebalanced_since(member)
+        if isinstance(error, IllegalGenerationError) and rebalanced:
+            # It was overtaken by the end of a JoinGroup: the member has lost nothing.
+            overtaken = RebalanceInProgressError(str(error))
+            overtaken.__cause__ = error
+            error = overtaken
         self._react(commit, error)
 
     def _react(self, commit: _Commit, error: BaseException) -> None:

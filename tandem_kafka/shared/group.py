@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from tandem_kafka.types import ConsumerGroupMetadata
 
-__all__ = ["NO_GENERATION", "GroupIdentity"]
+__all__ = ["NO_GENERATION", "REBALANCING", "GroupIdentity"]
 
 NO_GENERATION = -1
+
+#: The state of a classic member from before JoinGroup until SyncGroup is answered.
+REBALANCING = "<rebalancing>"
 
 
 class GroupIdentity:
@@ -28,3 +31,10 @@ class GroupIdentity:
     def set_state(self, state: str) -> None:
         """Take kafka-python's name of the member state."""
         self.metadata = self.metadata._replace(state=state)
+
+    def rebalanced_since(self, then: ConsumerGroupMetadata) -> bool:
+        """Tell whether the same member is rebalancing, or has rebalanced since `then`."""
+        now = self.metadata
+        if now.member_id != then.member_id or now.generation_id == NO_GENERATION:
+            return False
+        return bool(now.state == REBALANCING or now.generation_id != then.generation_id)

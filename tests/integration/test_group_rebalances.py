@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -164,6 +165,34 @@ def test_72_what_was_handed_out_is_committed_before_it_is_revoked(
     assert committed
     assert set(committed) == {100}
     assert other.records == []
+
+
+def test_commits_that_meet_rebalances_are_done_after_them(
+    kafka: KafkaCluster, topic: str, join: Join
+) -> None:
+    ended = threading.Event()
+
+    def write() -> None:
+        while not ended.is_set():
+            kafka.admin.produce(topic, [Record(b"value", partition=n) for n in range(4)])
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        members = [join(), join()]
+        settled(members, 4)
+        for _ in range(6):
+            guest = join()
+            settled([*members, guest], 4)
+            guest.stop()
+            settled(members, 4)
+    finally:
+        ended.set()
+        writer.join()
+    for member in members:
+        member.stop()
+        assert member.error is None
+        assert member.handled == len(member.records) > 0
 
 
 def test_57_partitions_that_are_added_are_read_too(

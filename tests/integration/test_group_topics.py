@@ -59,4 +59,7 @@ def test_46_58_a_group_follows_the_topics_of_its_pattern(
 
 
 def read(members: list[Member]) -> set[bytes]:
+    for member in members:
+        if member.error is not None:
+            raise member.error
     return {value for member in members for value in member.values}

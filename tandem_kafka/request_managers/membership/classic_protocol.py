@@ -33,7 +33,7 @@ from tandem_kafka.request_managers.membership.rebalance_timer import RebalanceTi
 from tandem_kafka.request_managers.membership.state_machine import StateMachine
 from tandem_kafka.request_managers.metadata_refresh import MetadataRefresher
 from tandem_kafka.request_managers.reactions import MEMBERSHIP, Reaction, reaction_to
-from tandem_kafka.shared.group import NO_GENERATION
+from tandem_kafka.shared.group import NO_GENERATION, REBALANCING
 from tandem_kafka.types import LeaveOperation, TopicPartition
 
 __all__ = ["ClassicMembership"]
@@ -212,7 +212,7 @@ class ClassicMembership:
         log.info("group %s: joining: %s", self._context.config.group_id, reason)
         self._rejoin_reason, self._join_reason = None, reason
         self._machine.move(State.PREPARING_REBALANCE)
-        self._group.set_state("<rebalancing>")
+        self._group.set_state(REBALANCING)
         self._rebalance.begin()
         self._request.reset()
         held = frozenset(self._subscription.assigned)

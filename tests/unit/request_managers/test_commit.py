@@ -8,6 +8,7 @@ import pytest
 from kafka import errors
 
 from tandem_kafka.errors import (
+    CommitDuringRebalanceError,
     CommitFailedError,
     KafkaConnectionError,
     RetriableCommitFailedError,
@@ -16,6 +17,7 @@ from tandem_kafka.errors import (
 from tandem_kafka.events.completable import Completion
 from tandem_kafka.request_managers.base import Purpose, ToNode
 from tandem_kafka.request_managers.reactions import COMMIT, Reaction
+from tandem_kafka.shared.group import REBALANCING
 from tandem_kafka.types import OffsetAndMetadata, TopicPartition
 from tests.unit.request_managers.world import (
     NODE_1,
@@ -132,6 +134,34 @@ def test_123_reactions_of_an_async_commit(
     else:
         assert type(future.error) is error
     assert not world.poll(world.group.commit, after_ms=10_000).unsent
+
+
+@pytest.mark.parametrize("synced", [False, True])
+def test_a_commit_overtaken_by_a_rebalance_may_be_tried_again(world: World, synced: bool) -> None:
+    world.identity.joined(3, "member")
+    future = ask(world)
+    unsent = world.sent(world.group.commit)
+    if synced:
+        world.identity.joined(4, "member")
+        world.identity.set_state("<stable>")
+    else:
+        world.identity.set_state(REBALANCING)
+    world.answer(unsent, commit_answer(errors.IllegalGenerationError))
+    assert isinstance(future.error, CommitDuringRebalanceError)
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_commit_of_a_member_that_is_none_any_more_is_lost(world: World, again: bool) -> None:
+    world.identity.joined(3, "member")
+    future = ask(world)
+    unsent = world.sent(world.group.commit)
+    if again:
+        world.identity.joined(4, "another")
+    else:
+        world.identity.left()
+    world.answer(unsent, commit_answer(errors.IllegalGenerationError))
+    assert isinstance(future.error, CommitFailedError)
+    assert not isinstance(future.error, CommitDuringRebalanceError)
 
 
 def give_back(world: World) -> Completion[Any]:
