@@ -151,6 +151,30 @@ def test_json(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
         decoded(tables, topic, from_json("value", schema))
 
 
+def test_json_behind_the_frame_of_a_registry(tables: Tables) -> None:
+    def rows(*values: str) -> Any:
+        return tables.spark.createDataFrame(
+            [(each.encode("latin-1"),) for each in values], "v binary"
+        )
+
+    def found(values: Any, mode: str) -> list[Any]:
+        column = from_json("v", "id long", framed=True, mode=mode).alias("found")
+        return [row.found for row in values.select(column).collect()]
+
+    good = rows('\0\0\0\1\7{"id": 1}', '\0\0\0\0\0{"id": null}').unionByName(
+        tables.spark.sql("select cast(null as binary) v")
+    )
+    for mode in ("failfast", "permissive"):
+        assert found(good, mode) == [Row(id=1), Row(id=None), None]
+    bad = ['{"id": 1}', "\0\0\0\1", "", "\0\0\0\1\7{"]
+    assert found(rows(*bad), "permissive") == [None] * 4
+    for value in bad[:3]:
+        with pytest.raises(Exception, match="a value is not framed"):
+            found(rows(value), "failfast")
+    with pytest.raises(Exception, match="MALFORMED_RECORD"):
+        found(rows(bad[3]), "failfast")
+
+
 def test_bad_bytes_and_secrets_in_a_query(tables: Tables, registry: SchemaRegistry) -> None:
     settings = {"url": registry.url, "basic.auth.user.info": "alice:hush"}
     schema = {"type": "record", "name": "R", "fields": [{"name": "id", "type": "long"}]}

@@ -10,11 +10,12 @@ from typing import Final
 
 from tandem_kafka.errors import KafkaError
 
-__all__ = ["HEADER", "DecodingError", "message_path", "schema_id"]
+__all__ = ["HEADER", "MAGIC", "DecodingError", "message_path", "schema_id"]
 
 #: Bytes before the payload, or before the message's path.
 HEADER: Final = 5
-_MAGIC: Final = 0
+#: The first of them.
+MAGIC: Final = 0
 #: Of ten bytes at most, as no number has more than 64 bits.
 _LONGEST_BITS: Final = 70
 
@@ -31,7 +32,7 @@ def schema_id(value: bytes) -> int:
     """
     if len(value) < HEADER:
         raise DecodingError(f"{len(value)} bytes are too few for magic byte and schema id")
-    if value[0] != _MAGIC:
+    if value[0] != MAGIC:
         raise DecodingError(f"the first byte is {value[0]:#04x}, not the magic byte 0x00")
     return int.from_bytes(value[1:HEADER], "big")
 

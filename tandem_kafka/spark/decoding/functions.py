@@ -13,6 +13,7 @@ from pyspark.sql.types import DataType, StringType, StructField, StructType
 from tandem_kafka.errors import InvalidArgumentError
 from tandem_kafka.spark.decoding.avro import AvroValues
 from tandem_kafka.spark.decoding.batches import Values, arrow_type, decode_array
+from tandem_kafka.spark.decoding.framing import HEADER, MAGIC
 from tandem_kafka.spark.decoding.protobuf import ProtobufValues
 from tandem_kafka.spark.decoding.registry import Registry
 
@@ -20,14 +21,24 @@ __all__ = ["from_avro", "from_json", "from_protobuf"]
 
 _MODES: Final = ("failfast", "permissive")
 _CORRUPT: Final = "_tandem_corrupt"
+#: Bytes; more than any value has.
+_LONGEST: Final = 2**31 - 1
 
 
-def from_json(column: Column | str, schema: DataType | str, *, mode: str = "failfast") -> Column:
+def from_json(
+    column: Column | str,
+    schema: DataType | str,
+    *,
+    framed: bool = False,
+    mode: str = "failfast",
+) -> Column:
     """Decode JSON in a binary column, by Spark's own `from_json`.
 
     Args:
         column: Binary; null stays null.
         schema: A type, or a text such as `"id long, cents long"`.
+        framed: The values were written with a schema registry: a byte 0 and the schema's id stand
+            before the text. They are taken off; the registry is not asked, `schema` counts.
         mode: `failfast` ends the query at a value that is no JSON of this schema, `permissive`
             gives null for it.
 
@@ -43,7 +54,8 @@ def from_json(column: Column | str, schema: DataType | str, *, mode: str = "fail
         raise InvalidArgumentError(f"schema must be a type of Spark or a text, got a {kind}")
     if isinstance(schema, str):
         schema = _parsed(schema)
-    text = _column(column).cast("string")
+    value = _column(column).cast("binary")
+    text = (_unframed(value, permissive) if framed else value).cast("string")
     if not permissive:
         return f.from_json(text, schema, {"mode": "FAILFAST"})
     if not isinstance(schema, StructType):
@@ -54,6 +66,17 @@ def from_json(column: Column | str, schema: DataType | str, *, mode: str = "fail
     found = f.from_json(text, noted, options)
     whole = f.struct(*(found.getField(each.name).alias(each.name) for each in schema.fields))
     return f.when(found.isNotNull() & found.getField(_CORRUPT).isNull(), whole)
+
+
+def _unframed(value: Column, permissive: bool) -> Column:
+    """Return what stands behind the frame of each value."""
+    is_framed = f.substring(value, 1, 1) == f.lit(bytes([MAGIC]))
+    is_framed &= f.octet_length(value) >= HEADER
+    payload = f.substring(value, HEADER + 1, _LONGEST)
+    if permissive:
+        return f.when(is_framed, payload)
+    bad = f.raise_error(f.lit("a value is not framed: no magic byte 0x00 and schema id before it"))
+    return f.when(is_framed, payload).when(value.isNotNull(), bad.cast("binary"))
 
 
 def from_avro(
