@@ -17,14 +17,15 @@ from tandem_kafka.spark.rows import check_columns
 try:
     from pyspark.sql.datasource import DataSourceStreamArrowWriter
 except ImportError:  # before Spark 4.1
-    DataSourceStreamArrowWriter = None
+    from pyspark.sql.datasource import DataSourceStreamWriter
 
-__all__ = ["BatchWriter", "StreamWriter", "stream_sink_supported"]
+    class DataSourceStreamArrowWriter(  # type: ignore[no-redef]
+        DataSourceArrowWriter, DataSourceStreamWriter
+    ):
+        """Spark 4.0 hands record batches to the first of the two, also in a stream."""
 
 
-def stream_sink_supported() -> bool:
-    """Whether this Spark hands record batches to a stream's writer."""
-    return DataSourceStreamArrowWriter is not None
+__all__ = ["BatchWriter", "StreamWriter"]
 
 
 class _Writer:
@@ -56,12 +57,5 @@ class BatchWriter(_Writer, DataSourceArrowWriter):
     """Writes the rows of a batch query."""
 
 
-if DataSourceStreamArrowWriter is None:
-
-    class StreamWriter(_Writer):
-        """Never used: this Spark does not know such writers."""
-
-else:
-
-    class StreamWriter(_Writer, DataSourceStreamArrowWriter):  # type: ignore[no-redef]
-        """Writes the rows of a stream's micro-batches."""
+class StreamWriter(_Writer, DataSourceStreamArrowWriter):
+    """Writes the rows of a stream's micro-batches."""

@@ -38,6 +38,10 @@ class TandemKafkaDataSource(DataSource):
         )
 
         options = SourceOptions.parse(dict(self.options), streaming=False)
+        if options.filter_pushdown and not hasattr(DataSourceReader, "pushFilters"):
+            raise InvalidArgumentError(
+                "tandem.filterPushdown needs Spark 4.1: a Python source hears of no filters before"
+            )
         shape = RowShape.of(schema, headers=options.include_headers)
         kind = FilteringBatchReader if options.filter_pushdown else BatchReader
         return kind(options, shape)
@@ -63,10 +67,8 @@ class TandemKafkaDataSource(DataSource):
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> Any:  # noqa: N802 - Spark's
         """Return the writer of a stream."""
-        from tandem_kafka.spark.sink import StreamWriter, stream_sink_supported  # noqa: PLC0415
+        from tandem_kafka.spark.sink import StreamWriter  # noqa: PLC0415
 
-        if not stream_sink_supported():
-            raise InvalidArgumentError("writing a stream needs Spark 4.1 or newer")
         return StreamWriter(SinkOptions.parse(dict(self.options)), schema, overwrite=overwrite)
 
     def _flag(self, name: str) -> bool:

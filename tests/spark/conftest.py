@@ -19,7 +19,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Give these tests more time: Spark alone takes seconds to start."""
     for item in items:
         if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.timeout(180))
+            item.add_marker(pytest.mark.timeout(300))
 
 
 @pytest.fixture(scope="session")

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 __all__ = ["Tables", "start"]
 
-PATIENCE_S = 50.0
+PATIENCE_S = 120.0
 
 
 def start(**more: str) -> SparkSession:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import pyarrow as pa
+import pyspark
 from pyspark.sql import Column
 from pyspark.sql import functions as f
 from pyspark.sql.types import DataType, StringType, StructField, StructType
@@ -137,6 +138,10 @@ def from_protobuf(
 
 
 def _decoded(name: str, column: Column, values: Values, kind: DataType, permissive: bool) -> Column:
+    if not hasattr(f, "arrow_udf"):
+        raise InvalidArgumentError(
+            f"{name} needs Spark 4.1 or newer, this is {pyspark.__version__}"
+        )
     arrow = arrow_type(kind)
 
     def decode(column: pa.Array) -> pa.Array:
