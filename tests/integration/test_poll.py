@@ -193,10 +193,6 @@ def test_35_and_36_offsets_of_partitions_that_do_not_exist(topic: str, consume: 
 
 def test_35_an_unknown_topic_has_no_partitions(topic: str, consume: Consume) -> None:
     consumer = consume(allow_auto_create_topics=False)
-    with pytest.raises(KafkaTimeoutError, match="partitions_for_topic"):
-        consumer.partitions_for_topic(f"not-{topic}", 0)
-    with pytest.raises(KafkaTimeoutError, match="topics"):
-        consumer.topics(0)
     assert consumer.partitions_for_topic(f"not-{topic}") == set()
     assert consumer.partitions_for_topic(topic) == {0}
     assert topic in consumer.topics()
