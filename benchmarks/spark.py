@@ -30,6 +30,10 @@ SOURCES: dict[str, tuple[str, dict[str, str]]] = {
     "connector, max.poll.records=5000": ("kafka", {"kafka.max.poll.records": "5000"}),
 }
 PARTITIONS = 4
+#: Ranges that a topic is read in: the first and the last give the sizing model its two figures, the
+#: others are held against what it says.
+RANGES = (4, 16, 64, 128)
+CORES = 2
 
 
 class Bench:
@@ -71,14 +75,22 @@ class Bench:
         count: int = self._load(self._spark.read, source, topic).count()
         return count
 
-    def _load(self, reader: Any, source: str, topic: str) -> Any:
+    def in_ranges(self, topic: str, ranges: int) -> None:
+        """Read everything in so many ranges, throw it away."""
+        more = {"minPartitions": str(ranges)}
+        rows = self._load(self._spark.read, "tandem", topic, more)
+        rows.write.format("noop").mode("overwrite").save()
+
+    def _load(
+        self, reader: Any, source: str, topic: str, more: dict[str, str] | None = None
+    ) -> Any:
         name, options = SOURCES[source]
         return (
             reader.format(name)
             .option("kafka.bootstrap.servers", self._bootstrap)
             .option("subscribe", topic)
             .option("startingOffsets", "earliest")
-            .options(**options)
+            .options(**options, **(more or {}))
             .load()
         )
 
@@ -116,13 +128,25 @@ def _measure(
         yield name, {source: statistics.median(times) for source, times in spent.items()}
 
 
+def _measure_ranges(bench: Bench, topic: str, rounds: int) -> dict[int, float]:
+    """Seconds that a job of so many ranges takes."""
+    spent: dict[int, list[float]] = {ranges: [] for ranges in RANGES}
+    for turn in range(rounds + 1):
+        for ranges in RANGES:
+            begin = time.perf_counter()
+            bench.in_ranges(topic, ranges)
+            if turn:
+                spent[ranges].append(time.perf_counter() - begin)
+    return {ranges: statistics.median(times) for ranges, times in spent.items()}
+
+
 def _session(folder: Path) -> Any:
     from pyspark.sql import SparkSession  # noqa: PLC0415 - where it is measured
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYTHONPATH"] = str(ROOT)
     spark = (
-        SparkSession.builder.master("local[2]")
+        SparkSession.builder.master(f"local[{CORES}]")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.driver.memory", "2g")
@@ -179,6 +203,22 @@ class Report:
             times = seconds / medians["tandem"]
             self.say(f"| {source} | {seconds:.2f} | {rate} | {times:.2f} |")
 
+    def sizing(self, measured: dict[int, float], count: int, size: int) -> None:
+        """Fit the model of `docs/spark.md`, and hold it against what it was not fitted to."""
+        few, many = RANGES[0], RANGES[-1]
+        per_range = (measured[many] - measured[few]) / (many - few)
+        reading = measured[few] - few * per_range
+        self.say(f"\n## {count:,} records of {size} bytes in ranges\n")
+        self.say(
+            f"A range costs a core {per_range * CORES * 1_000:.0f} ms, whatever is in it; a core "
+            f"reads {count * size / reading / CORES / 1e6:.0f} MB/s.\n"
+        )
+        self.say("| ranges | seconds | by the model |")
+        self.say("| ---: | ---: | ---: |")
+        for ranges, seconds in measured.items():
+            told = "fitted" if ranges in {few, many} else f"{ranges * per_range + reading:.2f}"
+            self.say(f"| {ranges} | {seconds:.2f} | {told} |")
+
     def write(self, folder: Path) -> None:
         """Write `spark.md`."""
         (folder / "spark.md").write_text("\n".join(self._lines) + "\n", encoding="utf-8")
@@ -212,7 +252,7 @@ def _run(rounds: int, megabytes: int, report: Report) -> None:
             spark = _session(folder)
             report.say("# Benchmarks of Spark\n")
             report.say(
-                f"Spark {spark.version} `local[2]`, connector {connector_version()}, "
+                f"Spark {spark.version} `local[{CORES}]`, connector {connector_version()}, "
                 f"{PARTITIONS} partitions, broker and Spark on the same {os.cpu_count()} cores; "
                 f"medians of {rounds} rounds, the sources in turns, after one to warm up. “times” "
                 "compares with tandem: above 1, tandem is so many times faster."
@@ -221,6 +261,9 @@ def _run(rounds: int, megabytes: int, report: Report) -> None:
             for size, count in counts.items():
                 for action, medians in _measure(bench, f"records-of-{size}", sources, rounds):
                     report.table(f"{count:,} records of {size} bytes, {action}", medians, count)
+            for size, count in counts.items():
+                topic = f"records-of-{size}"
+                report.sizing(_measure_ranges(bench, topic, rounds), count, size)
             spark.stop()
             _fill(kafka, "small", 1_000, 100)
             medians = _measure_cold(kafka.bootstrap(), "small", sources[:2], rounds)

@@ -8,7 +8,6 @@ from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -21,6 +20,7 @@ from pyspark.sql.types import (
 )
 
 from tandem_kafka.errors import InvalidArgumentError
+from tandem_kafka.spark.arrow_types import arrow_schema
 from tandem_kafka.types import TopicPartition
 
 __all__ = ["RowShape", "full_schema"]
@@ -83,7 +83,7 @@ class RowShape:
 
     def converter(self, tp: TopicPartition) -> Converter:
         """Return what makes rows of a partition's record batches."""
-        return Converter(to_arrow_schema(self.schema, timezone="UTC"), tp)
+        return Converter(arrow_schema(self.schema), tp)
 
 
 class Converter:

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import DataType, StructField, StructType
 
+from tandem_kafka.spark.arrow_types import arrow_schema
 from tandem_kafka.spark.decoding.framing import DecodingError
 
 __all__ = ["Values", "arrow_type", "decode_array"]
@@ -29,7 +29,7 @@ _decoders: dict[tuple[int, Values], Callable[[bytes], Any]] = {}
 def arrow_type(kind: DataType) -> Any:
     """Return Arrow's type for one of Spark's."""
     whole = StructType([StructField("value", kind)])
-    return to_arrow_schema(whole, timezone="UTC").field(0).type
+    return arrow_schema(whole).field(0).type
 
 
 def decode_array(column: Any, values: Values, kind: Any, *, permissive: bool) -> Any:

@@ -1,0 +1,18 @@
+"""Arrow's types for Spark's."""
+
+from __future__ import annotations
+
+from inspect import signature
+from typing import Any
+
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+__all__ = ["arrow_schema"]
+
+
+def arrow_schema(schema: StructType) -> Any:
+    """Return the Arrow schema that Spark takes for one of its own; times are UTC."""
+    if "timezone" in signature(to_arrow_schema).parameters:
+        return to_arrow_schema(schema, timezone="UTC")
+    return to_arrow_schema(schema, timestamp_utc=True)  # before Spark 4.2
