@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
 
+from tandem_kafka.errors import InvalidArgumentError
 from tandem_kafka.spark.cluster import Cluster
 from tandem_kafka.spark.columns import RowShape
 from tandem_kafka.spark.narrowing import Narrowing
@@ -14,7 +16,22 @@ from tandem_kafka.spark.options import SourceOptions
 from tandem_kafka.spark.ranges import OffsetRange, split
 from tandem_kafka.spark.reading import Reading
 
-__all__ = ["BatchReader", "FilteringBatchReader"]
+__all__ = ["batch_reader"]
+
+
+def batch_reader(given: Mapping[str, str], schema: StructType) -> DataSourceReader:
+    """Return the reader of a batch query.
+
+    Raises:
+        InvalidArgumentError: An option or a column is wrong, or needs a newer Spark.
+    """
+    options = SourceOptions.parse(given, streaming=False)
+    if options.filter_pushdown and not hasattr(DataSourceReader, "pushFilters"):
+        raise InvalidArgumentError(
+            "tandem.filterPushdown needs Spark 4.1: a Python source hears of no filters before"
+        )
+    kind = FilteringBatchReader if options.filter_pushdown else BatchReader
+    return kind(options, RowShape.of(schema, headers=options.include_headers))
 
 
 class BatchReader(DataSourceReader):

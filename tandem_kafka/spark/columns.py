@@ -1,4 +1,4 @@
-"""The rows that Spark gets: their schema, and how record batches of the consumer become them."""
+"""The rows that Spark gets: what it asked for, and how record batches become them."""
 
 from __future__ import annotations
 
@@ -8,45 +8,21 @@ from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
+from pyspark.sql.types import StructType
 
 from tandem_kafka.errors import InvalidArgumentError
 from tandem_kafka.spark.arrow_types import arrow_schema
+from tandem_kafka.spark.schema import full_schema
 from tandem_kafka.types import TopicPartition
 
-__all__ = ["RowShape", "full_schema"]
+__all__ = ["RowShape"]
 
-_HEADER: Final = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
-_FIELDS: Final = (
-    StructField("key", BinaryType()),
-    StructField("value", BinaryType()),
-    StructField("topic", StringType()),
-    StructField("partition", IntegerType()),
-    StructField("offset", LongType()),
-    StructField("timestamp", TimestampType()),
-    StructField("timestampType", IntegerType()),
-)
-_HEADERS: Final = StructField("headers", ArrayType(_HEADER))
 #: Of Spark's columns to the consumer's, where they differ.
 _NAMES: Final = {"timestampType": "timestamp_type"}
 #: Made from the range that is read, not from its records.
 _CONSTANT: Final = frozenset({"topic", "partition"})
 #: What the Java client gives where a record has no timestamp.
 _NO_TIMESTAMP_MS: Final = -1
-
-
-def full_schema(*, headers: bool) -> StructType:
-    """Return the schema of Spark's own connector."""
-    return StructType([*_FIELDS, _HEADERS] if headers else list(_FIELDS))
 
 
 @dataclass(frozen=True)

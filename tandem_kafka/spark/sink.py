@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
@@ -31,15 +31,16 @@ __all__ = ["BatchWriter", "StreamWriter"]
 class _Writer:
     """What both kinds have in common; made on the driver, used in the workers."""
 
-    def __init__(self, options: SinkOptions, schema: StructType, *, overwrite: bool) -> None:
+    def __init__(self, options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> None:
+        parsed = SinkOptions.parse(options)
         if overwrite:
             raise InvalidArgumentError(
                 'a topic cannot be overwritten: write with mode("append"), or outputMode("append")'
                 ' or ("update") of a stream'
             )
-        check_columns(schema, options.topic)
-        producer_options(options.kafka)
-        self._options = options
+        check_columns(schema, parsed.topic)
+        producer_options(parsed.kafka)
+        self._options = parsed
 
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
         """Produce all rows of a task and wait until every one is delivered."""

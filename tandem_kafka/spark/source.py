@@ -7,9 +7,7 @@ from typing import Any
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
-from tandem_kafka.errors import InvalidArgumentError
-from tandem_kafka.spark.columns import RowShape, full_schema
-from tandem_kafka.spark.options import SinkOptions, SourceOptions
+from tandem_kafka.spark.schema import full_schema
 
 __all__ = ["TandemKafkaDataSource"]
 
@@ -17,8 +15,8 @@ __all__ = ["TandemKafkaDataSource"]
 class TandemKafkaDataSource(DataSource):
     """Kafka as a table and as a stream, with the options of Spark's own connector.
 
-    Spark makes it anew for every step of planning, so it opens nothing and keeps nothing; the
-    client is imported by what uses it.
+    Spark makes it anew for every step of planning, in processes of their own, so it opens nothing,
+    keeps nothing, and imports what it needs when it needs it.
     """
 
     @classmethod
@@ -32,44 +30,27 @@ class TandemKafkaDataSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader of a batch query."""
-        from tandem_kafka.spark.batch import (  # noqa: PLC0415 - see the class
-            BatchReader,
-            FilteringBatchReader,
-        )
+        from tandem_kafka.spark.batch import batch_reader  # noqa: PLC0415 - see the class
 
-        options = SourceOptions.parse(dict(self.options), streaming=False)
-        if options.filter_pushdown and not hasattr(DataSourceReader, "pushFilters"):
-            raise InvalidArgumentError(
-                "tandem.filterPushdown needs Spark 4.1: a Python source hears of no filters before"
-            )
-        shape = RowShape.of(schema, headers=options.include_headers)
-        kind = FilteringBatchReader if options.filter_pushdown else BatchReader
-        return kind(options, shape)
+        return batch_reader(dict(self.options), schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's
         """Return the reader of a stream."""
-        from tandem_kafka.spark.stream import StreamReader, limits_supported  # noqa: PLC0415
+        from tandem_kafka.spark.stream import stream_reader  # noqa: PLC0415
 
-        options = SourceOptions.parse(dict(self.options), streaming=True)
-        limited = options.max_offsets_per_trigger or options.min_offsets_per_trigger
-        if limited and not limits_supported():
-            raise InvalidArgumentError(
-                "maxOffsetsPerTrigger and minOffsetsPerTrigger need Spark 4.2: before, it does "
-                "not tell a Python source where a batch starts"
-            )
-        return StreamReader(options, RowShape.of(schema, headers=options.include_headers))
+        return stream_reader(dict(self.options), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> Any:
         """Return the writer of a batch query."""
         from tandem_kafka.spark.sink import BatchWriter  # noqa: PLC0415
 
-        return BatchWriter(SinkOptions.parse(dict(self.options)), schema, overwrite=overwrite)
+        return BatchWriter(dict(self.options), schema, overwrite=overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> Any:  # noqa: N802 - Spark's
         """Return the writer of a stream."""
         from tandem_kafka.spark.sink import StreamWriter  # noqa: PLC0415
 
-        return StreamWriter(SinkOptions.parse(dict(self.options)), schema, overwrite=overwrite)
+        return StreamWriter(dict(self.options), schema, overwrite=overwrite)
 
     def _flag(self, name: str) -> bool:
         return str(self.options.get(name, "false")).lower() == "true"

@@ -15,7 +15,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.types import StructType
 
+from tandem_kafka.errors import InvalidArgumentError
 from tandem_kafka.spark.cluster import Cluster, DataLossError
 from tandem_kafka.spark.columns import RowShape
 from tandem_kafka.spark.offsets import (
@@ -44,16 +46,27 @@ except ImportError:  # before Spark 4.2
         """Spark takes one snapshot itself."""
 
 
-__all__ = ["StreamReader", "limits_supported"]
+__all__ = ["stream_reader"]
 
 log = logging.getLogger(__name__)
 
 _NO_LIMIT = 2**62
 
 
-def limits_supported() -> bool:
-    """Whether this Spark asks for rate limits of Python sources."""
-    return ReadMaxRows is not None
+def stream_reader(given: Mapping[str, str], schema: StructType) -> DataSourceStreamReader:
+    """Return the reader of a stream.
+
+    Raises:
+        InvalidArgumentError: An option or a column is wrong, or needs a newer Spark.
+    """
+    options = SourceOptions.parse(given, streaming=True)
+    limited = options.max_offsets_per_trigger or options.min_offsets_per_trigger
+    if limited and ReadMaxRows is None:
+        raise InvalidArgumentError(
+            "maxOffsetsPerTrigger and minOffsetsPerTrigger need Spark 4.2: before, it does "
+            "not tell a Python source where a batch starts"
+        )
+    return StreamReader(options, RowShape.of(schema, headers=options.include_headers))
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):

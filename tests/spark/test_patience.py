@@ -16,7 +16,8 @@ import pyarrow as pa  # isort: skip
 
 from tandem_kafka.spark import cluster as clusters  # isort: skip - needs pyspark, see session
 from tandem_kafka.spark.cluster import Cluster  # isort: skip
-from tandem_kafka.spark.columns import RowShape, full_schema  # isort: skip
+from tandem_kafka.spark.columns import RowShape  # isort: skip
+from tandem_kafka.spark.schema import full_schema  # isort: skip
 from tandem_kafka.spark.options import SourceOptions  # isort: skip
 from tandem_kafka.spark.ranges import OffsetRange  # isort: skip
 from tandem_kafka.spark.reading import Reading, _Range  # isort: skip

@@ -1,0 +1,28 @@
+"""The names of the package, which are imported when they are used."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import tandem_kafka
+
+
+@pytest.mark.parametrize("name", tandem_kafka.__all__)
+def test_every_name_is_there(name: str) -> None:
+    assert getattr(tandem_kafka, name) is not None
+    assert name in dir(tandem_kafka)
+
+
+def test_other_names_are_not() -> None:
+    with pytest.raises(AttributeError, match="module 'tandem_kafka' has no attribute 'Consumer'"):
+        _ = tandem_kafka.Consumer  # type: ignore[attr-defined]
+
+
+def test_nothing_is_imported_that_is_not_used() -> None:
+    """Spark begins a query with processes that only look at the source."""
+    code = "import sys, tandem_kafka; print(sorted({'kafka', 'ssl', 'pyarrow'} & set(sys.modules)))"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    assert told.stdout.strip() == "[]"
