@@ -45,6 +45,8 @@ log = logging.getLogger(__name__)
 
 _API_VERSIONS_KEY: Final = 18
 _UNSUPPORTED_VERSION: Final = 35
+#: More than any quota asks for: a broker that says so is mistaken, or its bytes went wrong.
+_LONGEST_DELAY_MS: Final = 300_000
 _SOFTWARE_NAME: Final = "tandem-kafka"
 _SOFTWARE_VERSION: Final = "0.1.0"
 
@@ -294,6 +296,10 @@ class BrokerConnection:
         if delay_ms > 0:
             log.debug("%s throttles this client for %d ms", self.node, delay_ms)
             self.throttled_until_ms = max(self.throttled_until_ms, now_ms + delay_ms)
+            # The broker reads nothing from this connection either: what was sent waits as well.
+            more_ms = min(delay_ms, _LONGEST_DELAY_MS)
+            for other in self._in_flight:
+                other.deadline_ms += more_ms
 
     # The end.
 

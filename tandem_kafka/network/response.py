@@ -11,7 +11,8 @@ _CORRELATION_ID = struct.Struct(">i")
 _API_VERSIONS_KEY: Final = 18
 
 #: First version after whose answer the client has to wait; before, the broker itself has waited
-#: (KIP-219). Requests that are newer than the KIP have waited from version 0.
+#: (KIP-219). After any other request that says so it has waited from version 0: the Java client
+#: does not after KIP-848's heartbeats and OffsetForLeaderEpoch, and talks to a broker that is deaf.
 _CLIENT_WAITS_SINCE: Final = {
     1: 8,  # Fetch
     2: 3,  # ListOffsets

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tandem_kafka.consumer.consumer import KafkaConsumer
@@ -20,13 +20,27 @@ POLL_MS = 200
 class SimulatedKafka:
     """A cluster in this process and the consumers on it; time passes only when a test lets it.
 
+    Args:
+        seed: What is left to chance comes from it: the same seed gives the same run.
+        brokers: How many there are.
+        kafka: The release that they pretend to be of: "0.11", "2.8", "3.9" or "4.3"; with None
+            they speak all that is simulated.
+        racks: Where they stand, in turns; leaders send consumers with a `client_rack` to a
+            replica there.
+
     Attributes:
         simulation: All of it, for what has no handle here: `simulation.cluster.stop(1)`,
             `simulation.network.conditions.loss = 0.1`.
     """
 
-    def __init__(self, seed: object = 0, brokers: int = 2) -> None:
-        self.simulation = Simulation(seed, brokers=brokers)
+    def __init__(
+        self,
+        seed: object = 0,
+        brokers: int = 2,
+        kafka: str | None = None,
+        racks: Sequence[str] = (),
+    ) -> None:
+        self.simulation = Simulation(seed, brokers=brokers, kafka=kafka, racks=racks)
 
     @property
     def cluster(self) -> SimCluster:

@@ -18,12 +18,25 @@ if TYPE_CHECKING:
 __all__ = ["kafka_broker", "kafka_cluster"]
 
 
+_MARKER = "kafka_cluster(seed=0, brokers=2, kafka=None, racks=()): what the fixture is made with"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make the marker known."""
+    config.addinivalue_line("markers", _MARKER)
+
+
 @pytest.fixture
-def kafka_cluster() -> Iterator[SimulatedKafka]:
-    """A simulated cluster: no threads, no sockets, no waiting, the same every time."""
+def kafka_cluster(request: pytest.FixtureRequest) -> Iterator[SimulatedKafka]:
+    """A simulated cluster: no threads, no sockets, no waiting, the same every time.
+
+    `@pytest.mark.kafka_cluster(brokers=3, kafka="2.8")` says what it is like; the arguments are
+    those of `SimulatedKafka`.
+    """
     from tandem_kafka.testing.laboratory import SimulatedKafka
 
-    kafka = SimulatedKafka()
+    marker = request.node.get_closest_marker("kafka_cluster")
+    kafka = SimulatedKafka() if marker is None else SimulatedKafka(*marker.args, **marker.kwargs)
     yield kafka
     kafka.close()
 

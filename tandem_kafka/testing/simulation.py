@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -23,7 +24,8 @@ class Simulation:
 
     The same seed gives the same run, line by line of `trace`; time passes only while a consumer
     waits or in `sleep`. Used as a context manager it closes the consumers that are left, and if
-    something failed tells the seed.
+    something failed tells the seed. `kafka` is the release that the brokers pretend to be of,
+    `racks` where they stand, as in `SimCluster`.
 
         with Simulation(seed=7) as simulation:
             simulation.cluster.create_topic("orders")
@@ -35,6 +37,8 @@ class Simulation:
         seed: object = 0,
         *,
         brokers: int = 1,
+        kafka: str | None = None,
+        racks: Sequence[str] = (),
         conditions: Conditions | None = None,
         trace_lines: int | None = 400,
     ) -> None:
@@ -43,7 +47,7 @@ class Simulation:
         self.clock = SimClock()
         self.trace = Trace(self.clock, trace_lines)
         self.network = SimNetwork(self.clock, self._chance("network"), self.trace, conditions)
-        self.cluster = SimCluster(self.network, self._chance("cluster"), brokers)
+        self.cluster = SimCluster(self.network, self._chance("cluster"), brokers, kafka, racks)
         self.consumers: list[KafkaConsumer] = []
         self.drivers: list[SteppedDriver] = []
         self._scheduler = Scheduler(self.clock, self.network, self._chance("turns"), seed)

@@ -108,16 +108,14 @@ def test_160_a_hint_in_the_fetch_answer_saves_the_metadata_round_trip() -> None:
 
 
 def test_159_a_preferred_replica_is_read_from_until_it_goes_down() -> None:
-    with Simulation(brokers=2) as simulation:
+    with Simulation(brokers=2, racks=["there", "here"]) as simulation:
         topic(simulation, "orders", 1)
-        simulation.cluster.at(TP).preferred_replica = 2
         produce(simulation, TP, 5)
         consumer = simulation.consumer(auto_offset_reset="earliest", client_rack="here")
         consumer.assign([TP])
         ledger = Ledger(simulation, consumer, [TP])
         ledger.read_all()
         assert simulation.cluster.brokers[2].requests["FetchRequest"] > 2
-        simulation.cluster.at(TP).preferred_replica = -1
         simulation.cluster.stop(2)
         produce(simulation, TP, 5)
         ledger.read_all()

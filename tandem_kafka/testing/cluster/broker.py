@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tandem_kafka.testing.cluster.apis import APIS
+from tandem_kafka.testing.cluster.apis.api_versions import refuse
+from tandem_kafka.testing.cluster.apis.fetch import emptied, size_of
+from tandem_kafka.testing.cluster.apis.not_enabled import refuse_as_not_enabled
 from tandem_kafka.testing.cluster.call import CUT, DROP, Call
 from tandem_kafka.testing.cluster.fetch_sessions import FetchSessions
+from tandem_kafka.testing.cluster.quotas import Quotas
+from tandem_kafka.testing.cluster.releases import Release
 from tandem_kafka.testing.network import SimConnection
+from tandem_kafka.wire.messages import ApiVersionsRequest
 
 if TYPE_CHECKING:
     from tandem_kafka.testing.cluster.cluster import SimCluster
 
 __all__ = ["SimBroker"]
 
-_HEADER = struct.Struct(">hhi")
+_HEADER = struct.Struct(">hhih")
 
 
 class SimBroker:
@@ -26,60 +32,135 @@ class SimBroker:
 
     Attributes:
         up: False while it is down.
+        release: The Kafka release that it pretends to be of; with None it speaks all that is
+            simulated, also what no release has.
         sessions: The fetch sessions it remembers.
+        quotas: What its clients may use.
         requests: How many requests it got, by the name of the request.
     """
 
-    def __init__(self, cluster: SimCluster, node_id: int, host: str, port: int) -> None:
+    def __init__(
+        self,
+        cluster: SimCluster,
+        node_id: int,
+        address: tuple[str, int],
+        release: Release | None = None,
+    ) -> None:
         self._cluster = cluster
         self.node_id = node_id
-        self.host = host
-        self.port = port
+        self.host, self.port = address
+        self.release = release
         self.rack: str | None = None
         self.up = True
         self.sessions = FetchSessions()
+        self.quotas = Quotas(cluster.clock)
         self.requests: dict[str, int] = {}
         self._queues: dict[int, list[Call]] = {}
+        self._muted_until_ms: dict[int, int] = {}
 
     @property
     def address(self) -> tuple[str, int]:
         """Host and port."""
         return self.host, self.port
 
+    @property
+    def offered(self) -> dict[int, tuple[int, int]]:
+        """The lowest and the highest version of each API, by its key."""
+        return {key: offered for key in APIS if (offered := self.offers(key)) is not None}
+
+    def offers(self, api_key: int) -> tuple[int, int] | None:
+        """Return the lowest and the highest version of an API, None if it is not offered."""
+        if api_key not in APIS or api_key in self._cluster.disabled:
+            return None
+        if self.release is not None:
+            return self.release.versions.get(api_key)
+        return APIS[api_key].versions
+
     def receive(self, connection: SimConnection, frame: bytes) -> None:
         """Queue a request behind those that its connection still waits for."""
-        api_key, version, correlation_id = _HEADER.unpack_from(frame)
-        api = APIS[api_key]
-        request = api.request.decode(frame, version=version, header=True)
-        self.requests[request.name] = self.requests.get(request.name, 0) + 1
-        what = f"{request.name} v{version} {len(frame)} bytes"
-        self._cluster.trace.note(f"#{connection.number} broker {self.node_id} < {what}")
-        call = Call(self._cluster, self, connection, api_key, version, correlation_id, request)
-        call.default = lambda: api.handle(call)
+        api_key, version, correlation_id, length = _HEADER.unpack_from(frame)
+        client_id = frame[_HEADER.size : _HEADER.size + max(0, length)].decode()
+        call = Call(self._cluster, self, connection, api_key, version, correlation_id)
+        call.client_id = client_id
+        self._understand(call, frame)
         queue = self._queues.setdefault(connection.number, [])
         queue.append(call)
         if len(queue) == 1:
             self._work(queue)
 
+    def _understand(self, call: Call, frame: bytes) -> None:
+        """Decode a request; one that is not offered is no request, and has no answer."""
+        api_key, version = call.api_key, call.version
+        api = APIS.get(api_key)
+        name = api.request.name if api is not None else f"request {api_key}"
+        self.requests[name] = self.requests.get(name, 0) + 1
+        what = f"{name} v{version} {len(frame)} bytes"
+        self._cluster.trace.note(f"#{call.connection.number} broker {self.node_id} < {what}")
+        low, high = self.offers(api_key) or (0, -1)
+        if api is not None and low <= version <= high:
+            if not api.versions[0] <= version <= api.versions[1]:
+                msg = f"{name} v{version} is not simulated"
+                raise NotImplementedError(msg)
+            call.request = api.request.decode(frame, version=version, header=True)
+            off = self.release is not None and api_key in self.release.not_enabled
+            call.default = lambda: refuse_as_not_enabled(call) if off else api.handle(call)
+        elif api_key == ApiVersionsRequest.API_KEY:
+            call.version = 0  # the one form that every client can read
+            call.default = lambda: refuse(call)
+        else:
+            call.default = lambda: CUT
+
     def closed(self, connection: SimConnection) -> None:
         """Forget what a connection waited for."""
         for call in self._queues.pop(connection.number, ()):
             call.answered = True
+        self._muted_until_ms.pop(connection.number, None)
 
-    def answer(self, call: Call, response: object) -> None:
+    def answer(self, call: Call, response: Any) -> None:
         """Send a late answer, then go on with what came behind it on the same connection."""
         if call.answered:
             return
-        call.answer(response)
+        self._send(call, response)
         queue = self._queues.get(call.connection.number, [])
         if call in queue:
             queue.remove(call)
             self._work(queue)
 
+    def _send(self, call: Call, response: Any) -> None:
+        """Send an answer; throttled, it says so and nothing more is read for as long."""
+        if self.quotas.any:
+            response = self._throttled(call, response)
+        call.answer(response)
+
+    def _throttled(self, call: Call, response: Any) -> Any:
+        late = self.release is not None and self.release.throttles_late
+        throttle_ms = self.quotas.throttle_ms(
+            call.api_key, call.client_id, size_of(response), delivered=late
+        )
+        if throttle_ms:
+            if not late:
+                response = emptied(call, response)
+            response.throttle_time_ms = throttle_ms
+            self._mute(call.connection, throttle_ms)
+            call.delay_ms += throttle_ms if late else 0
+        return response
+
+    def _mute(self, connection: SimConnection, duration_ms: int) -> None:
+        self._cluster.trace.note(f"#{connection.number} is throttled for {duration_ms} ms")
+        until_ms = self._cluster.clock.now_ms() + duration_ms
+        self._muted_until_ms[connection.number] = until_ms
+
+        def unmute() -> None:
+            if self._muted_until_ms.pop(connection.number, None) is not None:
+                self._work(self._queues.get(connection.number, []))
+
+        self._cluster.network.at(until_ms, unmute)
+
     def _work(self, queue: list[Call]) -> None:
-        while queue:
+        while queue and queue[0].connection.number not in self._muted_until_ms:
             call = queue[0]
-            handler = self._cluster.take_script(call.api_key)
+            understood = call.request is not None
+            handler = self._cluster.take_script(call.api_key) if understood else None
             outcome = call.default() if handler is None else handler(call)
             if outcome is None or outcome is DROP:
                 return  # parked: `answer` goes on; where it never comes, nothing behind it either
@@ -89,4 +170,4 @@ class SimBroker:
                 call.connection.open = True
                 call.connection.cut("the broker hung up")
             else:
-                call.answer(outcome)
+                self._send(call, outcome)

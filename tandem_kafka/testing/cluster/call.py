@@ -33,7 +33,8 @@ class Call:
     """A decoded request, and the way back.
 
     Attributes:
-        request: kafka-python's request object.
+        client_id: Who asks.
+        request: kafka-python's request object; None if the broker does not understand it.
         delay_ms: How much later than at once the answer leaves; for scripts.
         default: What the broker itself would answer; for scripts. None if it answers later.
     """
@@ -44,10 +45,11 @@ class Call:
     api_key: int
     version: int
     correlation_id: int
-    request: Any
+    request: Any = None
     default: Callable[[], Any] = field(default=lambda: None)
     delay_ms: int = 0
     answered: bool = False
+    client_id: str = ""
 
     def answer(self, response: Any) -> None:
         """Send the answer, once."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -12,7 +12,9 @@ from tandem_kafka.testing.cluster.broker import SimBroker
 from tandem_kafka.testing.cluster.call import Handler
 from tandem_kafka.testing.cluster.consumer_groups import ConsumerGroup
 from tandem_kafka.testing.cluster.groups import Commit, SimGroup
+from tandem_kafka.testing.cluster.releases import release_named
 from tandem_kafka.testing.cluster.topics import SimPartition, SimTopic
+from tandem_kafka.testing.cluster.transactions import Transaction
 from tandem_kafka.testing.network import SimNetwork
 from tandem_kafka.types import TopicPartition
 
@@ -25,16 +27,29 @@ class SimCluster:
     """Everything that the brokers share.
 
     Attributes:
+        kafka: The release that new brokers pretend to be of: "0.11", "2.8", "3.9" or "4.3"; with
+            None they speak all that is simulated.
+        racks: Where the brokers stand; they take turns. With racks, a leader sends consumers to a
+            replica in their own (KIP-392), as with Kafka's RackAwareReplicaSelector.
         auto_create: Whether asking for an unknown topic creates it.
         disabled: Keys of APIs that the brokers do not offer.
         commit_log: Every commit that was accepted, in order.
     """
 
-    def __init__(self, network: SimNetwork, random: Random, brokers: int = 1) -> None:
+    def __init__(
+        self,
+        network: SimNetwork,
+        random: Random,
+        brokers: int = 1,
+        kafka: str | None = None,
+        racks: Sequence[str] = (),
+    ) -> None:
         self.network = network
         self.clock = network.clock
         self.trace = network.trace
         self.random = random
+        self.kafka = kafka
+        self.racks = tuple(racks)
         self.auto_create = False
         self.brokers: dict[int, SimBroker] = {}
         self.topics: dict[str, SimTopic] = {}
@@ -42,6 +57,7 @@ class SimCluster:
         self.consumer_groups: dict[str, ConsumerGroup] = {}
         self.disabled: set[int] = set()
         self.commit_log: list[tuple[TopicPartition, Commit]] = []
+        self._producers = 0
         self._coordinators: dict[str, int] = {}
         self._scripts: dict[int, deque[Handler]] = defaultdict(deque)
         self._waiting: list[Callable[[], bool]] = []
@@ -52,7 +68,10 @@ class SimCluster:
 
     def add_broker(self, node_id: int) -> SimBroker:
         """Start a new broker."""
-        broker = SimBroker(self, node_id, f"10.0.0.{node_id}", PORT)
+        release = None if self.kafka is None else release_named(self.kafka)
+        broker = SimBroker(self, node_id, (f"10.0.0.{node_id}", PORT), release)
+        if self.racks:
+            broker.rack = self.racks[len(self.brokers) % len(self.racks)]
         self.brokers[node_id] = broker
         self.network.listen(broker.address, broker)
         return broker
@@ -80,6 +99,12 @@ class SimCluster:
         self.network.listen(broker.address, broker)
         self.changed()
 
+    def upgrade(self, node_id: int, kafka: str) -> None:
+        """Restart a broker as one of another release; what it led moves to others that are up."""
+        self.stop(node_id, elect=True)
+        self.brokers[node_id].release = release_named(kafka)
+        self.start(node_id)
+
     def _elect(self, gone: int) -> None:
         for partition in self.all_partitions():
             if partition.leader == gone:
@@ -93,9 +118,23 @@ class SimCluster:
 
     # --- topics --------------------------------------------------------------------------------
 
-    def create_topic(self, name: str, partitions: int = 1, *, internal: bool = False) -> SimTopic:
-        """Create a topic; leaders go round the brokers."""
-        topic = SimTopic(name, UUID(int=self.random.getrandbits(128)), [], internal)
+    def create_topic(
+        self,
+        name: str,
+        partitions: int = 1,
+        *,
+        internal: bool = False,
+        replicas: int | None = None,
+    ) -> SimTopic:
+        """Create a topic; leaders go round the brokers, with a replica on each unless told.
+
+        Raises:
+            ValueError: There are not so many brokers.
+        """
+        if replicas is not None and not 1 <= replicas <= len(self.brokers):
+            msg = f"replicas: {replicas} where there are 1 to {len(self.brokers)} brokers to choose"
+            raise ValueError(msg)
+        topic = SimTopic(name, UUID(int=self.random.getrandbits(128)), [], internal, replicas)
         self.topics[name] = topic
         self.add_partitions(name, partitions)
         return topic
@@ -103,9 +142,12 @@ class SimCluster:
     def add_partitions(self, name: str, total: int) -> None:
         """Give a topic more partitions."""
         nodes, partitions = list(self.brokers), self.topics[name].partitions
+        count = self.topics[name].replicas or len(nodes)
         for number in range(len(partitions), total):
-            replicas = tuple(nodes[(number + i) % len(nodes)] for i in range(len(nodes)))
-            partitions.append(SimPartition(name, number, replicas[0], 0, replicas))
+            replicas = tuple(nodes[(number + i) % len(nodes)] for i in range(count))
+            partition = SimPartition(name, number, replicas[0], 0, replicas)
+            partition.log.begin_epoch(partition.epoch)
+            partitions.append(partition)
         self.trace.note(f"topic {name} with {total} partitions")
 
     def delete_topic(self, name: str) -> None:
@@ -142,23 +184,78 @@ class SimCluster:
             return self.topics.get(name)
         return next((t for t in self.topics.values() if t.topic_id == topic_id), None)
 
-    def produce(self, tp: TopicPartition, *values: bytes | None, timestamp: int = -1) -> int:
-        """Append records as one batch; returns the offset of the first."""
+    def produce(
+        self,
+        tp: TopicPartition,
+        *values: bytes | None,
+        timestamp: int = -1,
+        producer_id: int = -1,
+    ) -> int:
+        """Append records as one batch; returns the offset of the first.
+
+        With a producer id they are part of its transaction; see `transaction`.
+        """
         partition = self.at(tp)
         when = self.clock.wall_ms() if timestamp < 0 else timestamp
-        base = partition.log.append(values, partition.epoch, when)
+        base = partition.log.append(values, partition.epoch, when, producer_id=producer_id)
         self.changed()
         return base
 
+    def transaction(self, producer_id: int | None = None) -> Transaction:
+        """Begin a transaction, of a new producer or of one that had another before."""
+        if producer_id is None:
+            self._producers += 1
+            producer_id = 1_000 + self._producers
+        return Transaction(self, producer_id)
+
     def move_leader(self, tp: TopicPartition, node_id: int, truncate_to: int | None = None) -> None:
-        """Elect a leader; with `truncate_to` it is an unclean election that loses records."""
+        """Elect a leader; with `truncate_to` it is an unclean election that loses records.
+
+        So is one of a follower that lags behind: what it lacks is lost.
+        """
         partition = self.at(tp)
         partition.leader = node_id
         partition.epoch += 1
+        lacks_from = partition.lagging.pop(node_id, None)
+        truncate_to = lacks_from if truncate_to is None else truncate_to
         if truncate_to is not None:
             partition.log.truncate(truncate_to)
+        partition.log.begin_epoch(partition.epoch)
         self.trace.note(f"{tp.topic}-{tp.partition}: leader {node_id} epoch {partition.epoch}")
         self.changed()
+
+    def delete_records(self, tp: TopicPartition, before: int) -> None:
+        """Drop what is older than an offset, as retention and DeleteRecords do."""
+        partition = self.at(tp)
+        partition.log.delete_before(before)
+        self.trace.note(f"{tp.topic}-{tp.partition}: begins at {partition.log.start_offset}")
+        self.changed()
+
+    def fall_behind(self, tp: TopicPartition, node_id: int) -> None:
+        """A follower copies nothing from now on, and is not in sync any more.
+
+        Raises:
+            ValueError: The broker is the leader, or has no replica.
+        """
+        partition = self.at(tp)
+        if node_id == partition.leader or node_id not in partition.replicas:
+            msg = f"broker {node_id} is no follower of {tp.topic}-{tp.partition}"
+            raise ValueError(msg)
+        partition.lagging[node_id] = partition.log.end_offset
+        self.changed()
+
+    def catch_up(self, tp: TopicPartition, node_id: int) -> None:
+        """A follower that fell behind has all that its leader has."""
+        self.at(tp).lagging.pop(node_id, None)
+        self.changed()
+
+    def in_sync(self, partition: SimPartition) -> list[int]:
+        """Return the replicas that are up and lack nothing."""
+        return [
+            node_id
+            for node_id in partition.replicas
+            if self.brokers[node_id].up and node_id not in partition.lagging
+        ]
 
     # --- groups --------------------------------------------------------------------------------
 

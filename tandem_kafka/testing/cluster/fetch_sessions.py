@@ -45,6 +45,10 @@ class FetchSessions:
         """Forget all, as a restart does."""
         self._sessions.clear()
 
+    def drop(self, session_id: int) -> None:
+        """Forget one, if there is such."""
+        self._sessions.pop(session_id, None)
+
     def open(
         self, request: Any, named: dict[Key, Wanted]
     ) -> tuple[int, dict[Key, Wanted], type[Exception] | None]:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from kafka.record.default_records import DefaultRecordBatchBuilder
+from kafka.record.util import calc_crc32c
+
+from tandem_kafka.testing.cluster.leader_epochs import LeaderEpochs
+from tandem_kafka.testing.cluster.transaction_index import AbortedTransaction, TransactionIndex
 
 __all__ = ["Batch", "PartitionLog"]
 
@@ -15,17 +19,39 @@ _OFFSET = struct.Struct(">q")
 _EPOCH = struct.Struct(">i")
 #: Where a batch holds its leader epoch; like the base offset it is outside the checksum.
 _EPOCH_AT = 12
+_CHECKSUM = struct.Struct(">I")
+_CHECKSUM_AT, _CHECKED_FROM = 17, 21
+#: The low byte of the attributes, and the bit that makes a batch a control batch.
+_ATTRIBUTES_AT, _CONTROL = 22, 0x20
+#: Of a marker: version and kind are the key, version and the coordinator's epoch the value.
+_MARKER_KEY, _MARKER_VALUE = struct.Struct(">hh"), struct.Struct(">hi")
+_KINDS: dict[str, int] = {"abort": 0, "commit": 1}
+_NO_PRODUCER = -1
+
+Marker = Literal["commit", "abort"]
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Some records, encoded as a broker keeps them."""
+    """Some records, encoded as a broker keeps them.
+
+    Attributes:
+        producer_id: Of the transactional producer, -1 for any other.
+        marker: How it ends the producer's transaction, None if it holds records.
+    """
 
     base_offset: int
     next_offset: int
     epoch: int
     timestamp: int
     data: bytes
+    producer_id: int = _NO_PRODUCER
+    marker: Marker | None = None
+
+    @property
+    def transactional(self) -> bool:
+        """True if it belongs to a transaction."""
+        return self.producer_id != _NO_PRODUCER
 
 
 class PartitionLog:
@@ -40,43 +66,113 @@ class PartitionLog:
         self.start_offset = 0
         self.end_offset = 0
         self._batches: list[Batch] = []
+        self._transactions = TransactionIndex()
+        self._epochs = LeaderEpochs()
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Behind the last record that is decided: where the first open transaction begins."""
+        return max(
+            self.start_offset, min(self._transactions.open.values(), default=self.end_offset)
+        )
+
+    @property
+    def first_epoch(self) -> int:
+        """Epoch of the leader that wrote the first record, -1 if it is not known."""
+        return self._epochs.first(self.start_offset)
+
+    # --- writing -------------------------------------------------------------------------------
 
     def append(
-        self, values: Sequence[bytes | None], epoch: int, timestamp: int, keys: Sequence[Any] = ()
+        self,
+        values: Sequence[bytes | None],
+        epoch: int,
+        timestamp: int,
+        keys: Sequence[Any] = (),
+        producer_id: int = _NO_PRODUCER,
     ) -> int:
-        """Append one batch; returns the offset of its first record."""
-        builder = DefaultRecordBatchBuilder(
-            magic=2,
-            compression_type=0,
-            is_transactional=0,
-            producer_id=-1,
-            producer_epoch=-1,
-            base_sequence=-1,
-            batch_size=2**31,
+        """Append one batch; returns the offset of its first record.
+
+        With a producer id it belongs to that producer's transaction, which is open from then on.
+        """
+        pairs = [(keys[n] if keys else None, value) for n, value in enumerate(values)]
+        return self._append(
+            _encoded(pairs, timestamp, producer_id), len(pairs), epoch, timestamp, producer_id
         )
-        for number, value in enumerate(values):
-            key = keys[number] if keys else None
-            builder.append(number, timestamp=timestamp, key=key, value=value, headers=[])
-        data = bytearray(builder.build())
+
+    def end_transaction(self, producer_id: int, marker: Marker, epoch: int, timestamp: int) -> int:
+        """Append a marker, as the transaction's coordinator has it done; returns its offset."""
+        pair = (_MARKER_KEY.pack(0, _KINDS[marker]), _MARKER_VALUE.pack(0, 0))
+        data = _encoded([pair], timestamp, producer_id)
+        data[_ATTRIBUTES_AT] |= _CONTROL
+        _CHECKSUM.pack_into(data, _CHECKSUM_AT, calc_crc32c(bytes(data[_CHECKED_FROM:])))
+        return self._append(data, 1, epoch, timestamp, producer_id, marker)
+
+    def _append(
+        self,
+        data: bytearray,
+        count: int,
+        epoch: int,
+        timestamp: int,
+        producer_id: int,
+        marker: Marker | None = None,
+    ) -> int:
+        self.begin_epoch(epoch)
         base = self.end_offset
         _OFFSET.pack_into(data, 0, base)
         _EPOCH.pack_into(data, _EPOCH_AT, epoch)
-        self.end_offset = base + len(values)
-        self._batches.append(Batch(base, self.end_offset, epoch, timestamp, bytes(data)))
+        self.end_offset = base + count
+        batch = Batch(base, self.end_offset, epoch, timestamp, bytes(data), producer_id, marker)
+        self._batches.append(batch)
+        self._transactions.add(batch)
         return base
 
-    def read(self, offset: int, max_bytes: int) -> bytes:
-        """Return whole batches from `offset` on: one in any case, more while they fit."""
-        parts: list[bytes] = []
+    def begin_epoch(self, epoch: int) -> None:
+        """A leader takes over where the log ends."""
+        self._epochs.begin(epoch, self.end_offset)
+
+    def truncate(self, offset: int) -> None:
+        """Lose whole batches from `offset` on, as in an unclean election."""
+        self._batches = [batch for batch in self._batches if batch.next_offset <= offset]
+        self.end_offset = min(
+            self.end_offset, self._batches[-1].next_offset if self._batches else offset
+        )
+        self._epochs.truncate(self.end_offset)
+        self._transactions = TransactionIndex()
+        for batch in self._batches:
+            self._transactions.add(batch)
+
+    def delete_before(self, offset: int) -> None:
+        """Drop what is older, as retention does."""
+        self._batches = [batch for batch in self._batches if batch.next_offset > offset]
+        self.start_offset = offset
+        self.end_offset = max(self.end_offset, offset)
+        self._epochs.delete_before(offset)
+
+    # --- reading -------------------------------------------------------------------------------
+
+    def read(self, offset: int, max_bytes: int, before: int | None = None) -> list[Batch]:
+        """Return batches from `offset` on: one in any case, more while they fit.
+
+        None is from `before` on; for those who read no further than the last stable offset.
+        """
+        found: list[Batch] = []
         size = 0
         for batch in self._batches:
             if batch.next_offset <= offset:
                 continue
-            if parts and size + len(batch.data) > max_bytes:
+            if before is not None and batch.base_offset >= before:
                 break
-            parts.append(batch.data)
+            if found and size + len(batch.data) > max_bytes:
+                break
+            found.append(batch)
             size += len(batch.data)
-        return b"".join(parts)
+        return found
+
+    def aborted_among(self, offset: int, batches: Sequence[Batch]) -> list[AbortedTransaction]:
+        """Return the aborted transactions that a reader of these batches must know of."""
+        behind = batches[-1].next_offset if batches else offset
+        return self._transactions.aborted_within(offset, behind)
 
     def find(self, timestamp: int) -> tuple[int, int, int] | None:
         """Return offset, timestamp and epoch of the first record that is not older."""
@@ -86,21 +182,23 @@ class PartitionLog:
         return None
 
     def end_of_epoch(self, epoch: int) -> tuple[int, int]:
-        """Return the newest epoch not above `epoch`, and where it ends; -1, -1 if there is none."""
-        known = [batch for batch in self._batches if batch.epoch <= epoch]
-        if not known:
-            return -1, -1
-        return known[-1].epoch, known[-1].next_offset
+        """Return the newest epoch not above `epoch`, and where it ends; -1, -1 if unknown."""
+        return self._epochs.end_of(epoch, self.end_offset)
 
-    def truncate(self, offset: int) -> None:
-        """Lose whole batches from `offset` on, as in an unclean election."""
-        self._batches = [batch for batch in self._batches if batch.next_offset <= offset]
-        self.end_offset = min(
-            self.end_offset, self._batches[-1].next_offset if self._batches else offset
-        )
 
-    def delete_before(self, offset: int) -> None:
-        """Drop what is older, as retention does."""
-        self._batches = [batch for batch in self._batches if batch.next_offset > offset]
-        self.start_offset = offset
-        self.end_offset = max(self.end_offset, offset)
+def _encoded(
+    pairs: Iterable[tuple[Any, bytes | None]], timestamp: int, producer_id: int
+) -> bytearray:
+    transactional = producer_id != _NO_PRODUCER
+    builder = DefaultRecordBatchBuilder(
+        magic=2,
+        compression_type=0,
+        is_transactional=transactional,
+        producer_id=producer_id,
+        producer_epoch=0 if transactional else -1,
+        base_sequence=-1,
+        batch_size=2**31,
+    )
+    for number, (key, value) in enumerate(pairs):
+        builder.append(number, timestamp=timestamp, key=key, value=value, headers=[])
+    return bytearray(builder.build())

@@ -12,10 +12,10 @@ __all__ = ["SimPartition", "SimTopic"]
 
 @dataclass(slots=True, eq=False)
 class SimPartition:
-    """One partition; its replicas share one log.
+    """One partition; its replicas share one log, of which a follower may lack the end.
 
     Attributes:
-        preferred_replica: Follower that consumers are told to read from (KIP-392), -1 for none.
+        lagging: Where the log ends for followers that are not in sync, by broker.
     """
 
     topic: str
@@ -24,7 +24,11 @@ class SimPartition:
     epoch: int
     replicas: tuple[int, ...]
     log: PartitionLog = field(default_factory=PartitionLog)
-    preferred_replica: int = -1
+    lagging: dict[int, int] = field(default_factory=dict)
+
+    def end_at(self, node_id: int) -> int:
+        """Return where the log ends for a replica."""
+        return min(self.log.end_offset, self.lagging.get(node_id, self.log.end_offset))
 
 
 @dataclass(slots=True, eq=False)
@@ -35,3 +39,4 @@ class SimTopic:
     topic_id: UUID
     partitions: list[SimPartition]
     internal: bool = False
+    replicas: int | None = None

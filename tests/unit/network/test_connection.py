@@ -222,6 +222,25 @@ def test_throttling_is_noted() -> None:
     assert connection.throttled_until_ms == 1300
 
 
+def test_what_is_in_flight_has_so_much_longer() -> None:
+    connection = ready()
+    for _ in range(2):
+        connection.send(unsent(timeout_ms=1_000), 0)
+    first, _second = take_sent(connection)
+    connection.receive(frame_of(first, metadata_answer(throttle=300)), 500)
+    assert not connection.overdue(1_299)
+    assert connection.overdue(1_300)
+
+
+def test_a_delay_that_no_quota_has_keeps_no_connection_for_ever() -> None:
+    connection = ready()
+    for _ in range(2):
+        connection.send(unsent(timeout_ms=1_000), 0)
+    first, _second = take_sent(connection)
+    connection.receive(frame_of(first, metadata_answer(throttle=2**31 - 1)), 500)
+    assert connection.overdue(301_000)
+
+
 def test_old_versions_have_waited_already() -> None:
     answer = metadata_answer(throttle=300)
     assert throttle_ms(answer, 3, 5) == 0

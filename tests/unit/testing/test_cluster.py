@@ -111,18 +111,38 @@ def log_of(*epochs: int) -> PartitionLog:
 
 def test_one_batch_comes_in_any_case_more_while_they_fit() -> None:
     log = log_of(0, 0, 0)
-    one = len(log.read(0, 1))
-    assert len(log.read(0, 2 * one)) == 2 * one
-    assert len(log.read(3, 10_000)) == 2 * one, "the batch that holds offset 3, and the next"
-    assert log.read(6, 10_000) == b""
+    (first,) = log.read(0, 1)
+    assert len(log.read(0, 2 * len(first.data))) == 2
+    assert [batch.base_offset for batch in log.read(3, 10_000)] == [2, 4]
+    assert log.read(6, 10_000) == []
 
 
 def test_epochs_end_where_the_next_begins() -> None:
     log = log_of(0, 0, 2, 5)
     assert log.end_of_epoch(0) == (0, 4)
     assert log.end_of_epoch(3) == (2, 6)
-    assert log.end_of_epoch(9) == (5, 8)
+    assert log.end_of_epoch(5) == (5, 8)
+    assert log.end_of_epoch(9) == (-1, -1), "no leader ever had that one"
     assert PartitionLog().end_of_epoch(1) == (-1, -1)
+
+
+def test_an_epoch_without_records_ends_where_it_begins() -> None:
+    log = log_of(0, 0)
+    log.begin_epoch(1)
+    assert log.end_of_epoch(0) == log.end_of_epoch(0) == (0, 4)
+    assert log.end_of_epoch(1) == (1, 4)
+    log.begin_epoch(2)
+    assert log.end_of_epoch(1) == (0, 4), "the next leader begins at the same offset"
+
+
+def test_epochs_are_truncated_and_dropped_with_their_records() -> None:
+    log = log_of(0, 0, 1, 2)
+    log.truncate(6)
+    log.begin_epoch(5)
+    assert log.end_of_epoch(2) == (1, 6)
+    log.delete_before(5)
+    assert (log.first_epoch, log.end_of_epoch(1)) == (1, (1, 6))
+    assert log.end_of_epoch(0) == (0, 5), "gone: those behind it begin there"
 
 
 def test_timestamps_are_found() -> None:
@@ -139,7 +159,7 @@ def test_truncation_and_retention() -> None:
     assert (log.start_offset, log.end_offset) == (2, 4)
     assert log.find(0) == (2, 1_001, 0)
     log.truncate(0)
-    assert log.read(0, 1_000) == b""
+    assert log.read(0, 1_000) == []
 
 
 # --- the same every time -----------------------------------------------------------------------

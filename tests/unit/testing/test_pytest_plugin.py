@@ -27,7 +27,7 @@ def passes(pytester: pytest.Pytester, code: str, tests: int) -> None:
     )
 
 
-@pytest.mark.parametrize(("number", "tests"), [(0, 2), (1, 1)])
+@pytest.mark.parametrize(("number", "tests"), [(0, 2), (1, 1), (2, 1)])
 def test_the_page_about_testing_is_right(
     pytester: pytest.Pytester, number: int, tests: int
 ) -> None:
@@ -73,3 +73,56 @@ def test_who_waits_in_vain_is_told(pytester: pytest.Pytester) -> None:
         """,
         1,
     )
+
+
+def test_the_marker_says_what_the_cluster_is_like(pytester: pytest.Pytester) -> None:
+    passes(
+        pytester,
+        """
+        import pytest
+
+        @pytest.mark.kafka_cluster(7, brokers=3, kafka="3.9", racks=["a", "b"])
+        def test_marked(kafka_cluster):
+            brokers = kafka_cluster.cluster.brokers.values()
+            assert [broker.rack for broker in brokers] == ["a", "b", "a"]
+            assert {broker.release.name for broker in brokers} == {"3.9"}
+            assert kafka_cluster.simulation.seed == 7
+
+        def test_not_marked(kafka_cluster):
+            brokers = kafka_cluster.cluster.brokers.values()
+            assert [(b.rack, b.release) for b in brokers] == [(None, None)] * 2
+
+        def test_transactions_quotas_and_retention(kafka_cluster):
+            (tp,) = kafka_cluster.create_topic("orders")
+            cluster = kafka_cluster.cluster
+            with cluster.transaction() as transaction:
+                transaction.produce(tp, b"1", b"2")
+            cluster.transaction().produce(tp, b"undecided")
+            cluster.delete_records(tp, 1)
+            cluster.brokers[1].quotas.limit_fetches("reader", 1_000_000)
+            consumer = kafka_cluster.consumer(
+                "orders",
+                group_id="billing",
+                client_id="reader",
+                auto_offset_reset="earliest",
+                isolation_level="read_committed",
+            )
+            assert [record.value for record in consumer.poll(30_000)[tp]] == [b"2"]
+        """,
+        3,
+    )
+
+
+def test_a_release_that_is_not_simulated_is_named(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.kafka_cluster(kafka="1.0")
+        def test_it(kafka_cluster):
+            pass
+        """
+    )
+    result = pytester.runpytest_inprocess("-p", PLUGIN, "-p", "no:cacheprovider")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*kafka: '1.0' is not simulated; there are '0.11', '2.8', *"])

@@ -24,7 +24,8 @@ from tandem_kafka.testing.cluster.apis.api import Api
 
 __all__ = ["APIS", "Api"]
 
-_OTHERS = (
+_ALL = (
+    api_versions.API,
     consumer_group_describe.API,
     consumer_group_heartbeat.API,
     consumer_group_install_assignment.API,
@@ -41,7 +42,6 @@ _OTHERS = (
     offset_for_leader_epoch.API,
     sync_group.API,
 )
-_VERSIONS = api_versions.api_with(_OTHERS)
 
 #: By API key.
-APIS = {api.request.API_KEY: api for api in (_VERSIONS, *_OTHERS)}
+APIS = {api.request.API_KEY: api for api in _ALL}

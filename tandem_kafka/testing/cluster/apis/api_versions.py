@@ -2,30 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
-from tandem_kafka.testing.cluster.apis.api import Api
+from kafka import errors
+
+from tandem_kafka.testing.cluster.apis.api import Api, error_code
 from tandem_kafka.testing.cluster.call import Call
 from tandem_kafka.wire.messages import ApiVersionsRequest, ApiVersionsResponse
 
-__all__ = ["api_with"]
+__all__ = ["API", "refuse"]
 
 _OWN = (0, 4)
 
 
-def api_with(others: Iterable[Api]) -> Api:
-    """Return the API that tells of itself and all others."""
-    entry = ApiVersionsResponse.ApiVersion
-    offered = {api.request.API_KEY: api.versions for api in others}
-    offered[ApiVersionsRequest.API_KEY] = _OWN
+def _handle(call: Call) -> Any:
+    keys = [_entry(call, key) for key in sorted(call.broker.offered)]
+    return ApiVersionsResponse(error_code=0, api_keys=keys, throttle_time_ms=0)
 
-    def handle(call: Call) -> Any:
-        keys = [
-            entry(api_key=key, min_version=low, max_version=high)
-            for key, (low, high) in sorted(offered.items())
-            if key not in call.cluster.disabled
-        ]
-        return ApiVersionsResponse(error_code=0, api_keys=keys, throttle_time_ms=0)
 
-    return Api(ApiVersionsRequest, _OWN, handle)
+def refuse(call: Call) -> Any:
+    """Return what is answered to a version that is not spoken; it is sent as version 0."""
+    release = call.broker.release
+    told = release is None or release.names_own_versions
+    return ApiVersionsResponse(
+        error_code=error_code(errors.UnsupportedVersionError),
+        api_keys=[_entry(call, ApiVersionsRequest.API_KEY)] if told else [],
+        throttle_time_ms=0,
+    )
+
+
+def _entry(call: Call, key: int) -> Any:
+    low, high = call.broker.offered[key]
+    return ApiVersionsResponse.ApiVersion(api_key=key, min_version=low, max_version=high)
+
+
+API = Api(ApiVersionsRequest, _OWN, _handle)

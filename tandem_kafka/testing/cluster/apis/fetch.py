@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from kafka import errors
 
 from tandem_kafka.testing.cluster.apis.api import Api, error_code
+from tandem_kafka.testing.cluster.apis.closest_replica import may_serve, nearer_replica
 from tandem_kafka.testing.cluster.apis.leadership import epoch_error
 from tandem_kafka.testing.cluster.call import Call
 from tandem_kafka.testing.cluster.fetch_sessions import Wanted
 from tandem_kafka.testing.cluster.topics import SimPartition
+from tandem_kafka.testing.cluster.transaction_index import AbortedTransaction
 from tandem_kafka.types import TopicPartition
 from tandem_kafka.wire.messages import FetchRequest, FetchResponse
 
-__all__ = ["API"]
+__all__ = ["API", "emptied", "size_of"]
 
 _TOPIC = FetchResponse.FetchableTopicResponse
 _PARTITION = _TOPIC.PartitionData
 _FIRST_WITH_IDS = 13
+_READ_COMMITTED = 1
+_UNKNOWN = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +35,7 @@ class _Fetched:
     partition: SimPartition | None
     error: Any = None
     records: bytes = b""
+    aborted: Sequence[AbortedTransaction] | None = None
     replica: int = -1
 
     @property
@@ -69,7 +75,8 @@ def _named(call: Call) -> dict[tuple[str, int], Wanted]:
 
 
 def _look(call: Call, wanted: dict[tuple[str, int], Wanted]) -> list[_Fetched]:
-    left = call.request.max_bytes
+    most = call.broker.quotas.most_fetched(call.client_id)
+    left = call.request.max_bytes if most is None else min(call.request.max_bytes, most)
     found = []
     for each in wanted.values():
         fetched = _look_into(call, each, left)
@@ -86,19 +93,31 @@ def _look_into(call: Call, wanted: Wanted, left: int) -> _Fetched:
         return _Fetched(wanted, None, unknown)
     me = call.broker.node_id
     error = epoch_error(partition, wanted.epoch)
-    if error is None and me not in {partition.leader, partition.preferred_replica}:
+    if error is None and not may_serve(call, partition):
         error = errors.NotLeaderForPartitionError
+    elsewhere = nearer_replica(call, partition, wanted.offset)
+    if error is None and elsewhere is not None:
+        return _Fetched(wanted, partition, replica=elsewhere)
     log = partition.log
-    if error is None and not log.start_offset <= wanted.offset <= log.end_offset:
+    if error is None and not log.start_offset <= wanted.offset <= partition.end_at(me):
         error = errors.OffsetOutOfRangeError
     if error is not None:
         return _Fetched(wanted, partition, error)
-    elsewhere = partition.preferred_replica
-    if me == partition.leader and elsewhere not in {-1, me} and call.request.rack_id:
-        return _Fetched(wanted, partition, replica=elsewhere)
     if left <= 0:
         return _Fetched(wanted, partition)
-    return _Fetched(wanted, partition, records=log.read(wanted.offset, min(wanted.max_bytes, left)))
+    committed = call.request.isolation_level == _READ_COMMITTED
+    before = _stable_end(partition, me) if committed else partition.end_at(me)
+    batches = log.read(wanted.offset, min(wanted.max_bytes, left), before)
+    return _Fetched(
+        wanted,
+        partition,
+        records=b"".join(batch.data for batch in batches),
+        aborted=log.aborted_among(wanted.offset, batches) if committed else None,
+    )
+
+
+def _stable_end(partition: SimPartition, node_id: int) -> int:
+    return min(partition.log.last_stable_offset, partition.end_at(node_id))
 
 
 def _park(
@@ -135,15 +154,16 @@ def _answer(call: Call, session_id: int, found: list[_Fetched], *, incremental: 
 
 
 def _describe(call: Call, fetched: _Fetched) -> Any:
-    partition = fetched.partition
-    end = partition.log.end_offset if partition is not None else -1
+    partition, me = fetched.partition, call.broker.node_id
+    # Beside an error nothing is said of the log.
+    known = partition if fetched.error is None else None
     entry = _PARTITION(
         partition_index=fetched.wanted.partition,
         error_code=error_code(fetched.error),
-        high_watermark=end,
-        last_stable_offset=end,
-        log_start_offset=partition.log.start_offset if partition is not None else -1,
-        aborted_transactions=None,
+        high_watermark=known.end_at(me) if known is not None else _UNKNOWN,
+        last_stable_offset=_stable_end(known, me) if known is not None else _UNKNOWN,
+        log_start_offset=known.log.start_offset if known is not None else _UNKNOWN,
+        aborted_transactions=_aborted(fetched),
         preferred_read_replica=fetched.replica,
         records=fetched.records,
     )
@@ -155,6 +175,13 @@ def _describe(call: Call, fetched: _Fetched) -> Any:
         entry.current_leader = leader
         entry.tags = {"current_leader"}
     return entry
+
+
+def _aborted(fetched: _Fetched) -> list[Any] | None:
+    if fetched.aborted is None:
+        return None
+    entry = _PARTITION.AbortedTransaction
+    return [entry(producer_id=a.producer_id, first_offset=a.first_offset) for a in fetched.aborted]
 
 
 def _response(session_id: int, topics: list[Any], code: int, call: Call) -> Any:
@@ -177,4 +204,21 @@ def _response(session_id: int, topics: list[Any], code: int, call: Call) -> Any:
     return response
 
 
-API = Api(FetchRequest, (4, 16), _handle)
+def size_of(response: Any) -> int:
+    """Return how many bytes of records an answer brings; only one to a fetch has any."""
+    if not isinstance(response, FetchResponse):
+        return 0
+    return sum(len(p.records or b"") for topic in response.responses for p in topic.partitions)
+
+
+def emptied(call: Call, response: Any) -> Any:
+    """Return what a throttled client gets: of a fetch nothing, and no session is opened."""
+    if not isinstance(response, FetchResponse) or response.error_code:
+        return response
+    if call.request.session_epoch > 0:
+        return _response(response.session_id, [], 0, call)
+    call.broker.sessions.drop(response.session_id)
+    return _response(0, [], 0, call)
+
+
+API = Api(FetchRequest, (4, 18), _handle)

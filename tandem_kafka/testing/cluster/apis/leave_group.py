@@ -31,7 +31,8 @@ def _handle(call: Call) -> Any:
         )
         for member_id in ids
     ]
-    return LeaveGroupResponse(throttle_time_ms=0, error_code=0, members=members)
+    code = 0 if many else members[0].error_code
+    return LeaveGroupResponse(throttle_time_ms=0, error_code=code, members=members)
 
 
 def _leave(call: Call, member_id: str) -> Any:

@@ -16,6 +16,8 @@ __all__ = ["API"]
 _TOPIC = ListOffsetsResponse.ListOffsetsTopicResponse
 _PARTITION = _TOPIC.ListOffsetsPartitionResponse
 _LATEST, _EARLIEST = -1, -2
+_READ_COMMITTED = 1
+_NOTHING = (-1, -1, -1)
 
 
 def _handle(call: Call) -> Any:
@@ -32,7 +34,8 @@ def _answer(call: Call, topic: str, wanted: Any) -> Any:
     if error is not None or partition is None:
         offset, timestamp, epoch = -1, -1, -1
     else:
-        offset, timestamp, epoch = _look_up(partition, wanted.timestamp)
+        committed = call.request.isolation_level == _READ_COMMITTED
+        offset, timestamp, epoch = _look_up(partition, wanted.timestamp, committed=committed)
     return _PARTITION(
         partition_index=wanted.partition_index,
         error_code=error_code(error),
@@ -42,12 +45,15 @@ def _answer(call: Call, topic: str, wanted: Any) -> Any:
     )
 
 
-def _look_up(partition: SimPartition, timestamp: int) -> tuple[int, int, int]:
+def _look_up(partition: SimPartition, timestamp: int, *, committed: bool) -> tuple[int, int, int]:
+    log = partition.log
+    end = log.last_stable_offset if committed else log.end_offset
     if timestamp == _LATEST:
-        return partition.log.end_offset, -1, partition.epoch
+        return end, -1, partition.epoch
     if timestamp == _EARLIEST:
-        return partition.log.start_offset, -1, partition.epoch
-    return partition.log.find(timestamp) or (-1, -1, -1)
+        return log.start_offset, -1, log.first_epoch
+    found = log.find(timestamp)
+    return found if found is not None and found[0] < end else _NOTHING
 
 
-API = Api(ListOffsetsRequest, (1, 10), _handle)
+API = Api(ListOffsetsRequest, (1, 11), _handle)

@@ -72,7 +72,7 @@ def _describe(call: Call, topic: SimTopic) -> Any:
 
 
 def _partition(call: Call, partition: SimPartition) -> Any:
-    brokers = call.cluster.brokers
+    cluster, brokers = call.cluster, call.cluster.brokers
     led = brokers[partition.leader].up
     down = [node_id for node_id in partition.replicas if not brokers[node_id].up]
     return _PARTITION(
@@ -81,7 +81,7 @@ def _partition(call: Call, partition: SimPartition) -> Any:
         leader_id=partition.leader if led else -1,
         leader_epoch=partition.epoch,
         replica_nodes=list(partition.replicas),
-        isr_nodes=[node_id for node_id in partition.replicas if node_id not in down],
+        isr_nodes=cluster.in_sync(partition),
         offline_replicas=down,
     )
 

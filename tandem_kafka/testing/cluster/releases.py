@@ -1,0 +1,104 @@
+"""What brokers of some Kafka releases speak, for simulated ones that pretend to be of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tandem_kafka.wire.messages import (
+    ApiVersionsRequest,
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupHeartbeatRequest,
+    FetchRequest,
+    FindCoordinatorRequest,
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    ListOffsetsRequest,
+    MetadataRequest,
+    OffsetCommitRequest,
+    OffsetFetchRequest,
+    OffsetForLeaderEpochRequest,
+    SyncGroupRequest,
+)
+
+__all__ = ["RELEASES", "Release", "release_named"]
+
+_NAMES: Final = ("0.11", "2.8", "3.9", "4.3")
+
+#: The lowest and the highest version that a broker offers, for each of the releases in `_NAMES`;
+#: None where the request is not known yet. Only of the requests that a consumer sends.
+_VERSIONS: Final[dict[Any, tuple[tuple[int, int] | None, ...]]] = {
+    FetchRequest: ((0, 5), (0, 12), (0, 17), (4, 18)),
+    ListOffsetsRequest: ((0, 2), (0, 6), (0, 9), (1, 11)),
+    MetadataRequest: ((0, 4), (0, 11), (0, 12), (0, 13)),
+    OffsetCommitRequest: ((0, 3), (0, 8), (0, 9), (2, 10)),
+    OffsetFetchRequest: ((0, 3), (0, 7), (0, 9), (1, 10)),
+    FindCoordinatorRequest: ((0, 1), (0, 3), (0, 6), (0, 6)),
+    JoinGroupRequest: ((0, 2), (0, 7), (0, 9), (0, 9)),
+    HeartbeatRequest: ((0, 1), (0, 4), (0, 4), (0, 4)),
+    LeaveGroupRequest: ((0, 1), (0, 4), (0, 5), (0, 5)),
+    SyncGroupRequest: ((0, 1), (0, 5), (0, 5), (0, 5)),
+    ApiVersionsRequest: ((0, 1), (0, 3), (0, 4), (0, 4)),
+    OffsetForLeaderEpochRequest: ((0, 0), (0, 4), (0, 4), (2, 4)),
+    ConsumerGroupHeartbeatRequest: (None, None, (0, 0), (0, 1)),
+    ConsumerGroupDescribeRequest: (None, None, (0, 0), (0, 1)),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """One release, with the settings that it comes with.
+
+    Attributes:
+        name: Its number.
+        versions: The lowest and the highest version offered, by API key.
+        not_enabled: Keys of what is offered and refused all the same: 3.9 tells of KIP-848's
+            requests, whose protocol is not among its `group.coordinator.rebalance.protocols`.
+        names_own_versions: Whether the refusal of an ApiVersions request says which versions of
+            it there are (KIP-511, since 2.4).
+        throttles_late: Whether a throttled answer is held back by the broker; since 2.0 it leaves
+            at once and the client waits (KIP-219).
+    """
+
+    name: str
+    versions: Mapping[int, tuple[int, int]]
+    not_enabled: frozenset[int] = frozenset()
+    names_own_versions: bool = True
+    throttles_late: bool = False
+
+
+def _release(name: str, *not_enabled: Any, **differences: bool) -> Release:
+    column = _NAMES.index(name)
+    versions = {request.API_KEY: row[column] for request, row in _VERSIONS.items()}
+    return Release(
+        name,
+        {key: offered for key, offered in versions.items() if offered is not None},
+        frozenset(request.API_KEY for request in not_enabled),
+        **differences,
+    )
+
+
+#: By name.
+RELEASES: Final = {
+    release.name: release
+    for release in (
+        _release("0.11", names_own_versions=False, throttles_late=True),
+        _release("2.8"),
+        _release("3.9", ConsumerGroupHeartbeatRequest, ConsumerGroupDescribeRequest),
+        _release("4.3"),
+    )
+}
+
+
+def release_named(name: str) -> Release:
+    """Return a release.
+
+    Raises:
+        ValueError: It is not in the table.
+    """
+    if name not in RELEASES:
+        msg = f"kafka: {name!r} is not simulated; there are {', '.join(map(repr, RELEASES))}"
+        raise ValueError(msg)
+    return RELEASES[name]

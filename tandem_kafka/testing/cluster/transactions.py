@@ -1,0 +1,86 @@
+"""A transactional producer's work, from its first record to the markers that end it."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from tandem_kafka.errors import IllegalStateError
+from tandem_kafka.testing.cluster.log import Marker
+from tandem_kafka.types import TopicPartition
+
+if TYPE_CHECKING:
+    from tandem_kafka.testing.cluster.cluster import SimCluster
+
+__all__ = ["Transaction"]
+
+
+class Transaction:
+    """One transaction; used as a context manager it is committed, and aborted by an exception.
+
+        with cluster.transaction() as transaction:
+            transaction.produce(tp, b"paid", b"shipped")
+
+    Attributes:
+        producer_id: Whose it is; another of the same producer may follow it.
+        open: True until it is committed or aborted.
+    """
+
+    def __init__(self, cluster: SimCluster, producer_id: int) -> None:
+        self._cluster = cluster
+        self.producer_id = producer_id
+        self.open = True
+        self._partitions: dict[TopicPartition, None] = {}
+
+    def produce(self, tp: TopicPartition, *values: bytes | None) -> int:
+        """Append records as one batch; returns the offset of the first.
+
+        Raises:
+            IllegalStateError: The transaction has ended.
+        """
+        self._check("produce")
+        self._partitions[tp] = None
+        return self._cluster.produce(tp, *values, producer_id=self.producer_id)
+
+    def commit(self) -> None:
+        """Write a marker into each partition: from now on the records count.
+
+        Raises:
+            IllegalStateError: The transaction has ended.
+        """
+        self._end("commit")
+
+    def abort(self) -> None:
+        """Write a marker into each partition: the records never count.
+
+        Raises:
+            IllegalStateError: The transaction has ended.
+        """
+        self._end("abort")
+
+    def _end(self, marker: Marker) -> None:
+        self._check(marker)
+        self.open = False
+        self._cluster.trace.note(f"producer {self.producer_id}: {marker}")
+        for tp in self._partitions:
+            partition = self._cluster.at(tp)
+            when = self._cluster.clock.wall_ms()
+            partition.log.end_transaction(self.producer_id, marker, partition.epoch, when)
+        self._cluster.changed()
+
+    def _check(self, wanted: str) -> None:
+        if not self.open:
+            msg = f"{wanted}: the transaction of producer {self.producer_id} has ended"
+            raise IllegalStateError(msg)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self.open:
+            self._end("commit" if error is None else "abort")

@@ -1,0 +1,218 @@
+"""Logs that lose records: the old ones by retention, the new ones by an unclean election."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tandem_kafka import ConsumerRecord, KafkaConsumer, OffsetAndMetadata, TopicPartition
+from tandem_kafka.errors import LogTruncationError, OffsetOutOfRangeError
+from tandem_kafka.testing import Simulation
+from tests.simulation.ledger import Ledger, produce, topic
+
+TP = TopicPartition("orders", 0)
+
+
+def started(simulation: Simulation, batches: int = 4, **options: Any) -> KafkaConsumer:
+    """A consumer of one partition with `batches` times five records."""
+    topic(simulation, "orders", 1)
+    for _ in range(batches):
+        produce(simulation, TP, 5)
+    consumer = simulation.consumer(**{"auto_offset_reset": "earliest", **options})
+    consumer.assign([TP])
+    return consumer
+
+
+# --- retention ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("policy", "begin"), [("earliest", 15), ("latest", 20)])
+def test_a_position_that_is_gone_is_reset_by_the_policy(policy: str, begin: int) -> None:
+    with Simulation(f"retention {policy}") as simulation:
+        consumer = started(simulation, auto_offset_reset=policy)
+        consumer.seek(TP, 3)
+        simulation.cluster.delete_records(TP, 15)
+        ledger = Ledger(simulation, consumer, [TP])
+        ledger.next[TP] = begin
+        consumer.poll(1_000) if policy == "latest" else ledger.poll(5_000)
+        produce(simulation, TP, 2)
+        ledger.read_all()
+        assert consumer.position(TP) == 22
+
+
+def test_a_position_that_is_gone_is_reset_by_time() -> None:
+    with Simulation("retention by time") as simulation:
+        topic(simulation, "orders", 1)
+        for _ in range(4):
+            produce(simulation, TP, 5)
+            simulation.sleep(60_000)
+        consumer = simulation.consumer(auto_offset_reset="by_duration:PT90S")
+        consumer.assign([TP])
+        consumer.seek(TP, 3)
+        simulation.cluster.delete_records(TP, 5)
+        ledger = Ledger(simulation, consumer, [TP])
+        ledger.next[TP] = 15
+        ledger.read_all()
+
+
+def test_without_a_policy_it_is_raised_with_the_offset_until_a_seek() -> None:
+    with Simulation("retention none") as simulation:
+        consumer = started(simulation, auto_offset_reset="none")
+        consumer.seek(TP, 3)
+        simulation.cluster.delete_records(TP, 15)
+        for _ in range(2):
+            with pytest.raises(OffsetOutOfRangeError) as raised:
+                consumer.poll(10_000)
+            assert raised.value.args[0] == {TP: 3}
+        consumer.seek(TP, 15)
+        ledger = Ledger(simulation, consumer, [TP])
+        ledger.next[TP] = 15
+        ledger.read_all()
+
+
+def test_what_was_fetched_before_is_handed_out_all_the_same() -> None:
+    with Simulation("retention read ahead") as simulation:
+        consumer = started(simulation)
+        ledger = Ledger(simulation, consumer, [TP])
+        assert ledger.poll(5_000, max_records=1).count == 1
+        simulation.sleep(1_000)  # all of it is here by now
+        simulation.cluster.delete_records(TP, 20)
+        produce(simulation, TP, 3)
+        ledger.read_all()
+        assert consumer.position(TP) == 23
+
+
+def test_a_commit_that_is_gone_is_no_position() -> None:
+    with Simulation("retention commit") as simulation:
+        first = started(simulation, group_id="readers", enable_auto_commit=False)
+        assert first.poll(5_000, max_records=3).count == 3
+        first.commit()
+        first.close()
+        simulation.cluster.delete_records(TP, 10)
+        second = simulation.consumer(group_id="readers", auto_offset_reset="earliest")
+        second.assign([TP])
+        ledger = Ledger(simulation, second, [TP])
+        ledger.next[TP] = 10
+        ledger.read_all()
+
+
+def test_retention_is_not_taken_for_truncation_when_the_leader_changes() -> None:
+    """Nothing of the epoch that was read is left: its end is where the log begins."""
+    with Simulation("retention and leader", brokers=2) as simulation:
+        consumer = started(simulation, auto_offset_reset="none")
+        simulation.cluster.move_leader(TP, 2)
+        produce(simulation, TP, 5)
+        simulation.cluster.delete_records(TP, 22)
+        consumer.seek(TP, OffsetAndMetadata(3, "", 0))
+        with pytest.raises(OffsetOutOfRangeError) as raised:
+            consumer.poll(60_000)
+        assert not isinstance(raised.value, LogTruncationError)
+        assert simulation.cluster.brokers[2].requests["OffsetForLeaderEpochRequest"] > 0
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_records_are_left_out_only_where_the_log_begins_later(seed: int) -> None:
+    with Simulation(f"retention {seed}", brokers=2) as simulation:
+        random, cluster = simulation.random, simulation.cluster
+        consumer = started(simulation, max_poll_records=random.choice([1, 3, 500]))
+        expected, begins = 0, [0]
+        for _ in range(60):
+            log = cluster.at(TP).log
+            match random.randrange(6):
+                case 0 if log.start_offset < log.end_offset:
+                    cluster.delete_records(TP, random.randint(log.start_offset, log.end_offset))
+                    begins.append(log.start_offset)
+                case 1:
+                    cluster.move_leader(TP, random.choice([1, 2]))
+                case 2:
+                    simulation.network.cut(cluster.brokers[random.choice([1, 2])].address)
+                case _:
+                    produce(simulation, TP, random.randint(1, 4))
+            for record in consumer.poll(random.choice([0, 30, 1_000])).get(TP, ()):
+                assert record.value == b"orders-0-%d" % record.offset
+                assert record.offset == expected or record.offset in begins, expected
+                assert record.offset >= expected
+                expected = record.offset + 1
+        until_ms = simulation.clock.now_ms() + 60_000
+        produce(simulation, TP, 1)
+        while consumer.position(TP) < cluster.at(TP).log.end_offset:
+            assert simulation.clock.now_ms() < until_ms, "stuck"
+            consumer.poll(500)
+
+
+# --- truncation --------------------------------------------------------------------------------
+
+
+def test_a_commit_of_an_older_leader_tells_that_records_were_lost() -> None:
+    """KIP-320: the offset itself is in range again when the next consumer begins."""
+    with Simulation("truncated commit", brokers=2) as simulation:
+        first = started(simulation, group_id="readers", enable_auto_commit=False)
+        Ledger(simulation, first, [TP]).read_all()
+        first.commit()
+        first.close()
+        simulation.cluster.move_leader(TP, 2, truncate_to=10)
+        for _ in range(4):
+            produce(simulation, TP, 5)
+        second = simulation.consumer(group_id="readers", auto_offset_reset="earliest")
+        second.assign([TP])
+        ledger = Ledger(simulation, second, [TP])
+        ledger.next[TP] = 10
+        ledger.read_all()
+
+
+def test_a_follower_that_lagged_behind_leads_and_what_it_lacks_is_gone() -> None:
+    with Simulation("lagging leader", brokers=2) as simulation:
+        consumer = started(simulation)
+        simulation.cluster.fall_behind(TP, 2)
+        produce(simulation, TP, 5)
+        ledger = Ledger(simulation, consumer, [TP])
+        ledger.read_all()
+        assert consumer.position(TP) == 25
+        simulation.cluster.move_leader(TP, 2)
+        assert simulation.cluster.at(TP).log.end_offset == 20
+        produce(simulation, TP, 3)
+        ledger.next[TP] = 20
+        ledger.read_all()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_is_in_the_log_in_the_end_was_read_whatever_was_lost(seed: int) -> None:
+    """The last that was read at each offset is what stands there."""
+    with Simulation(f"truncation {seed}", brokers=3) as simulation:
+        random, cluster = simulation.random, simulation.cluster
+        cluster.create_topic("orders")
+        contents: list[bytes] = []
+        consumer = simulation.consumer(
+            auto_offset_reset="earliest",
+            max_poll_records=random.choice([1, 3, 500]),
+            reconnect_backoff_max_ms=1_000,
+        )
+        consumer.assign([TP])
+        read: dict[int, bytes] = {}
+
+        def take(records: list[ConsumerRecord]) -> None:
+            read.update((record.offset, record.value) for record in records)
+
+        for number in range(60):
+            match random.randrange(6):
+                case 0:
+                    follower = random.choice([n for n in (1, 2, 3) if n != cluster.at(TP).leader])
+                    cluster.fall_behind(TP, follower)
+                case 1:
+                    cluster.move_leader(TP, random.choice([1, 2, 3]))
+                    del contents[cluster.at(TP).log.end_offset :]
+                case 2:
+                    simulation.network.cut(cluster.brokers[random.choice([1, 2, 3])].address)
+                case _:
+                    batch = [b"%d/%d" % (number, n) for n in range(random.randint(1, 4))]
+                    cluster.produce(TP, *batch)
+                    contents += batch
+            take(consumer.poll(random.choice([0, 30, 1_000])).get(TP, []))
+        until_ms = simulation.clock.now_ms() + 60_000
+        cluster.produce(TP, b"last")
+        contents.append(b"last")
+        while [read.get(offset) for offset in range(len(contents))] != contents:
+            assert simulation.clock.now_ms() < until_ms, "stuck"
+            take(consumer.poll(500).get(TP, []))
+        assert consumer.position(TP) == len(contents)

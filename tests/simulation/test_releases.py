@@ -1,0 +1,173 @@
+"""The whole consumer with brokers of old and new releases."""
+
+from __future__ import annotations
+
+import pytest
+
+from tandem_kafka import TopicPartition
+from tandem_kafka.errors import UnsupportedVersionError
+from tandem_kafka.testing import Simulation
+from tandem_kafka.testing.cluster.releases import RELEASES
+from tests.simulation.ledger import Ledger, produce, topic
+from tests.simulation.team import Team
+
+NAMES = sorted(RELEASES)
+TP = TopicPartition("orders", 0)
+
+
+def asked(simulation: Simulation, request: str) -> int:
+    return sum(broker.requests.get(request, 0) for broker in simulation.cluster.brokers.values())
+
+
+@pytest.mark.parametrize("kafka", NAMES)
+def test_a_classic_group_shares_reads_and_commits(kafka: str) -> None:
+    with Simulation(f"classic group {kafka}", brokers=2, kafka=kafka) as simulation:
+        tps = topic(simulation, "orders", 4)
+        team = Team(simulation, tps)
+        for tp in tps:
+            produce(simulation, tp, 5)
+        first = team.join(group_protocol="classic")
+        second = team.join(group_protocol="classic")
+        team.settle()
+        assert len(first.assignment()) == len(second.assignment()) == 2
+        assert len(team.read) == 20
+        first.commit()
+        second.commit()
+        assert all(simulation.cluster.committed("readers", tp) == 5 for tp in tps)
+        team.leave(second)
+        produce(simulation, tps[0], 3)
+        team.settle()
+        assert first.assignment() == set(tps)
+        assert set(team.read.values()) == {1}, "nothing was read again"
+
+
+@pytest.mark.parametrize("kafka", NAMES)
+def test_positions_commits_and_times_without_a_group_protocol(kafka: str) -> None:
+    with Simulation(f"assigned {kafka}", brokers=2, kafka=kafka) as simulation:
+        tps = topic(simulation, "orders", 2)
+        times = []
+        for _ in range(3):
+            times.append(simulation.clock.wall_ms())
+            for tp in tps:
+                produce(simulation, tp, 2)
+            simulation.sleep(1_000)
+        options = {"group_id": "readers", "auto_offset_reset": "earliest"}
+        consumer = simulation.consumer(**options)
+        consumer.assign(tps)
+        ledger = Ledger(simulation, consumer, tps)
+        ledger.read_all()
+        assert ledger.commit(10_000)
+        assert consumer.committed(TP) == 6
+        consumer.seek(TP, 3)
+        ledger.next[TP] = 3
+        ledger.read_all()
+        assert consumer.beginning_offsets(tps) == dict.fromkeys(tps, 0)
+        assert consumer.end_offsets(tps) == dict.fromkeys(tps, 6)
+        found = consumer.offsets_for_times({TP: times[0] + 1})[TP]
+        assert (found.offset, found.timestamp) == (2, times[1])
+        assert found.leader_epoch == (-1 if kafka == "0.11" else 0)
+        assert consumer.offsets_for_times({TP: times[-1] + 1})[TP] is None
+        other = simulation.consumer(**options)
+        other.assign(tps)
+        assert other.position(TP) == 6, "what was committed"
+        other.seek_to_beginning(TP)
+        assert other.position(TP) == 0
+
+
+@pytest.mark.parametrize("kafka", NAMES)
+def test_the_consumer_outlives_leaders_that_move_and_brokers_that_restart(kafka: str) -> None:
+    with Simulation(f"leaders {kafka}", brokers=3, kafka=kafka) as simulation:
+        tps = topic(simulation, "orders", 3)
+        consumer = simulation.consumer(
+            group_id="readers", auto_offset_reset="earliest", reconnect_backoff_max_ms=1_000
+        )
+        consumer.assign(tps)
+        ledger = Ledger(simulation, consumer, tps)
+        for _ in range(12):
+            for tp in tps:
+                produce(simulation, tp, 2)
+            node_id = simulation.random.choice((1, 2, 3))
+            if simulation.random.random() < 0.5:
+                simulation.cluster.stop(node_id, elect=True)
+                simulation.after(1_000, lambda node_id=node_id: simulation.cluster.start(node_id))
+            else:
+                simulation.cluster.move_leader(simulation.random.choice(tps), node_id)
+            simulation.sleep(1_500)
+            ledger.read_all()
+        assert ledger.commit(30_000)
+
+
+@pytest.mark.parametrize("kafka", NAMES)
+def test_auto_takes_the_protocol_that_the_release_has(kafka: str) -> None:
+    with Simulation(f"auto {kafka}", brokers=2, kafka=kafka) as simulation:
+        tps = topic(simulation, "orders", 2)
+        produce(simulation, TP, 3)
+        consumer = simulation.consumer(
+            "orders", group_id="readers", group_protocol="auto", auto_offset_reset="earliest"
+        )
+        assert consumer.poll(30_000).count == 3
+        assert consumer.assignment() == set(tps)
+        modern = simulation.cluster.consumer_group("readers").members
+        classic = simulation.cluster.group("readers").members
+        assert bool(modern) == (kafka == "4.3")
+        assert bool(classic) == (kafka != "4.3")
+
+
+@pytest.mark.parametrize("kafka", ["0.11", "2.8", "3.9"])
+def test_a_group_that_must_be_of_kip_848_is_refused_with_the_reason(kafka: str) -> None:
+    with Simulation(f"consumer {kafka}", kafka=kafka) as simulation:
+        topic(simulation, "orders", 1)
+        consumer = simulation.consumer("orders", group_id="readers", group_protocol="consumer")
+        with pytest.raises(UnsupportedVersionError, match="classic"):
+            consumer.poll(30_000)
+        consumer.unsubscribe()
+
+
+@pytest.mark.parametrize(("kafka", "sessions"), [("0.11", 0), ("2.8", 1), ("3.9", 1), ("4.3", 1)])
+def test_fetch_sessions_are_used_where_there_are_any(kafka: str, sessions: int) -> None:
+    with Simulation(f"sessions {kafka}", kafka=kafka) as simulation:
+        topic(simulation, "orders", 1)
+        produce(simulation, TP, 1)
+        consumer = simulation.consumer(auto_offset_reset="earliest")
+        consumer.assign([TP])
+        for _ in range(5):
+            consumer.poll(1_000)
+        assert len(simulation.cluster.brokers[1].sessions) == sessions
+
+
+@pytest.mark.parametrize("kafka", NAMES)
+def test_truncation_is_noticed_where_brokers_tell_leader_epochs(kafka: str) -> None:
+    with Simulation(f"truncation {kafka}", brokers=2, kafka=kafka) as simulation:
+        topic(simulation, "orders", 1)
+        for _ in range(4):
+            produce(simulation, TP, 5)
+        consumer = simulation.consumer(auto_offset_reset="earliest")
+        consumer.assign([TP])
+        ledger = Ledger(simulation, consumer, [TP])
+        ledger.read_all()
+        simulation.cluster.move_leader(TP, 2, truncate_to=10)
+        if kafka == "0.11":  # out of range is all that can be seen: everything once more
+            ledger.next[TP] = 0
+            ledger.read_all()
+            assert asked(simulation, "OffsetForLeaderEpochRequest") == 0
+        else:
+            produce(simulation, TP, 3)
+            ledger.next[TP] = 10
+            ledger.read_all()
+            assert asked(simulation, "OffsetForLeaderEpochRequest") > 0
+
+
+def test_a_cluster_is_upgraded_broker_by_broker_under_a_group() -> None:
+    with Simulation("upgrade", brokers=3, kafka="2.8") as simulation:
+        tps = topic(simulation, "orders", 3)
+        team = Team(simulation, tps)
+        consumer = team.join(reconnect_backoff_max_ms=1_000)
+        for kafka in ("3.9", "4.3"):
+            for node_id in (1, 2, 3):
+                for tp in tps:
+                    produce(simulation, tp, 2)
+                simulation.cluster.upgrade(node_id, kafka)
+                team.settle()
+                consumer.commit()
+        assert len(team.read) == 3 * 2 * 6
+        assert set(team.read.values()) == {1}

@@ -1,0 +1,68 @@
+"""A client without a consumer behind it, for what a simulated broker does with single requests."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+from tandem_kafka.network.transport import ConnectionClosed, FrameReceived, ServerAddress
+from tandem_kafka.testing import Simulation
+from tandem_kafka.testing.network import SimTransport
+from tandem_kafka.wire.messages import FetchRequest, FetchResponse
+
+__all__ = ["Client", "fetch", "fetched"]
+
+
+class Client:
+    """Says what it likes to one broker, and takes whatever comes back."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        self._transport = SimTransport(simulation.network)
+        broker = simulation.cluster.brokers[1]
+        self._number = self._transport.connect(ServerAddress(broker.host, broker.host, broker.port))
+        self._transport.poll(1_000)
+
+    def say(self, message: Any, version: int) -> bytes | None:
+        """Return the frame that is answered, None if the broker hangs up."""
+        message.with_header(correlation_id=7, client_id="c")
+        encoded = message.encode(version=min(version, message.max_version), header=True)
+        return self.send(encoded[:2] + struct.pack(">h", version) + encoded[4:])
+
+    def send(self, frame: bytes) -> bytes | None:
+        self._transport.send(self._number, struct.pack(">i", len(frame)) + frame)
+        (event,) = self._transport.poll(60_000)
+        if isinstance(event, ConnectionClosed):
+            return None
+        assert isinstance(event, FrameReceived)
+        return bytes(event.frame)
+
+
+def fetch(simulation: Simulation, session_id: int = 0, epoch: int = 0) -> Any:
+    """Ask for partition 0 of `orders` from its beginning."""
+    topic = FetchRequest.FetchTopic
+    wanted = topic.FetchPartition(
+        partition=0,
+        current_leader_epoch=-1,
+        fetch_offset=0,
+        last_fetched_epoch=-1,
+        log_start_offset=-1,
+        partition_max_bytes=1_000_000,
+    )
+    topic_id = simulation.cluster.topics["orders"].topic_id
+    return FetchRequest(
+        max_wait_ms=0,
+        min_bytes=1,
+        max_bytes=1_000_000,
+        isolation_level=0,
+        session_id=session_id,
+        session_epoch=epoch,
+        topics=[topic(topic="orders", topic_id=topic_id, partitions=[wanted])],
+        forgotten_topics_data=[],
+        rack_id="",
+    )
+
+
+def fetched(frame: bytes | None, version: int = 12) -> Any:
+    """Decode the answer to that."""
+    assert frame is not None
+    return FetchResponse.decode(frame[4 + (version >= 12) :], version=version)
