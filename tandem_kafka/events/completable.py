@@ -143,6 +143,8 @@ class Reaper:
 
     def next_deadline_ms(self) -> int:
         """When `reap` is needed next."""
+        if not self._watched:
+            return NO_DEADLINE_MS
         return min(
             (event.deadline_ms for event in self._watched if not event.future.done),
             default=NO_DEADLINE_MS,

@@ -163,7 +163,7 @@ class NetworkClient:
 
     def _notice_nodes(self) -> None:
         known = self._nodes.nodes()
-        if known == self._known:
+        if known is self._known or known == self._known:
             return
         self._known = known
         self._known_by_id = {node.node_id: node for node in known}
@@ -275,7 +275,7 @@ class NetworkClient:
 
     def _expire(self, now_ms: int) -> None:
         for queue in (*self._queues.values(), self._any):
-            if all(now_ms < request.deadline_ms for request in queue):
+            if not queue or all(now_ms < request.deadline_ms for request in queue):
                 continue
             waiting = [request for request in queue if now_ms < request.deadline_ms]
             self._deliveries += [
@@ -315,7 +315,10 @@ class NetworkClient:
     # Waiting.
 
     def _attention_ms(self, now_ms: int) -> int:
-        moments = [self._pool.attention_ms(now_ms)]
+        attention_ms = self._pool.attention_ms(now_ms)
+        if not self._queues and not self._any:
+            return attention_ms
+        moments = [attention_ms]
         for key, queue in self._queues.items():
             moments += [request.deadline_ms for request in queue]
             if queue:

@@ -18,6 +18,7 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 from kafka.errors import CorrelationIdError, RequestTimedOutError
@@ -34,10 +35,10 @@ from tandem_kafka.network.authentication import SaslExchange
 from tandem_kafka.network.response import parse_header, throttle_ms
 from tandem_kafka.request_managers.base import FOREVER_MS, ClientResponse, UnsentRequest
 from tandem_kafka.types import Node
-from tandem_kafka.wire.fetch_request import ConsumerFetch
+from tandem_kafka.wire.framing import framed, nullable, response_class
 from tandem_kafka.wire.messages import ApiVersionsRequest
 from tandem_kafka.wire.nulls import refuse_nulls
-from tandem_kafka.wire.versions import BrokerVersionData, agreed_versions, choose_version
+from tandem_kafka.wire.versions import BrokerVersionData, agreed_versions, choose_version, kind_of
 
 __all__ = ["TRANSITIONS", "BrokerConnection", "ConnectionState", "Delivery", "as_connection_error"]
 
@@ -128,14 +129,14 @@ class BrokerConnection:
         self.versions: BrokerVersionData | None = None
         self.throttled_until_ms = 0
         self.ready_ms = 0
-        self._client_id = client_id
+        self._client_id = nullable(client_id)
         self._limits = limits
         self._make_exchange = exchange
         self._exchange: SaslExchange | None = None
         self._in_flight: deque[_InFlight] = deque()
         self._outgoing: list[bytes] = []
         self._correlation_id = 0
-        self._fetch_versions: dict[int, int] = {}
+        self._chosen_versions: dict[tuple[Any, ...], int] = {}
 
     @property
     def in_flight(self) -> int:
@@ -149,6 +150,8 @@ class BrokerConnection:
 
     def next_deadline_ms(self, default: int) -> int:
         """Return when the first request in flight is over its time."""
+        if len(self._in_flight) == 1:
+            return self._in_flight[0].deadline_ms
         return min((sent.deadline_ms for sent in self._in_flight), default=default)
 
     def data_to_send(self) -> list[bytes]:
@@ -238,15 +241,13 @@ class BrokerConnection:
 
     def _encode(self, message: Any, version: int, correlation_id: int) -> bytes:
         try:
-            message.with_header(correlation_id=correlation_id, client_id=self._client_id)
-            encoded: bytes = message.encode(version=version, header=True, framed=True)
+            return framed(message, version, correlation_id, self._client_id)
         except Exception as error:
             raise KafkaProtocolError(f"cannot encode {message.name} v{version}: {error}") from error
-        return encoded
 
     def encode_aside(self, message: Any) -> tuple[bytes, int]:
         """Encode a request that the transport numbers and sends by itself; add its version."""
-        version = choose_version(message, self._known_versions())
+        version = self._version_of(message)
         return self._encode(message, version, 0), version
 
     def receive(self, frame: memoryview, now_ms: int) -> Delivery | None:
@@ -332,13 +333,10 @@ class BrokerConnection:
         return late
 
     def _version_of(self, message: Any) -> int:
-        if not isinstance(message, ConsumerFetch):
-            return choose_version(message, self._known_versions())
-        # Sent all the time, and there is nothing to be known but this.
-        version = self._fetch_versions.get(message.not_above)
+        kind = kind_of(message)
+        version = self._chosen_versions.get(kind)
         if version is None:
-            version = choose_version(message, self._known_versions())
-            self._fetch_versions[message.not_above] = version
+            version = self._chosen_versions[kind] = choose_version(message, self._known_versions())
         return version
 
     def _known_versions(self) -> BrokerVersionData:
@@ -362,8 +360,10 @@ def as_connection_error(error: Exception, node: Node) -> Exception:
 
 
 def _decode_answer(sent: _InFlight, body: memoryview) -> Any:
-    response = sent.message.header.get_response_class()
+    response = response_class(sent.message.API_KEY, sent.version)
     try:
+        if sent.message.API_KEY == _API_VERSIONS_KEY:
+            return _versions_answer(response, sent.version, bytes(body))
         answer = response.decode(body)
     except Exception:
         refused = bytes(body[:2]) == _UNSUPPORTED_VERSION.to_bytes(2, "big")
@@ -372,4 +372,12 @@ def _decode_answer(sent: _InFlight, body: memoryview) -> Any:
             return response(error_code=_UNSUPPORTED_VERSION, api_keys=[])
         raise
     refuse_nulls(answer, sent.version)
+    return answer
+
+
+@lru_cache(maxsize=16)
+def _versions_answer(response: Any, version: int, body: bytes) -> Any:
+    """Decode what the brokers of a cluster answer to every connection alike."""
+    answer = response.decode(body)
+    refuse_nulls(answer, version)
     return answer

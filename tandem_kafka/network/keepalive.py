@@ -13,6 +13,7 @@ from tandem_kafka.network.link import Aside, Link
 from tandem_kafka.network.response import parse_header
 from tandem_kafka.network.transport import KeepsAlive, Transport
 from tandem_kafka.request_managers.base import KeepAlive
+from tandem_kafka.wire.framing import response_class
 
 __all__ = ["KeepAlives"]
 
@@ -43,4 +44,4 @@ class KeepAlives:
             return
         keep_alive, version = link.aside.keep_alive, link.aside.version
         _, body = parse_header(frame, keep_alive.message, version)
-        keep_alive.answered(keep_alive.message.header.get_response_class().decode(body))
+        keep_alive.answered(response_class(keep_alive.message.API_KEY, version).decode(body))

@@ -84,11 +84,12 @@ class Link:
 
     def attention_ms(self, now_ms: int, max_idle_ms: int) -> int:
         """Return when this connection next needs to be looked at, if nothing arrives."""
-        if not self.ready:
+        connection = self.connection
+        if connection.state is not ConnectionState.READY:
             return self.setup_deadline_ms
-        if self.connection.in_flight:
+        if connection.in_flight:
             # Once its session is over it only waits for these answers.
-            return self.connection.next_deadline_ms(NO_DEADLINE_MS)
+            return connection.next_deadline_ms(NO_DEADLINE_MS)
         idle_ms = self.used_ms + max_idle_ms if max_idle_ms >= 0 else NO_DEADLINE_MS
         return max(now_ms, min(idle_ms, self.reauthenticate_at_ms))
 

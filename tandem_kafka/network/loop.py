@@ -55,6 +55,7 @@ class NetworkLoop:
     ) -> None:
         self._context = context
         self._managers = managers
+        self._in_turn: tuple[RequestManager, ...] = tuple(managers)
         self._processor = EventProcessor(context, managers)
         self._client = client
         self._transport = transport
@@ -90,10 +91,10 @@ class NetworkLoop:
         now_ms = self._context.clock.now_ms()
         closing = self._close_deadline_ms is not None
         wait_ms = MAX_SLEEP_MS
-        for manager in () if closing else self._managers:
-            wait_ms = min(wait_ms, self._ask(manager, now_ms))
         if closing:
             wait_ms = min(wait_ms, self._close_managers(now_ms))
+        else:
+            wait_ms = min(wait_ms, self._ask_managers(now_ms))
         wait_ms = min(wait_ms, self._client.prepare(now_ms))
         self._tell_defects()
         self._tell_application()
@@ -139,15 +140,18 @@ class NetworkLoop:
                     event.deadline_ms, self._context.clock.now_ms() + LAST_WORDS_MS
                 )
 
-    def _ask(self, manager: RequestManager, now_ms: int) -> int:
-        try:
-            result = manager.poll(now_ms)
-        except Exception as error:  # noqa: BLE001 - one manager's defect must not stop the others
-            self._defect(error)
-            return self._context.retry_pause_ms
-        for unsent in result.unsent:
-            self._client.add(unsent, now_ms)
-        return result.wait_ms
+    def _ask_managers(self, now_ms: int) -> int:
+        wait_ms = MAX_SLEEP_MS
+        for manager in self._in_turn:
+            try:
+                unsent, manager_wait_ms = manager.poll(now_ms)
+            except Exception as error:  # noqa: BLE001 - one's defect must not stop the others
+                self._defect(error)
+                unsent, manager_wait_ms = (), self._context.retry_pause_ms
+            for request in unsent:
+                self._client.add(request, now_ms)
+            wait_ms = min(wait_ms, manager_wait_ms)
+        return wait_ms
 
     def _tell_defects(self) -> None:
         for error in self._client.take_defects():

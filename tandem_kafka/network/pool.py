@@ -91,6 +91,8 @@ class ConnectionPool:
         self._downs: list[LinkDown] = []
         self._deliveries: list[Delivery] = []
         self._now_ms = 0
+        #: When `turn` is needed next, 0 where that has to be found out: something has changed.
+        self._attention_ms = 0
         if settings.security_protocol == "SASL_PLAINTEXT" and settings.sasl_mechanism == "PLAIN":
             log.warning("security_protocol=SASL_PLAINTEXT sends the password in the clear")
         self.counters = NetworkCounters()
@@ -141,6 +143,7 @@ class ConnectionPool:
             for_any=for_any,
         )
         self._links[key] = link
+        self._attention_ms = 0
         self._next_address(link)
 
     def _connection(self, key: ConnectionKey, node: Node) -> BrokerConnection:
@@ -187,6 +190,7 @@ class ConnectionPool:
         if link is None:
             return  # closed by us in the meantime
         self._now_ms = now_ms
+        self._attention_ms = 0
         link.used_ms = now_ms
         if isinstance(event, ConnectionClosed):
             self._cut(link, event.error)
@@ -261,6 +265,7 @@ class ConnectionPool:
 
     def send(self, link: Link, request: UnsentRequest, now_ms: int) -> None:
         """Send a request on a connection that can take it; its failure is a delivery."""
+        self._attention_ms = 0
         try:
             link.connection.send(request, now_ms)
         except KafkaError as error:
@@ -284,8 +289,12 @@ class ConnectionPool:
         """Take what was offloaded; close what is overdue, idle or no longer accepted."""
         self._now_ms = now_ms
         if self._offloading.deliver():
+            self._attention_ms = 0
             for link in self._in_state(ConnectionState.AUTHENTICATING):
                 self._advance(link)
+        if now_ms < self.attention_ms(now_ms):
+            return
+        self._attention_ms = 0
         for link in list(self._links.values()):
             self._check(link, now_ms)
 
@@ -319,11 +328,13 @@ class ConnectionPool:
 
     def attention_ms(self, now_ms: int) -> int:
         """Return when `turn` is needed next, if nothing arrives."""
-        idle_ms = self._settings.connections_max_idle_ms
-        return min(
-            (link.attention_ms(now_ms, idle_ms) for link in self._links.values()),
-            default=NO_DEADLINE_MS,
-        )
+        if not self._attention_ms:
+            idle_ms = self._settings.connections_max_idle_ms
+            earliest_ms = NO_DEADLINE_MS
+            for link in self._links.values():
+                earliest_ms = min(earliest_ms, link.attention_ms(now_ms, idle_ms))
+            self._attention_ms = earliest_ms
+        return self._attention_ms
 
     # Closing.
 
@@ -337,8 +348,9 @@ class ConnectionPool:
 
     def close_unused(self, keep: Container[int]) -> None:
         """Close idle connections to bootstrap servers that are no longer asked."""
-        for link in list(self._links.values()):
-            unwanted = link.node.node_id < 0 and link.node.node_id not in keep
+        servers = [link for link in self._links.values() if link.node.node_id < 0]
+        for link in servers:
+            unwanted = link.node.node_id not in keep
             if unwanted and link.ready and not link.connection.in_flight:
                 self._remove(link)
 
@@ -366,6 +378,7 @@ class ConnectionPool:
 
     def _remove(self, link: Link) -> None:
         link.closed = True
+        self._attention_ms = 0
         self._links.pop(link.key, None)
         self._forget_number(link)
 

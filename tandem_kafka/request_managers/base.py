@@ -11,7 +11,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from tandem_kafka.events.completable import Completion
 from tandem_kafka.runtime import Random
@@ -48,6 +48,9 @@ class Purpose(enum.Enum):
     `fetch_max_wait_ms` would hold back everything behind it: each slot of fetching and the group
     get connections of their own.
     """
+
+    # A key of dictionaries that are looked into at every turn; an enumeration hashes its name.
+    __hash__ = object.__hash__
 
     MAIN = "main"
     GROUP = "group"
@@ -132,8 +135,7 @@ class UnsentRequest:
     keep_alive: KeepAlive | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PollResult:
+class PollResult(NamedTuple):
     """What a manager wants: requests to send, and to be asked again within `wait_ms`."""
 
     unsent: tuple[UnsentRequest, ...] = ()

@@ -23,6 +23,7 @@ from tandem_kafka.errors import (
 from tandem_kafka.events.completable import Completion
 from tandem_kafka.request_managers.base import (
     FOREVER_MS,
+    IDLE,
     ClientResponse,
     PollResult,
     RequestState,
@@ -111,9 +112,10 @@ class CommitManager:
 
     def poll(self, now_ms: int) -> PollResult:
         """Send every commit whose back-off is over."""
-        self._commits = [c for c in self._commits if not c.future.done]
+        if self._commits:
+            self._commits = [c for c in self._commits if not c.future.done]
         if not self._commits:
-            return PollResult()
+            return IDLE
         destination = self._coordinator.beside_parked()
         if destination is None:
             return self._without_coordinator(now_ms)
@@ -130,11 +132,11 @@ class CommitManager:
 
     def _without_coordinator(self, now_ms: int) -> PollResult:
         if self._give_up_ms is None:
-            return PollResult()
+            return IDLE
         if now_ms < self._give_up_ms:
             return PollResult(wait_ms=self._give_up_ms - now_ms)
         self._fail_all(CommitFailedError("Coordinator unknown and consumer is closing"))
-        return PollResult()
+        return IDLE
 
     def _send(self, commit: _Commit, destination: ToNode) -> UnsentRequest:
         commit.state.sent()

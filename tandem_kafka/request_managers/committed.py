@@ -12,6 +12,7 @@ from tandem_kafka.errors import TopicAuthorizationFailedError, for_code
 from tandem_kafka.events.completable import Completion
 from tandem_kafka.request_managers.base import (
     FOREVER_MS,
+    IDLE,
     ClientResponse,
     PollResult,
     RequestState,
@@ -81,11 +82,13 @@ class CommittedOffsetsManager:
 
     def poll(self, now_ms: int) -> PollResult:
         """Send every look-up whose back-off is over."""
+        if not self._lookups:
+            return IDLE
         self._lookups = [lk for lk in self._lookups if any(not f.done for f in lk.waiting)]
         for lookup in tuple(self._lookups):
             self._settle(lookup, now_ms)
         if not self._lookups:
-            return PollResult()
+            return IDLE
         destination = self._coordinator.beside_parked()
         if destination is None:
             return PollResult(wait_ms=self._next_deadline_ms(now_ms))

@@ -37,6 +37,8 @@ class CoordinatorManager:
         self._group_id = group_id
         self._state = context.request_state()
         self._node: Node | None = None
+        #: Asked for at every turn, so made once.
+        self._way = ToNode(Node(-1, "", 0), Purpose.GROUP)
         self._wanted = False
         self._closing = False
         self._on_fatal: list[Callable[[Exception], None]] = []
@@ -47,7 +49,9 @@ class CoordinatorManager:
         if self._node is None:
             self._wanted = True
             return None
-        return ToNode(self._node, Purpose.GROUP)
+        if self._way.node is not self._node:
+            self._way = ToNode(self._node, Purpose.GROUP)
+        return self._way
 
     def beside_parked(self) -> ToNode | None:
         """Return where goes what must not wait behind a parked request of the membership."""

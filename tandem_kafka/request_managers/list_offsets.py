@@ -101,6 +101,8 @@ class ListOffsetsManager:
 
     def poll(self, now_ms: int) -> PollResult:
         """Send to every leader that can be asked now."""
+        if not self._lookups:
+            return IDLE
         self._lookups = [lookup for lookup in self._lookups if lookup.pending and lookup.alive()]
         unsent: list[UnsentRequest] = []
         wait_ms = FOREVER_MS

@@ -209,8 +209,9 @@ class MetadataRefresher:
         subscription = self._context.subscription
         if subscription.kind is SubscriptionKind.PATTERN:
             return None
-        if self._transient:
-            self._transient = {t: until for t, until in self._transient.items() if until > now_ms}
+        if not self._transient:
+            return subscription.topics_of_interest()
+        self._transient = {t: until for t, until in self._transient.items() if until > now_ms}
         return subscription.topics_of_interest() | self._transient.keys()
 
     def _due_in_ms(self, topics: frozenset[str] | None, now_ms: int) -> int:

@@ -86,7 +86,8 @@ class PositionsManager:
             self._wanted = bool(states)
             self._look_committed_up(states, now_ms)
             self._look_resets_up(states)
-        self._waiting = [event for event in self._waiting if not self._settled(event)]
+        if self._waiting:
+            self._waiting = [event for event in self._waiting if not self._settled(event)]
         return IDLE
 
     def close(self, now_ms: int) -> PollResult:

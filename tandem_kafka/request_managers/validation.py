@@ -71,9 +71,12 @@ class ValidationManager:
     def poll(self, now_ms: int) -> PollResult:
         """Look for changed leaders, then ask about the positions in doubt."""
         self._follow_leaders()
+        without_position = self._context.subscription.without_position()
+        if not without_position:
+            return IDLE
         doubtful = [
             state
-            for state in self._context.subscription.without_position()
+            for state in without_position
             if state.state is FetchState.AWAIT_VALIDATION and state not in self._stranded
         ]
         if not doubtful or self._in_flight:

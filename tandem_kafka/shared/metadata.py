@@ -97,10 +97,17 @@ class ClusterMetadata:
             Node(-1 - index, host, port) for index, (host, port) in enumerate(bootstrap)
         )
         self.rebootstraps = 0
+        #: What `nodes` returned last, and of which snapshot: it is asked at every turn.
+        self._nodes: Sequence[Node] = self._bootstrap
+        self._nodes_of: ClusterSnapshot | None = None
 
     def nodes(self) -> Sequence[Node]:
         """Brokers that can be asked: those known, else the bootstrap servers."""
-        return tuple(self.snapshot.nodes.values()) or self._bootstrap
+        snapshot = self.snapshot
+        if self._nodes_of is not snapshot:
+            self._nodes = tuple(snapshot.nodes.values()) or self._bootstrap
+            self._nodes_of = snapshot
+        return self._nodes
 
     def rebootstrap(self) -> None:
         """Forget the brokers, keep the topics: a bootstrap server is asked next (KIP-899)."""

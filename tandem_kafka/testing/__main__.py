@@ -44,7 +44,8 @@ def _run(chosen: argparse.Namespace) -> int:
     began_ms = clock.now_ms()
     first = Random().randrange(NEW_SEEDS) if chosen.first is None else chosen.first
     seeds = range(first, first + chosen.seeds)
-    print(f"seeds {first} to {seeds.stop - 1}, {chosen.jobs} processes", flush=True)
+    print(f"seeds {first} to {seeds.stop - 1}, {chosen.jobs} processes; {_how_to_replay(chosen)}")
+    sys.stdout.flush()
 
     def report(totals: Totals) -> None:
         passed = _seconds(clock.now_ms() - began_ms)
@@ -54,15 +55,25 @@ def _run(chosen: argparse.Namespace) -> int:
     took_ms = max(1, clock.now_ms() - began_ms)
     _summarize(totals, took_ms)
     for failure in totals.failures:
-        _tell_failure(failure, chosen.scenario)
+        _tell_failure(failure, chosen)
     return 1 if totals.failures else 0
+
+
+def _how_to_replay(chosen: argparse.Namespace, seed: int | str = "SEED") -> str:
+    named = f" --scenario {chosen.scenario}" if chosen.scenario else ""
+    return f"replay one: python -m tandem_kafka.testing replay {seed}{named}"
 
 
 def _progress(totals: Totals, seeds: int) -> str:
     return (
         f"{totals.seeds:>6} of {seeds} seeds  {totals.virtual_ms / 3_600_000:6.2f} simulated hours"
-        f"  {totals.events:>9,} events  {len(totals.failures)} failed"
+        f"  {totals.events:>9,} events  {_failed(totals)}"
     )
+
+
+def _failed(totals: Totals) -> str:
+    seeds = " ".join(str(failure.seed) for failure in totals.failures)
+    return f"{len(totals.failures)} failed" + (f": {seeds}" if seeds else "")
 
 
 def _summarize(totals: Totals, took_ms: int) -> None:
@@ -78,12 +89,11 @@ def _summarize(totals: Totals, took_ms: int) -> None:
     print(f"{len(totals.failures)} failed" if totals.failures else "all passed")
 
 
-def _tell_failure(failure: Outcome, scenario: str | None) -> None:
+def _tell_failure(failure: Outcome, chosen: argparse.Namespace) -> None:
     print(f"\nseed {failure.seed}, {failure.scenario}: {failure.error}")
     for line in failure.trace[-12:]:
         print(f"    {line}")
-    named = f" --scenario {scenario}" if scenario else ""
-    print(f"replay it: python -m tandem_kafka.testing replay {failure.seed}{named}")
+    print(_how_to_replay(chosen, failure.seed))
 
 
 def _replay(chosen: argparse.Namespace) -> int:

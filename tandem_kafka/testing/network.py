@@ -187,8 +187,9 @@ class SimNetwork:
 
     def deliver(self) -> None:
         """Let everything happen that is due."""
-        while self._heap and self._heap[0][0] <= self.clock.now_ms():
-            heapq.heappop(self._heap)[2]()
+        heap, now_ms = self._heap, self.clock.now_ms()
+        while heap and heap[0][0] <= now_ms:
+            heapq.heappop(heap)[2]()
 
     def arrival_ms(self, address: Address) -> int:
         """Draw when a frame that leaves now arrives."""
@@ -293,18 +294,18 @@ class SimNetwork:
 
 
 class SimTransport:
-    """A client's sockets on a `SimNetwork`; implements `network.transport.Transport`."""
+    """A client's sockets on a `SimNetwork`; implements `network.transport.Transport`.
+
+    Attributes:
+        ready: True when `poll` would return at once.
+    """
 
     def __init__(self, network: SimNetwork) -> None:
         self._network = network
         self._connections: dict[int, SimConnection] = {}
         self._events: list[TransportEvent] = []
         self._woken = False
-
-    @property
-    def ready(self) -> bool:
-        """True when `poll` would return at once."""
-        return self._woken or bool(self._events)
+        self.ready = False
 
     def connect(self, address: ServerAddress) -> int:
         """Begin to connect."""
@@ -326,13 +327,13 @@ class SimTransport:
         while not self.ready and network.clock.now_ms() < until_ms:
             network.clock.advance_to(min(until_ms, network.next_ms()))
             network.deliver()
-        self._woken = False
+        self._woken = self.ready = False
         events, self._events = self._events, []
         return events
 
     def wakeup(self) -> None:
         """End the running or the next poll."""
-        self._woken = True
+        self._woken = self.ready = True
 
     def disconnect(self, connection: int) -> None:
         """Close a connection; what it had to tell is not told any more."""
@@ -340,6 +341,7 @@ class SimTransport:
         if found is not None:
             self._network.forget(found)
             self._events = [e for e in self._events if e.connection != connection]
+            self.ready = self._woken or bool(self._events)
 
     def close(self) -> None:
         """Close every connection."""
@@ -350,3 +352,4 @@ class SimTransport:
         """Take what the network brings."""
         if event.connection in self._connections:
             self._events.append(event)
+            self.ready = True

@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 from tandem_kafka.network.transport import TransportEvent
 from tandem_kafka.runtime import Random
 from tandem_kafka.testing.clock import SimClock
-from tandem_kafka.testing.network import SimNetwork, SimTransport
+from tandem_kafka.testing.network import NEVER_MS, SimNetwork, SimTransport
 
 __all__ = ["LivelockError", "ParkableLoop", "Parked", "Scheduler"]
 
@@ -61,14 +61,6 @@ class Parked:
     finished: bool = False
     stalled_ms: int = 0
 
-    def due(self, now_ms: int) -> bool:
-        """Tell whether it has something to do and may."""
-        return now_ms >= self.stalled_ms and (self.transport.ready or now_ms >= self.wakes_ms)
-
-    def moment(self, now_ms: int) -> int:
-        """Return when it is due at the latest."""
-        return self.stalled_ms if self.stalled_ms > now_ms else self.wakes_ms
-
 
 class Scheduler:
     """Gives turns to loops that have something to do; lets time pass when none has."""
@@ -92,16 +84,30 @@ class Scheduler:
         """One turn of one loop; if all sleep, time passes to the next moment, or to `until_ms`."""
         self._network.deliver()
         now_ms = self.clock.now_ms()
-        due = [parked for parked in self._parked if parked.due(now_ms)]
+        due, next_ms = self._due(now_ms)
         if due:
             self._turn(self._random.choice(due))
             return
-        moments = [parked.moment(now_ms) for parked in self._parked]
-        next_ms = min(until_ms, self._network.next_ms(), *moments)
+        next_ms = min(until_ms, self._network.next_ms(), next_ms)
         if next_ms > now_ms:
             self._turns_now = 0
             self.clock.advance_to(next_ms)
             self._network.deliver()
+
+    def _due(self, now_ms: int) -> tuple[list[Parked], int]:
+        """Return the loops that have something to do and may, and when the next one will."""
+        due = []
+        next_ms = NEVER_MS
+        for parked in self._parked:
+            if parked.stalled_ms > now_ms:
+                moment_ms = parked.stalled_ms
+            elif parked.wakes_ms <= now_ms or parked.transport.ready:
+                due.append(parked)
+                continue
+            else:
+                moment_ms = parked.wakes_ms
+            next_ms = min(next_ms, moment_ms)
+        return due, next_ms
 
     def _turn(self, parked: Parked) -> None:
         self._turns_now += 1

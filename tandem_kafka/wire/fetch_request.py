@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar, Final
 from uuid import UUID
 
@@ -32,7 +32,6 @@ _RACKS: Final = 11
 _FLEXIBLE: Final = 12
 _REPLICA_IN_A_TAG: Final = 15
 
-_HEADER: Final = struct.Struct(">hhi")
 _INT16: Final = struct.Struct(">h")
 _INT32: Final = struct.Struct(">i")
 _LIMITS: Final = struct.Struct(">iiib")
@@ -120,7 +119,6 @@ class ConsumerFetch:
     forgotten_topics_data: Sequence[ForgottenTopic] = ()
     rack_id: str = ""
     not_above: int = HIGHEST_VERSION
-    _header: tuple[int, bytes] = field(default=(0, b""), init=False, repr=False, compare=False)
 
     # The bounds of one message, as kafka-python reads them when it chooses a version.
 
@@ -137,22 +135,9 @@ class ConsumerFetch:
         """Tell whether lengths are compact and fields may be tagged (KIP-482)."""
         return version >= _FLEXIBLE
 
-    def with_header(self, correlation_id: int, client_id: str | None) -> None:
-        """Set what stands before the body."""
-        self._header = (correlation_id, _nullable(client_id))
-
-    def encode(self, *, version: int, header: bool = True, framed: bool = True) -> bytes:
-        """Return the request's bytes, after its header and its length unless told otherwise."""
-        flexible = version >= _FLEXIBLE
-        parts = []
-        if header:
-            correlation_id, client_id = self._header
-            parts = [_HEADER.pack(self.API_KEY, version, correlation_id), client_id]
-            if flexible:
-                parts.append(_NO_TAGS)
-        parts.append(self._body(version, *(_COMPACT if flexible else _PLAIN)))
-        encoded = b"".join(parts)
-        return _INT32.pack(len(encoded)) + encoded if framed else encoded
+    def encode(self, *, version: int) -> bytes:
+        """Return the bytes of the body."""
+        return self._body(version, *(_COMPACT if version >= _FLEXIBLE else _PLAIN))
 
     def _body(
         self, version: int, count: Callable[[int], bytes], text: Callable[[str], bytes]
@@ -182,10 +167,6 @@ class ConsumerFetch:
             parts.append(text(self.rack_id))
         parts.append(tags)
         return b"".join(parts)
-
-
-def _nullable(text: str | None) -> bytes:
-    return _INT16.pack(-1) if text is None else _plain_text(text)
 
 
 def _plain_text(text: str) -> bytes:

@@ -8,9 +8,18 @@ from kafka.errors import IncompatibleBrokerVersion
 from kafka.protocol.broker_version_data import BrokerVersionData
 
 from tandem_kafka.errors import KafkaConfigurationError, KafkaError, UnsupportedVersionError
-from tandem_kafka.wire.messages import ConsumerGroupPrepareAssignmentRequest
+from tandem_kafka.wire.messages import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupPrepareAssignmentRequest,
+)
 
-__all__ = ["BrokerVersionData", "agreed_versions", "choose_version", "versions_of_release"]
+__all__ = [
+    "BrokerVersionData",
+    "agreed_versions",
+    "choose_version",
+    "kind_of",
+    "versions_of_release",
+]
 
 
 def choose_version(message: Any, broker_versions: BrokerVersionData) -> int:
@@ -23,9 +32,21 @@ def choose_version(message: Any, broker_versions: BrokerVersionData) -> int:
     except IncompatibleBrokerVersion as error:
         raise UnsupportedVersionError(_explain(message, broker_versions)) from error
     # A broker that does not know the field skips it, and would never ask anybody to compute.
-    if getattr(message, "client_assignors", None) is not None:
+    if _brings_assignors(message):
         choose_version(ConsumerGroupPrepareAssignmentRequest(), broker_versions)
     return version
+
+
+def kind_of(message: Any) -> tuple[object, ...]:
+    """Return what the choice depends on besides the broker: messages of a kind share a version."""
+    # The bounds that a caller set on one message have no public name in kafka-python.
+    bounds = message._min_version, message._max_version  # noqa: SLF001
+    return type(message), bounds, _brings_assignors(message)
+
+
+def _brings_assignors(message: Any) -> bool:
+    is_heartbeat = isinstance(message, ConsumerGroupHeartbeatRequest)
+    return is_heartbeat and message.client_assignors is not None
 
 
 def _explain(message: Any, broker_versions: BrokerVersionData) -> str:

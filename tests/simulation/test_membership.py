@@ -22,6 +22,9 @@ FOUND = {
     "for brokers again, until its metadata was old",
     (74, "classic-static"): "the same, of a classic group",
     (637, "classic"): "the same, without instance ids",
+    (47110167, "consumer-patient"): "a simulated coordinator that took over after a member had "
+    "left, before there was a new target, took that member for known when it came back, and gave "
+    "it nothing",
 }
 
 

@@ -17,6 +17,7 @@ from tandem_kafka.events.background import PartitionsAssigned, PartitionsLost, P
 from tandem_kafka.events.completable import Completion
 from tandem_kafka.request_managers.base import (
     FOREVER_MS,
+    IDLE,
     ClientResponse,
     PollResult,
     ToNode,
@@ -153,7 +154,7 @@ class ClassicMembership:
         if self._outbox:
             return self.close(now_ms)
         if self._fatal is not None or not self._begin():
-            return PollResult()
+            return IDLE
         left_ms = self._timer.left_ms(now_ms)
         if left_ms <= 0 and self.state is not State.LEAVING:
             self._stop_polling(now_ms)
@@ -180,7 +181,7 @@ class ClassicMembership:
     def _send_for_state(self, now_ms: int) -> PollResult:
         destination = self._coordinator.destination()
         if destination is None:
-            return PollResult()  # its discovery wakes the loop
+            return IDLE  # its discovery wakes the loop
         if self.state is State.COMPLETING_REBALANCE:
             return self._lead_when_ready(destination, now_ms)
         if self.state is not State.PREPARING_REBALANCE or self._callbacks.busy:
@@ -318,7 +319,7 @@ class ClassicMembership:
             failure = KafkaError(f"assignor {leading.joined.protocol_name!r} failed: {error!r}")
             failure.__cause__ = error
             self._fail(failure)
-            return PollResult()
+            return IDLE
         request = self._requests.sync(destination, leading.joined, assignments)
         request.keep_alive = self._heartbeats.keep_alive(now_ms)
         name = leading.joined.protocol_name

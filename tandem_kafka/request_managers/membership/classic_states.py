@@ -20,6 +20,9 @@ __all__ = ["TRANSITIONS", "State"]
 class State(enum.Enum):
     """Where a member stands."""
 
+    # Looked for in sets at every turn; an enumeration hashes its name.
+    __hash__ = object.__hash__
+
     UNJOINED = "unjoined"
     PREPARING_REBALANCE = "preparing rebalance"
     COMPLETING_REBALANCE = "completing rebalance"

@@ -17,7 +17,13 @@ from tandem_kafka.errors import (
 )
 from tandem_kafka.events.background import PartitionsLost
 from tandem_kafka.events.completable import Completion
-from tandem_kafka.request_managers.base import ClientResponse, PollResult, ToNode, UnsentRequest
+from tandem_kafka.request_managers.base import (
+    IDLE,
+    ClientResponse,
+    PollResult,
+    ToNode,
+    UnsentRequest,
+)
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.coordinator import CoordinatorManager
 from tandem_kafka.request_managers.membership.callbacks import CallbackRunner
@@ -160,7 +166,7 @@ class ConsumerMembership:
         """Send the heartbeat that is due, and go on with the target."""
         self._maybe_join()
         if self.state not in IN_GROUP:
-            return PollResult()
+            return IDLE
         left_ms = self._timer.left_ms(now_ms)
         if left_ms <= 0 and self.state in TAKES_TARGETS:
             return self._go_stale(now_ms)
@@ -175,7 +181,7 @@ class ConsumerMembership:
 
     def close(self, now_ms: int) -> PollResult:
         """Send the last heartbeat if it still waits."""
-        return self.poll(now_ms) if self.state is State.LEAVING else PollResult()
+        return self.poll(now_ms) if self.state is State.LEAVING else IDLE
 
     def _maybe_join(self) -> None:
         if not self._wanted or self._callbacks.busy or not self._subscription.resolved:
@@ -198,7 +204,7 @@ class ConsumerMembership:
     def _send_if_due(self, now_ms: int) -> PollResult:
         destination = self._coordinator.destination()
         if destination is None:
-            return PollResult()  # its discovery wakes the loop
+            return IDLE  # its discovery wakes the loop
         if self.state is State.LEAVING:
             return PollResult((self._last_heartbeat(destination),))
         wait_ms = self._request.wait_ms(now_ms)
@@ -404,7 +410,7 @@ class ConsumerMembership:
         self._fields.forget()
         self._lose(lambda: None)
         if destination is None:
-            return PollResult()
+            return IDLE
         return PollResult((self._context.request(message, destination),))
 
     def _lose(self, then: Any) -> None:

@@ -26,6 +26,9 @@ __all__ = ["IN_GROUP", "TAKES_TARGETS", "TRANSITIONS", "State"]
 class State(enum.Enum):
     """Where a member stands."""
 
+    # Looked for in sets at every turn; an enumeration hashes its name.
+    __hash__ = object.__hash__
+
     UNSUBSCRIBED = "unsubscribed"
     JOINING = "joining"
     RECONCILING = "reconciling"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from tandem_kafka.errors import for_code
 from tandem_kafka.events.completable import Completion
-from tandem_kafka.request_managers.base import ClientResponse, KeepAlive, PollResult, ToNode
+from tandem_kafka.request_managers.base import IDLE, ClientResponse, KeepAlive, PollResult, ToNode
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.membership.poll_timer import PollTimer
 from tandem_kafka.shared.group import NO_GENERATION
@@ -45,7 +45,7 @@ class Heartbeats:
         config = self._context.config
         member = self._context.group.metadata
         if member.generation_id == NO_GENERATION:
-            return PollResult()
+            return IDLE
         wait_ms = max(self._state.wait_ms(now_ms), self._next_ms - now_ms)
         if wait_ms > 0:
             return PollResult(wait_ms=wait_ms)

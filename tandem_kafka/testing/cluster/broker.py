@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from typing import TYPE_CHECKING, Any
 
 from tandem_kafka.testing.cluster.apis import APIS
@@ -13,6 +12,7 @@ from tandem_kafka.testing.cluster.call import CUT, DROP, Call
 from tandem_kafka.testing.cluster.fetch_sessions import FetchSessions
 from tandem_kafka.testing.cluster.quotas import Quotas
 from tandem_kafka.testing.cluster.releases import Release
+from tandem_kafka.testing.cluster.requests import Header, read_body, read_header
 from tandem_kafka.testing.network import SimConnection
 from tandem_kafka.wire.messages import ApiVersionsRequest
 
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from tandem_kafka.testing.cluster.cluster import SimCluster
 
 __all__ = ["SimBroker"]
-
-_HEADER = struct.Struct(">hhih")
 
 
 class SimBroker:
@@ -78,17 +76,16 @@ class SimBroker:
 
     def receive(self, connection: SimConnection, frame: bytes) -> None:
         """Queue a request behind those that its connection still waits for."""
-        api_key, version, correlation_id, length = _HEADER.unpack_from(frame)
-        client_id = frame[_HEADER.size : _HEADER.size + max(0, length)].decode()
-        call = Call(self._cluster, self, connection, api_key, version, correlation_id)
-        call.client_id = client_id
-        self._understand(call, frame)
+        header = read_header(frame)
+        call = Call(self._cluster, self, connection, *header[:3])
+        call.client_id = header.client_id
+        self._understand(call, header, frame)
         queue = self._queues.setdefault(connection.number, [])
         queue.append(call)
         if len(queue) == 1:
             self._work(queue)
 
-    def _understand(self, call: Call, frame: bytes) -> None:
+    def _understand(self, call: Call, header: Header, frame: bytes) -> None:
         """Decode a request; one that is not offered is no request, and has no answer."""
         api_key, version = call.api_key, call.version
         api = APIS.get(api_key)
@@ -101,7 +98,7 @@ class SimBroker:
             if not api.versions[0] <= version <= api.versions[1]:
                 msg = f"{name} v{version} is not simulated"
                 raise NotImplementedError(msg)
-            call.request = api.request.decode(frame, version=version, header=True)
+            call.request = read_body(header, frame)
             off = self.release is not None and api_key in self.release.not_enabled
             call.default = lambda: refuse_as_not_enabled(call) if off else api.handle(call)
         elif api_key == ApiVersionsRequest.API_KEY:

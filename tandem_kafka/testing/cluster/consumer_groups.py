@@ -108,6 +108,7 @@ class ConsumerGroup:
     announced: dict[str, Announced] = field(default_factory=dict)
     log: GroupLog = field(default_factory=GroupLog)
     _next_target_ms: int = 0
+    _outdated: bool = False
 
     def __post_init__(self) -> None:
         self.computations = Computations(self)
@@ -233,14 +234,14 @@ class ConsumerGroup:
         """Have a new target made if members, subscriptions, assignors or topics have changed."""
         wanted = {m.member_id: self._wants(m) for m in self.members.values()}
         announced = {m.member_id: m.assignors for m in self.members.values()}
-        if (wanted, announced) == (self.wanted, self.announced):
+        if not self._outdated and (wanted, announced) == (self.wanted, self.announced):
             return
         now_ms = self.cluster.clock.now_ms()
         if now_ms < self._next_target_ms:
             self.cluster.network.at(self._next_target_ms, self.update_target)
             return
         self._next_target_ms = now_ms + self.assignment_interval_ms
-        self.wanted, self.announced = wanted, announced
+        self.wanted, self.announced, self._outdated = wanted, announced, False
         self._grow()
         self._assign()
 
@@ -319,6 +320,8 @@ class ConsumerGroup:
             member_id: _member(member_id, about, current[member_id])
             for member_id, about in log.members(records.ConsumerGroupMemberMetadata).items()
         }
+        # Somebody went, and the target had still to be made anew.
+        self._outdated = not self.wanted.keys() <= self.members.keys()
         for member in self.members.values():
             self.touch(member)
             if member.state is MemberState.UNREVOKED:

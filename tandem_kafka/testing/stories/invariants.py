@@ -141,6 +141,8 @@ class Invariants:
         """A target is of a newer epoch than the one before, and has each partition once."""
         group = self._cluster.consumer_group(self._members.group_id)
         epochs, before = (group.epoch, group.assignment_epoch), self._epochs
+        if epochs == before and group.target == self._targets:
+            return
         if epochs[0] < max(epochs[1], before[0]) or epochs[1] < before[1]:
             raise Violation(f"epochs of group and target {epochs}, {before} before")
         targets = [tp for target in group.target.values() for tp in target]
@@ -186,7 +188,10 @@ class Invariants:
         self._member_ms += (now_ms - self._checked_ms) * len(self._members.listeners)
         self._checked_ms = now_ms
         allowed = REQUESTS_AT_ONCE + REQUESTS_PER_SECOND * self._member_ms / 1_000
+        received = [broker.requests for broker in self._cluster.brokers.values()]
+        if sum(sum(requests.values()) for requests in received) <= allowed:
+            return
         for name in RARE:
-            count = sum(b.requests.get(name, 0) for b in self._cluster.brokers.values())
+            count = sum(requests.get(name, 0) for requests in received)
             if count > allowed:
                 raise Violation(f"{count} times {name} in {now_ms - self._began_ms} ms")

@@ -22,6 +22,8 @@ Leave = Literal["default", "leave"]
 
 #: As many members as there may be; a static one has one of so many instance ids.
 MOST = 8
+#: One in so many members keeps metrics: they cost time, and no story looks at them.
+MEASURING = 4
 #: What ends a call of close() or unsubscribe() that reaches nobody, and a farewell behind it.
 PARTING_MS = 30_000 + 10_000
 
@@ -72,7 +74,7 @@ class Members:
         """Start a member."""
         self._numbers += 1
         self.note(self._numbers, "starts")
-        options = dict(self.options)
+        options = {**self.options, "metrics_enabled": self._numbers % MEASURING == 0}
         if self.scenario.static:
             taken = self._instances.values()
             free = [f"instance-{n}" for n in range(MOST) if f"instance-{n}" not in taken]

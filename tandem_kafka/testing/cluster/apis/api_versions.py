@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from kafka import errors
@@ -16,23 +17,23 @@ _OWN = (0, 4)
 
 
 def _handle(call: Call) -> Any:
-    keys = [_entry(call, key) for key in sorted(call.broker.offered)]
+    keys = [_entry(key, *versions) for key, versions in sorted(call.broker.offered.items())]
     return ApiVersionsResponse(error_code=0, api_keys=keys, throttle_time_ms=0)
 
 
 def refuse(call: Call) -> Any:
     """Return what is answered to a version that is not spoken; it is sent as version 0."""
-    release = call.broker.release
+    key, release = ApiVersionsRequest.API_KEY, call.broker.release
     told = release is None or release.names_own_versions
     return ApiVersionsResponse(
         error_code=error_code(errors.UnsupportedVersionError),
-        api_keys=[_entry(call, ApiVersionsRequest.API_KEY)] if told else [],
+        api_keys=[_entry(key, *call.broker.offered[key])] if told else [],
         throttle_time_ms=0,
     )
 
 
-def _entry(call: Call, key: int) -> Any:
-    low, high = call.broker.offered[key]
+@lru_cache
+def _entry(key: int, low: int, high: int) -> Any:
     return ApiVersionsResponse.ApiVersion(api_key=key, min_version=low, max_version=high)
 
 

@@ -1,0 +1,48 @@
+"""From the bytes of a frame to a request; what is said again and again is decoded once."""
+
+from __future__ import annotations
+
+import struct
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+
+from tandem_kafka.testing.cluster.apis import APIS
+
+__all__ = ["Header", "read_body", "read_header"]
+
+#: API key, version, correlation id, length of the client's name.
+_HEADER: Final = struct.Struct(">hhih")
+
+
+class Header(NamedTuple):
+    """What a request begins with; in a flexible version tags come behind it."""
+
+    api_key: int
+    version: int
+    correlation_id: int
+    client_id: str
+    size: int
+
+
+def read_header(frame: bytes) -> Header:
+    """Return what stands before the request."""
+    api_key, version, correlation_id, length = _HEADER.unpack_from(frame)
+    size = _HEADER.size + max(0, length)
+    client_id = frame[_HEADER.size : size].decode()
+    return Header(api_key, version, correlation_id, client_id, size)
+
+
+def read_body(header: Header, frame: bytes) -> Any:
+    """Return a request whose version is known; nobody may change it."""
+    request_class = APIS[header.api_key].request
+    body_at = header.size
+    if request_class.flexible_version_q(header.version):
+        if frame[body_at]:  # tags in the header: no client here sends any
+            return request_class.decode(frame, version=header.version, header=True)
+        body_at += 1
+    return _decoded(header.api_key, header.version, frame[body_at:])
+
+
+@lru_cache(maxsize=500)
+def _decoded(api_key: int, version: int, body: bytes) -> Any:
+    return APIS[api_key].request.decode(body, version=version)
