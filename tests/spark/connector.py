@@ -17,6 +17,7 @@ _POM = Path(__file__).with_name("connector.pom.xml")
 #: A mirror may lack the connector of Spark's own version, or a part of it. This one of 4.2 runs on
 #: 4.2 and 4.3; of the token provider it only uses what has not changed since 4.0.
 _LAST_RESORT = ("4.2.0", "4.0.0")
+_RUNS_ON = ("4.2.", "4.3.")
 
 
 @functools.cache
@@ -26,6 +27,7 @@ def connector_jars() -> tuple[str, ...]:
     candidates = [
         (_cache() / f"spark-kafka-{connector}-{tokens}", connector, tokens)
         for connector, tokens in ((own, own), _LAST_RESORT)
+        if connector == own or own.startswith(_RUNS_ON)
     ]
     there = [folder for folder, *_ in candidates if folder.is_dir()]
     folder = there[0] if there else None

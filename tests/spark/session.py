@@ -13,11 +13,21 @@ from tests.spark.connector import connector_jars
 
 pytest.importorskip("pyspark", reason="pyspark is not installed: make spark-test installs it")
 
+import pyspark
 from pyspark.sql import DataFrame, Row, SparkSession
 
-__all__ = ["Tables", "start"]
+__all__ = ["SPARK", "Tables", "since", "start"]
+
+SPARK = tuple(int(number) for number in pyspark.__version__.split(".")[:2])
 
 PATIENCE_S = 120.0
+
+
+def since(major: int, minor: int, what: str) -> pytest.MarkDecorator:
+    """Skip a test on an older Spark."""
+    return pytest.mark.skipif(
+        (major, minor) > SPARK, reason=f"{what} need Spark {major}.{minor}, this is {SPARK}"
+    )
 
 
 def start(**more: str) -> SparkSession:

@@ -12,7 +12,7 @@ import pytest
 
 from tests.kafka.admin import Record
 from tests.kafka.broker import KafkaCluster
-from tests.spark.session import Tables, by_offset
+from tests.spark.session import Tables, by_offset, since
 
 COLUMNS = ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType"]
 
@@ -143,6 +143,7 @@ def test_the_brokers_timestamps(kafka: KafkaCluster, tables: Tables) -> None:
     assert {row.timestampType for row in tables.read(topic).collect()} == {1}
 
 
+@since(4, 1, "pushed filters")
 def test_filters_make_ranges_smaller(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
     now_ms = int(time.time() * 1_000) - 100_000
     kafka.admin.produce(topic, numbered(100, first_ms=now_ms))

@@ -150,5 +150,7 @@ def test_rows_are_written_alike(kafka: KafkaCluster, topic: str, tables: Tables)
     for by in (OURS, THEIRS):
         name = kafka.admin.create_topic(f"{topic}-{by}", 5)
         tables._options(frame.write.format(by).mode("append"), None, {"topic": name}).save()
-        copies.append({(row.partition, row.key, row.value) for row in rows(tables.read(name))})
+        copies.append(
+            {(row.partition, bytes(row.key), bytes(row.value)) for row in rows(tables.read(name))}
+        )
     assert copies[0] == copies[1]

@@ -14,7 +14,7 @@ from tandem_kafka.errors import InvalidArgumentError
 from tests.kafka.admin import Record
 from tests.kafka.broker import KafkaCluster
 from tests.spark.registry import SchemaRegistry
-from tests.spark.session import Tables, by_offset
+from tests.spark.session import Tables, by_offset, since
 from tests.spark.test_decoding_bytes import AT, EVERYTHING, ROW
 
 pytest.importorskip("fastavro")
@@ -50,6 +50,7 @@ def decoded(tables: Tables, topic: str, column: Any) -> list[Any]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(400)
+@since(4, 1, "functions on Arrow columns")
 def test_avro_of_two_versions(
     kafka: KafkaCluster, topic: str, tables: Tables, registry: SchemaRegistry, client: Any
 ) -> None:
@@ -88,6 +89,7 @@ def _local(at: dt.datetime) -> dt.datetime:
 
 @pytest.mark.slow
 @pytest.mark.timeout(400)
+@since(4, 1, "functions on Arrow columns")
 def test_protobuf(
     kafka: KafkaCluster, topic: str, tables: Tables, registry: SchemaRegistry, client: Any
 ) -> None:
@@ -175,6 +177,7 @@ def test_json_behind_the_frame_of_a_registry(tables: Tables) -> None:
         found(rows(bad[3]), "failfast")
 
 
+@since(4, 1, "functions on Arrow columns")
 def test_bad_bytes_and_secrets_in_a_query(tables: Tables, registry: SchemaRegistry) -> None:
     settings = {"url": registry.url, "basic.auth.user.info": "alice:hush"}
     schema = {"type": "record", "name": "R", "fields": [{"name": "id", "type": "long"}]}

@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 
 from tests.kafka.broker import KafkaCluster
-from tests.spark.session import Tables
+from tests.spark.session import Tables, since
 
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
+@since(4, 2, "rate limits")
 def test_orders(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
     kafka.admin.create_topic(f"{topic}-totals", 2)
     command = [sys.executable, str(ROOT / "examples" / "spark_orders.py")]

@@ -11,7 +11,7 @@ import pytest
 
 from tests.kafka.admin import Record
 from tests.kafka.broker import KafkaCluster
-from tests.spark.session import Tables
+from tests.spark.session import Tables, since
 
 import pyspark  # isort: skip - skipped where it is not installed, see session
 
@@ -21,6 +21,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.slow
 @pytest.mark.timeout(360)
 @pytest.mark.partitions(4)
+@since(4, 2, "rate limits")
 def test_a_stream_on_two_executors(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
     kafka.admin.produce(topic, [Record(b"%d" % n, partition=n % 4) for n in range(2_000)])
     command = [sys.executable, "-m", "tests.spark.writer_job", kafka.bootstrap(), topic]

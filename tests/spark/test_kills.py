@@ -17,7 +17,7 @@ import pytest
 
 from tests.kafka.admin import Record
 from tests.kafka.broker import KafkaCluster
-from tests.spark.session import Tables
+from tests.spark.session import Tables, since
 
 ROOT = Path(__file__).parents[2]
 KILLS = int(os.environ.get("TANDEM_KAFKA_SPARK_KILLS", "2"))
@@ -56,6 +56,7 @@ def kill_after_progress(job: subprocess.Popen[bytes], folder: Path, chance: rand
 @pytest.mark.slow
 @pytest.mark.timeout(180 + 60 * KILLS)
 @pytest.mark.partitions(3)
+@since(4, 2, "rate limits")
 def test_nothing_is_lost_and_nothing_is_doubled(
     kafka: KafkaCluster, topic: str, tables: Tables
 ) -> None:

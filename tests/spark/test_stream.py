@@ -11,7 +11,7 @@ from confluent_kafka import ConsumerGroupTopicPartitions
 
 from tests.kafka.admin import Record
 from tests.kafka.broker import KafkaCluster
-from tests.spark.session import Tables
+from tests.spark.session import Tables, since
 
 
 def numbered(count: int, partitions: int = 1) -> list[Record]:
@@ -54,6 +54,7 @@ def test_restarts_and_new_partitions(kafka: KafkaCluster, topic: str, tables: Ta
 
 
 @pytest.mark.partitions(2)
+@since(4, 2, "rate limits")
 def test_a_rate_limit_and_lag(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
     kafka.admin.produce(topic, numbered(100, 2))
     query = tables.finish(tables.stream(topic, maxOffsetsPerTrigger=30))
@@ -63,6 +64,7 @@ def test_a_rate_limit_and_lag(kafka: KafkaCluster, topic: str, tables: Tables) -
     assert offsets_of(tables) == whole(p0=50, p1=50)
 
 
+@since(4, 2, "rate limits")
 def test_a_repeated_batch_is_the_same(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
     kafka.admin.produce(topic, numbered(50))
     tables.finish(tables.stream(topic, maxOffsetsPerTrigger=20))
@@ -76,6 +78,7 @@ def test_a_repeated_batch_is_the_same(kafka: KafkaCluster, topic: str, tables: T
 
 
 @pytest.mark.parametrize("starting", ["latest", "earliest"])
+@since(4, 2, "streams that tell the source where a batch starts")
 def test_a_first_batch_that_never_finished(
     kafka: KafkaCluster, topic: str, tables: Tables, starting: str
 ) -> None:
@@ -115,6 +118,7 @@ def _committed(kafka: KafkaCluster, group: str) -> int:
     return max(each.offset for each in found.topic_partitions)
 
 
+@since(4, 2, "rate limits")
 def test_a_minimum_is_waited_for(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
     kafka.admin.produce(topic, numbered(10))
     stream = tables.stream(topic, minOffsetsPerTrigger=20, maxTriggerDelay="1h")

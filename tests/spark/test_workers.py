@@ -14,7 +14,7 @@ import pytest
 from tandem_kafka.types import TopicPartition
 from tests.kafka.admin import Record
 from tests.kafka.broker import KafkaCluster
-from tests.spark.session import Tables
+from tests.spark.session import Tables, since
 
 from tandem_kafka.spark.consumers import ConsumerCache  # isort: skip - needs pyspark, see session
 
@@ -137,6 +137,7 @@ def held() -> Held:
 @pytest.mark.timeout(600)
 @pytest.mark.partitions(2)
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc")
+@since(4, 2, "rate limits")
 def test_200_batches_leave_no_more_than_20(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
     kafka.admin.produce(topic, [Record(b"x", partition=n % 2) for n in range(400)])
     query = (
@@ -162,6 +163,7 @@ def test_200_batches_leave_no_more_than_20(kafka: KafkaCluster, topic: str, tabl
 
 
 @pytest.mark.partitions(2)
+@since(4, 2, "rate limits")
 def test_a_worker_that_is_killed(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
     """Spark repeats the batch, on a new worker."""
     kafka.admin.produce(topic, [Record(b"x", partition=n % 2) for n in range(100)])
