@@ -122,12 +122,7 @@ class SimulatedKafka:
         `on_partitions_lost` is called, inside of poll().
         """
         identity = consumer.group_metadata()
-        for group in (
-            self.cluster.group(identity.group_id),
-            self.cluster.consumer_group(identity.group_id),
-        ):
-            if identity.member_id in group.members:
-                group.remove(identity.member_id)
+        self.cluster.expel(identity.group_id, identity.member_id)
         # It hears of it with its next heartbeat, and joins again once the listener was called.
         self.poll_until(
             lambda: (

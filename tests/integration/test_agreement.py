@@ -20,6 +20,7 @@ from tandem_kafka.errors import (
 )
 from tandem_kafka.testing import Simulation
 from tests.integration.group_members import PROTOCOLS, check_pairs, options_of, told
+from tests.integration.heartbeating import RawMember
 from tests.integration.polling import Listener
 from tests.integration.worlds import RealCluster, SimulatedCluster, World
 
@@ -51,6 +52,10 @@ def join(
     consumer, listener = world.consumer(**{**options_of(protocol), **options}), Listener()
     consumer.subscribe([partitions[0].topic], listener=listener)
     return consumer, listener
+
+
+def set_of(world: World) -> set[tuple[int, int]]:
+    return {(record.partition, record.offset) for record in world.read}
 
 
 def everything_read(world: World, count: int) -> bool:
@@ -137,6 +142,33 @@ def test_a_group_without_members_takes_the_other_protocol(world: World, protocol
     after, _ = join(world, "eager" if protocol == "consumer" else "consumer", [tp])
     world.poll_until(lambda: everything_read(world, 20), after)
     assert [record.offset for record in world.read] == list(range(20))
+
+
+def test_members_roll_to_the_other_protocol_and_back(world: World, protocol: str) -> None:
+    partitions = world.topic(4)
+    fill(world, partitions)
+    members = [join(world, protocol, partitions)[0] for _ in range(2)]
+    world.settle(partitions, *members)
+    for other in ("cooperative" if protocol == "consumer" else "consumer", protocol):
+        for number in range(2):
+            members.append(join(world, other, partitions)[0])
+            world.settle(partitions, *members)
+            members.pop(0).close()
+            fill(world, partitions, 1 + number)
+            world.settle(partitions, *members)
+    world.poll_until(
+        lambda: set_of(world) == {(n, o) for n in range(4) for o in range(16)}, *members
+    )
+
+
+def test_a_member_of_a_group_that_has_become_classic_is_told(world: World, protocol: str) -> None:
+    partitions = world.topic(2)
+    other, _ = join(world, "cooperative" if protocol == "consumer" else protocol, partitions)
+    world.settle(partitions, other)
+    raw = RawMember(world.cluster.coordinator, world.name, partitions[0].topic)
+    raw.member_id = "somebody"
+    assert raw.beat(3).error == "GroupIdNotFoundError"
+    assert raw.beat(-1).error == "GroupIdNotFoundError"
 
 
 # --- those that are gone -------------------------------------------------------------------------

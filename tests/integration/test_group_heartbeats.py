@@ -44,7 +44,7 @@ def real(kafka: KafkaCluster, heartbeat_topic: str, consume: Consume) -> Iterato
 def simulated(heartbeat_topic: str, group: str) -> Iterator[Coordinator]:
     with Simulation("heartbeats") as simulation:
         simulation.cluster.create_topic(heartbeat_topic, 4)
-        simulation.cluster.consumer_group(group).assignment_interval_ms = 1_000
+        simulation.cluster.configure_group(group, assignment_interval_ms=1_000)
         yield SimulatedCoordinator(simulation)
 
 

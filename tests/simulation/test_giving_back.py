@@ -55,12 +55,7 @@ def listener_of(member: KafkaConsumer) -> Listener:
 def forget(simulation: Simulation, member: KafkaConsumer) -> None:
     """The coordinator forgets a member, and the member hears of it."""
     member_id = member.group_metadata().member_id
-    for group in (
-        simulation.cluster.group("readers"),
-        simulation.cluster.consumer_group("readers"),
-    ):
-        if member_id in group.members:
-            group.remove(member_id)
+    assert simulation.cluster.expel("readers", member_id)
     simulation.sleep(2_000)
     assert member.group_metadata().generation_id == -1
 

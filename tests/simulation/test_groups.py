@@ -121,7 +121,7 @@ def test_84_a_member_that_the_coordinator_forgot_joins_anew() -> None:
         team.join(listener)
         team.settle()
         group = simulation.cluster.group("readers")
-        group.remove(next(iter(group.members)))
+        simulation.cluster.expel("readers", next(iter(group.members)))
         team.poll(20)
         assert [kind for kind, _ in listener.calls] == ["assigned", "lost", "assigned"]
 

@@ -15,10 +15,8 @@ from tandem_kafka.request_managers.membership.consumer_protocol import ConsumerM
 from tandem_kafka.request_managers.membership.local_assignment import LocalAssignment
 from tandem_kafka.request_managers.membership.reconciliation import Reconciliation
 from tandem_kafka.shared.subscription import SubscriptionState
-from tandem_kafka.testing.cluster.apis import (
-    consumer_group_install_assignment as install_assignment,
-)
-from tandem_kafka.testing.cluster.apis.topic_partitions import named
+from tandem_kafka.testing.coordinator.computation import Computations
+from tandem_kafka.testing.coordinator.requests import InstallAssignment
 from tandem_kafka.testing.stories import tell
 from tandem_kafka.testing.stories.runner import silence
 
@@ -92,20 +90,19 @@ def brings_what_it_computed_once(patch: Patch) -> None:
 
 def takes_an_assignment_of_a_stale_epoch(patch: Patch) -> None:
     """This one is the coordinator's."""
-    honest = install_assignment._install
+    honest = Computations.handle_install
 
-    def install(call: Any) -> Any:
-        refusal = honest(call)
-        if refusal in {StaleMemberEpochError, UnknownMemberIdError} and call.request.members:
+    def handle_install(self: Any, request: InstallAssignment) -> None:
+        honest(self, request)
+        _, refusal = self._turn.outcome.answers[-1]
+        if refusal in {StaleMemberEpochError, UnknownMemberIdError} and request.assignment:
             target = {
-                member.member_id: frozenset(tp for tp in named(call, member.partitions) if tp)
-                for member in call.request.members
+                member_id: frozenset(tp for tp in partitions if tp.topic)
+                for member_id, partitions in request.assignment.items()
             }
-            group = call.cluster.consumer_group(call.request.group_id)
-            group.install(target, call.request.group_epoch, "dealt")
-        return refusal
+            self._group.install(target, request.group_epoch, "dealt")
 
-    patch.setattr(install_assignment, "_install", install)
+    patch.setattr(Computations, "handle_install", handle_install)
 
 
 @pytest.mark.parametrize(

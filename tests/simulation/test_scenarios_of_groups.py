@@ -12,8 +12,9 @@ from kafka import errors
 from tandem_kafka import KafkaConsumer, SubscriptionPattern, TopicPartition
 from tandem_kafka.errors import CommitFailedError
 from tandem_kafka.testing import Call, Simulation
-from tandem_kafka.testing.cluster.consumer_groups import ConsumerGroup, MemberState
-from tandem_kafka.testing.cluster.groups import GroupState, SimGroup
+from tandem_kafka.testing.coordinator.classic import ClassicGroup, GroupState
+from tandem_kafka.testing.coordinator.consumer import ConsumerGroup
+from tandem_kafka.testing.coordinator.members import MemberState
 from tandem_kafka.wire.messages import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
@@ -50,7 +51,7 @@ def stop(member: KafkaConsumer, until_ms: int) -> None:
     member._core.driver.parked.stalled_ms = until_ms  # type: ignore[attr-defined]
 
 
-def rebalance_until(team: Team, group: SimGroup, phase: Callable[[SimGroup], bool]) -> None:
+def rebalance_until(team: Team, group: ClassicGroup, phase: Callable[[ClassicGroup], bool]) -> None:
     """Poll, the newest first and the leader last, until the rebalance has come so far."""
     for turn in range(20_000):
         if group.state is not GroupState.STABLE and phase(group):
@@ -157,27 +158,27 @@ def test_000_failure_detection_4_a_coordinator_that_does_not_answer_is_given_up(
 # --- 000 "Co-ordinator failure during rebalance" -------------------------------------------------
 
 
-def notified(_: SimGroup) -> bool:
+def notified(_: ClassicGroup) -> bool:
     return True
 
 
-def told(group: SimGroup) -> bool:
+def told(group: ClassicGroup) -> bool:
     return requests_told(group) > 0
 
 
-def requests_told(group: SimGroup) -> int:
+def requests_told(group: ClassicGroup) -> int:
     return sum(member.joining is not None for member in group.members.values())
 
 
-def joined_by_some(group: SimGroup) -> bool:
+def joined_by_some(group: ClassicGroup) -> bool:
     return 2 <= requests_told(group) < len(group.members)
 
 
-def generation_written(group: SimGroup) -> bool:
+def generation_written(group: ClassicGroup) -> bool:
     return group.state is GroupState.SYNCING
 
 
-def answered_in_part(group: SimGroup) -> bool:
+def answered_in_part(group: ClassicGroup) -> bool:
     waiting = [member for member in group.members.values() if member.syncing is not None]
     return group.state is GroupState.SYNCING and bool(waiting)
 
@@ -187,7 +188,7 @@ def answered_in_part(group: SimGroup) -> bool:
 )
 @pytest.mark.parametrize("lost", [0, 2], ids=["", "commits lost"])
 def test_000_coordinator_failure_in_each_phase(
-    phase: Callable[[SimGroup], bool], lost: int
+    phase: Callable[[ClassicGroup], bool], lost: int
 ) -> None:
     with Simulation(phase.__name__, brokers=2) as simulation:
         team = settled(simulation, members=3)
@@ -245,12 +246,7 @@ def test_000_commits_3_one_of_an_older_generation_is_refused(protocol: Any) -> N
         team = settled(simulation, enable_auto_commit=False, **protocol)
         member = team.members[0]
         identity = member.group_metadata().member_id
-        for group in (
-            simulation.cluster.group("readers"),
-            simulation.cluster.consumer_group("readers"),
-        ):
-            if identity in group.members:
-                group.remove(identity)
+        simulation.cluster.expel("readers", identity)
         with pytest.raises(CommitFailedError):
             member.commit()
         assert not simulation.cluster.commit_log
@@ -316,7 +312,9 @@ def test_000_slow_consumers_3_who_is_back_within_its_session_is_not_missed(proto
 
 @pytest.mark.parametrize("phase", [told, joined_by_some, generation_written, answered_in_part])
 @pytest.mark.parametrize("victim", [0, 2], ids=["leader", "other"])
-def test_000_consumer_failure_in_each_phase(phase: Callable[[SimGroup], bool], victim: int) -> None:
+def test_000_consumer_failure_in_each_phase(
+    phase: Callable[[ClassicGroup], bool], victim: int
+) -> None:
     """The first member leads the group: 002's failed leader (its synchronizer) is among these."""
     with Simulation(phase.__name__, brokers=2) as simulation:
         team = settled(simulation, members=3, max_poll_interval_ms=15_000)

@@ -10,7 +10,8 @@ from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 
 from tandem_kafka.testing import CUT, Call, Simulation
-from tandem_kafka.testing.cluster.groups import refused_join
+from tandem_kafka.testing.cluster.apis.join_group import join_response
+from tandem_kafka.testing.coordinator.requests import JoinAnswer
 from tandem_kafka.wire.messages import JoinGroupRequest, SyncGroupRequest, SyncGroupResponse
 from tests.simulation.team import Listener, Team, filled
 
@@ -41,10 +42,10 @@ def refused_sync(error: Any) -> Any:
     [
         cut,
         taken_in_but_not_told,
-        refused_join(errors.CoordinatorLoadInProgressError),
-        refused_join(errors.NotCoordinatorError),
-        refused_join(errors.UnknownMemberIdError),
-        refused_join(errors.RebalanceInProgressError),
+        join_response(JoinAnswer(errors.CoordinatorLoadInProgressError)),
+        join_response(JoinAnswer(errors.NotCoordinatorError)),
+        join_response(JoinAnswer(errors.UnknownMemberIdError)),
+        join_response(JoinAnswer(errors.RebalanceInProgressError)),
     ],
     ids=["cut", "not told", "loading", "moved", "unknown", "in progress"],
 )

@@ -10,11 +10,13 @@ from uuid import UUID
 from tandem_kafka.runtime import Random
 from tandem_kafka.testing.cluster.broker import SimBroker
 from tandem_kafka.testing.cluster.call import Handler
-from tandem_kafka.testing.cluster.consumer_groups import ConsumerGroup
-from tandem_kafka.testing.cluster.groups import Commit, SimGroup
+from tandem_kafka.testing.cluster.coordination import Coordination
 from tandem_kafka.testing.cluster.releases import release_named
 from tandem_kafka.testing.cluster.topics import SimPartition, SimTopic
 from tandem_kafka.testing.cluster.transactions import Transaction
+from tandem_kafka.testing.coordinator.classic import ClassicGroup
+from tandem_kafka.testing.coordinator.consumer import ConsumerGroup
+from tandem_kafka.testing.coordinator.requests import Commit, CommitOffsets, EndTransaction
 from tandem_kafka.testing.network import SimNetwork
 from tandem_kafka.types import TopicPartition
 
@@ -34,6 +36,7 @@ class SimCluster:
         auto_create: Whether asking for an unknown topic creates it.
         disabled: Keys of APIs that the brokers do not offer.
         commit_log: Every commit that was accepted, in order.
+        coordination: The coordinators of the groups.
     """
 
     def __init__(
@@ -53,8 +56,7 @@ class SimCluster:
         self.auto_create = False
         self.brokers: dict[int, SimBroker] = {}
         self.topics: dict[str, SimTopic] = {}
-        self.groups: dict[str, SimGroup] = {}
-        self.consumer_groups: dict[str, ConsumerGroup] = {}
+        self.coordination = Coordination(network, self._partition_counts)
         self.disabled: set[int] = set()
         self.commit_log: list[tuple[TopicPartition, Commit]] = []
         self._producers = 0
@@ -259,17 +261,28 @@ class SimCluster:
 
     # --- groups --------------------------------------------------------------------------------
 
-    def group(self, group_id: str) -> SimGroup:
-        """Return a group; it comes into being when it is asked for."""
-        if group_id not in self.groups:
-            self.groups[group_id] = SimGroup(self, group_id)
-        return self.groups[group_id]
+    def group(self, group_id: str) -> ClassicGroup:
+        """Return the members of a group under the classic protocol."""
+        return self.coordination.of(group_id).classic
 
     def consumer_group(self, group_id: str) -> ConsumerGroup:
-        """Return the members of a KIP-848 group; its commits are those of `group`."""
-        if group_id not in self.consumer_groups:
-            self.consumer_groups[group_id] = ConsumerGroup(self, group_id)
-        return self.consumer_groups[group_id]
+        """Return the members of a KIP-848 group."""
+        return self.coordination.of(group_id).consumer
+
+    def configure_group(self, group_id: str, **changes: Any) -> None:
+        """Change settings of a group: fields of `GroupSettings`."""
+        self.coordination.of(group_id).configure(**changes)
+
+    def expel(self, group_id: str, member_id: str) -> bool:
+        """Have the coordinator forget a member, as one whose session is over.
+
+        Returns:
+            Whether there was a member of that id.
+        """
+        return self.coordination.expel(group_id, member_id)
+
+    def _partition_counts(self) -> dict[str, int]:
+        return {name: len(topic.partitions) for name, topic in self.topics.items()}
 
     def coordinator_of(self, group_id: str) -> int:
         """Return the broker that coordinates a group."""
@@ -280,27 +293,38 @@ class SimCluster:
         self.trace.note(f"group {group_id}: coordinator {node_id}")
         self._coordinators[group_id] = node_id
 
-    def fail_over(self, group_id: str, node_id: int, lost_commits: int = 0) -> None:
-        """Let another broker load a group from what was written; what only waited is lost.
+    def fail_over(self, group_id: str, node_id: int, lost_records: int = 0) -> None:
+        """Let another broker load a group from its log; what only waited is lost.
 
-        With `lost_commits` the last commits had not been copied to it.
+        With `lost_records` the last of what was written had not been copied to it, be it commits
+        or what members are.
         """
-        group = self.group(group_id)
         self.move_coordinator(group_id, node_id)
-        group.reload()
-        self.consumer_group(group_id).reload()
-        for _ in range(min(lost_commits, len(group.undo))):
-            tp, before = group.undo.pop()
-            self.trace.note(f"group {group_id}: a commit of {tp.topic}-{tp.partition} is lost")
-            if before is None:
-                del group.commits[tp]
-            else:
-                group.commits[tp] = before
+        if lost_records:
+            self.trace.note(f"group {group_id}: the last {lost_records} records are lost")
+        self.coordination.take_over(group_id, lost_records)
+
+    def commit_in_transaction(
+        self, group_id: str, producer_id: int, offsets: dict[TopicPartition, int]
+    ) -> None:
+        """Commit as a producer does for a group; it counts when the transaction has ended."""
+        request = CommitOffsets(
+            member_id="",
+            generation=-1,
+            producer_id=producer_id,
+            offsets={tp: (offset, -1, "") for tp, offset in offsets.items()},
+        )
+        self.coordination.tell(group_id, request)
+
+    def end_transaction(self, group_id: str, producer_id: int, *, commit: bool = True) -> None:
+        """Write the marker of a transaction for a group: what it committed counts, or does not."""
+        request = EndTransaction(producer_id=producer_id, committed=commit)
+        self.coordination.tell(group_id, request)
 
     def committed(self, group_id: str, tp: TopicPartition) -> int | None:
         """Return the committed offset."""
-        commit = self.group(group_id).commits.get(tp)
-        return None if commit is None else commit[0]
+        commit = self.coordination.of(group_id).offsets.committed.get(tp)
+        return None if commit is None else commit.offset
 
     # --- scripts -------------------------------------------------------------------------------
 

@@ -23,28 +23,32 @@ from tandem_kafka.testing.coordinator.records import (
     ConsumerGroupAssignmentComputation,
     ConsumerGroupTargetAssignmentMetadata,
 )
+from tandem_kafka.testing.coordinator.requests import (
+    InstallAssignment,
+    PrepareAnswer,
+    PrepareAssignment,
+)
+from tandem_kafka.testing.coordinator.turn import Error
 from tandem_kafka.types import TopicPartition
 
 if TYPE_CHECKING:
-    from tandem_kafka.testing.cluster.consumer_groups import ConsumerGroup
+    from tandem_kafka.testing.coordinator.consumer import ConsumerGroup
 
 __all__ = ["Computations", "flaw_of"]
 
 Partitions = frozenset[TopicPartition]
-_Refusal = type[Exception] | None
 
 
 class Computations:
     """Those of one group, one at a time.
 
     Attributes:
-        timeout_ms: So long a member may take to ask, and then to bring its assignment.
         current: Where the computation stands; None while there is none.
     """
 
     def __init__(self, group: ConsumerGroup) -> None:
         self._group = group
-        self.timeout_ms = 5_000
+        self._turn = group.coordinator.turn
         self.current: ConsumerGroupAssignmentComputation | None = None
         self._attempt = 0
 
@@ -82,12 +86,12 @@ class Computations:
         """The coordinator assigns by itself, or the target is made."""
         self._attempt += 1
         self.current = None
-        self._group.log.end(ConsumerGroupAssignmentComputation)
+        self._group.coordinator.log.end(ConsumerGroupAssignmentComputation)
 
     def reload(self) -> None:
         """Another coordinator goes on from what was written; the time begins anew."""
         self._attempt += 1
-        self.current = self._group.log.group(ConsumerGroupAssignmentComputation)
+        self.current = self._group.coordinator.log.group(ConsumerGroupAssignmentComputation)
         if self.current is not None:
             self._give_up_later()
 
@@ -101,7 +105,7 @@ class Computations:
             if member_id in group.members and not group.members[member_id].away
         ]
         left = [member_id for member_id in candidates if member_id not in failed]
-        made = group.log.group(ConsumerGroupTargetAssignmentMetadata)
+        made = group.coordinator.log.group(ConsumerGroupTargetAssignmentMetadata)
         if made is not None and made.computed_by in left:
             left = [made.computed_by]  # it has shown that it can
         chosen = left[0] if left else ""
@@ -111,20 +115,19 @@ class Computations:
 
     def _note(self, computation: ConsumerGroupAssignmentComputation) -> None:
         if computation != self.current:
-            group = self._group
-            group.cluster.trace.note(f"group {group.group_id}: {_told(computation)}")
+            self._turn.note(_told(computation))
         self.current = computation
-        self._group.log.write(computation)
+        self._group.coordinator.log.write(computation)
 
     def _give_up_later(self) -> None:
         self._attempt += 1
-        attempt, cluster = self._attempt, self._group.cluster
+        patience_ms = self._group.coordinator.settings.computation_timeout_ms
+        self._turn.wake(self._turn.now_ms + patience_ms, "computation", number=self._attempt)
 
-        def give_up() -> None:
-            if attempt == self._attempt:
-                self._failed()
-
-        cluster.network.at(cluster.clock.now_ms() + self.timeout_ms, give_up)
+    def give_up_waiting(self, attempt: int) -> None:
+        """The member may not have done its part in time."""
+        if attempt == self._attempt:
+            self._failed()
 
     def _failed(self) -> None:
         current = self.current
@@ -133,11 +136,28 @@ class Computations:
 
     # --- what it asks and brings ---------------------------------------------------------------
 
-    def check(self, member_id: str, epoch: int) -> _Refusal:
+    def handle_prepare(self, request: PrepareAssignment) -> None:
+        """A member asks for the state of the group."""
+        error = self._no_group() or self.check(request.member_id, request.epoch)
+        computation = self.prepare() if error is None else None
+        self._turn.answer(request, PrepareAnswer(error, computation))
+
+    def handle_install(self, request: InstallAssignment) -> None:
+        """A member brings an assignment."""
+        error = self._no_group() or self.check(request.member_id, request.epoch)
+        if error is None:
+            error = self.install(request.group_epoch, request.assignment)
+        self._turn.answer(request, error)
+
+    def _no_group(self) -> Error:
+        there: bool = bool(self._group.members)
+        return None if there else errors.GroupIdNotFoundError
+
+    def check(self, member_id: str, epoch: int) -> Error:
         """Return the error for who asks or brings, if it is not to."""
         refusal = self._group.check(member_id, epoch)
         if refusal is None and not self.is_chosen(member_id):
-            return errors.UnknownMemberIdError  # type: ignore[no-any-return]
+            return errors.UnknownMemberIdError
         return refusal
 
     def prepare(self) -> ConsumerGroupAssignmentComputation:
@@ -157,11 +177,11 @@ class Computations:
 
     def install(
         self, group_epoch: int, assignment: Mapping[str, list[TopicPartition]] | None
-    ) -> _Refusal:
+    ) -> Error:
         """Take what the chosen member brings; None says that it could not."""
         current, group = self.current, self._group
         if current is None or current.told is None or current.epoch != group_epoch:
-            return errors.StaleMemberEpochError  # type: ignore[no-any-return]
+            return errors.StaleMemberEpochError
         if assignment is None:
             self._failed()
             return None

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from tandem_kafka.testing.coordinator.records import Value
+from tandem_kafka.types import TopicPartition
 
-__all__ = ["GroupLog", "Key"]
+__all__ = ["About", "GroupLog", "Key"]
 
-#: The type of the value, and the member it is about; empty for the group.
-Key = tuple[type[Value], str]
+#: A member, by its id; a partition, maybe with the id of a producer; empty for the group.
+About = Any
+#: The type of the value, and whom it is about.
+Key = tuple[type[Value], About]
 V = TypeVar("V", bound=Value)
 
 
@@ -23,24 +26,32 @@ class GroupLog:
     def __init__(self) -> None:
         self.records: list[tuple[Key, Value | None]] = []
         self._in_force: dict[Key, Value] = {}
+        self._positions: dict[Key, int] = {}
 
-    def write(self, value: Value, member_id: str = "") -> None:
+    def write(self, value: Value, about: About = "") -> None:
         """Append a record, unless it is in force already."""
-        key: Key = (type(value), member_id)
+        key: Key = (type(value), about)
         if self._in_force.get(key) != value:
-            self.records.append((key, value))
-            self._in_force[key] = value
+            self._append(key, value)
 
-    def forget(self, member_id: str) -> None:
-        """Append tombstones for all that is about a member."""
-        for key in [key for key in self._in_force if key[1] == member_id]:
-            self.records.append((key, None))
-            del self._in_force[key]
+    def _append(self, key: Key, value: Value) -> None:
+        self._positions[key] = len(self.records)
+        self.records.append((key, value))
+        self._in_force[key] = value
+
+    def forget(self, about: About) -> None:
+        """Append tombstones for all that is about a member or a partition."""
+        for key in [key for key in self._in_force if key[1] == about]:
+            self._end(key)
 
     def end(self, kind: type[Value]) -> None:
-        """Append a tombstone for what is in force of the group, if anything is."""
-        if self._in_force.pop((kind, ""), None) is not None:
-            self.records.append(((kind, ""), None))
+        """Append a tombstone for each record of a type that is in force."""
+        for key in [key for key in self._in_force if key[0] is kind]:
+            self._end(key)
+
+    def _end(self, key: Key) -> None:
+        self.records.append((key, None))
+        del self._in_force[key]
 
     def group(self, kind: type[V]) -> V | None:
         """Return what is in force of the group."""
@@ -48,20 +59,35 @@ class GroupLog:
 
     def members(self, kind: type[V]) -> dict[str, V]:
         """Return what is in force of each member, oldest member first."""
-        found: dict[str, V] = {}
-        for (_, member_id), value in self._in_force.items():
-            if isinstance(value, kind):
-                found[member_id] = value
-        return found
+        return {about: v for about, v in self._of(kind).items() if isinstance(about, str)}
 
-    @classmethod
-    def read(cls, records: list[tuple[Key, Value | None]]) -> GroupLog:
-        """Replay what was written, as a coordinator does that takes over."""
-        log = cls()
-        for key, value in records:
+    def partitions(self, kind: type[V]) -> dict[TopicPartition, V]:
+        """Return what is in force of each partition, oldest first."""
+        return {about: v for about, v in self._of(kind).items() if not isinstance(about, str)}
+
+    def _of(self, kind: type[V]) -> dict[About, V]:
+        return {key[1]: v for key, v in self._in_force.items() if isinstance(v, kind)}
+
+    def position(self, kind: type[Value], about: About) -> int:
+        """Return where what is in force was written, -1 if nothing is."""
+        key: Key = (kind, about)
+        return self._positions[key] if key in self._in_force else -1
+
+    def newest_of(self, kind: type[Value]) -> int:
+        """Return how many records of a type are at the end, with none of another behind them."""
+        count = 0
+        for key, _ in reversed(self.records):
+            if key[0] is not kind:
+                break
+            count += 1
+        return count
+
+    def read(self, lost: int = 0) -> GroupLog:
+        """Replay what was written, without the last `lost` records, as who takes over does."""
+        log = GroupLog()
+        for key, value in self.records[: max(0, len(self.records) - lost)]:
             if value is not None:
-                log.write(value, key[1])
-            else:
-                log._in_force.pop(key, None)
-                log.records.append((key, None))
+                log._append(key, value)
+            elif key in log._in_force:
+                log._end(key)
         return log

@@ -1,8 +1,9 @@
-"""The records of KIP-848's coordinator: six types, each with a key; no value is a tombstone.
+"""The records of a coordinator: each with a key; no value is a tombstone.
 
-Which fields they have is the proposal's, but for client id, host and rack, which nothing here
-uses; topics go by name. Ours are the seventh type, of a target that a member computes, and with
-each epoch the assignors that it was decided by.
+Six types are of KIP-848's groups. Which fields they have is the proposal's, but for client id, host
+and rack, which nothing here uses; topics go by name. Ours are a seventh type, of a target that a
+member computes, and with each epoch the assignors that it was decided by. `GroupMetadata` is all
+there is of a classic group, `OffsetCommit` of a commit.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from tandem_kafka.testing.coordinator.client_assignors import Announced
 from tandem_kafka.types import TopicPartition
 
 __all__ = [
+    "OF_CONSUMER_GROUPS",
+    "ClassicMemberMetadata",
     "ConsumerGroupAssignmentComputation",
     "ConsumerGroupCurrentMemberAssignment",
     "ConsumerGroupMemberMetadata",
@@ -20,6 +23,10 @@ __all__ = [
     "ConsumerGroupPartitionMetadata",
     "ConsumerGroupTargetAssignmentMember",
     "ConsumerGroupTargetAssignmentMetadata",
+    "GroupMetadata",
+    "GroupMetadataMember",
+    "OffsetCommit",
+    "PendingOffsetCommit",
     "Value",
 ]
 
@@ -43,14 +50,27 @@ class ConsumerGroupPartitionMetadata:
 
 
 @dataclass(frozen=True, slots=True)
+class ClassicMemberMetadata:
+    """What a KIP-848 group knows of a member that uses the classic protocol.
+
+    Attributes:
+        protocols: By name what the member said in JoinGroup, most preferred first.
+    """
+
+    session_timeout_ms: int
+    protocols: tuple[tuple[str, bytes], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ConsumerGroupMemberMetadata:
-    """What a member said of itself."""
+    """What a member said of itself; `classic` for one that uses the classic protocol."""
 
     instance_id: str | None
     subscribed_topic_names: frozenset[str]
     subscribed_topic_regex: str
     rebalance_timeout_ms: int
     assignors: Announced = ()
+    classic: ClassicMemberMetadata | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +118,72 @@ class ConsumerGroupAssignmentComputation:
     told: tuple[tuple[str, Partitions], ...] | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class GroupMetadataMember:
+    """A member of a classic group.
+
+    Attributes:
+        subscription: What it said, under the protocol that the group took.
+        assignment: As the leader brought it.
+    """
+
+    member_id: str
+    instance_id: str | None
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    subscription: bytes
+    assignment: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMetadata:
+    """A classic group when a generation was complete, or when it had lost its last member.
+
+    Attributes:
+        since_ms: When it was written.
+    """
+
+    generation: int
+    protocol_type: str = ""
+    protocol: str = ""
+    leader: str = ""
+    members: tuple[GroupMetadataMember, ...] = ()
+    since_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetCommit:
+    """What was committed of a partition, and when."""
+
+    offset: int
+    leader_epoch: int
+    metadata: str
+    committed_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class PendingOffsetCommit:
+    """What a transaction has committed that is not over; about a producer id and a partition."""
+
+    commit: OffsetCommit
+
+
+#: All that is about KIP-848 groups.
+OF_CONSUMER_GROUPS: tuple[type[Value], ...] = (
+    ConsumerGroupCurrentMemberAssignment,
+    ConsumerGroupTargetAssignmentMember,
+    ConsumerGroupTargetAssignmentMetadata,
+    ConsumerGroupAssignmentComputation,
+    ConsumerGroupMemberMetadata,
+    ConsumerGroupPartitionMetadata,
+    ConsumerGroupMetadata,
+)
+
 Value = (
-    ConsumerGroupAssignmentComputation
+    GroupMetadata
+    | OffsetCommit
+    | PendingOffsetCommit
+    | ConsumerGroupAssignmentComputation
     | ConsumerGroupMetadata
     | ConsumerGroupPartitionMetadata
     | ConsumerGroupMemberMetadata

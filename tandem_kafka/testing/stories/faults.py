@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from tandem_kafka.consumer.consumer import KafkaConsumer
 from tandem_kafka.testing.cluster.call import Call
+from tandem_kafka.testing.coordinator.records import OffsetCommit
 from tandem_kafka.testing.network import SimTransport
 from tandem_kafka.testing.scheduler import Parked
 from tandem_kafka.testing.stories.members import Members
@@ -122,8 +123,11 @@ class Faults:
 
     def lose_commits(self) -> None:
         """The group gets another coordinator, which misses the last commits."""
+        group_id = self._members.group_id
         node_id, lost = self._random.choice(self._up()), self._random.randrange(1, 4)
-        self._cluster.fail_over(self._members.group_id, node_id, lost)
+        # Records of members, once lost, leave a partition to two of them for a while.
+        commits = self._cluster.coordination.of(group_id).log.newest_of(OffsetCommit)
+        self._cluster.fail_over(group_id, node_id, min(lost, commits))
 
     def expel(self) -> None:
         """The coordinator forgets a member."""
@@ -131,7 +135,7 @@ class Faults:
         for group in (self._cluster.group(name), self._cluster.consumer_group(name)):
             ids = sorted(group.members)
             if len(ids) > number:
-                group.remove(ids[number])
+                self._cluster.expel(name, ids[number])
 
     def hold_up(self) -> None:
         """The next assignment that a member brings arrives when it may be one of the past."""

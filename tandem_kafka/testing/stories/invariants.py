@@ -64,6 +64,7 @@ class Invariants:
         self._turns: dict[int, tuple[int, int]] = {}
         self._epochs = 0, 0
         self._targets: dict[str, frozenset[TopicPartition]] = {}
+        self._lives = 0
 
     # --- records -------------------------------------------------------------------------------
 
@@ -114,8 +115,17 @@ class Invariants:
         for other in self._members.listeners.values():
             # Who has been dropped will hear of it; what it owns or takes over is lost by then.
             shared = other.owned & told
-            if other is not me and shared and in_group[other.number] and in_group[me.number]:
+            both = in_group[other.number] and in_group[me.number]
+            if other is not me and shared and both and not self._taken_unheard(other, shared):
                 raise Violation(f"{shared} of member {other.number} given to member {me.number}")
+
+    def _taken_unheard(self, owner: Watched, shared: set[TopicPartition]) -> bool:
+        """Tell whether a classic member in a KIP-848 group has not heard that it lost these."""
+        unheard = self._cluster.consumer_group(self._members.group_id).unheard
+        for member, listener in self._members.listeners.items():
+            if listener is owner:
+                return shared <= unheard.get(member.group_metadata().member_id, frozenset())
+        return False
 
     # --- after every step ----------------------------------------------------------------------
 
@@ -140,6 +150,9 @@ class Invariants:
     def _check_target(self) -> None:
         """A target is of a newer epoch than the one before, and has each partition once."""
         group = self._cluster.consumer_group(self._members.group_id)
+        if group.lives != self._lives:
+            # It was a classic group in between.
+            self._epochs, self._targets, self._lives = (0, 0), {}, group.lives
         epochs, before = (group.epoch, group.assignment_epoch), self._epochs
         if epochs == before and group.target == self._targets:
             return

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, Literal
 
+from kafka.errors import GroupIdNotFoundError
+
 from tandem_kafka.consumer.consumer import KafkaConsumer
 from tandem_kafka.consumer.records import ConsumerRecords
 from tandem_kafka.errors import KafkaError, RebalanceCallbackError, UnreleasedInstanceIdError
@@ -75,6 +77,8 @@ class Members:
         self._numbers += 1
         self.note(self._numbers, "starts")
         options = {**self.options, "metrics_enabled": self._numbers % MEASURING == 0}
+        if self.scenario.others is not None and self.simulation.random.random() < 0.5:
+            options = self.scenario.one_of_the_others(options)
         if self.scenario.static:
             taken = self._instances.values()
             free = [f"instance-{n}" for n in range(MOST) if f"instance-{n}" not in taken]
@@ -157,9 +161,8 @@ class Members:
             batch = member.poll(timeout_ms)
         except RebalanceCallbackError as error:
             _only_on_purpose(error)
-        except UnreleasedInstanceIdError:
-            # Whoever had the instance id before could not say that it goes.
-            if not self.scenario.static:
+        except (UnreleasedInstanceIdError, GroupIdNotFoundError) as error:
+            if not self._may_be(error):
                 raise
             self.resubscribe(member)
         except KafkaError:
@@ -167,6 +170,14 @@ class Members:
                 raise
         else:
             self._note_records(member, batch)
+
+    def _may_be(self, error: KafkaError) -> bool:
+        """Tell whether an error that ends a membership is one to be expected."""
+        if isinstance(error, UnreleasedInstanceIdError):
+            # Whoever had the instance id before could not say that it goes.
+            return self.scenario.static
+        # The coordinator took it for dead, and the group became a classic one meanwhile.
+        return self.scenario.others is not None
 
     def _note_records(self, member: KafkaConsumer, batch: ConsumerRecords) -> None:
         listener, assignment = self.listeners[member], member.assignment()

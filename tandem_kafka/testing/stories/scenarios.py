@@ -46,6 +46,7 @@ class Scenario:
         pattern: What members subscribe to; None for the topic's name.
         static: Whether members have instance ids.
         local: Whether members bring assignors along.
+        others: Options of half of the members, where a group has members of both protocols.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Scenario:
     pattern: str | SubscriptionPattern | None = None
     static: bool = False
     local: bool = False
+    others: dict[str, Any] | None = None
 
     def drawn(self, random: Random) -> dict[str, Any]:
         """Return the options with those that a seed chooses."""
@@ -65,6 +67,12 @@ class Scenario:
         if self.options.get("group_protocol") != "consumer":
             drawn["heartbeat_interval_ms"] = random.choice([500, 2_000])
         return {**drawn, **self.options}
+
+    def one_of_the_others(self, options: dict[str, Any]) -> dict[str, Any]:
+        """Return what was drawn, for a member with the options of the others."""
+        of_one_protocol = {*self.options, "heartbeat_interval_ms"} - _COMMON.keys()
+        shared = {name: value for name, value in options.items() if name not in of_one_protocol}
+        return {**shared, **(self.others or {})}
 
 
 SCENARIOS: dict[str, Scenario] = {
@@ -84,6 +92,8 @@ SCENARIOS: dict[str, Scenario] = {
         Scenario("consumer-patient", {**_CONSUMER, **_PATIENT}),
         Scenario("consumer-local", _CONSUMER, local=True),
         Scenario("consumer-local-static", _CONSUMER, static=True, local=True),
+        Scenario("rolling", _CLASSIC, others=_CONSUMER),
+        Scenario("rolling-cooperative", _COOPERATIVE, others=_CONSUMER),
     )
 }
 

@@ -60,12 +60,14 @@ def live(simulation: Simulation, scenario: Scenario) -> tuple[int, dict[str, int
     partitions = create_topic(simulation, "orders", random.randrange(2, 10))
     for tp in partitions:
         produce(simulation, tp, random.randrange(8))
-    cluster.consumer_group(GROUP).assignment_interval_ms = random.choice([0, 1_000])
-    cluster.consumer_group(GROUP).heartbeat_interval_ms = random.choice([500, 2_000])
+    cluster.configure_group(
+        GROUP,
+        assignment_interval_ms=random.choice([0, 1_000]),
+        heartbeat_interval_ms=random.choice([500, 2_000]),
+    )
     if scenario.local:
         # A short one brings results that nobody waits for any more.
-        computations = cluster.consumer_group(GROUP).computations
-        computations.timeout_ms = random.choice([300, 5_000])
+        cluster.configure_group(GROUP, computation_timeout_ms=random.choice([300, 5_000]))
     members = Members(simulation, scenario, scenario.drawn(random), partitions)
     faults = Faults(members)
     faults.weather()

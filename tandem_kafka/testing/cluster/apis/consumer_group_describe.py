@@ -10,11 +10,8 @@ from kafka import errors
 from tandem_kafka.testing.cluster.apis.api import Api, error_code
 from tandem_kafka.testing.cluster.apis.topic_partitions import by_topic
 from tandem_kafka.testing.cluster.call import Call
-from tandem_kafka.testing.cluster.consumer_groups import (
-    ConsumerGroup,
-    ConsumerGroupMember,
-    MemberState,
-)
+from tandem_kafka.testing.coordinator.consumer import ConsumerGroup
+from tandem_kafka.testing.coordinator.members import ConsumerGroupMember, MemberState
 from tandem_kafka.types import TopicPartition
 from tandem_kafka.wire.messages import (
     ConsumerGroupDescribeRequest,
@@ -36,9 +33,10 @@ def _handle(call: Call) -> Any:
 def _described(call: Call, group_id: str) -> Any:
     if call.cluster.coordinator_of(group_id) != call.broker.node_id:
         return _GROUP(group_id=group_id, error_code=error_code(errors.NotCoordinatorError))
-    group = call.cluster.consumer_groups.get(group_id)
-    if group is None:
+    known = call.cluster.coordination.coordinators.get(group_id)
+    if known is None:
         return _GROUP(group_id=group_id, error_code=error_code(errors.GroupIdNotFoundError))
+    group = known.consumer
     current = group.computations.current
     return _GROUP(
         error_code=0,

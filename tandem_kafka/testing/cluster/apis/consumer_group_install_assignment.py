@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafka import errors
-
 from tandem_kafka.testing.cluster.apis.api import Api, error_code
 from tandem_kafka.testing.cluster.apis.membership import coordinator_error
 from tandem_kafka.testing.cluster.apis.topic_partitions import named
 from tandem_kafka.testing.cluster.call import Call
+from tandem_kafka.testing.coordinator.requests import InstallAssignment
 from tandem_kafka.types import TopicPartition
 from tandem_kafka.wire.messages import (
     ConsumerGroupInstallAssignmentRequest,
@@ -23,27 +22,31 @@ _NOWHERE = TopicPartition("", -1)
 
 
 def _handle(call: Call) -> Any:
-    error = coordinator_error(call) or _install(call)
+    request = call.request
+    error = coordinator_error(call)
+    if error is not None:
+        return _response(error)
+    asked = InstallAssignment(
+        member_id=request.member_id,
+        epoch=request.member_epoch,
+        group_epoch=request.group_epoch,
+        assignment=None if request.error_code else _assignment(call),
+    )
+    return call.cluster.coordination.ask(call, request.group_id, asked, _response)
+
+
+def _response(error: Any) -> Any:
     return ConsumerGroupInstallAssignmentResponse(
         throttle_time_ms=0, error_code=error_code(error), error_message=None
     )
 
 
-def _install(call: Call) -> Any:
-    request = call.request
-    group = call.cluster.consumer_groups.get(request.group_id)
-    if group is None or not group.members:
-        return errors.GroupIdNotFoundError
-    error = group.computations.check(request.member_id, request.member_epoch)
-    if error is not None:
-        return error
-    if request.error_code:
-        return group.computations.install(request.group_epoch, None)
+def _assignment(call: Call) -> dict[str, list[TopicPartition]]:
     assignment: dict[str, list[TopicPartition]] = {}
-    for member in request.members:
+    for member in call.request.members:
         brought = [tp or _NOWHERE for tp in named(call, member.partitions)]
         assignment.setdefault(member.member_id, []).extend(brought)
-    return group.computations.install(request.group_epoch, assignment)
+    return assignment
 
 
 API = Api(ConsumerGroupInstallAssignmentRequest, (0, 0), _handle)

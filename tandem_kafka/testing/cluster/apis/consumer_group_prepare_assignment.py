@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafka import errors
-
 from tandem_kafka.testing.cluster.apis.api import Api, error_code
 from tandem_kafka.testing.cluster.apis.membership import coordinator_error
 from tandem_kafka.testing.cluster.apis.topic_partitions import by_topic
 from tandem_kafka.testing.cluster.call import Call
-from tandem_kafka.testing.cluster.consumer_groups import ConsumerGroup
 from tandem_kafka.testing.coordinator.client_assignors import ClientAssignor, announced_as
+from tandem_kafka.testing.coordinator.consumer import ConsumerGroup
+from tandem_kafka.testing.coordinator.requests import PrepareAnswer, PrepareAssignment
 from tandem_kafka.types import TopicPartition
 from tandem_kafka.wire.messages import (
     ConsumerGroupPrepareAssignmentRequest,
@@ -27,14 +26,19 @@ _TOPIC = ConsumerGroupPrepareAssignmentResponse.Topic
 def _handle(call: Call) -> Any:
     request = call.request
     error = coordinator_error(call)
-    group = call.cluster.consumer_groups.get(request.group_id)
-    if error is None and (group is None or not group.members):
-        error = errors.GroupIdNotFoundError
-    if error is None and group is not None:
-        error = group.computations.check(request.member_id, request.member_epoch)
-    if error is not None or group is None:
+    if error is not None:
         return _answer(error_code(error))
-    computation = group.computations.prepare()
+    asked = PrepareAssignment(member_id=request.member_id, epoch=request.member_epoch)
+    return call.cluster.coordination.ask(
+        call, request.group_id, asked, lambda answer: _response(call, answer)
+    )
+
+
+def _response(call: Call, answer: PrepareAnswer) -> Any:
+    computation = answer.computation
+    if computation is None:
+        return _answer(error_code(answer.error))
+    group = call.cluster.consumer_group(call.request.group_id)
     told = computation.told or ()
     return _answer(
         0,

@@ -1,15 +1,13 @@
-"""Heartbeat of a classic group."""
+"""Heartbeat of a classic member."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from kafka import errors
-
 from tandem_kafka.testing.cluster.apis.api import Api, error_code
 from tandem_kafka.testing.cluster.apis.membership import coordinator_error
 from tandem_kafka.testing.cluster.call import Call
-from tandem_kafka.testing.cluster.groups import GroupState
+from tandem_kafka.testing.coordinator.requests import Heartbeat
 from tandem_kafka.wire.messages import HeartbeatRequest, HeartbeatResponse
 
 __all__ = ["API"]
@@ -17,12 +15,18 @@ __all__ = ["API"]
 
 def _handle(call: Call) -> Any:
     request = call.request
-    group = call.cluster.group(request.group_id)
-    error = coordinator_error(call) or group.check(
-        request.member_id, request.generation_id, request.group_instance_id
+    error = coordinator_error(call)
+    if error is not None:
+        return _response(error)
+    asked = Heartbeat(
+        member_id=request.member_id,
+        instance_id=request.group_instance_id,
+        generation=request.generation_id,
     )
-    if error is None and group.state is GroupState.JOINING:
-        error = errors.RebalanceInProgressError
+    return call.cluster.coordination.ask(call, request.group_id, asked, _response)
+
+
+def _response(error: Any) -> HeartbeatResponse:
     return HeartbeatResponse(throttle_time_ms=0, error_code=error_code(error))
 
 

@@ -1,18 +1,16 @@
-"""JoinGroup of a classic group."""
+"""JoinGroup of a classic member."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from kafka import errors
-
-from tandem_kafka.testing.cluster.apis.api import Api
+from tandem_kafka.testing.cluster.apis.api import Api, error_code
 from tandem_kafka.testing.cluster.apis.membership import coordinator_error
 from tandem_kafka.testing.cluster.call import Call
-from tandem_kafka.testing.cluster.groups import SimMember, refused_join
-from tandem_kafka.wire.messages import JoinGroupRequest
+from tandem_kafka.testing.coordinator.requests import JoinAnswer, JoinGroup
+from tandem_kafka.wire.messages import JoinGroupRequest, JoinGroupResponse
 
-__all__ = ["API"]
+__all__ = ["API", "join_response"]
 
 _FIRST_WITH_REQUIRED_IDS = 4
 
@@ -21,32 +19,40 @@ def _handle(call: Call) -> Any:
     request = call.request
     error = coordinator_error(call)
     if error is not None:
-        return refused_join(error)
-    group = call.cluster.group(request.group_id)
-    member_id = request.member_id
-    before = group.with_instance(request.group_instance_id)
-    if before is not None and member_id not in ("", before.member_id):
-        return refused_join(errors.FencedInstanceIdError)
-    if not member_id:
-        member_id = f"member-{call.cluster.random.getrandbits(32):08x}"
-        if call.version >= _FIRST_WITH_REQUIRED_IDS and request.group_instance_id is None:
-            group.known_ids.add(member_id)
-            return refused_join(errors.MemberIdRequiredError, member_id)
-    elif member_id not in group.members and member_id not in group.known_ids:
-        return refused_join(errors.UnknownMemberIdError)
-    group.known_ids.discard(member_id)
-    member = SimMember(
-        member_id=member_id,
+        return join_response(JoinAnswer(error))
+    new_id = ""
+    if not request.member_id:
+        new_id = f"member-{call.cluster.random.getrandbits(32):08x}"
+    asked = JoinGroup(
+        member_id=request.member_id,
         instance_id=request.group_instance_id,
-        protocols={p.name: bytes(p.metadata) for p in request.protocols},
         session_ms=request.session_timeout_ms,
         rebalance_ms=request.rebalance_timeout_ms,
+        protocol_type=request.protocol_type,
+        protocols={p.name: bytes(p.metadata) for p in request.protocols},
+        new_id=new_id,
+        needs_id=call.version >= _FIRST_WITH_REQUIRED_IDS and request.group_instance_id is None,
     )
-    if before is not None and before.member_id != member_id:
-        group.come_back(before, member, call)
-    else:
-        group.join(member, call)
-    return None
+    return call.cluster.coordination.ask(call, request.group_id, asked, join_response)
+
+
+def join_response(answer: JoinAnswer) -> JoinGroupResponse:
+    """Return the message."""
+    entry = JoinGroupResponse.JoinGroupResponseMember
+    return JoinGroupResponse(
+        throttle_time_ms=0,
+        error_code=error_code(answer.error),
+        generation_id=answer.generation,
+        protocol_type=answer.protocol_type,
+        protocol_name=answer.protocol,
+        leader=answer.leader,
+        skip_assignment=answer.skip_assignment,
+        member_id=answer.member_id,
+        members=[
+            entry(member_id=member_id, group_instance_id=instance_id, metadata=metadata)
+            for member_id, instance_id, metadata in answer.members
+        ],
+    )
 
 
 API = Api(JoinGroupRequest, (0, 9), _handle)

@@ -9,51 +9,67 @@ from kafka import errors
 from tandem_kafka.testing.cluster.apis.api import Api, error_code
 from tandem_kafka.testing.cluster.apis.membership import coordinator_error
 from tandem_kafka.testing.cluster.call import Call
+from tandem_kafka.testing.coordinator.requests import Commit, CommitOffsets
 from tandem_kafka.types import TopicPartition
 from tandem_kafka.wire.messages import OffsetCommitRequest, OffsetCommitResponse
 
 __all__ = ["API"]
 
 _TOPIC = OffsetCommitResponse.OffsetCommitResponseTopic
+_FIRST_BY_ID = 10
 
 
 def _handle(call: Call) -> Any:
-    error = coordinator_error(call) or _membership_error(call)
+    request = call.request
+    error = coordinator_error(call)
+    if error is not None:
+        return _response(call, error)
+    asked = CommitOffsets(
+        member_id=request.member_id,
+        instance_id=request.group_instance_id,
+        generation=request.generation_id_or_member_epoch,
+        offsets=_offsets(call),
+    )
+    return call.cluster.coordination.ask(
+        call, request.group_id, asked, lambda error: _accepted(call, asked, error)
+    )
+
+
+def _offsets(call: Call) -> dict[TopicPartition, Commit]:
+    """Return what is committed of topics that there are."""
+    offsets: dict[TopicPartition, Commit] = {}
+    for topic in call.request.topics:
+        found = call.cluster.topic_named(topic.name, topic.topic_id)
+        if found is None:
+            continue
+        for entry in topic.partitions:
+            epoch = -1 if entry.committed_leader_epoch is None else entry.committed_leader_epoch
+            commit = (entry.committed_offset, epoch, entry.committed_metadata or "")
+            offsets[TopicPartition(found.name, entry.partition_index)] = commit
+    return offsets
+
+
+def _accepted(call: Call, asked: CommitOffsets, error: Any) -> OffsetCommitResponse:
+    if error is None:
+        for tp, commit in asked.offsets.items():
+            call.cluster.commit_log.append((tp, commit))
+            call.cluster.trace.note(f"committed {tp.topic}-{tp.partition} at {commit[0]}")
+    return _response(call, error)
+
+
+def _response(call: Call, error: Any) -> OffsetCommitResponse:
+    by_id = call.version >= _FIRST_BY_ID
+    unknown = errors.UnknownTopicIdError if by_id else errors.UnknownTopicOrPartitionError
     topics = []
     for topic in call.request.topics:
         found = call.cluster.topic_named(topic.name, topic.topic_id)
-        reason = error
-        if found is None:
-            by_id = call.version >= 10
-            unknown = errors.UnknownTopicIdError if by_id else errors.UnknownTopicOrPartitionError
-            reason = error or unknown
+        code = error_code(error or (unknown if found is None else None))
         entry = _TOPIC.OffsetCommitResponsePartition
-        answered = []
-        for p in topic.partitions:
-            if reason is None and found is not None:
-                _store(call, TopicPartition(found.name, p.partition_index), p)
-            answered.append(entry(partition_index=p.partition_index, error_code=error_code(reason)))
+        answered = [
+            entry(partition_index=p.partition_index, error_code=code) for p in topic.partitions
+        ]
         topics.append(_TOPIC(name=topic.name, topic_id=topic.topic_id, partitions=answered))
     return OffsetCommitResponse(throttle_time_ms=0, topics=topics)
-
-
-def _membership_error(call: Call) -> Any:
-    group = call.cluster.group(call.request.group_id)
-    modern = call.cluster.consumer_group(call.request.group_id)
-    generation = call.request.generation_id_or_member_epoch
-    if generation < 0 and not group.members and not modern.members:
-        return None  # a simple consumer, without membership
-    if modern.members:
-        return modern.check(call.request.member_id, generation)
-    return group.check(call.request.member_id, generation)
-
-
-def _store(call: Call, tp: TopicPartition, entry: Any) -> None:
-    epoch = -1 if entry.committed_leader_epoch is None else entry.committed_leader_epoch
-    commit = (entry.committed_offset, epoch, entry.committed_metadata or "")
-    call.cluster.group(call.request.group_id).store(tp, commit)
-    call.cluster.commit_log.append((tp, commit))
-    call.cluster.trace.note(f"committed {tp.topic}-{tp.partition} at {commit[0]}")
 
 
 API = Api(OffsetCommitRequest, (2, 10), _handle)

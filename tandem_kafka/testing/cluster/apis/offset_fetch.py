@@ -8,14 +8,17 @@ from kafka import errors
 
 from tandem_kafka.testing.cluster.apis.api import Api, error_code
 from tandem_kafka.testing.cluster.call import Call
+from tandem_kafka.testing.coordinator.records import OffsetCommit
+from tandem_kafka.testing.coordinator.requests import FetchedOffsets, FetchOffsets
 from tandem_kafka.types import TopicPartition
 from tandem_kafka.wire.messages import OffsetFetchRequest, OffsetFetchResponse
 
 __all__ = ["API"]
 
 _GROUP = OffsetFetchResponse.OffsetFetchResponseGroup
+_FIRST_WITH_STABLE = 7
 _FIRST_WITH_GROUPS = 8
-_NOTHING = (-1, -1, "")
+_NOTHING = OffsetCommit(-1, -1, "", 0)
 
 
 def _handle(call: Call) -> Any:
@@ -46,7 +49,9 @@ def _answer(
 ) -> tuple[int, list[Any]]:
     if call.cluster.coordinator_of(group_id) != call.broker.node_id:
         return error_code(errors.NotCoordinatorError), []
-    commits = call.cluster.group(group_id).commits
+    stable = call.version >= _FIRST_WITH_STABLE and bool(call.request.require_stable)
+    asked = FetchOffsets(require_stable=stable)
+    fetched: FetchedOffsets = call.cluster.coordination.tell(group_id, asked)
     answered = []
     for topic in topics or ():
         found = call.cluster.topic_named(topic.name, topic.topic_id if call.version >= 10 else None)
@@ -54,14 +59,19 @@ def _answer(
         for number in topic.partition_indexes:
             known = found is not None or call.version < 10
             name = found.name if found is not None else topic.name
-            offset, epoch, metadata = commits.get(TopicPartition(name, number), _NOTHING)
+            tp, error = TopicPartition(name, number), None
+            if not known:
+                error = errors.UnknownTopicIdError
+            elif tp in fetched.unstable:
+                error = errors.UnstableOffsetCommitError
+            commit = _NOTHING if error is not None else fetched.offsets.get(tp, _NOTHING)
             entries.append(
                 partition_entry(
                     partition_index=number,
-                    committed_offset=offset,
-                    committed_leader_epoch=epoch,
-                    metadata=metadata,
-                    error_code=0 if known else error_code(errors.UnknownTopicIdError),
+                    committed_offset=commit.offset,
+                    committed_leader_epoch=commit.leader_epoch,
+                    metadata=commit.metadata,
+                    error_code=error_code(error),
                 )
             )
         identity = {"topic_id": topic.topic_id} if call.version >= 10 else {"name": topic.name}

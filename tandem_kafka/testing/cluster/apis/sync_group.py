@@ -1,15 +1,13 @@
-"""SyncGroup of a classic group."""
+"""SyncGroup of a classic member."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from kafka import errors
-
 from tandem_kafka.testing.cluster.apis.api import Api, error_code
 from tandem_kafka.testing.cluster.apis.membership import coordinator_error
 from tandem_kafka.testing.cluster.call import Call
-from tandem_kafka.testing.cluster.groups import GroupState
+from tandem_kafka.testing.coordinator.requests import SyncAnswer, SyncGroup
 from tandem_kafka.wire.messages import SyncGroupRequest, SyncGroupResponse
 
 __all__ = ["API"]
@@ -17,23 +15,27 @@ __all__ = ["API"]
 
 def _handle(call: Call) -> Any:
     request = call.request
-    group = call.cluster.group(request.group_id)
-    error = coordinator_error(call) or group.check(
-        request.member_id, request.generation_id, request.group_instance_id
-    )
-    if error is None and group.state is GroupState.JOINING:
-        error = errors.RebalanceInProgressError
+    error = coordinator_error(call)
     if error is not None:
-        return SyncGroupResponse(
-            throttle_time_ms=0,
-            error_code=error_code(error),
-            protocol_type=None,
-            protocol_name=None,
-            assignment=b"",
-        )
-    assignments = {a.member_id: bytes(a.assignment) for a in request.assignments}
-    group.sync(group.members[request.member_id], assignments, call)
-    return None
+        return _response(SyncAnswer(error))
+    asked = SyncGroup(
+        member_id=request.member_id,
+        instance_id=request.group_instance_id,
+        generation=request.generation_id,
+        protocol=request.protocol_name,
+        assignments={a.member_id: bytes(a.assignment) for a in request.assignments},
+    )
+    return call.cluster.coordination.ask(call, request.group_id, asked, _response)
+
+
+def _response(answer: SyncAnswer) -> SyncGroupResponse:
+    return SyncGroupResponse(
+        throttle_time_ms=0,
+        error_code=error_code(answer.error),
+        protocol_type=None if answer.protocol is None else "consumer",
+        protocol_name=answer.protocol,
+        assignment=answer.assignment,
+    )
 
 
 API = Api(SyncGroupRequest, (0, 5), _handle)

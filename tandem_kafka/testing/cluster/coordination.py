@@ -1,0 +1,82 @@
+"""How a cluster runs its coordinators: requests to them, answers back, timers into the schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tandem_kafka.testing.cluster.call import Call
+from tandem_kafka.testing.coordinator.coordinator import GroupCoordinator
+from tandem_kafka.testing.coordinator.requests import Expel
+from tandem_kafka.testing.coordinator.settings import GroupSettings
+from tandem_kafka.testing.coordinator.turn import Outcome, Request, Timer
+from tandem_kafka.testing.network import SimNetwork
+
+__all__ = ["Coordination"]
+
+#: Makes a message of what a coordinator answers.
+Translate = Callable[[Any], Any]
+
+
+class Coordination:
+    """The coordinators of all groups, one for each; a group comes into being when it is asked for.
+
+    Attributes:
+        settings: What new groups begin with.
+    """
+
+    def __init__(self, network: SimNetwork, topics: Callable[[], dict[str, int]]) -> None:
+        self._network = network
+        self._topics = topics
+        self.settings = GroupSettings()
+        self.coordinators: dict[str, GroupCoordinator] = {}
+
+    def of(self, group_id: str) -> GroupCoordinator:
+        """Return what coordinates a group."""
+        if group_id not in self.coordinators:
+            self.coordinators[group_id] = GroupCoordinator(self._topics, self.settings)
+        return self.coordinators[group_id]
+
+    def ask(self, call: Call, group_id: str, request: Request, translate: Translate) -> Any:
+        """Put a client's request; returns the message that answers it, None if that comes later."""
+        request.ticket = call, translate
+        outcome = self.of(group_id).handle(request, self._network.clock.now_ms())
+        return self._carry_out(group_id, outcome, request)
+
+    def tell(self, group_id: str, request: Request) -> Any:
+        """Put a request that no client sent and that is answered at once; returns the answer."""
+        outcome = self.of(group_id).handle(request, self._network.clock.now_ms())
+        (answer,) = (answer for asked, answer in outcome.answers if asked is request)
+        outcome.answers = [each for each in outcome.answers if each[0] is not request]
+        self._carry_out(group_id, outcome)
+        return answer
+
+    def expel(self, group_id: str, member_id: str) -> bool:
+        """Forget a member; False if there is none of that id."""
+        return bool(self.tell(group_id, Expel(member_id=member_id)))
+
+    def take_over(self, group_id: str, lost: int = 0) -> None:
+        """Have a group taken over by a coordinator that knows what was written, but the last."""
+        outcome = self.of(group_id).take_over(self._network.clock.now_ms(), lost)
+        self._carry_out(group_id, outcome)
+
+    def _carry_out(self, group_id: str, outcome: Outcome, mine: Request | None = None) -> Any:
+        for what in outcome.notes:
+            self._network.trace.note(f"group {group_id}: {what}")
+        for timer in outcome.timers:
+            self._arrange(group_id, timer)
+        own = None
+        for request, answer in outcome.answers:
+            call, translate = request.ticket
+            if request is mine:
+                own = translate(answer)
+            else:
+                call.broker.answer(call, translate(answer))
+        return own
+
+    def _arrange(self, group_id: str, timer: Timer) -> None:
+        def due() -> None:
+            now_ms = self._network.clock.now_ms()
+            self._carry_out(group_id, self.of(group_id).expire(timer, now_ms))
+
+        self._network.at(timer.when_ms, due)

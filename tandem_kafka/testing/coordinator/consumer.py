@@ -1,0 +1,343 @@
+"""A KIP-848 group: its epochs, its target, and its members.
+
+The group's epoch grows with whatever changes the target; how members move to it is in `members.py`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from kafka import errors
+
+from tandem_kafka.testing.coordinator import records
+from tandem_kafka.testing.coordinator.classic_members import ClassicMembers
+from tandem_kafka.testing.coordinator.client_assignors import (
+    Announced,
+    common_assignor,
+)
+from tandem_kafka.testing.coordinator.computation import Computations
+from tandem_kafka.testing.coordinator.members import (
+    STATIC_LEAVE_EPOCH,
+    ConsumerGroupMember,
+    MemberState,
+    Partitions,
+    advance,
+)
+from tandem_kafka.testing.coordinator.modern_members import ModernMembers
+from tandem_kafka.testing.coordinator.turn import Error
+from tandem_kafka.types import TopicPartition
+
+if TYPE_CHECKING:
+    from tandem_kafka.testing.coordinator.coordinator import GroupCoordinator
+
+__all__ = ["ConsumerGroup"]
+
+
+class ConsumerGroup:
+    """Members, epochs, the target.
+
+    Attributes:
+        epoch: Grows with whatever changes the target.
+        assignment_epoch: That of the target; behind while a member computes the next one.
+        assignor: The name of the assignor that made the target.
+        computations: How members compute a target.
+        wanted: What each member subscribes to, as of the epoch.
+        announced: The assignors that each member brought, as of the epoch.
+        classic_members: How members are served that use the classic protocol.
+        modern_members: How those are served that use KIP-848's.
+        lives: How often it began; its epochs grow from one beginning to its end.
+        unheard: What a classic member may own although it is free: its leader had taken it when
+            the group was upgraded, or the member was removed and joined again before it heard of
+            that. Kafka gives it to others at once; so does this.
+    """
+
+    def __init__(self, coordinator: GroupCoordinator) -> None:
+        self.coordinator = coordinator
+        self._turn = coordinator.turn
+        self.epoch = 0
+        self.assignment_epoch = 0
+        self.assignor = ""
+        self.members: dict[str, ConsumerGroupMember] = {}
+        self.target: dict[str, Partitions] = {}
+        self.wanted: dict[str, Partitions] = {}
+        self.announced: dict[str, Announced] = {}
+        self.computations = Computations(self)
+        self.classic_members = ClassicMembers(self)
+        self.modern_members = ModernMembers(self)
+        self.lives = 0
+        self.unheard: dict[str, Partitions] = {}
+        self._next_target_ms = 0
+        self._outdated = False
+
+    def begin(self, epoch: int, members: list[ConsumerGroupMember]) -> None:
+        """Go on with the members of a classic group, and what they have."""
+        self.lives += 1
+        self.epoch = self.assignment_epoch = epoch
+        self.members = {member.member_id: member for member in members}
+        all_there_is = frozenset(
+            TopicPartition(name, number)
+            for name, count in self.coordinator.topics().items()
+            for number in range(count)
+        )
+        self.unheard = {member.member_id: all_there_is - member.assigned for member in members}
+        self.wanted = {m.member_id: self._wants(m) for m in members}
+        self.announced = {m.member_id: () for m in members}
+        for member in members:
+            self.write(member)
+            self.touch(member)
+        self._write_epoch()
+        self.install({m.member_id: m.assigned for m in members}, epoch, "")
+
+    def dissolve(self) -> None:
+        """There is no such group any more."""
+        for kind in records.OF_CONSUMER_GROUPS:
+            self.coordinator.log.end(kind)
+        self.lives += 1
+        self.unheard = {}
+        self._next_target_ms = 0
+        self.reload()
+
+    # --- members -------------------------------------------------------------------------------
+
+    def check(self, member_id: str, epoch: int) -> Error:
+        """Return the error for a commit of this member and epoch, if it is to be refused."""
+        member = self.members.get(member_id)
+        if member is None:
+            return errors.UnknownMemberIdError
+        if epoch != member.epoch:
+            classic = member.classic is not None
+            return errors.IllegalGenerationError if classic else errors.StaleMemberEpochError
+        return None
+
+    @property
+    def is_full(self) -> bool:
+        """True when there may be no more members."""
+        most = self.coordinator.settings.consumer_max_size
+        return bool(most) and len(self.members) >= most
+
+    def add(self, member_id: str, instance_id: str | None, *, classic: bool = False) -> Error:
+        """Take a member in; a static one takes over from the one that went with its name.
+
+        If either of the two is a classic member, the one before need not have gone.
+        """
+        member = ConsumerGroupMember(member_id, instance_id)
+        before = self.with_instance(instance_id)
+        if before is not None and before.member_id != member_id:
+            modern = not classic and before.classic is None
+            if modern and before.epoch != STATIC_LEAVE_EPOCH:
+                return errors.UnreleasedInstanceIdError
+            self._replace(before, member)
+        elif self.is_full:
+            return errors.GroupMaxSizeReachedError
+        self.members[member_id] = member
+        if before is not None:
+            self.computations.begin_anew()
+        return None
+
+    def _replace(self, before: ConsumerGroupMember, member: ConsumerGroupMember) -> None:
+        member_id, log = member.member_id, self.coordinator.log
+        del self.members[before.member_id]
+        log.forget(before.member_id)
+        member.assigned = before.assigned
+        self.target[member_id] = self.target.pop(before.member_id, frozenset())
+        self.wanted[member_id] = self.wanted.pop(before.member_id, frozenset())
+        self.announced[member_id] = self.announced.pop(before.member_id, ())
+        inherited = records.ConsumerGroupTargetAssignmentMember(self.target[member_id])
+        log.write(inherited, member_id)
+        self._write_epoch()
+
+    def with_instance(self, instance_id: str | None) -> ConsumerGroupMember | None:
+        """Return the static member of that name."""
+        found = (m for m in self.members.values() if m.instance_id == instance_id is not None)
+        return next(found, None) if instance_id is not None else None
+
+    def held_by_another(self, member_id: str, instance_id: str | None) -> bool:
+        """Tell whether the static member of that name is another."""
+        holder = self.with_instance(instance_id)
+        return holder is not None and holder.member_id != member_id
+
+    def leave(self, member_id: str, instance_id: str | None, epoch: int) -> Error:
+        """A member says that it goes; with the static epoch it is expected back."""
+        if self.held_by_another(member_id, instance_id):
+            return errors.FencedInstanceIdError
+        member = self.members.get(member_id)
+        if member is None:
+            return errors.UnknownMemberIdError
+        if epoch == STATIC_LEAVE_EPOCH:
+            member.epoch = epoch
+            member.revoking = frozenset()
+            self.write(member)
+            self.computations.member_gone(member_id)
+        else:
+            self.remove(member_id, "left")
+        return None
+
+    def remove(self, member_id: str, why: str = "removed") -> None:
+        """A member is gone; what it had is free."""
+        gone = self.members.pop(member_id, None)
+        if gone is None:
+            return
+        self._turn.note(f"{member_id} {why}")
+        self.coordinator.log.forget(member_id)
+        if self.downgrades_without(gone):
+            self.coordinator.migration.downgrade()
+            return
+        self.update_target()
+        self.computations.member_gone(member_id)
+
+    def downgrades_without(self, gone: ConsumerGroupMember) -> bool:
+        """Tell whether the last KIP-848 member is gone, and who is left may be a classic group."""
+        left = [m for m in self.members.values() if m is not gone]
+        all_classic = gone.classic is None and all(m.classic is not None for m in left)
+        return all_classic and self.coordinator.migration.may_downgrade(len(left))
+
+    def touch(self, member: ConsumerGroupMember) -> None:
+        """The member has been heard of: its session begins anew."""
+        session_ms = self.coordinator.settings.session_timeout_ms
+        if member.classic is not None:
+            session_ms = member.classic.session_timeout_ms
+        member.expires_ms = self._turn.now_ms + session_ms
+        self._turn.wake(member.expires_ms, "session", member.member_id)
+
+    def expire(self, member_id: str) -> None:
+        """The session of a member may be over."""
+        member = self.members.get(member_id)
+        if member is not None and self._turn.now_ms >= member.expires_ms:
+            self.remove(member_id, "expired")
+
+    def give_up_waiting(self, member_id: str, epoch: int) -> None:
+        """A member may not have given back in time."""
+        member = self.members.get(member_id)
+        waited = member is not None and member.state is MemberState.UNREVOKED
+        if waited and member is not None and member.epoch == epoch:
+            self.remove(member_id, "did not give back in time")
+
+    def advance(self, member: ConsumerGroupMember, owned: Partitions | None) -> None:
+        """Let a member go as far towards the target as the others allow."""
+        target = self.target.get(member.member_id, frozenset())
+        before = member.state, member.revoking
+        advance(member, target, self.assignment_epoch, owned, self.taken_from(member))
+        if member.state is MemberState.UNREVOKED and (member.state, member.revoking) != before:
+            self._give_up_later(member)
+
+    def taken_from(self, member: ConsumerGroupMember) -> set[TopicPartition]:
+        """Return what others have, or were told to give back."""
+        others = (m for m in self.members.values() if m is not member)
+        return {tp for other in others for tp in other.assigned | other.revoking}
+
+    def _give_up_later(self, member: ConsumerGroupMember) -> None:
+        if member.classic is not None:
+            return  # it must have joined and synced in time
+        when_ms = self._turn.now_ms + member.rebalance_ms
+        self._turn.wake(when_ms, "revocation", member.member_id, member.epoch)
+
+    # --- the target ----------------------------------------------------------------------------
+
+    def _wants(self, member: ConsumerGroupMember) -> Partitions:
+        pattern = re.compile(member.regex) if member.regex else None
+        return frozenset(
+            TopicPartition(name, number)
+            for name, count in self.coordinator.topics().items()
+            if name in member.topics or (pattern is not None and pattern.fullmatch(name))
+            for number in range(count)
+        )
+
+    def update_target(self) -> None:
+        """Have a new target made if members, subscriptions, assignors or topics have changed."""
+        wanted = {m.member_id: self._wants(m) for m in self.members.values()}
+        announced = {m.member_id: m.assignors for m in self.members.values()}
+        if not self._outdated and (wanted, announced) == (self.wanted, self.announced):
+            return
+        now_ms = self._turn.now_ms
+        if now_ms < self._next_target_ms:
+            self._turn.wake(self._next_target_ms, "target")
+            return
+        self._next_target_ms = now_ms + self.coordinator.settings.assignment_interval_ms
+        self.wanted, self.announced, self._outdated = wanted, announced, False
+        self._grow()
+        self._assign()
+
+    def _grow(self) -> None:
+        self.epoch += 1
+        self._write_epoch()
+        self._turn.note(f"epoch {self.epoch}")
+
+    def _write_epoch(self) -> None:
+        log = self.coordinator.log
+        log.write(records.ConsumerGroupMetadata(self.epoch))
+        wanted = tuple((name, frozenset(tps)) for name, tps in self.wanted.items())
+        announced = tuple(self.announced.items())
+        log.write(records.ConsumerGroupPartitionMetadata(self.epoch, wanted, announced))
+
+    def _assign(self) -> None:
+        """Let a member compute if all have an assignor in common, else do it here."""
+        name = common_assignor(self.announced)
+        if name is None:
+            self.computations.end()
+            server_side, assign = next(iter(self.coordinator.settings.assignors.items()))
+            self.install(assign(dict(self.wanted), dict(self.target)), self.epoch, server_side)
+            return
+        if not self.assignment_epoch:
+            # Who computes has to be at an epoch, and there is none before the first target.
+            self.install({}, self.epoch, "")
+            self._grow()
+        self.computations.wanted(name)
+
+    def install(
+        self,
+        target: Mapping[str, Partitions],
+        epoch: int,
+        assignor: str,
+        computed_by: str = "",
+    ) -> None:
+        """Make this the target, as of an epoch of the group."""
+        log = self.coordinator.log
+        self.target = {name: target.get(name, frozenset()) for name in self.members}
+        self.assignment_epoch, self.assignor = epoch, assignor
+        for member_id, partitions in self.target.items():
+            log.write(records.ConsumerGroupTargetAssignmentMember(partitions), member_id)
+        log.write(records.ConsumerGroupTargetAssignmentMetadata(epoch, assignor, computed_by))
+        self._turn.note(f"target of epoch {epoch} by {assignor!r}")
+
+    def subscribes(self, topic: str) -> bool:
+        """Tell whether a member subscribes to a topic."""
+        return any(
+            topic in m.topics or (m.regex and re.fullmatch(m.regex, topic))
+            for m in self.members.values()
+        )
+
+    # --- the log -------------------------------------------------------------------------------
+
+    def write(self, member: ConsumerGroupMember) -> None:
+        """Write what has changed about a member; before it is answered."""
+        self.coordinator.log.write(member.about(), member.member_id)
+        self.coordinator.log.write(member.current(), member.member_id)
+
+    def reload(self) -> None:
+        """Another coordinator reads the log and knows no more than that; sessions begin anew."""
+        log = self.coordinator.log
+        metadata = log.group(records.ConsumerGroupMetadata)
+        topics = log.group(records.ConsumerGroupPartitionMetadata)
+        self.epoch = metadata.epoch if metadata is not None else 0
+        self.wanted = dict(topics.wanted) if topics is not None else {}
+        self.announced = dict(topics.announced) if topics is not None else {}
+        made = log.group(records.ConsumerGroupTargetAssignmentMetadata)
+        self.assignment_epoch = made.assignment_epoch if made is not None else 0
+        self.assignor = made.assignor if made is not None else ""
+        targets = log.members(records.ConsumerGroupTargetAssignmentMember)
+        self.target = {member_id: target.partitions for member_id, target in targets.items()}
+        current = log.members(records.ConsumerGroupCurrentMemberAssignment)
+        self.members = {
+            member_id: ConsumerGroupMember.read(member_id, about, current[member_id])
+            for member_id, about in log.members(records.ConsumerGroupMemberMetadata).items()
+            if member_id in current  # the last writes may be lost
+        }
+        # Somebody went, and the target had still to be made anew.
+        self._outdated = not self.wanted.keys() <= self.members.keys()
+        for member in self.members.values():
+            self.touch(member)
+            if member.state is MemberState.UNREVOKED:
+                self._give_up_later(member)
+        self.computations.reload()

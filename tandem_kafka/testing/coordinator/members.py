@@ -1,0 +1,147 @@
+"""A member of a KIP-848 group, and its way from what it has to what it is to have.
+
+It moves in up to two steps: first it gives back what the target does not have, and says so; then it
+gets what it lacks, each partition once the owner before has let go of it.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+
+from tandem_kafka.testing.coordinator import records
+from tandem_kafka.testing.coordinator.client_assignors import ClientAssignor
+from tandem_kafka.types import TopicPartition
+
+__all__ = [
+    "JOIN_EPOCH",
+    "STATIC_LEAVE_EPOCH",
+    "ConsumerGroupMember",
+    "MemberState",
+    "Partitions",
+    "advance",
+]
+
+JOIN_EPOCH = 0
+STATIC_LEAVE_EPOCH = -2
+
+Partitions = frozenset[TopicPartition]
+
+
+class MemberState(enum.Enum):
+    """How far a member is on its way to the target."""
+
+    STABLE = "stable"
+    #: It has not said yet that it gave everything back.
+    UNREVOKED = "unrevoked"
+    #: Others have not let go yet of what it is to get.
+    UNRELEASED = "unreleased"
+
+
+@dataclass(slots=True, eq=False)
+class ConsumerGroupMember:
+    """One member.
+
+    Attributes:
+        assigned: What it may own.
+        revoking: What it was told to give back and has not said it did.
+        assignors: Those it could compute the group's assignment with.
+        classic: What it said in JoinGroup; None if it uses KIP-848's protocol.
+        rejoin_by_ms: When a classic member that was called in must have joined; 0 if it was not.
+        sync_by_ms: When a classic member that has joined must have synced; 0 if it has.
+    """
+
+    member_id: str
+    instance_id: str | None = None
+    epoch: int = 0
+    previous_epoch: int = 0
+    state: MemberState = MemberState.STABLE
+    topics: frozenset[str] = frozenset()
+    regex: str = ""
+    rebalance_ms: int = 0
+    expires_ms: int = 0
+    assigned: Partitions = frozenset()
+    revoking: Partitions = frozenset()
+    assignors: tuple[ClientAssignor, ...] = ()
+    classic: records.ClassicMemberMetadata | None = None
+    rejoin_by_ms: int = 0
+    sync_by_ms: int = 0
+
+    @property
+    def away(self) -> bool:
+        """True for a static member that said it would be back."""
+        return self.epoch == STATIC_LEAVE_EPOCH
+
+    def about(self) -> records.ConsumerGroupMemberMetadata:
+        """Return the record of what it said of itself."""
+        return records.ConsumerGroupMemberMetadata(
+            self.instance_id,
+            self.topics,
+            self.regex,
+            self.rebalance_ms,
+            self.assignors,
+            self.classic,
+        )
+
+    def current(self) -> records.ConsumerGroupCurrentMemberAssignment:
+        """Return the record of what it has, and how far it is."""
+        return records.ConsumerGroupCurrentMemberAssignment(
+            self.epoch, self.previous_epoch, self.state.value, self.assigned, self.revoking
+        )
+
+    @classmethod
+    def read(
+        cls,
+        member_id: str,
+        about: records.ConsumerGroupMemberMetadata,
+        current: records.ConsumerGroupCurrentMemberAssignment,
+    ) -> ConsumerGroupMember:
+        """Return the member that was written."""
+        return cls(
+            member_id,
+            about.instance_id,
+            epoch=current.member_epoch,
+            previous_epoch=current.previous_member_epoch,
+            state=MemberState(current.state),
+            topics=about.subscribed_topic_names,
+            regex=about.subscribed_topic_regex,
+            rebalance_ms=about.rebalance_timeout_ms,
+            assigned=current.assigned_partitions,
+            revoking=current.partitions_pending_revocation,
+            assignors=about.assignors,
+            classic=about.classic,
+        )
+
+
+def advance(
+    member: ConsumerGroupMember,
+    target: Partitions,
+    epoch: int,
+    owned: Partitions | None,
+    taken: AbstractSet[TopicPartition],
+) -> None:
+    """Let a member go as far towards a target as the others allow.
+
+    Args:
+        member: The member.
+        target: What it is to have.
+        epoch: Of the target.
+        owned: What the member says that it has; None if it says nothing.
+        taken: What others have, or were told to give back.
+    """
+    if member.state is MemberState.UNREVOKED and (owned is None or owned & member.revoking):
+        return
+    if member.state is MemberState.STABLE and member.epoch == epoch:
+        return
+    kept = member.assigned & target
+    revoking = member.assigned - target
+    if revoking and (owned is None or owned & revoking):
+        member.assigned, member.revoking = kept, revoking
+        member.state = MemberState.UNREVOKED
+        return
+    member.revoking = frozenset()
+    member.assigned = kept | (target - taken)
+    member.state = MemberState.UNRELEASED if target & taken else MemberState.STABLE
+    if member.epoch != epoch:
+        member.previous_epoch, member.epoch = member.epoch, epoch

@@ -1,0 +1,106 @@
+"""A group goes from one protocol to the other while it has members.
+
+Up: a KIP-848 member comes to a classic group of consumers, and the group becomes one of its kind;
+the classic members go on in it (`classic_members.py`). Down: the last KIP-848 member goes, and the
+classic ones that are left are a classic group again, which rebalances.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafka import errors
+
+from tandem_kafka.testing.coordinator import embedded
+from tandem_kafka.testing.coordinator.classic import ClassicMember
+from tandem_kafka.testing.coordinator.members import ConsumerGroupMember, Partitions
+from tandem_kafka.testing.coordinator.records import ClassicMemberMetadata
+from tandem_kafka.testing.coordinator.turn import Error
+
+if TYPE_CHECKING:
+    from tandem_kafka.testing.coordinator.coordinator import GroupCoordinator
+
+__all__ = ["Migration"]
+
+
+class Migration:
+    """That of one group."""
+
+    def __init__(self, coordinator: GroupCoordinator) -> None:
+        self._coordinator = coordinator
+        self._turn = coordinator.turn
+
+    def upgrade(self) -> Error:
+        """Make a KIP-848 group of a classic one that has members; returns why that may not be."""
+        coordinator = self._coordinator
+        classic, settings = coordinator.classic, coordinator.settings
+        most = settings.consumer_max_size
+        if (
+            settings.migration_policy not in ("upgrade", "bidirectional")
+            or classic.protocol_type != embedded.CONSUMER
+            or (most and len(classic.members) > most)
+        ):
+            return errors.GroupIdNotFoundError
+        try:
+            members = [self._upgraded(member) for member in classic.members.values()]
+        except embedded.MALFORMED:
+            return errors.GroupIdNotFoundError
+        generation = classic.generation
+        classic.dissolve(errors.RebalanceInProgressError)
+        self._turn.note(f"becomes a KIP-848 group at epoch {generation}")
+        coordinator.consumer.begin(generation, members)
+        return None
+
+    def _upgraded(self, member: ClassicMember) -> ConsumerGroupMember:
+        classic = self._coordinator.classic
+        name = classic.protocol if classic.protocol in member.protocols else None
+        said = member.protocols[name] if name else next(iter(member.protocols.values()))
+        return ConsumerGroupMember(
+            member.member_id,
+            member.instance_id,
+            epoch=classic.generation,
+            previous_epoch=classic.generation,
+            topics=embedded.subscription(said).topics,
+            rebalance_ms=member.rebalance_ms,
+            assigned=self._existing(embedded.assigned(member.assignment)),
+            classic=ClassicMemberMetadata(member.session_ms, tuple(member.protocols.items())),
+        )
+
+    def _existing(self, partitions: Partitions) -> Partitions:
+        counts = self._coordinator.topics()
+        return frozenset(tp for tp in partitions if tp.partition < counts.get(tp.topic, 0))
+
+    def may_downgrade(self, members: int) -> bool:
+        """Tell whether so many classic members may be a classic group again."""
+        settings = self._coordinator.settings
+        most = settings.classic_max_size
+        allowed = settings.migration_policy in ("downgrade", "bidirectional")
+        return allowed and members > 0 and not (most and members > most)
+
+    def downgrade(self, joined: str | None = None) -> None:
+        """Make a classic group of a KIP-848 one that has only classic members.
+
+        Args:
+            joined: The static member that took the place of the last KIP-848 one: as it has the
+                other's partitions, nobody has to join again.
+        """
+        coordinator = self._coordinator
+        consumer, classic = coordinator.consumer, coordinator.classic
+        generation = consumer.epoch
+        members = [
+            ClassicMember(
+                member.member_id,
+                member.instance_id,
+                dict(member.classic.protocols),
+                member.classic.session_timeout_ms,
+                member.rebalance_ms,
+                assignment=embedded.assignment(consumer.target.get(member.member_id, ())),
+            )
+            for member in consumer.members.values()
+            if member.classic is not None
+        ]
+        consumer.dissolve()
+        self._turn.note(f"becomes a classic group of generation {generation}")
+        classic.begin(generation, embedded.CONSUMER, members)
+        if joined is None:
+            classic.rebalance()

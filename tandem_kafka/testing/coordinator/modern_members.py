@@ -1,0 +1,137 @@
+"""KIP-848 members in their group: what a heartbeat brings, and what answers it."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from kafka import errors
+
+from tandem_kafka.errors import InvalidRegularExpressionError
+from tandem_kafka.testing.coordinator.client_assignors import ClientAssignor
+from tandem_kafka.testing.coordinator.members import (
+    JOIN_EPOCH,
+    STATIC_LEAVE_EPOCH,
+    ConsumerGroupMember,
+    Partitions,
+)
+from tandem_kafka.testing.coordinator.requests import ConsumerHeartbeat, ConsumerHeartbeatAnswer
+from tandem_kafka.testing.coordinator.turn import Error
+
+if TYPE_CHECKING:
+    from tandem_kafka.testing.coordinator.consumer import ConsumerGroup
+
+__all__ = ["ModernMembers"]
+
+
+class ModernMembers:
+    """Those of one group; its classic ones are in `classic_members.py`."""
+
+    def __init__(self, group: ConsumerGroup) -> None:
+        self._group = group
+        self._turn = group.coordinator.turn
+
+    def handle_heartbeat(self, request: ConsumerHeartbeat) -> None:
+        """A member joins, goes on, or leaves."""
+        self._turn.answer(request, self._answer(request))
+
+    def _answer(self, request: ConsumerHeartbeat) -> ConsumerHeartbeatAnswer:
+        refusal = self._group.coordinator.migrate_for(request)
+        if refusal is not None:
+            return ConsumerHeartbeatAnswer(refusal)
+        if request.epoch < JOIN_EPOCH:
+            error = self._group.leave(request.member_id, request.instance_id, request.epoch)
+            return ConsumerHeartbeatAnswer(error, 0 if error else request.epoch)
+        error = _announcement_error(request) or self._error(
+            request.member_id, request.instance_id, request.epoch, request.owned
+        )
+        if error is None and request.member_id not in self._group.members:
+            error = self._assignor_error(request.server_assignor) or self._group.add(
+                request.member_id, request.instance_id
+            )
+        if error is not None:
+            return ConsumerHeartbeatAnswer(error)
+        member = self._group.members[request.member_id]
+        self._group.touch(member)
+        if not _subscribe(member, request):
+            self._group.write(member)
+            return ConsumerHeartbeatAnswer(InvalidRegularExpressionError)
+        self._group.update_target()
+        before = member.assigned
+        self._group.advance(member, request.owned)
+        self._group.write(member)
+        everything = request.rebalance_ms > 0 and request.owned is not None
+        told = everything or request.epoch == JOIN_EPOCH or member.assigned != before
+        return ConsumerHeartbeatAnswer(
+            epoch=member.epoch,
+            interval_ms=self._group.coordinator.settings.heartbeat_interval_ms,
+            assigned=member.assigned if told else None,
+            compute=self._group.computations.is_chosen(member.member_id),
+        )
+
+    def _assignor_error(self, name: str | None) -> Error:
+        known = name is None or name in self._group.coordinator.settings.assignors
+        return None if known else errors.UnsupportedAssignorError
+
+    def _error(
+        self, member_id: str, instance_id: str | None, epoch: int, owned: Partitions | None
+    ) -> Error:
+        """Return the error for a heartbeat of this member and epoch, if it is to be refused."""
+        member = self._group.members.get(member_id)
+        if epoch == JOIN_EPOCH:
+            return _join_error(member, owned)
+        if self._group.held_by_another(member_id, instance_id):
+            return errors.FencedInstanceIdError
+        if member is None:
+            return errors.UnknownMemberIdError
+        if epoch == member.epoch:
+            return None
+        # The answer before may have been lost: then it comes with the epoch before.
+        behind = epoch == member.previous_epoch and epoch < member.epoch
+        if behind and owned is not None and owned <= member.assigned:
+            return None
+        return errors.FencedMemberEpochError
+
+
+def _join_error(member: ConsumerGroupMember | None, owned: Partitions | None) -> Error:
+    """Who joins owns nothing. A member that is known may join at any time, if not static."""
+    if owned is None or owned:
+        return errors.InvalidRequestError
+    static = member is not None and member.instance_id is not None
+    if static and member is not None and member.epoch != STATIC_LEAVE_EPOCH:
+        return errors.UnreleasedInstanceIdError
+    return None
+
+
+def _announcement_error(request: ConsumerHeartbeat) -> Error:
+    announced = request.assignors
+    if announced is None:
+        return None
+    sound = len({each.name for each in announced}) == len(announced) and all(_sound(announced))
+    both = announced and request.server_assignor is not None
+    return None if sound and not both else errors.InvalidRequestError
+
+
+def _sound(announced: tuple[ClientAssignor, ...]) -> list[bool]:
+    return [
+        bool(each.name) and each.minimum_version <= each.version <= each.maximum_version
+        for each in announced
+    ]
+
+
+def _subscribe(member: ConsumerGroupMember, request: ConsumerHeartbeat) -> bool:
+    """Take in what has changed; False if the expression cannot be read."""
+    if request.rebalance_ms > 0:
+        member.rebalance_ms = request.rebalance_ms
+    if request.topics is not None:
+        member.topics = request.topics
+    if request.assignors is not None:
+        member.assignors = request.assignors
+    member.classic = None
+    if request.regex is not None:
+        try:
+            re.compile(request.regex)
+        except re.error:
+            return False
+        member.regex = request.regex
+    return True

@@ -1,0 +1,83 @@
+"""What an operator may set of groups; Kafka's options, but quicker unless told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+from tandem_kafka.testing.coordinator.server_assignors import Assignor, uniform
+
+__all__ = ["GroupSettings", "MigrationPolicy"]
+
+#: What `group.consumer.migration.policy` can be.
+MigrationPolicy = Literal["disabled", "upgrade", "downgrade", "bidirectional"]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSettings:
+    """The settings of a group.
+
+    Attributes:
+        heartbeat_interval_ms: What KIP-848 members are told
+            (`group.consumer.heartbeat.interval.ms`).
+        session_timeout_ms: Who of them is not heard of for so long is gone
+            (`group.consumer.session.timeout.ms`).
+        consumer_max_size: Who comes to a KIP-848 group when there are so many is refused; 0 for no
+            limit (`group.consumer.max.size`).
+        classic_max_size: The same for a classic group (`group.max.size`).
+        heartbeat_limits_ms: What `heartbeat_interval_ms` may be
+            (`group.consumer.min.heartbeat.interval.ms` and `max`).
+        session_limits_ms: What `session_timeout_ms` may be
+            (`group.consumer.min.session.timeout.ms` and `max`).
+        classic_session_limits_ms: What a classic member may ask for
+            (`group.min.session.timeout.ms` and `max`).
+        offsets_retention_ms: So long a commit is kept that is not in use: of a group without
+            members, or of a topic that none subscribes to (`offsets.retention.minutes`).
+        offsets_retention_check_interval_ms: How often such commits are looked for.
+        migration_policy: Which way a group that has members may go from one protocol to the other
+            (`group.consumer.migration.policy`).
+        assignment_interval_ms: A new target is computed this long after the one before at the
+            earliest; until then members stay at the old one, and who is new has nothing.
+        computation_timeout_ms: So long a member that computes may take to ask, and then to bring
+            its assignment.
+        assignors: How the coordinator assigns by itself, by name; the first is used.
+    """
+
+    heartbeat_interval_ms: int = 500
+    session_timeout_ms: int = 6_000
+    consumer_max_size: int = 0
+    classic_max_size: int = 0
+    heartbeat_limits_ms: tuple[int, int] = (100, 15_000)
+    session_limits_ms: tuple[int, int] = (1_000, 1_800_000)
+    classic_session_limits_ms: tuple[int, int] = (6_000, 1_800_000)
+    offsets_retention_ms: int = 7 * 24 * 3_600_000
+    offsets_retention_check_interval_ms: int = 600_000
+    migration_policy: MigrationPolicy = "bidirectional"
+    assignment_interval_ms: int = 0
+    computation_timeout_ms: int = 5_000
+    assignors: Mapping[str, Assignor] = field(default_factory=lambda: {"uniform": uniform})
+
+    def __post_init__(self) -> None:
+        """Check what has limits.
+
+        Raises:
+            ValueError: A value is not within them.
+        """
+        for name, value, (least, most) in (
+            ("heartbeat_interval_ms", self.heartbeat_interval_ms, self.heartbeat_limits_ms),
+            ("session_timeout_ms", self.session_timeout_ms, self.session_limits_ms),
+        ):
+            if not least <= value <= most:
+                msg = f"{name}={value}: must be from {least} to {most}"
+                raise ValueError(msg)
+        if self.heartbeat_interval_ms >= self.session_timeout_ms:
+            msg = (
+                f"heartbeat_interval_ms={self.heartbeat_interval_ms}: must be below "
+                f"session_timeout_ms={self.session_timeout_ms}"
+            )
+            raise ValueError(msg)
+        if self.migration_policy not in get_args(MigrationPolicy):
+            allowed = ", ".join(get_args(MigrationPolicy))
+            msg = f"migration_policy={self.migration_policy!r}: must be one of {allowed}"
+            raise ValueError(msg)

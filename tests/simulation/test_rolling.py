@@ -1,0 +1,190 @@
+"""Members roll from one protocol to the other and back, under load: nothing is lost or shared."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
+from kafka.coordinator.assignors.range import RangePartitionAssignor
+from kafka.errors import GroupIdNotFoundError
+
+from tandem_kafka import KafkaConsumer, TopicPartition
+from tandem_kafka.testing import Simulation
+from tests.simulation.ledger import produce
+from tests.simulation.team import Team, filled
+
+SEEDS = range(12)
+CONSUMER: dict[str, Any] = {"group_protocol": "consumer"}
+EAGER: dict[str, Any] = {"partition_assignment_strategy": [RangePartitionAssignor]}
+COOPERATIVE: dict[str, Any] = {"partition_assignment_strategy": [CooperativeStickyAssignor]}
+CLASSIC = pytest.mark.parametrize("classic", [EAGER, COOPERATIVE], ids=["eager", "cooperative"])
+
+
+class Owners:
+    """Who has which partition, by what the listeners were told."""
+
+    def __init__(self) -> None:
+        self.by_partition: dict[TopicPartition, Owner] = {}
+
+
+class Owner:
+    """One member's listener; nobody else may have what it is given."""
+
+    def __init__(self, owners: Owners) -> None:
+        self._owners = owners.by_partition
+
+    def on_partitions_assigned(self, partitions: set[TopicPartition]) -> None:
+        assert not self._owners.keys() & partitions, "somebody else has it"
+        self._owners.update(dict.fromkeys(partitions, self))
+
+    def on_partitions_revoked(self, partitions: set[TopicPartition]) -> None:
+        for tp in partitions:
+            assert self._owners.pop(tp) is self
+
+    def on_partitions_lost(self, partitions: set[TopicPartition]) -> None:
+        self.on_partitions_revoked(partitions)
+
+
+class Rolling:
+    """A group of three whose members are replaced one by one, while records come in."""
+
+    def __init__(self, simulation: Simulation, **options: Any) -> None:
+        self.simulation = simulation
+        self.cluster = simulation.cluster
+        self.team = Team(simulation, filled(simulation, 6))
+        self.owners = Owners()
+        for _ in range(3):
+            self.join(**options)
+        self.settle()
+
+    @property
+    def kind(self) -> str:
+        """The protocol of the group."""
+        return "consumer" if self.cluster.consumer_group("readers").members else "classic"
+
+    def join(self, **options: Any) -> KafkaConsumer:
+        return self.team.join(Owner(self.owners), **options)
+
+    def some_time(self) -> None:
+        """Records come in, and are read as far as time allows."""
+        random = self.simulation.random
+        for _ in range(random.randrange(6)):
+            produce(self.simulation, random.choice(self.team.partitions), random.randrange(1, 4))
+            self.team.poll(1, random.choice([1, 20, 200]))
+
+    def roll(self, **options: Any) -> None:
+        """Replace every member; the new one comes before or after the old one has gone."""
+        random = self.simulation.random
+        for old in list(self.team.members):
+            if random.random() < 0.5:
+                self.join(**options)
+                self.some_time()
+                self.team.leave(old)
+            else:
+                self.team.leave(old)
+                self.some_time()
+                self.join(**options)
+            self.some_time()
+
+    def settle(self) -> None:
+        for tp in self.team.partitions:
+            produce(self.simulation, tp, 3)
+        self.team.settle()
+        held = {m: m.assignment() for m in self.team.members}
+        assert all(held.values()), "each has its share"
+
+
+@CLASSIC
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_group_rolls_to_the_new_protocol_and_back(seed: int, classic: dict[str, Any]) -> None:
+    with Simulation(f"rolling {seed}", brokers=2) as simulation:
+        world = Rolling(simulation, **classic)
+        assert world.kind == "classic"
+        world.roll(**CONSUMER)
+        world.settle()
+        assert world.kind == "consumer"
+        again = {record: count for record, count in world.team.read.items() if count > 1}
+        assert not again, "what was read by who left was committed"
+        # On the way down, who is not at the group's last epoch yet loses all, and reads it again.
+        world.roll(**classic)
+        world.settle()
+        assert world.kind == "classic"
+
+
+@CLASSIC
+@pytest.mark.parametrize("seed", SEEDS)
+def test_half_a_group_of_each_protocol_is_one_group(seed: int, classic: dict[str, Any]) -> None:
+    """Coordinators fail over meanwhile, and know of either kind what was written."""
+    with Simulation(f"half {seed}", brokers=2) as simulation:
+        world = Rolling(simulation, **classic)
+        for _ in range(2):
+            world.join(**CONSUMER)
+            world.some_time()
+        for step in range(4):
+            world.cluster.fail_over("readers", 1 + step % 2)
+            world.some_time()
+            world.settle()
+        assert len(world.cluster.consumer_group("readers").members) == 5
+        for member in world.team.members[-2:]:
+            world.team.leave(member)
+            world.cluster.fail_over("readers", simulation.random.choice([1, 2]))
+            world.some_time()
+        world.settle()
+        assert world.kind == "classic"
+
+
+@CLASSIC
+def test_a_group_that_may_not_be_upgraded_stays_and_the_newcomer_is_told(
+    classic: dict[str, Any],
+) -> None:
+    with Simulation() as simulation:
+        simulation.cluster.configure_group("readers", migration_policy="downgrade")
+        world = Rolling(simulation, **classic)
+        newcomer = simulation.consumer(group_id="readers", **CONSUMER)
+        newcomer.subscribe(["orders"])
+        with pytest.raises(GroupIdNotFoundError):
+            newcomer.poll(5_000)
+        world.settle()
+        assert world.kind == "classic"
+
+
+@CLASSIC
+@pytest.mark.parametrize("seed", range(4))
+def test_static_members_change_their_protocol_one_by_one(
+    seed: int, classic: dict[str, Any]
+) -> None:
+    with Simulation(f"static {seed}", brokers=2) as simulation:
+        team = Team(simulation, filled(simulation, 6))
+        for name in ("a", "b", "c"):
+            team.join(group_instance_id=name, **classic)
+        team.settle()
+        for options in (CONSUMER, classic):
+            for name in ("a", "b", "c"):
+                team.leave(team.members[0])
+                team.join(group_instance_id=name, **options)
+                team.poll(simulation.random.randrange(4))
+                for tp in team.partitions:
+                    produce(simulation, tp, 2)
+            team.settle()
+            groups = (
+                simulation.cluster.group("readers"),
+                simulation.cluster.consumer_group("readers"),
+            )
+            assert [len(group.members) for group in groups] == (
+                [0, 3] if options is CONSUMER else [3, 0]
+            )
+
+
+def test_what_a_transaction_committed_is_where_reading_begins_once_it_is_over() -> None:
+    with Simulation() as simulation:
+        (tp,) = filled(simulation, 1)
+        simulation.cluster.commit_in_transaction("readers", 7, {tp: 12})
+        member = simulation.consumer(
+            group_id="readers", auto_offset_reset="earliest", isolation_level="read_committed"
+        )
+        member.subscribe(["orders"])
+        assert member.poll(3_000).count == 0, "the offset is not stable"
+        simulation.cluster.end_transaction("readers", 7)
+        records = member.poll(5_000).get(tp, [])
+        assert [record.offset for record in records][:1] == [12]

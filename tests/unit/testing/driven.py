@@ -1,0 +1,175 @@
+"""A coordinator without a cluster: a test puts requests, lets time pass, and reads the answers."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable
+from typing import Any
+
+from kafka.protocol.consumer.metadata import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+)
+
+from tandem_kafka.testing.coordinator import requests
+from tandem_kafka.testing.coordinator.coordinator import GroupCoordinator
+from tandem_kafka.testing.coordinator.settings import GroupSettings
+from tandem_kafka.testing.coordinator.turn import Outcome, Request, Timer
+from tandem_kafka.types import TopicPartition
+
+__all__ = ["Driven", "assignment_of", "orders", "owned", "subscription"]
+
+
+def orders(*numbers: int) -> frozenset[TopicPartition]:
+    """Partitions of `orders`."""
+    return frozenset(TopicPartition("orders", number) for number in numbers)
+
+
+def subscription(*numbers: int, topics: Iterable[str] = ("orders",)) -> bytes:
+    """What a classic member says that has these partitions."""
+    entry = ConsumerProtocolSubscription.TopicPartition
+    has = [entry(topic="orders", partitions=list(numbers))] if numbers else []
+    said = ConsumerProtocolSubscription(
+        version=3,
+        topics=list(topics),
+        user_data=b"",
+        owned_partitions=has,
+        generation_id=-1,
+        rack_id=None,
+    )
+    return bytes(said.encode())
+
+
+def assignment_of(*numbers: int) -> bytes:
+    """What a leader brings for a member."""
+    return bytes(ConsumerProtocolAssignment(0, [("orders", list(numbers))], b"").encode())
+
+
+def owned(assignment: bytes) -> frozenset[TopicPartition]:
+    """What an assignment gives."""
+    if not assignment:
+        return frozenset()
+    parsed = ConsumerProtocolAssignment.decode(assignment)
+    return frozenset(
+        TopicPartition(topic, number)
+        for topic, numbers in parsed.assigned_partitions
+        for number in numbers
+    )
+
+
+class Driven:
+    """One coordinator of a cluster with topic `orders`, of four partitions.
+
+    Attributes:
+        answers: What was answered to requests that had been parked, in their order.
+    """
+
+    def __init__(self, **settings: Any) -> None:
+        self.now_ms = 0
+        self.topics = {"orders": 4}
+        self.coordinator = GroupCoordinator(lambda: self.topics, GroupSettings(**settings))
+        self.answers: dict[Request, Any] = {}
+        self._timers: list[tuple[int, int, Timer]] = []
+        self._ids = 0
+
+    # --- turns ---------------------------------------------------------------------------------
+
+    def ask(self, request: Request) -> Any:
+        """Put a request; returns the answer, None if it is parked."""
+        self._take(self.coordinator.handle(request, self.now_ms))
+        return self.answers.get(request)
+
+    def sleep(self, duration_ms: int) -> None:
+        """Let time pass."""
+        until_ms = self.now_ms + duration_ms
+        while self._timers and self._timers[0][0] <= until_ms:
+            self.now_ms, _, timer = heapq.heappop(self._timers)
+            self._take(self.coordinator.expire(timer, self.now_ms))
+        self.now_ms = until_ms
+
+    def fail_over(self, lost: int = 0) -> None:
+        """Another coordinator is made from the log, and from nothing else."""
+        before = self.coordinator
+        self.coordinator = GroupCoordinator(lambda: self.topics, before.settings)
+        self.coordinator.log = before.log
+        self._timers.clear()
+        self._take(self.coordinator.take_over(self.now_ms, lost))
+
+    def _take(self, outcome: Outcome) -> None:
+        self.answers.update(outcome.answers)
+        for timer in outcome.timers:
+            self._ids += 1
+            heapq.heappush(self._timers, (timer.when_ms, self._ids, timer))
+
+    # --- classic members -----------------------------------------------------------------------
+
+    def join(self, member_id: str, said: bytes | None = None, **fields: Any) -> requests.JoinGroup:
+        """A classic member joins; its answer is in `answers` once it has one."""
+        fields.setdefault("protocols", {"range": subscription() if said is None else said})
+        fields.setdefault("session_ms", 10_000)
+        fields.setdefault("rebalance_ms", 60_000)
+        self._ids += 1
+        fields.setdefault("new_id", f"new-{self._ids}")
+        request = requests.JoinGroup(member_id=member_id, **fields)
+        self.ask(request)
+        return request
+
+    def sync(self, member_id: str, generation: int, **assigned: bytes) -> requests.SyncGroup:
+        """A classic member asks for its assignment; a leader brings everybody's."""
+        request = requests.SyncGroup(
+            member_id=member_id, generation=generation, assignments=assigned
+        )
+        self.ask(request)
+        return request
+
+    def heartbeat(self, member_id: str, generation: int) -> Any:
+        """A classic member is alive; returns the error."""
+        return self.ask(requests.Heartbeat(member_id=member_id, generation=generation))
+
+    def alone(self, *numbers: int) -> str:
+        """One classic member joins, and is the group; returns its id."""
+        request = self.join("")
+        joined = self.answers[request]
+        self.sync(
+            joined.member_id, joined.generation, **{joined.member_id: assignment_of(*numbers)}
+        )
+        return str(joined.member_id)
+
+    # --- KIP-848 members -----------------------------------------------------------------------
+
+    def beat(self, member_id: str, epoch: int, **fields: Any) -> Any:
+        """A KIP-848 member's heartbeat."""
+        if epoch == 0:
+            fields.setdefault("owned", frozenset())
+            fields.setdefault("topics", frozenset(["orders"]))
+            fields.setdefault("rebalance_ms", 60_000)
+        return self.ask(requests.ConsumerHeartbeat(member_id=member_id, epoch=epoch, **fields))
+
+    # --- offsets -------------------------------------------------------------------------------
+
+    def commit(
+        self, member_id: str, generation: int, producer_id: int | None = None, **offsets: int
+    ) -> Any:
+        """Commit offsets of partitions of `orders`, by `p0=5`; returns the error."""
+        named = {TopicPartition("orders", int(name[1:])): o for name, o in offsets.items()}
+        request = requests.CommitOffsets(
+            member_id=member_id,
+            generation=generation,
+            producer_id=producer_id,
+            offsets={tp: (offset, -1, "") for tp, offset in named.items()},
+        )
+        return self.ask(request)
+
+    def committed(self) -> dict[int, int]:
+        """What is committed of `orders`."""
+        fetched = self.ask(requests.FetchOffsets())
+        return {tp.partition: commit.offset for tp, commit in fetched.offsets.items()}
+
+    def unstable(self) -> set[int]:
+        """What of `orders` is not to be told to who wants it stable."""
+        fetched = self.ask(requests.FetchOffsets(require_stable=True))
+        return {tp.partition for tp in fetched.unstable}
+
+    def end(self, producer_id: int, *, committed: bool) -> None:
+        """A transaction is over."""
+        self.ask(requests.EndTransaction(producer_id=producer_id, committed=committed))

@@ -1,0 +1,236 @@
+"""The coordinator is a plain state machine: requests and the time in, answers and timers out."""
+
+from __future__ import annotations
+
+import pytest
+from kafka import errors
+
+from tandem_kafka.testing.coordinator.classic import GroupState
+from tandem_kafka.testing.coordinator.coordinator import GroupCoordinator
+from tandem_kafka.testing.coordinator.members import MemberState
+from tandem_kafka.testing.coordinator.records import GroupMetadata, OffsetCommit
+from tandem_kafka.testing.coordinator.requests import Expel, LeaveGroup
+from tandem_kafka.testing.coordinator.turn import Timer
+from tests.unit.testing.driven import Driven, assignment_of, orders, subscription
+
+
+def two(driven: Driven) -> tuple[str, str]:
+    """Two classic members, of which the first leads, each with two partitions."""
+    first = driven.alone(0, 1, 2, 3)
+    request = driven.join("")
+    driven.join(first)
+    second = driven.answers[request].member_id
+    assigned = {first: assignment_of(0, 1), second: assignment_of(2, 3)}
+    driven.sync(second, 2)
+    driven.sync(first, 2, **assigned)
+    return first, second
+
+
+# --- classic groups ------------------------------------------------------------------------------
+
+
+def test_a_join_is_parked_until_all_have_come() -> None:
+    driven = Driven()
+    first = driven.alone(0, 1, 2, 3)
+    newcomer = driven.join("")
+    assert newcomer not in driven.answers
+    assert driven.heartbeat(first, 1) is errors.RebalanceInProgressError
+    again = driven.join(first)
+    assert driven.answers[newcomer].generation == driven.answers[again].generation == 2
+    assert driven.answers[again].leader == first, "who leads goes on leading"
+    assert len(driven.answers[again].members) == 2
+    assert driven.answers[newcomer].members == [], "for the leader alone"
+
+
+def test_a_sync_is_parked_until_the_leader_brings_the_assignment() -> None:
+    driven = Driven()
+    first = driven.alone(0, 1, 2, 3)
+    newcomer = driven.join("")
+    driven.join(first)
+    second = driven.answers[newcomer].member_id
+    waiting = driven.sync(second, 2)
+    assert waiting not in driven.answers
+    driven.sync(first, 2, **{second: assignment_of(3)})
+    assert driven.answers[waiting].assignment == assignment_of(3)
+    assert driven.coordinator.classic.members[first].assignment == b""
+
+
+def test_who_does_not_come_in_time_is_left_out_by_a_timer() -> None:
+    driven = Driven()
+    first = driven.alone()
+    newcomer = driven.join("", rebalance_ms=20_000)
+    driven.sleep(7_000)
+    assert driven.heartbeat(first, 1) is errors.RebalanceInProgressError
+    driven.sleep(9_999)
+    assert newcomer not in driven.answers
+    driven.sleep(1)
+    assert driven.answers[newcomer].generation == 2, "the session of the first is over"
+    assert driven.heartbeat(first, 1) is errors.UnknownMemberIdError
+
+
+def test_what_one_waits_for_is_answered_when_it_is_expelled() -> None:
+    driven = Driven()
+    driven.alone()
+    newcomer = driven.join("n1", new_id="", protocols={"range": b""})
+    assert driven.answers[newcomer].error is errors.UnknownMemberIdError
+    newcomer = driven.join("", new_id="n1")
+    assert driven.ask(Expel(member_id="n1")) is True
+    assert driven.answers[newcomer].error is errors.UnknownMemberIdError
+    assert driven.ask(Expel(member_id="n1")) is False
+
+
+def test_members_without_a_protocol_in_common_are_no_group() -> None:
+    driven = Driven()
+    driven.alone()
+    other = driven.join("", protocols={"sticky": b""})
+    assert driven.answers[other].error is errors.InconsistentGroupProtocolError
+    other = driven.join("", protocol_type="connect")
+    assert driven.answers[other].error is errors.InconsistentGroupProtocolError
+    assert driven.coordinator.classic.state is GroupState.STABLE
+
+
+def test_the_protocol_is_the_one_most_members_vote_for() -> None:
+    driven = Driven()
+    votes = [["range", "sticky"], ["sticky", "range"], ["sticky", "range", "other"]]
+    joins = [driven.join("", protocols=dict.fromkeys(names, b"")) for names in votes]
+    for member_id in [r.new_id for r in joins if r in driven.answers]:
+        names = votes[[r.new_id for r in joins].index(member_id)]
+        again = driven.join(member_id, protocols=dict.fromkeys(names, b""))
+    assert driven.answers[again].protocol == "sticky"
+
+
+def test_an_id_that_was_handed_out_can_be_given_back() -> None:
+    driven = Driven()
+    asked = driven.join("", needs_id=True, new_id="mine")
+    assert driven.answers[asked].error is errors.MemberIdRequiredError
+    assert driven.ask(LeaveGroup(member_id="mine")) is None
+    joined = driven.join("mine")
+    assert driven.answers[joined].error is errors.UnknownMemberIdError
+
+
+def test_a_static_member_can_be_removed_by_its_name() -> None:
+    driven = Driven()
+    driven.join("", instance_id="one")
+    assert driven.ask(LeaveGroup(member_id="other", instance_id="one")) is (
+        errors.FencedInstanceIdError
+    )
+    assert driven.ask(LeaveGroup(member_id="", instance_id="one")) is None
+    assert not driven.coordinator.classic.members
+
+
+# --- the log of classic groups and offsets -------------------------------------------------------
+
+
+def test_a_classic_group_is_what_was_written_of_it() -> None:
+    driven = Driven()
+    first, second = two(driven)
+    driven.fail_over()
+    assert driven.heartbeat(first, 2) is driven.heartbeat(second, 2) is None
+    group = driven.coordinator.classic
+    assert (group.leader, group.protocol, group.state) == (first, "range", GroupState.STABLE)
+    assert [m.assignment for m in group.members.values()] == [
+        assignment_of(0, 1),
+        assignment_of(2, 3),
+    ]
+    driven.sleep(10_000)
+    assert not group.members, "their sessions went on"
+
+
+def test_a_generation_that_is_not_complete_is_forgotten() -> None:
+    driven = Driven()
+    first, second = two(driven)
+    driven.join(first, subscription(topics=["orders", "more"]))
+    driven.join(second)
+    assert driven.coordinator.classic.generation == 3
+    driven.fail_over()
+    assert driven.heartbeat(first, 3) is errors.IllegalGenerationError
+    assert driven.heartbeat(first, 2) is None
+
+
+def test_what_is_parked_is_told_of_the_other_coordinator() -> None:
+    driven = Driven()
+    driven.alone()
+    newcomer = driven.join("")
+    outcome = driven.coordinator.take_over(driven.now_ms)
+    answers = dict(outcome.answers)
+    assert answers[newcomer].error is errors.NotCoordinatorError
+
+
+def test_a_group_that_has_lost_its_last_member_is_empty_for_the_next_coordinator() -> None:
+    driven = Driven()
+    member_id = driven.alone()
+    assert driven.ask(LeaveGroup(member_id=member_id)) is None
+    driven.fail_over()
+    assert driven.coordinator.classic.state is GroupState.EMPTY
+    assert driven.coordinator.log.group(GroupMetadata) == GroupMetadata(2, "consumer", since_ms=0)
+
+
+def test_the_last_writes_can_be_lost() -> None:
+    driven = Driven()
+    member_id = driven.alone()
+    assert driven.commit(member_id, 1, p0=3) is None
+    assert driven.commit(member_id, 1, p0=7, p1=1) is None
+    assert driven.coordinator.log.newest_of(OffsetCommit) == 3
+    driven.fail_over()
+    assert driven.committed() == {0: 7, 1: 1}
+    driven.fail_over(lost=2)
+    assert driven.committed() == {0: 3}
+    assert driven.heartbeat(member_id, 1) is None
+    driven.fail_over(lost=2)
+    assert driven.committed() == {}
+    assert driven.heartbeat(member_id, 1) is errors.UnknownMemberIdError, "its generation too"
+    driven.fail_over(lost=99)
+    assert driven.coordinator.log.records == []
+
+
+# --- KIP-848 groups ------------------------------------------------------------------------------
+
+
+def test_a_partition_is_given_on_when_its_owner_has_let_go() -> None:
+    driven = Driven()
+    assert driven.beat("a", 0).assigned == orders(0, 1, 2, 3)
+    assert driven.beat("b", 0).assigned == orders()
+    kept = driven.beat("a", 1).assigned
+    assert len(kept) == 2
+    assert driven.beat("b", 2).assigned is None, "a has not given back"
+    assert driven.beat("a", 1, owned=kept).epoch == 2
+    assert driven.beat("b", 2).assigned == orders(0, 1, 2, 3) - kept
+
+
+def test_who_does_not_give_back_in_time_is_removed_by_a_timer() -> None:
+    driven = Driven(session_timeout_ms=1_000_000)
+    driven.beat("a", 0)
+    driven.beat("b", 0)
+    driven.beat("a", 1)
+    assert driven.coordinator.consumer.members["a"].state is MemberState.UNREVOKED
+    driven.sleep(59_999)
+    assert "a" in driven.coordinator.consumer.members
+    driven.sleep(1)
+    assert driven.beat("a", 1).error is errors.UnknownMemberIdError
+    assert driven.beat("b", 2).assigned == orders(0, 1, 2, 3)
+
+
+def test_a_session_is_over_by_a_timer() -> None:
+    driven = Driven(session_timeout_ms=6_000)
+    driven.beat("a", 0)
+    driven.sleep(5_999)
+    assert driven.beat("a", 1).error is None
+    driven.sleep(5_999)
+    assert "a" in driven.coordinator.consumer.members
+    driven.sleep(1)
+    assert "a" not in driven.coordinator.consumer.members
+
+
+def test_a_member_that_was_half_written_is_not_there() -> None:
+    driven = Driven()
+    driven.beat("a", 0)
+    driven.beat("b", 0)
+    driven.fail_over(lost=1)
+    assert set(driven.coordinator.consumer.members) == {"a"}
+    assert driven.beat("b", 2).error is errors.UnknownMemberIdError
+
+
+def test_a_timer_of_another_kind_is_refused() -> None:
+    coordinator = GroupCoordinator(dict)
+    with pytest.raises(ValueError, match="no timer of the kind 'tea'"):
+        coordinator.expire(Timer(0, "tea"), 0)

@@ -1,0 +1,258 @@
+"""A group goes from one protocol to the other while it has members, as the coordinator has it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from kafka import errors
+
+from tandem_kafka.testing.coordinator.classic import GroupState
+from tandem_kafka.testing.coordinator.requests import Expel, LeaveGroup
+from tests.unit.testing.driven import Driven, assignment_of, orders, owned, subscription
+
+
+def upgraded(**settings: Any) -> tuple[Driven, str]:
+    """A classic member that has everything, and a KIP-848 one, `m`, that has joined."""
+    driven = Driven(**settings)
+    classic = driven.alone(0, 1, 2, 3)
+    assert driven.beat("m", 0).error is None
+    return driven, classic
+
+
+def rejoin(driven: Driven, member_id: str, *has: int, **fields: Any) -> tuple[int, set[int]]:
+    """A classic member joins and syncs; returns its generation and partition numbers."""
+    joined = driven.answers[driven.join(member_id, subscription(*has), **fields)]
+    assert joined.error is None
+    assert (joined.leader, joined.members) == ("", []), "nobody is to assign"
+    synced = driven.answers[driven.sync(member_id, joined.generation)]
+    assert synced.error is None
+    return joined.generation, {tp.partition for tp in owned(synced.assignment)}
+
+
+# --- up ------------------------------------------------------------------------------------------
+
+
+def test_a_kip_848_member_makes_a_classic_group_one_of_its_kind() -> None:
+    driven, classic = upgraded()
+    group = driven.coordinator.consumer
+    assert group.epoch == 2, "the generation, and one for who came"
+    assert set(group.members) == {classic, "m"}
+    assert group.members[classic].assigned == orders(0, 1, 2, 3)
+    assert group.members["m"].assigned == orders(), "nobody has given back"
+    assert not driven.coordinator.classic.members
+    assert driven.heartbeat(classic, 1) is errors.RebalanceInProgressError
+
+
+def test_an_eager_member_joins_with_nothing_and_has_its_share_at_once() -> None:
+    driven, classic = upgraded()
+    generation, mine = rejoin(driven, classic)
+    assert (generation, len(mine)) == (2, 2)
+    assert driven.heartbeat(classic, 2) is None
+    theirs = driven.beat("m", 2).assigned
+    assert {tp.partition for tp in theirs} == {0, 1, 2, 3} - mine
+
+
+def test_a_cooperative_member_gives_back_first_and_joins_again() -> None:
+    driven, classic = upgraded()
+    generation, kept = rejoin(driven, classic, 0, 1, 2, 3)
+    assert (generation, len(kept)) == (1, 2), "it is at its old epoch until it has given back"
+    assert driven.beat("m", 2).assigned is None
+    assert driven.heartbeat(classic, 1) is errors.RebalanceInProgressError
+    assert rejoin(driven, classic, *kept) == (2, kept)
+    assert driven.heartbeat(classic, 2) is None
+    theirs = driven.beat("m", 2).assigned
+    assert {tp.partition for tp in theirs} == {0, 1, 2, 3} - kept
+
+
+def test_a_classic_member_is_called_in_when_what_it_lacks_is_free() -> None:
+    driven = Driven()
+    driven.beat("m", 0)
+    joined = driven.answers[driven.join("", new_id="c")]
+    assert driven.coordinator.consumer.members["c"].classic is not None
+    assert owned(driven.answers[driven.sync("c", joined.generation)].assignment) == orders()
+    assert driven.heartbeat("c", 2) is None, "there is nothing to take yet"
+    kept = driven.beat("m", 1).assigned
+    driven.beat("m", 1, owned=kept)
+    assert driven.heartbeat("c", 2) is errors.RebalanceInProgressError
+    generation, numbers = rejoin(driven, "c")
+    assert (generation, len(numbers)) == (2, 2)
+    assert driven.heartbeat("c", 2) is None
+
+
+def test_who_waits_in_a_rebalance_is_told_to_join_the_other_group() -> None:
+    driven = Driven()
+    driven.alone(0, 1, 2, 3)
+    parked = driven.join("")
+    assert parked not in driven.answers
+    driven.beat("m", 0)
+    assert driven.answers[parked].error is errors.RebalanceInProgressError
+
+
+def test_a_generation_that_is_not_assigned_yet_is_joined_again() -> None:
+    driven = Driven()
+    first = driven.alone(0, 1, 2, 3)
+    newcomer = driven.join("")
+    driven.join(first)
+    second = driven.answers[newcomer].member_id
+    waiting = driven.sync(second, 2)
+    driven.beat("m", 0)
+    assert driven.answers[waiting].error is errors.RebalanceInProgressError
+    synced = driven.sync(first, 2, **{second: assignment_of(0)})
+    assert driven.answers[synced].error is errors.RebalanceInProgressError
+
+
+@pytest.mark.parametrize("policy", ["disabled", "downgrade"])
+def test_the_policy_may_refuse_a_kip_848_member(policy: str) -> None:
+    driven = Driven(migration_policy=policy)
+    classic = driven.alone(0, 1, 2, 3)
+    assert driven.beat("m", 0).error is errors.GroupIdNotFoundError
+    assert driven.heartbeat(classic, 1) is None
+
+
+def test_a_group_of_something_else_stays_what_it_is() -> None:
+    driven = Driven()
+    driven.join("", protocol_type="connect")
+    assert driven.beat("m", 0).error is errors.GroupIdNotFoundError
+
+
+def test_what_no_consumer_wrote_cannot_be_upgraded() -> None:
+    driven = Driven()
+    driven.join("", b"\xff")
+    assert driven.beat("m", 0).error is errors.GroupIdNotFoundError
+
+
+def test_only_who_joins_changes_a_group() -> None:
+    driven = Driven()
+    driven.alone()
+    assert driven.beat("m", 3).error is errors.GroupIdNotFoundError
+    assert driven.beat("m", -1).error is errors.GroupIdNotFoundError
+
+
+# --- in between ----------------------------------------------------------------------------------
+
+
+def test_who_was_called_in_has_to_come_in_time() -> None:
+    driven, classic = upgraded(session_timeout_ms=1_000_000)
+    driven.join(classic, subscription(0, 1, 2, 3), rebalance_ms=20_000)
+    driven.sync(classic, 1)
+    for _ in range(4):
+        assert driven.heartbeat(classic, 1) is errors.RebalanceInProgressError
+        driven.sleep(5_000)
+    assert driven.heartbeat(classic, 1) is errors.UnknownMemberIdError
+    assert driven.beat("m", 2).assigned == orders(0, 1, 2, 3)
+
+
+def test_who_has_joined_has_to_sync_in_time() -> None:
+    driven, classic = upgraded(session_timeout_ms=1_000_000)
+    driven.join(classic, session_ms=1_000_000, rebalance_ms=20_000)
+    driven.sleep(19_999)
+    assert classic in driven.coordinator.consumer.members
+    driven.sleep(1)
+    assert classic not in driven.coordinator.consumer.members
+
+
+def test_a_classic_member_has_the_session_that_it_asked_for() -> None:
+    driven, classic = upgraded(session_timeout_ms=1_000_000)
+    rejoin(driven, classic, session_ms=12_000)
+    driven.sleep(11_999)
+    assert driven.heartbeat(classic, 2) is None
+    driven.sleep(12_000)
+    assert driven.heartbeat(classic, 2) is errors.UnknownMemberIdError
+
+
+def test_requests_of_members_that_are_not_what_they_say_are_refused() -> None:
+    driven, classic = upgraded()
+    assert driven.heartbeat("m", 2) is errors.UnknownMemberIdError
+    assert driven.ask(LeaveGroup(member_id="m")) is errors.UnknownMemberIdError
+    assert driven.heartbeat(classic, 7) is errors.IllegalGenerationError
+    assert driven.commit(classic, 7, p0=1) is errors.IllegalGenerationError
+    assert driven.commit("m", 7, p0=1) is errors.StaleMemberEpochError
+    assert driven.commit(classic, 1, p0=1) is None
+    behind = driven.sync(classic, 1)
+    assert driven.answers[behind].error is errors.RebalanceInProgressError
+    odd = driven.join("", protocols={"sticky": subscription()})
+    assert driven.answers[odd].error is errors.InconsistentGroupProtocolError
+
+
+def test_a_static_member_changes_its_protocol_without_having_left() -> None:
+    driven = Driven()
+    joined = driven.answers[driven.join("", instance_id="one")]
+    driven.sync(joined.member_id, 1, **{joined.member_id: assignment_of(0, 1, 2, 3)})
+    answer = driven.beat("m", 0, instance_id="one")
+    assert (answer.error, answer.assigned) == (None, orders(0, 1, 2, 3))
+    assert set(driven.coordinator.consumer.members) == {"m"}
+    assert driven.heartbeat(joined.member_id, 1) is errors.UnknownMemberIdError
+
+
+def test_a_mixed_group_is_what_was_written_of_it() -> None:
+    driven, classic = upgraded()
+    _, kept = rejoin(driven, classic, 0, 1, 2, 3)
+    driven.fail_over()
+    assert driven.heartbeat(classic, 1) is errors.RebalanceInProgressError
+    assert rejoin(driven, classic, *kept) == (2, kept)
+    driven.fail_over()
+    assert len(driven.beat("m", 2).assigned) == 2
+    driven.ask(Expel(member_id="m"))
+    driven.fail_over()
+    assert driven.coordinator.classic.generation == 2
+    assert set(driven.coordinator.classic.members) == {classic}
+    assert not driven.coordinator.consumer.members
+
+
+# --- down ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["leaves", "expires"])
+def test_without_its_last_kip_848_member_a_group_is_classic_again(how: str) -> None:
+    driven, classic = upgraded(session_timeout_ms=5_000)
+    rejoin(driven, classic)
+    assert driven.commit(classic, 2, p0=4) is None
+    if how == "leaves":
+        assert driven.beat("m", -1).error is None
+    else:
+        driven.sleep(5_000)
+    group = driven.coordinator.classic
+    assert (group.state, group.generation) == (GroupState.JOINING, 2)
+    assert driven.heartbeat(classic, 2) is errors.RebalanceInProgressError
+    joined = driven.answers[driven.join(classic)]
+    assert (joined.generation, joined.leader) == (3, classic)
+    assert driven.committed() == {0: 4}
+
+
+def test_it_stays_what_it_is_if_the_policy_does_not_allow_more() -> None:
+    driven, classic = upgraded(migration_policy="upgrade")
+    driven.beat("m", -1)
+    assert set(driven.coordinator.consumer.members) == {classic}
+    generation, numbers = rejoin(driven, classic)
+    assert (generation, numbers) == (3, {0, 1, 2, 3})
+    assert driven.heartbeat(classic, 3) is None
+
+
+def test_a_static_member_takes_the_place_of_the_last_kip_848_one() -> None:
+    driven = Driven()
+    driven.beat("m", 0, instance_id="one")
+    first = driven.answers[driven.join("", new_id="c")]
+    rejoin(driven, "c")
+    kept = driven.beat("m", 1).assigned
+    driven.beat("m", 1, owned=kept)
+    rejoin(driven, "c")
+    assert first.error is None
+    joined = driven.answers[driven.join("", new_id="again", instance_id="one")]
+    group = driven.coordinator.classic
+    assert (group.state, group.generation) == (GroupState.STABLE, joined.generation)
+    synced = driven.answers[driven.sync("again", joined.generation)]
+    assert owned(synced.assignment) == kept
+    assert driven.heartbeat("c", group.generation) is None, "nobody has to join again"
+
+
+def test_an_empty_group_is_taken_by_either_protocol() -> None:
+    driven = Driven()
+    driven.beat("m", 0)
+    assert driven.commit("m", 1, p0=5) is None
+    driven.beat("m", -1)
+    classic = driven.alone(0)
+    assert driven.heartbeat(classic, 1) is None, "generations begin anew"
+    driven.ask(LeaveGroup(member_id=classic))
+    assert driven.beat("m", 0).epoch == 1, "and epochs"
+    assert driven.committed() == {0: 5}
