@@ -11,6 +11,8 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from kafka.errors import IllegalGenerationError
+
 from tandem_kafka.assignors.classic import ClassicAssignors, topics_of
 from tandem_kafka.errors import LOGIN_ERRORS, KafkaError, for_code
 from tandem_kafka.events.background import PartitionsAssigned, PartitionsLost, PartitionsRevoked
@@ -29,6 +31,7 @@ from tandem_kafka.request_managers.membership.callbacks import CallbackRunner
 from tandem_kafka.request_managers.membership.classic_requests import ClassicRequests
 from tandem_kafka.request_managers.membership.classic_states import TRANSITIONS, State
 from tandem_kafka.request_managers.membership.heartbeats import Heartbeats
+from tandem_kafka.request_managers.membership.join_errors import join_error
 from tandem_kafka.request_managers.membership.poll_timer import PollTimer
 from tandem_kafka.request_managers.membership.rebalance_timer import RebalanceTimer
 from tandem_kafka.request_managers.membership.state_machine import StateMachine
@@ -239,7 +242,10 @@ class ClassicMembership:
     def _lose(self, why: object) -> None:
         """Membership is over: others may own the partitions already."""
         log.warning("group %s: membership lost: %s", self._context.config.group_id, why)
+        member_id = self._group.metadata.member_id
         self._forget()
+        if isinstance(why, IllegalGenerationError):  # the coordinator still waits for this id
+            self._group.joined(NO_GENERATION, member_id)
         self._assignors.lost()
         held = frozenset(self._subscription.assigned)
         for state in self._subscription.assigned.values():
@@ -288,7 +294,7 @@ class ClassicMembership:
     def _joined(self, response: ClientResponse) -> None:
         message = response.message
         if message.error_code:
-            error = for_code(message.error_code)(_explained(message.error_code, self._context))
+            error = join_error(message.error_code, self._context)
             if message.member_id:
                 self._group.joined(NO_GENERATION, message.member_id)  # KIP-394
             self._react(error)
@@ -431,18 +437,3 @@ class _Leading:
         self.joined = joined
         self.topics = topics
         self.give_up_ms = give_up_ms
-
-
-def _explained(code: int, context: ManagerContext) -> str:
-    """Say more than the error's name where the user has to act."""
-    config = context.config
-    names = ", ".join(str(each.name) for each in config.partition_assignment_strategy)
-    if code == INCONSISTENT_GROUP_PROTOCOL:
-        return (
-            f"group {config.group_id!r} has no assignor in common with this member, which offers "
-            f"{names}; have all members offer one more assignor before you take one away"
-        )
-    return f"group {config.group_id!r}"
-
-
-INCONSISTENT_GROUP_PROTOCOL = 23

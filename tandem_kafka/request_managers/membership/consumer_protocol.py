@@ -10,6 +10,8 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
+from kafka.errors import GroupIdNotFoundError
+
 from tandem_kafka.errors import (
     LOGIN_ERRORS,
     UnreleasedInstanceIdError,
@@ -356,6 +358,8 @@ class ConsumerMembership:
         if isinstance(error, UnreleasedInstanceIdError) and self.state is State.JOINING:
             self._refused = error
             return error, Reaction.RETRY
+        if isinstance(error, GroupIdNotFoundError) and self.state is not State.JOINING:
+            return error, Reaction.LOST  # the group went, or became a classic one, without us
         return error, reaction
 
     def _fail(self, error: Exception) -> None:
@@ -375,7 +379,7 @@ class ConsumerMembership:
         log.error("group %s: cannot be a member: %s", self._context.config.group_id, error)
         self._machine.move(State.FATAL)
         self._rebalance.fail()
-        self._callbacks.cancel()
+        self._lose(lambda: None)
         self._fatal = error
         self._context.raise_in_poll(error)
 

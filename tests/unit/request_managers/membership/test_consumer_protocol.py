@@ -351,6 +351,31 @@ def test_94_95_a_fatal_error_is_raised_by_every_poll_until_unsubscribing() -> No
     assert not member.world.raised()
 
 
+def test_what_it_had_is_lost_by_a_fatal_error() -> None:
+    member = ConsumerMember()
+    member.settle()
+    held = frozenset(member.assigned)
+    member.fail(member.send(after_ms=INTERVAL_MS), errors.FencedInstanceIdError)
+    assert member.asked() == PartitionsLost(held)
+    member.done()
+    assert member.assigned == set()
+    assert len(member.world.raised()) == 1
+
+
+def test_a_group_that_became_a_classic_one_is_joined_again() -> None:
+    member = ConsumerMember()
+    member.settle()
+    held = frozenset(member.assigned)
+    member.fail(member.send(after_ms=INTERVAL_MS), errors.GroupIdNotFoundError)
+    assert member.asked() == PartitionsLost(held)
+    member.done()
+    join = member.send()
+    assert join.message.member_epoch == 0
+    member.fail(join, errors.GroupIdNotFoundError)
+    assert member.state is State.FATAL, "it does not take such members"
+    assert len(member.world.raised()) == 1
+
+
 def test_a_group_that_may_not_be_found_is_fatal_once_it_is_wanted() -> None:
     member = ConsumerMember()
     member.chosen._fail(errors.GroupAuthorizationFailedError("readers"))
