@@ -76,7 +76,10 @@ class Offsets:
             return errors.IllegalGenerationError if stale else error
         if transactional and request.generation < 0 and not request.member_id:
             return None  # a producer that does not say for whom it commits
-        return classic.check(request.member_id, request.generation)
+        error = classic.check(request.member_id, request.generation)
+        if error is None and not transactional and classic.state is GroupState.SYNCING:
+            return errors.RebalanceInProgressError  # who has what is about to change
+        return error
 
     def handle_end(self, request: EndTransaction) -> None:
         """The marker of a transaction: what it committed counts, or never was."""
