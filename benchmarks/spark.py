@@ -29,6 +29,8 @@ SOURCES: dict[str, tuple[str, dict[str, str]]] = {
     "connector": ("kafka", {}),
     "connector, max.poll.records=5000": ("kafka", {"kafka.max.poll.records": "5000"}),
 }
+#: What a Python source costs at least: it makes a few rows without asking anybody.
+NOTHING = "a Python source that reads nothing"
 PARTITIONS = 4
 #: Ranges that a topic is read in: the first and the last give the sizing model its two figures, the
 #: others are held against what it says.
@@ -73,6 +75,14 @@ class Bench:
     def count(self, source: str, topic: str) -> int:
         """Count the records."""
         count: int = self._load(self._spark.read, source, topic).count()
+        return count
+
+    def count_nothing(self) -> int:
+        """Count rows of a source without a cluster."""
+        from benchmarks.nothing import Nothing  # noqa: PLC0415 - needs pyspark
+
+        self._spark.dataSource.register(Nothing)
+        count: int = self._spark.read.format(Nothing.name()).load().count()
         return count
 
     def in_ranges(self, topic: str, ranges: int) -> None:
@@ -164,7 +174,8 @@ def _cold(source: str, bootstrap: str, topic: str) -> None:
     folder = Path(tempfile.mkdtemp(prefix="tandem-kafka-cold-"))
     try:
         spark = _session(folder)
-        print(Bench(spark, bootstrap, folder).count(source, topic))
+        bench = Bench(spark, bootstrap, folder)
+        print(bench.count_nothing() if source == NOTHING else bench.count(source, topic))
         spark.stop()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -266,7 +277,7 @@ def _run(rounds: int, megabytes: int, report: Report) -> None:
                 report.sizing(_measure_ranges(bench, topic, rounds), count, size)
             spark.stop()
             _fill(kafka, "small", 1_000, 100)
-            medians = _measure_cold(kafka.bootstrap(), "small", sources[:2], rounds)
+            medians = _measure_cold(kafka.bootstrap(), "small", [*sources[:2], NOTHING], rounds)
             report.table("A new process that starts Spark and counts 1,000 records", medians, None)
             load = ", ".join(f"{each:.1f}" for each in os.getloadavg())
             report.say(f"\nLoad averages at the end: {load}.")
