@@ -40,7 +40,7 @@ def read_body(header: Header, frame: bytes) -> Any:
         if frame[body_at]:  # tags in the header: no client here sends any
             return request_class.decode(frame, version=header.version, header=True)
         body_at += 1
-    return _decoded(header.api_key, header.version, frame[body_at:])
+    return _decoded(header.api_key, header.version, bytes(frame[body_at:]))
 
 
 @lru_cache(maxsize=500)
