@@ -14,14 +14,16 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from tests.kafka.broker import KafkaCluster
 from tests.spark.connector import connector_jars, connector_version
 
 ROOT = Path(__file__).parents[1]
+K = TypeVar("K")
 
 #: How each is called, and its options.
 SOURCES: dict[str, tuple[str, dict[str, str]]] = {
@@ -124,30 +126,33 @@ def _fill(kafka: KafkaCluster, topic: str, count: int, size: int) -> None:
     producer.flush()
 
 
+def _medians(acts: Mapping[K, Callable[[], object]], rounds: int) -> dict[K, float]:
+    """Have all take turns, and return the median seconds of each."""
+    spent: dict[K, list[float]] = {name: [] for name in acts}
+    for _ in range(rounds):
+        for name, act in acts.items():
+            begin = time.perf_counter()
+            act()
+            spent[name].append(time.perf_counter() - begin)
+    return {name: statistics.median(times) for name, times in spent.items()}
+
+
+def _warm_medians(acts: Mapping[K, Callable[[], object]], rounds: int) -> dict[K, float]:
+    """The same, after a round that does not count."""
+    _medians(acts, 1)
+    return _medians(acts, rounds)
+
+
 def _measure(
     bench: Bench, topic: str, sources: list[str], rounds: int
 ) -> Iterator[tuple[str, dict[str, float]]]:
     for name, act in bench.actions().items():
-        spent: dict[str, list[float]] = {source: [] for source in sources}
-        for turn in range(rounds + 1):
-            for source in sources:
-                begin = time.perf_counter()
-                act(source, topic)
-                if turn:  # the first one warms up
-                    spent[source].append(time.perf_counter() - begin)
-        yield name, {source: statistics.median(times) for source, times in spent.items()}
+        yield name, _warm_medians({s: partial(act, s, topic) for s in sources}, rounds)
 
 
 def _measure_ranges(bench: Bench, topic: str, rounds: int) -> dict[int, float]:
     """Seconds that a job of so many ranges takes."""
-    spent: dict[int, list[float]] = {ranges: [] for ranges in RANGES}
-    for turn in range(rounds + 1):
-        for ranges in RANGES:
-            begin = time.perf_counter()
-            bench.in_ranges(topic, ranges)
-            if turn:
-                spent[ranges].append(time.perf_counter() - begin)
-    return {ranges: statistics.median(times) for ranges, times in spent.items()}
+    return _warm_medians({n: partial(bench.in_ranges, topic, n) for n in RANGES}, rounds)
 
 
 def _session(folder: Path) -> Any:
@@ -182,15 +187,12 @@ def _cold(source: str, bootstrap: str, topic: str) -> None:
 
 
 def _measure_cold(bootstrap: str, topic: str, sources: list[str], rounds: int) -> dict[str, float]:
-    spent: dict[str, list[float]] = {source: [] for source in sources}
-    for _ in range(rounds):
-        for source in sources:
-            arguments = ("--cold", source, bootstrap, topic)
-            command = [sys.executable, "-m", "benchmarks.spark", *arguments]
-            begin = time.perf_counter()
-            subprocess.run(command, check=True, capture_output=True, timeout=300)
-            spent[source].append(time.perf_counter() - begin)
-    return {source: statistics.median(times) for source, times in spent.items()}
+    def start(source: str) -> None:
+        arguments = ("--cold", source, bootstrap, topic)
+        command = [sys.executable, "-m", "benchmarks.spark", *arguments]
+        subprocess.run(command, check=True, capture_output=True, timeout=300)
+
+    return _medians({source: partial(start, source) for source in sources}, rounds)
 
 
 class Report:

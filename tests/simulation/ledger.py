@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.consumer.records import ConsumerRecords
@@ -11,7 +12,7 @@ from tandem_kafka.testing import Simulation
 from tandem_kafka.testing.stories.numbered import create_topic as topic
 from tandem_kafka.testing.stories.numbered import produce, value_of
 
-__all__ = ["Ledger", "produce", "topic", "value_of"]
+__all__ = ["Ledger", "produce", "reading", "topic", "value_of"]
 
 #: The application thread notices a little late: up to two extra steps of the driver.
 LATE_MS = 15
@@ -77,3 +78,10 @@ class Ledger:
             assert clock.now_ms() < until_ms, f"stuck at {self.next}"
             self.poll()
         assert not self.poll(2_000)
+
+
+def reading(simulation: Simulation, tp: TopicPartition, **options: Any) -> Ledger:
+    """Return the books of a consumer that reads a partition from its start."""
+    consumer = simulation.consumer(auto_offset_reset="earliest", **options)
+    consumer.assign([tp])
+    return Ledger(simulation, consumer, [tp])

@@ -7,7 +7,7 @@ import pytest
 from tandem_kafka import TopicPartition
 from tandem_kafka.errors import LogTruncationError
 from tandem_kafka.testing import Conditions, Simulation
-from tests.simulation.ledger import Ledger, produce, topic
+from tests.simulation.ledger import Ledger, produce, reading, topic
 
 TP = TopicPartition("orders", 0)
 
@@ -95,9 +95,7 @@ def test_160_a_hint_in_the_fetch_answer_saves_the_metadata_round_trip() -> None:
     with Simulation(brokers=2) as simulation:
         topic(simulation, "orders", 1)
         produce(simulation, TP, 5)
-        consumer = simulation.consumer(auto_offset_reset="earliest")
-        consumer.assign([TP])
-        ledger = Ledger(simulation, consumer, [TP])
+        ledger = reading(simulation, TP)
         ledger.read_all()
         asked = sum(b.requests["MetadataRequest"] for b in simulation.cluster.brokers.values())
         simulation.cluster.move_leader(TP, 2)
@@ -111,9 +109,7 @@ def test_159_a_preferred_replica_is_read_from_until_it_goes_down() -> None:
     with Simulation(brokers=2, racks=["there", "here"]) as simulation:
         topic(simulation, "orders", 1)
         produce(simulation, TP, 5)
-        consumer = simulation.consumer(auto_offset_reset="earliest", client_rack="here")
-        consumer.assign([TP])
-        ledger = Ledger(simulation, consumer, [TP])
+        ledger = reading(simulation, TP, client_rack="here")
         ledger.read_all()
         assert simulation.cluster.brokers[2].requests["FetchRequest"] > 2
         simulation.cluster.stop(2)
@@ -158,9 +154,7 @@ def test_wires_are_silent_and_the_consumer_recovers() -> None:
     with Simulation(brokers=1, conditions=Conditions()) as simulation:
         topic(simulation, "orders", 1)
         produce(simulation, TP, 5)
-        consumer = simulation.consumer(auto_offset_reset="earliest")
-        consumer.assign([TP])
-        ledger = Ledger(simulation, consumer, [TP])
+        ledger = reading(simulation, TP)
         ledger.read_all()
         silent = simulation.network.silent
         silent.add(simulation.cluster.brokers[1].address)

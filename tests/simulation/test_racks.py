@@ -9,7 +9,7 @@ from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.errors import OffsetOutOfRangeError
 from tandem_kafka.testing import Call, Simulation
 from tandem_kafka.wire.messages import ConsumerGroupHeartbeatRequest, FetchRequest, JoinGroupRequest
-from tests.simulation.ledger import Ledger, produce, topic
+from tests.simulation.ledger import Ledger, produce, reading, topic
 from tests.simulation.team import OPTIONS, Team
 
 TP = TopicPartition("orders", 0)
@@ -71,9 +71,7 @@ def test_only_a_replica_of_the_partition_will_do() -> None:
     with world("two of three", brokers=3) as simulation:
         simulation.cluster.create_topic("orders", 1, replicas=1)
         produce(simulation, TP, 5)
-        consumer = simulation.consumer(auto_offset_reset="earliest", client_rack="here")
-        consumer.assign([TP])
-        ledger = Ledger(simulation, consumer, [TP])
+        ledger = reading(simulation, TP, client_rack="here")
         ledger.read_all()
         assert read_from(simulation, ledger) == {1}
 

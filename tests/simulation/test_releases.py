@@ -8,7 +8,7 @@ from tandem_kafka import TopicPartition
 from tandem_kafka.errors import UnsupportedVersionError
 from tandem_kafka.testing import Simulation
 from tandem_kafka.testing.cluster.releases import RELEASES
-from tests.simulation.ledger import Ledger, produce, topic
+from tests.simulation.ledger import Ledger, produce, reading, topic
 from tests.simulation.team import Team
 
 NAMES = sorted(RELEASES)
@@ -141,9 +141,7 @@ def test_truncation_is_noticed_where_brokers_tell_leader_epochs(kafka: str) -> N
         topic(simulation, "orders", 1)
         for _ in range(4):
             produce(simulation, TP, 5)
-        consumer = simulation.consumer(auto_offset_reset="earliest")
-        consumer.assign([TP])
-        ledger = Ledger(simulation, consumer, [TP])
+        ledger = reading(simulation, TP)
         ledger.read_all()
         simulation.cluster.move_leader(TP, 2, truncate_to=10)
         if kafka == "0.11":  # out of range is all that can be seen: everything once more

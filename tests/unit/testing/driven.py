@@ -17,7 +17,7 @@ from tandem_kafka.testing.coordinator.settings import GroupSettings
 from tandem_kafka.testing.coordinator.turn import Outcome, Request, Timer
 from tandem_kafka.types import TopicPartition
 
-__all__ = ["Driven", "assignment_of", "orders", "owned", "subscription"]
+__all__ = ["Driven", "assignment_of", "orders", "subscription"]
 
 
 def orders(*numbers: int) -> frozenset[TopicPartition]:
@@ -43,18 +43,6 @@ def subscription(*numbers: int, topics: Iterable[str] = ("orders",)) -> bytes:
 def assignment_of(*numbers: int) -> bytes:
     """What a leader brings for a member."""
     return bytes(ConsumerProtocolAssignment(0, [("orders", list(numbers))], b"").encode())
-
-
-def owned(assignment: bytes) -> frozenset[TopicPartition]:
-    """What an assignment gives."""
-    if not assignment:
-        return frozenset()
-    parsed = ConsumerProtocolAssignment.decode(assignment)
-    return frozenset(
-        TopicPartition(topic, number)
-        for topic, numbers in parsed.assigned_partitions
-        for number in numbers
-    )
 
 
 class Driven:

@@ -8,8 +8,9 @@ import pytest
 from kafka import errors
 
 from tandem_kafka.testing.coordinator.classic import GroupState
+from tandem_kafka.testing.coordinator.embedded import assigned
 from tandem_kafka.testing.coordinator.requests import Expel, LeaveGroup
-from tests.unit.testing.driven import Driven, assignment_of, orders, owned, subscription
+from tests.unit.testing.driven import Driven, assignment_of, orders, subscription
 
 
 def upgraded(**settings: Any) -> tuple[Driven, str]:
@@ -27,7 +28,7 @@ def rejoin(driven: Driven, member_id: str, *has: int, **fields: Any) -> tuple[in
     assert (joined.leader, joined.members) == ("", []), "nobody is to assign"
     synced = driven.answers[driven.sync(member_id, joined.generation)]
     assert synced.error is None
-    return joined.generation, {tp.partition for tp in owned(synced.assignment)}
+    return joined.generation, {tp.partition for tp in assigned(synced.assignment)}
 
 
 # --- up ------------------------------------------------------------------------------------------
@@ -70,7 +71,7 @@ def test_a_classic_member_is_called_in_when_what_it_lacks_is_free() -> None:
     driven.beat("m", 0)
     joined = driven.answers[driven.join("", new_id="c")]
     assert driven.coordinator.consumer.members["c"].classic is not None
-    assert owned(driven.answers[driven.sync("c", joined.generation)].assignment) == orders()
+    assert assigned(driven.answers[driven.sync("c", joined.generation)].assignment) == orders()
     assert driven.heartbeat("c", 2) is None, "there is nothing to take yet"
     kept = driven.beat("m", 1).assigned
     driven.beat("m", 1, owned=kept)
@@ -242,7 +243,7 @@ def test_a_static_member_takes_the_place_of_the_last_kip_848_one() -> None:
     group = driven.coordinator.classic
     assert (group.state, group.generation) == (GroupState.STABLE, joined.generation)
     synced = driven.answers[driven.sync("again", joined.generation)]
-    assert owned(synced.assignment) == kept
+    assert assigned(synced.assignment) == kept
     assert driven.heartbeat("c", group.generation) is None, "nobody has to join again"
 
 
