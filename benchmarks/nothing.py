@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+)
 
 __all__ = ["Nothing"]
 
@@ -29,13 +34,39 @@ class Nothing(DataSource):
         """Return what makes the rows."""
         return _Reader()
 
+    def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: ARG002, N802 - Spark's
+        """Return what makes them once."""
+        return _StreamReader()
+
 
 class _Reader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
-        return [InputPartition(number) for number in range(PARTITIONS)]
+        return _partitions()
 
     def read(self, partition: InputPartition) -> Iterator[Any]:  # noqa: ARG002 - Spark's interface
-        import pyarrow as pa  # noqa: PLC0415 - in the worker
+        return _rows()
 
-        values = pa.array([b"value"] * (ROWS // PARTITIONS), pa.binary())
-        yield pa.RecordBatch.from_arrays([values], names=["value"])
+
+class _StreamReader(DataSourceStreamReader):
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
+        return {"batches": 0}
+
+    def latestOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
+        return {"batches": 1}
+
+    def partitions(self, start: Any, end: Any) -> list[InputPartition]:  # noqa: ARG002 - Spark's
+        return _partitions()
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:  # noqa: ARG002 - Spark's interface
+        return _rows()
+
+
+def _partitions() -> list[InputPartition]:
+    return [InputPartition(number) for number in range(PARTITIONS)]
+
+
+def _rows() -> Iterator[Any]:
+    import pyarrow as pa  # noqa: PLC0415 - in the worker
+
+    values = pa.array([b"value"] * (ROWS // PARTITIONS), pa.binary())
+    yield pa.RecordBatch.from_arrays([values], names=["value"])

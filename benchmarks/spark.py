@@ -63,11 +63,17 @@ class Bench:
 
     def stream(self, source: str, topic: str) -> None:
         """Read everything as a stream that ends, throw it away."""
+        self._finish(self._load(self._spark.readStream, source, topic))
+
+    def stream_nothing(self) -> None:
+        """The same with a source without a cluster."""
+        self._finish(self._nothing(self._spark.readStream))
+
+    def _finish(self, rows: Any) -> None:
         checkpoint = self._folder / "checkpoint"
         shutil.rmtree(checkpoint, ignore_errors=True)
         query = (
-            self._load(self._spark.readStream, source, topic)
-            .writeStream.format("noop")
+            rows.writeStream.format("noop")
             .option("checkpointLocation", str(checkpoint))
             .trigger(availableNow=True)
             .start()
@@ -81,11 +87,14 @@ class Bench:
 
     def count_nothing(self) -> int:
         """Count rows of a source without a cluster."""
+        count: int = self._nothing(self._spark.read).count()
+        return count
+
+    def _nothing(self, reader: Any) -> Any:
         from benchmarks.nothing import Nothing  # noqa: PLC0415 - needs pyspark
 
         self._spark.dataSource.register(Nothing)
-        count: int = self._spark.read.format(Nothing.name()).load().count()
-        return count
+        return reader.format(Nothing.name()).load()
 
     def in_ranges(self, topic: str, ranges: int) -> None:
         """Read everything in so many ranges, throw it away."""
@@ -147,7 +156,10 @@ def _measure(
     bench: Bench, topic: str, sources: list[str], rounds: int
 ) -> Iterator[tuple[str, dict[str, float]]]:
     for name, act in bench.actions().items():
-        yield name, _warm_medians({s: partial(act, s, topic) for s in sources}, rounds)
+        acts: dict[str, Callable[[], object]] = {s: partial(act, s, topic) for s in sources}
+        if act == bench.stream:
+            acts[NOTHING] = bench.stream_nothing
+        yield name, _warm_medians(acts, rounds)
 
 
 def _measure_ranges(bench: Bench, topic: str, rounds: int) -> dict[int, float]:
@@ -212,7 +224,8 @@ class Report:
         self.say("| source | seconds | million records/s | times |")
         self.say("| --- | ---: | ---: | ---: |")
         for source, seconds in medians.items():
-            rate = f"{count / seconds / 1e6:.2f}" if count is not None else "-"
+            read = None if source == NOTHING else count
+            rate = "-" if read is None else f"{read / seconds / 1e6:.2f}"
             times = seconds / medians["tandem"]
             self.say(f"| {source} | {seconds:.2f} | {rate} | {times:.2f} |")
 

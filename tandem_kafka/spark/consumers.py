@@ -7,6 +7,7 @@ nothing. Nothing is made before the first task, and nothing survives a fork.
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 from collections.abc import Iterator, Mapping
@@ -42,6 +43,7 @@ class ConsumerCache:
     _pid: int = 0
     _runtime: Runtime | None = None
     _closing: bool = False
+    _frozen: bool = False
     _parked: dict[Key, _Parked] = field(default_factory=dict)
 
     @contextmanager
@@ -57,6 +59,7 @@ class ConsumerCache:
             _close(consumer)
             raise
         self._park(key, consumer)
+        self._spare_the_collector()
 
     def __len__(self) -> int:
         return len(self._parked)
@@ -68,6 +71,7 @@ class ConsumerCache:
             self._parked = {}
             self._closing = False
             self._runtime = Runtime.threaded()
+            self._frozen = False
 
     def _park(self, key: Key, consumer: KafkaConsumer) -> None:
         runtime = self._runtime
@@ -79,6 +83,17 @@ class ConsumerCache:
         if not self._closing:
             self._closing = True
             runtime.driver.offload(lambda: self._close_idle(runtime), lambda _: None)
+
+    def _spare_the_collector(self) -> None:
+        """Keep for good what is there after the first task: modules; what comes later is collected.
+
+        Spark's worker collects garbage after each task, and to look through every imported module
+        takes it longer than to read a small range takes us.
+        """
+        if not self._frozen:
+            self._frozen = True
+            gc.collect()
+            gc.freeze()
 
     def _close_idle(self, runtime: Runtime) -> None:
         """Run on a thread of its own. Who pops an entry owns it: no lock is needed."""

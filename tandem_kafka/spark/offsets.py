@@ -1,7 +1,8 @@
 """Offsets as Spark keeps them, and the arithmetic on them; nothing here talks to a broker.
 
 The JSON is that of Spark's own connector, `{"orders": {"0": 42}}`, so that a checkpoint can be
-continued by either. Spark compares offsets as text: the order of keys is fixed.
+continued by either; the end of a query's first batch has `{"begin of orders": {"0": 7}}` besides,
+which no topic can be called. Spark compares offsets as text: the order of keys is fixed.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ __all__ = [
     "Limit",
     "Offsets",
     "Since",
+    "beginning_in",
     "from_json",
     "parse_offsets",
     "parse_partitions",
@@ -33,6 +35,7 @@ __all__ = [
 
 Offsets = dict[TopicPartition, int]
 
+_BEGIN: Final = "begin of "
 _LATEST_OFFSET: Final = -1
 _EARLIEST_OFFSET: Final = -2
 
@@ -73,11 +76,14 @@ Limit = Edge | At | Since
 # --- what Spark keeps --------------------------------------------------------------------------
 
 
-def to_json(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
-    """Return offsets as Spark writes them into its log."""
+def to_json(
+    offsets: Mapping[TopicPartition, int], beginning: Mapping[TopicPartition, int] | None = None
+) -> dict[str, dict[str, int]]:
+    """Return offsets as Spark writes them into its log; with where the batch began, if given."""
     found: dict[str, dict[str, int]] = {}
-    for tp in sorted(offsets):
-        found.setdefault(tp.topic, {})[str(tp.partition)] = offsets[tp]
+    for prefix, part in (("", offsets), (_BEGIN, beginning or {})):
+        for tp in sorted(part):
+            found.setdefault(prefix + tp.topic, {})[str(tp.partition)] = part[tp]
     return found
 
 
@@ -88,6 +94,24 @@ def from_json(value: Any) -> Offsets:
         InvalidArgumentError: They have another shape, for instance of a version to come: this one
             has no number, as the connector would take it for a topic.
     """
+    return {tp: at for tp, at in _kept(value).items() if not tp.topic.startswith(_BEGIN)}
+
+
+def beginning_in(value: Any) -> Offsets | None:
+    """Return where the batch began, if its end says so: that of a query's first does.
+
+    Raises:
+        InvalidArgumentError: As `from_json`.
+    """
+    found = {
+        TopicPartition(tp.topic.removeprefix(_BEGIN), tp.partition): at
+        for tp, at in _kept(value).items()
+        if tp.topic.startswith(_BEGIN)
+    }
+    return found or None
+
+
+def _kept(value: Any) -> Offsets:
     version = value.get("version") if isinstance(value, dict) else None
     if version is not None and not isinstance(version, dict):
         raise InvalidArgumentError(

@@ -1,9 +1,9 @@
 """The stream reader: it tells Spark how far it may read, and Spark's checkpoint keeps that.
 
 Every micro-batch is a range per partition out of Spark's offset log, so a batch that is repeated
-has the same records. Where a new query starts is not told to us again when it is restarted before
-its first batch is finished; a start that could mean something else by then is therefore made the
-end of a first, empty batch, which puts it into Spark's own log.
+has the same records. The log has the end of a batch alone: when a query is restarted before its
+first batch is finished, Spark asks anew where to start, and "latest" means something else by then.
+The end of the first batch therefore says where it began, too.
 
 One process runs this object for as long as the query lives; `stop()` is never called.
 """
@@ -22,8 +22,8 @@ from tandem_kafka.spark.cluster import Cluster, DataLossError
 from tandem_kafka.spark.columns import RowShape
 from tandem_kafka.spark.offsets import (
     LATEST,
-    At,
     Offsets,
+    beginning_in,
     from_json,
     rate_limited,
     to_json,
@@ -77,7 +77,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._reading = Reading.of(options, shape)
         self._cluster = Cluster(options)
         self._initial: Offsets | None = None
-        self._begun = False
         #: Where Trigger.AvailableNow ends.
         self._target: Offsets | None = None
         self._last: Offsets | None = None
@@ -113,27 +112,24 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     ) -> dict[str, Any]:
         """Return the end of the next batch; `start` itself when there is nothing to read."""
         everything = ReadAllAvailable is not None and isinstance(limit, ReadAllAvailable)
-        begun = from_json(start) if start is not None else self._last or self._initial or {}
-        # A first batch that is repeated may not be planned again, if the sink has it already: then
-        # only the start tells that this is not a new query.
-        new = not self._begun and begun == self._initial
-        self._begun = True
-        if new and not everything and not self._start_is_fixed():
-            self._last = begun
-            return to_json(begun)
+        begun = from_json(start) if start is not None else self._last or {}
         ends = self._ends(begun)
         self._reported = ends
         if not everything:
             ends = self._limited(begun, ends, limit)
         self._last = ends
-        return to_json(ends)
+        if start is not None and ends == begun:
+            return dict(start)  # Spark compares texts
+        first = start is not None and self._is_initial(start)
+        return to_json(ends, begun if first else None)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
         """Return what there is to read, for the lag in the query's progress."""
         return None if self._reported is None else to_json(self._reported)
 
-    def _start_is_fixed(self) -> bool:
-        return isinstance(self._options.starting, At) and self._options.starting.fixed
+    def _is_initial(self, start: Mapping[str, Any]) -> bool:
+        """Tell whether this is what `initialOffset` said, and not out of Spark's log."""
+        return self._initial is not None and start == to_json(self._initial)
 
     def _existing(self) -> set[TopicPartition]:
         lenient = not self._options.fail_on_data_loss
@@ -171,20 +167,21 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[InputPartition]:
         """Return the ranges of a batch, whether it is new or repeated."""
-        # The first batch, repeated after a restart: its start was looked up anew, only its end is
-        # what it was.
-        repeated = self._initial is not None and not self._begun
-        self._begun = True
         first, last = from_json(start), from_json(end)
+        beginning = beginning_in(end)
+        # Of a query that another source has begun the log does not say where.
+        unknown = self._is_initial(start) and beginning is None
+        if beginning is not None:
+            first = beginning
         gone = sorted(first.keys() - last.keys())
-        if gone and not repeated:
+        if gone and not unknown:
             self._lost(f"partitions are gone: {_named(gone)}")
         new = sorted(last.keys() - first.keys())
         if new:
             first |= self._first_of_new(new)
         ranges = [OffsetRange(*tp, first[tp], last[tp]) for tp in sorted(last)]
         for each in ranges:
-            if each.size < 0 and not repeated:
+            if each.size < 0 and not unknown:
                 self._lost(
                     f"{each.topic}-{each.partition} went back from {each.start} to {each.end}"
                 )

@@ -16,7 +16,7 @@ from tandem_kafka.spark.client import (  # isort: skip
     producer_options,
     redacted,
 )
-from tandem_kafka.spark.offsets import from_json, rate_limited, to_json  # isort: skip
+from tandem_kafka.spark.offsets import beginning_in, from_json, rate_limited, to_json  # isort: skip
 from tandem_kafka.spark.options import SINK, SOURCE, SinkOptions, SourceOptions  # isort: skip
 from tandem_kafka.spark.ranges import OffsetRange, split  # isort: skip
 from tandem_kafka.spark.source import TandemKafkaDataSource  # isort: skip
@@ -107,6 +107,15 @@ def test_offsets_in_the_checkpoint() -> None:
     for other in ({"a": {"x": 1}}, [], {"a": {"0": "1"}}):
         with pytest.raises(InvalidArgumentError, match="not known here"):
             from_json(other)
+
+
+def test_the_first_end_says_where_the_batch_began() -> None:
+    begin, end = {TopicPartition("a", 0): 3}, {TopicPartition("a", 0): 7, TopicPartition("b", 1): 2}
+    kept = to_json(end, begin)
+    assert kept == {"a": {"0": 7}, "b": {"1": 2}, "begin of a": {"0": 3}}
+    assert from_json(kept) == end
+    assert beginning_in(kept) == begin
+    assert beginning_in(to_json(end)) is None
 
 
 @pytest.mark.parametrize("limit", [1, 7, 100, 999])
