@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from typing import Any
 
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.errors import KafkaTimeoutError
@@ -24,11 +25,25 @@ class Books:
         self._onlooker = onlooker
         self._partitions = partitions
         self.members: list[Member] = []
+        #: Members that are in the group no more; what they read counts.
+        self.gone: list[Member] = []
+
+    def leave(self, member: Member, **how: Any) -> None:
+        """Have a member close its consumer."""
+        self.retire(member)
+        member.stop(**how)
+        assert member.error is None
+        check_pairs(member.listener)
+
+    def retire(self, member: Member) -> None:
+        """Take a member off the list of those that are in."""
+        self.members.remove(member)
+        self.gone.append(member)
 
     def read(self) -> dict[int, set[int]]:
         """Offsets handed out, by partition."""
         offsets: dict[int, set[int]] = defaultdict(set)
-        for member in self.members:
+        for member in (*self.members, *self.gone):
             for record in list(member.records):
                 offsets[record.partition].add(record.offset)
         return offsets
@@ -60,13 +75,18 @@ class Books:
 
         wait_until(grown, f"{count} more records")
 
-    def close(self, sent: int) -> None:
-        """See that all of what was sent to each partition was read and committed, then leave."""
+    def close(self, sent: int, *, once: bool = False) -> None:
+        """See that all of what was sent to each partition was read and committed, then leave.
+
+        Args:
+            sent: How much that is, for each partition.
+            once: Nothing may have been handed out twice.
+        """
         everything = {tp.partition: sent for tp in self._partitions}
         wait_until(lambda: self.check_commits() == everything, "the last commits")
         assert self.read() == {number: set(range(end)) for number, end in everything.items()}
         settled(self.members, len(self._partitions))
-        for member in self.members:
-            member.stop()
-            assert member.error is None
-            check_pairs(member.listener)
+        for member in list(self.members):
+            self.leave(member)
+        if once:
+            assert sum(len(member.records) for member in self.gone) == self.count()

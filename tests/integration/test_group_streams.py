@@ -1,0 +1,225 @@
+"""Groups that change while a producer goes on: nothing is missed, and mostly nothing read twice."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import confluent_kafka
+import kafka as kafka_python
+import pytest
+
+from tests.integration.group_books import Books
+from tests.integration.group_members import PROTOCOLS, Member, options_of, owned, settled
+from tests.integration.polling import Consume, partitions_of, wait_until
+from tests.integration.streaming import Stream, while_running
+from tests.kafka.broker import KafkaCluster
+
+PARTITIONS = 4
+
+pytestmark = [pytest.mark.partitions(PARTITIONS), pytest.mark.timeout(300)]
+
+#: Two or three of these pass quickly, and a machine that is busy elsewhere keeps them.
+SESSION_MS = 2_500
+
+Join = Callable[..., Member]
+
+
+@pytest.fixture
+def books(consume: Consume, topic: str) -> Books:
+    return Books(consume(group_id=f"group-{topic}"), partitions_of(topic, PARTITIONS))
+
+
+@pytest.fixture
+def join(kafka: KafkaCluster, consume: Consume, topic: str, books: Books) -> Join:
+    """Has a member join, whose session is short, and waits until the group has settled."""
+    timeout_ms = str(SESSION_MS)
+    kafka.admin.configure_group(f"group-{topic}", {"consumer.session.timeout.ms": timeout_ms})
+
+    def make(
+        protocol: str, handler: Callable[[Member], None] = lambda _: None, **more: Any
+    ) -> Member:
+        options = options_of(protocol)
+        if protocol != "consumer":
+            options.update(session_timeout_ms=SESSION_MS, heartbeat_interval_ms=300)
+        consumer = consume(group_id=f"group-{topic}", **options, **more)
+        books.members.append(Member(consumer, [topic], handler))
+        settled(books.members, PARTITIONS)
+        return books.members[-1]
+
+    return make
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_74_members_come_and_go_and_one_is_slow(
+    kafka: KafkaCluster, topic: str, join: Join, books: Books, protocol: str
+) -> None:
+    """A handler and a listener that take longer than the session cost nobody anything."""
+    naps: list[str] = []
+
+    def nap(where: str) -> None:
+        if where not in naps:
+            time.sleep(1.2 * SESSION_MS / 1_000)
+            naps.append(where)
+
+    with Stream(kafka.bootstrap(), topic, PARTITIONS, pause_s=0.02) as stream:
+        slow = join(protocol, lambda _: nap("handler"))
+        wait_until(lambda: naps == ["handler"])
+        quickly = slow.listener.on_partitions_revoked
+
+        def slowly(partitions: Any) -> None:
+            quickly(partitions)
+            nap("listener")
+
+        slow.listener.on_partitions_revoked = slowly  # type: ignore[method-assign]
+        guest = join(protocol)
+        books.read_more()
+        books.leave(guest)
+        settled(books.members, PARTITIONS)
+        join(protocol)
+        books.read_more()
+        stream.stop()
+    assert naps == ["handler", "listener"]
+    assert "lost" not in {what for what, _ in slow.listener.calls}
+    books.close(stream.sent, once=True)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_96_a_static_member_restarts(
+    kafka: KafkaCluster, topic: str, join: Join, books: Books, protocol: str
+) -> None:
+    with Stream(kafka.bootstrap(), topic, PARTITIONS, pause_s=0.02) as stream:
+        stays = join(protocol, group_instance_id="stays")
+        goes = join(protocol, group_instance_id="goes")
+        books.read_more()
+        calls, mine = list(stays.listener.calls), owned(goes)
+        books.leave(goes)
+        again = join(protocol, group_instance_id="goes")
+        assert owned(again) == mine
+        books.read_more()
+        assert stays.listener.calls == calls
+        stream.stop()
+    books.close(stream.sent, once=True)
+
+
+_CRASHER = """
+import sys
+from tests.integration.group_members import options_of
+from tandem_kafka import KafkaConsumer
+bootstrap, topic, protocol, session_ms = sys.argv[1:]
+options = {**options_of(protocol), "enable_auto_commit": False, "auto_offset_reset": "earliest"}
+if protocol != "consumer":
+    options |= {"session_timeout_ms": int(session_ms)}
+group = f"group-{topic}"
+consumer = KafkaConsumer(topic, bootstrap_servers=bootstrap, group_id=group, **options)
+for record in consumer:
+    print("reads", flush=True)
+"""
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_86_89_one_is_killed_and_one_stops_polling(
+    kafka: KafkaCluster, topic: str, join: Join, books: Books, protocol: str
+) -> None:
+    with Stream(kafka.bootstrap(), topic, PARTITIONS, pause_s=0.02) as stream:
+        command = [sys.executable, "-W", "ignore", "-c", _CRASHER]
+        arguments = [kafka.bootstrap(), topic, protocol, str(SESSION_MS)]
+        crasher = subprocess.Popen([*command, *arguments], stdout=subprocess.PIPE, text=True)
+        assert crasher.stdout is not None
+        try:
+            assert crasher.stdout.readline() == "reads\n"
+        finally:
+            crasher.kill()
+            crasher.wait(30)
+            crasher.stdout.close()
+        hangs = join(protocol, max_poll_interval_ms=1_500)
+        books.read_more()
+        hangs.stall()
+        books.retire(hangs)
+        join(protocol)  # settled: the one that hangs has given up everything
+        books.read_more()
+        stream.stop()
+    books.close(stream.sent)
+
+
+@pytest.mark.parametrize("way", [("eager", "consumer"), ("consumer", "cooperative")], ids=str)
+def test_a_group_moves_to_the_other_protocol(
+    kafka: KafkaCluster, topic: str, join: Join, books: Books, way: tuple[str, str]
+) -> None:
+    before, after = way
+    with Stream(kafka.bootstrap(), topic, PARTITIONS, pause_s=0.02) as stream:
+        old = [join(before), join(before)]
+        for member in old:
+            books.read_more()
+            books.leave(member)
+            join(after)
+        books.read_more()
+        stream.stop()
+    books.close(stream.sent, once=True)
+
+
+@pytest.mark.parametrize("protocol", ["eager", "consumer"])
+def test_a_group_of_several_clients(
+    kafka: KafkaCluster, topic: str, join: Join, books: Books, protocol: str
+) -> None:
+    """A member of ours beside one of confluent-kafka and one of kafka-python.
+
+    kafka-python has the classic protocol only: in a KIP-848 group it is a member all the same.
+    """
+    group, bootstrap = f"group-{topic}", kafka.bootstrap()
+    theirs: set[tuple[int, int]] = set()
+    with Stream(bootstrap, topic, PARTITIONS, pause_s=0.02) as stream:
+        ours = join(protocol)
+        confluent = confluent_kafka.Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": group,
+                "group.protocol": "consumer" if protocol == "consumer" else "classic",
+                "auto.offset.reset": "earliest",
+                "log_level": 0,
+            }
+        )
+        confluent.subscribe([topic])
+        python = kafka_python.KafkaConsumer(
+            topic,
+            bootstrap_servers=bootstrap,
+            group_id=group,
+            auto_offset_reset="earliest",
+            session_timeout_ms=SESSION_MS,
+            heartbeat_interval_ms=300,
+        )
+
+        def read_theirs() -> None:
+            message = confluent.poll(0.01)
+            if message is not None and message.error() is None:
+                theirs.add((message.partition(), message.offset()))
+            for records in python.poll(10).values():
+                theirs.update((record.partition, record.offset) for record in records)
+
+        def all_have_a_share() -> None:
+            shares = lambda: (owned(ours), confluent.assignment(), python.assignment())  # noqa: E731
+            wait_until(lambda: all(shares()) and sum(map(len, shares())) == PARTITIONS)
+
+        try:
+            while_running(all_have_a_share, read_theirs)
+            while_running(books.read_more, read_theirs)
+            stream.stop()
+            everything = {(p, at) for p in range(PARTITIONS) for at in range(stream.sent)}
+
+            def all_is_read() -> None:
+                wait_until(lambda: not everything - theirs - _offsets(ours))
+
+            while_running(all_is_read, read_theirs)
+        finally:
+            confluent.close()
+            python.close()
+    settled([ours], PARTITIONS)
+    ours.stop()
+    assert ours.error is None
+
+
+def _offsets(member: Member) -> set[tuple[int, int]]:
+    return {(record.partition, record.offset) for record in list(member.records)}
