@@ -18,7 +18,6 @@ _WITHOUT_EFFECT: Final = {"legacy_iterator"}
 #: Options of other clients that would change nothing here, and why. An option is honoured or
 #: refused, never taken and forgotten; a value that asks for nothing (None, an empty list) passes.
 NOT_HONOURED: Final = {
-    "interceptor_classes": "interceptors are not there yet",
     "kafka_client": "the network client is this consumer's own",
     "metric_reporters": "there are no reporters; read the metrics with metrics()",
     "proxy_url": "connections go to the brokers directly",

@@ -139,6 +139,13 @@ class Config:
         one_of("read_uncommitted", "read_committed"),
         "Whether records of open and aborted transactions are left out.",
     )
+    interceptor_classes: Sequence[Any] = option(
+        (),
+        parsers.INTERCEPTORS,
+        "See records before poll() returns them, and may change them; see offsets that have been "
+        "committed. Called in order on the application thread; what they raise is logged.",
+        shown_default="()",
+    )
 
     # Fetching.
     fetch_min_bytes: int = option(

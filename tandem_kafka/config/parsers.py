@@ -164,6 +164,17 @@ def _parse_local_assignors(value: Any) -> tuple[object, ...]:
     return assignors
 
 
+def _parse_interceptors(value: Any) -> tuple[object, ...]:
+    if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
+        raise TypeError
+    interceptors = tuple(value)
+    for each in interceptors:
+        methods = [getattr(each, name, None) for name in ("on_consume", "on_commit")]
+        if not any(map(callable, methods)):
+            raise ValueError
+    return interceptors
+
+
 def _check_assignor_versions(assignor: Any) -> None:
     given = [getattr(assignor, name, None) for name in _ASSIGNOR_VERSIONS]
     versions = [each for each in given if isinstance(each, int) and 0 <= each <= _INT16_MAX]
@@ -232,6 +243,10 @@ ASSIGNORS: Final = Check(
 LOCAL_ASSIGNORS: Final = Check(
     "a list of tandem_kafka.assignors.PartitionAssignor (classes or instances)",
     _parse_local_assignors,
+)
+INTERCEPTORS: Final = Check(
+    "a list of classes or objects with on_consume(records), on_commit(offsets) or both",
+    _parse_interceptors,
 )
 SASL_MECHANISM: Final = Check(
     "'PLAIN', 'SCRAM-SHA-256', 'SCRAM-SHA-512', 'OAUTHBEARER', 'GSSAPI', 'AWS_MSK_IAM' or another "

@@ -40,6 +40,7 @@ class ConsumerOptions(TypedDict, total=False):
     auto_commit_interval_ms: int
     default_offset_commit_callback: Callable[..., object] | None
     isolation_level: Literal["read_uncommitted", "read_committed"]
+    interceptor_classes: Sequence[Any]
 
     # Fetching.
     fetch_min_bytes: int

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from tandem_kafka.consumer.commits import Commits
 from tandem_kafka.consumer.core import Core
-from tandem_kafka.consumer.deserializers import Deserializers
 from tandem_kafka.consumer.listener import ListenerCalls, callback_error
 from tandem_kafka.errors import KafkaTimeoutError
 from tandem_kafka.events.application import (
@@ -31,6 +31,12 @@ REASON = "the consumer unsubscribes or is closed"
 JOIN_GRACE_MS = 2_000
 
 
+class Hook(Protocol):
+    """What the user has put in and is to be closed in the end."""
+
+    def close(self) -> None: ...
+
+
 class Closing:
     """What unsubscribe() and close() have in common, and the rest of close()."""
 
@@ -39,12 +45,12 @@ class Closing:
         core: Core,
         commits: Commits,
         listener: ListenerCalls,
-        deserializers: Deserializers,
+        hooks: Sequence[Hook],
     ) -> None:
         self._core = core
         self._commits = commits
         self._listener = listener
-        self._deserializers = deserializers
+        self._hooks = hooks
         self._errors: list[BaseException] = []
 
     def unsubscribe(self) -> None:
@@ -78,7 +84,8 @@ class Closing:
             self._end_network_thread(deadline_ms)
         # What could not be sent any more has been failed by now: its callbacks run too.
         self._attempt(self._commits.run_callbacks)
-        self._attempt(self._deserializers.close)
+        for hook in self._hooks:
+            self._attempt(hook.close)
         self._raise_first()
 
     # --- phases --------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from typing import Any
 from kafka.future import Future
 
 from tandem_kafka.consumer.core import Core
+from tandem_kafka.consumer.interceptors import Interceptors
 from tandem_kafka.events.application import AutoCommit, CommitAsync, CommitSync
 from tandem_kafka.types import OffsetAndMetadata, TopicPartition
 
@@ -32,9 +33,12 @@ class _Pending:
 class Commits:
     """Keeps async commits in order until their callbacks have run on this thread."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Core, interceptors: Interceptors) -> None:
         self._core = core
+        self._interceptors = interceptors
         self._pending: deque[_Pending] = deque()
+        #: Commits of the interval that interceptors have not been told of.
+        self._automatic: deque[AutoCommit] = deque()
         self._interval_ms = core.config.auto_commit_interval_ms
         self._next_auto_ms = core.clock.now_ms() + self._interval_ms
 
@@ -56,6 +60,7 @@ class Commits:
         if chosen:
             event = CommitSync(deadline_ms=deadline_ms, offsets=chosen)
             self._core.ask(event, interruptible=True)
+            self._interceptors.on_commit(chosen)
 
     def commit_quietly(self, deadline_ms: int) -> None:
         """Commit before partitions are given back; a failure is logged and stops nothing."""
@@ -67,6 +72,8 @@ class Commits:
             self._core.ask(event)
         except Exception as error:  # noqa: BLE001 - giving back must go on
             log.warning("auto-commit failed before partitions were given back: %s", error)
+        else:
+            self._interceptors.on_commit(chosen)
         self._next_auto_ms = self._core.clock.now_ms() + self._interval_ms
 
     # --- async ---------------------------------------------------------------------------------
@@ -92,10 +99,15 @@ class Commits:
 
     def run_callbacks(self) -> None:
         """Run the callbacks of what is done, in the order of the commits."""
+        while self._automatic and self._automatic[0].future.done:
+            automatic = self._automatic.popleft()
+            if automatic.future.error is None:
+                self._interceptors.on_commit(automatic.offsets)
         while self.waiting:
             pending = self._pending.popleft()
             error = pending.event.future.error
             if error is None:
+                self._interceptors.on_commit(pending.event.offsets)
                 pending.future.success(pending.event.offsets)
             else:
                 pending.future.failure(error)
@@ -126,4 +138,7 @@ class Commits:
         self._next_auto_ms = now_ms + self._interval_ms
         offsets = self._core.link.subscription.consumed_offsets()
         if offsets:
-            self._core.link.queue.add(AutoCommit(offsets=offsets))
+            event = AutoCommit(offsets=offsets)
+            if self._interceptors.committing:
+                self._automatic.append(event)
+            self._core.link.queue.add(event)

@@ -29,6 +29,7 @@ from tandem_kafka.consumer.collector import Collector
 from tandem_kafka.consumer.commits import Commits
 from tandem_kafka.consumer.core import Core
 from tandem_kafka.consumer.deserializers import Deserializers
+from tandem_kafka.consumer.interceptors import Interceptors
 from tandem_kafka.consumer.iteration import Iteration
 from tandem_kafka.consumer.listener import ListenerCalls, check_listener
 from tandem_kafka.consumer.offset_methods import OffsetMethods
@@ -80,14 +81,21 @@ class KafkaConsumer(OffsetMethods, ClusterMethods):
     ) -> None:
         if config.client_id is None:
             config = _with_client_id(config)
-        link = assemble(config, runtime, transport)
+        self._interceptors = Interceptors(config.interceptor_classes)
+        self._deserializers = Deserializers(config)
+        hooks = (self._interceptors, self._deserializers)
+        try:
+            link = assemble(config, runtime, transport)
+        except BaseException:
+            for hook in hooks:
+                hook.close()
+            raise
         core = Core(config, runtime, link)
         runtime.driver.start(link.loop, f"tandem-kafka-network ({config.client_id})")
         self._core = core
         self._config = config
         self._listener = ListenerCalls(core)
-        self._deserializers = Deserializers(config)
-        self._commits = Commits(core)
+        self._commits = Commits(core, self._interceptors)
         self._positions = Positions(core)
         self._collector = Collector(
             link.subscription, link.buffer, self._deserializers, link.transport.wakeup
@@ -95,7 +103,7 @@ class KafkaConsumer(OffsetMethods, ClusterMethods):
         self._background = BackgroundEvents(core, self._commits, self._collector, self._listener)
         self._poller = Poller(core, self._commits, self._collector, self._background)
         self._iteration = Iteration(link.subscription)
-        self._closing = Closing(core, self._commits, self._listener, self._deserializers)
+        self._closing = Closing(core, self._commits, self._listener, hooks)
         try:
             if config.bootstrap_timeout_ms and config.api_version is None:
                 self.bootstrap()
@@ -230,7 +238,11 @@ class KafkaConsumer(OffsetMethods, ClusterMethods):
         limit = check_limit(max_records, self._config.max_poll_records)
         deadline_ms = self._core.deadline_ms(timeout_ms)
         begun = self._iteration.drain(limit)
-        return begun if begun.count else self._poller.poll(deadline_ms, limit)
+        return begun if begun.count else self._next_batch(deadline_ms, limit)
+
+    def _next_batch(self, deadline_ms: int, limit: int) -> ConsumerRecords:
+        batch = self._poller.poll(deadline_ms, limit)
+        return self._interceptors.on_consume(batch) if self._interceptors.consuming else batch
 
     @owned
     def poll_arrow(
@@ -259,8 +271,8 @@ class KafkaConsumer(OffsetMethods, ClusterMethods):
 
         Raises:
             ImportError: pyarrow is not installed.
-            IllegalStateError: Nothing is subscribed or assigned, or there are deserializers, which
-                have no place here.
+            IllegalStateError: Nothing is subscribed or assigned, or there are deserializers or
+                interceptors with on_consume(), which have no place here.
             InvalidArgumentError: There is no such column.
             KafkaError: As for `poll()`.
         """
@@ -270,6 +282,9 @@ class KafkaConsumer(OffsetMethods, ClusterMethods):
                 "poll_arrow() hands out bytes: it cannot be used with key_deserializer or "
                 "value_deserializer"
             )
+            raise IllegalStateError(msg)
+        if self._interceptors.consuming:
+            msg = "poll_arrow() makes no records: it cannot be used with interceptors' on_consume()"
             raise IllegalStateError(msg)
         limit = check_limit(max_records, sys.maxsize)
         deadline_ms = self._core.deadline_ms(timeout_ms)
@@ -298,7 +313,7 @@ class KafkaConsumer(OffsetMethods, ClusterMethods):
         endless = timeout_ms is None or timeout_ms < 0
         deadline_ms = self._core.deadline_ms(2**40 if endless else timeout_ms)
         while True:
-            self._iteration.add(self._poller.poll(deadline_ms, self._config.max_poll_records))
+            self._iteration.add(self._next_batch(deadline_ms, self._config.max_poll_records))
             record = self._iteration.next()
             if record is not None:
                 return record

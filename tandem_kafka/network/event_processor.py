@@ -49,7 +49,7 @@ class EventProcessor:
             case events.Poll():
                 self._poll(event)
             case events.AutoCommit():
-                self._group.commit.auto_commit(event.offsets)
+                self._group.commit.auto_commit(event.offsets, event.future)
             case events.CommitSync():
                 self._group.commit.commit(
                     event.offsets, event.future, retry=True, giving_back=event.giving_back

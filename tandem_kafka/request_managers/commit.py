@@ -95,11 +95,11 @@ class CommitManager:
         state = self._context.request_state()
         self._commits.append(_Commit(offsets, future, state, retry, giving_back))
 
-    def auto_commit(self, offsets: Offsets) -> None:
+    def auto_commit(self, offsets: Offsets, future: Completion[Any]) -> None:
         """Commit on the interval: never two at a time, not retried, the next interval does."""
         if self._auto_commit is not None and not self._auto_commit.done:
+            future.fail(CommitFailedError("the automatic commit before is still under way"))
             return
-        future: Completion[Any] = Completion()
         future.then(_log_auto_commit)
         self._auto_commit = future
         self.commit(offsets, future, retry=False)

@@ -137,6 +137,8 @@ def local(**attributes):
         ("partition_assignment_strategy", "range", "a list of assignors"),
         ("partition_assignment_strategy", RangePartitionAssignor, "a list of assignors"),
         ("partition_assignment_strategy", [str], "a list of assignors"),
+        ("interceptor_classes", "audit", "a list of classes or objects with on_consume"),
+        ("interceptor_classes", [str], "a list of classes or objects with on_consume"),
         ("group_local_assignors", "range", "a list of tandem_kafka.assignors"),
         ("group_local_assignors", RangePartitionAssignor, "a list of tandem_kafka.assignors"),
         ("group_local_assignors", [str], "a list of tandem_kafka.assignors"),

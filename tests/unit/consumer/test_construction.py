@@ -105,3 +105,27 @@ def test_8_topics_without_a_group_fail_construction(
         make("topic", value_deserializer=value)
     assert value.closed == 1
     assert network_threads() == []
+
+
+def test_8_a_failing_constructor_closes_interceptors_and_deserializers(make: Make) -> None:
+    class Looks(Closable):
+        def on_commit(self, offsets: object) -> None: ...
+
+    class Fails:
+        on_consume = Looks.on_commit
+
+        def __init__(self) -> None:
+            raise LookupError("no such thing")
+
+    looks, value = Looks(), Closable()
+    with pytest.raises(LookupError, match="no such thing"):
+        make(interceptor_classes=[looks, Fails])
+    assert looks.closed == 1
+    with pytest.raises((KafkaConfigurationError, OSError), match="nowhere"):
+        make(
+            interceptor_classes=[looks],
+            value_deserializer=value,
+            security_protocol="SSL",
+            ssl_cafile="/nowhere.pem",
+        )
+    assert (looks.closed, value.closed) == (2, 1)

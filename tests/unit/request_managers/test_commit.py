@@ -232,23 +232,23 @@ def test_135_unauthorized_topics_are_told_together(world: World) -> None:
 
 def test_128_the_interval_never_has_two_in_flight_and_is_not_retried(world: World) -> None:
     manager = world.group.commit
-    manager.auto_commit(offsets(1))
+    manager.auto_commit(offsets(1), Completion())
     unsent = world.sent(manager)
-    manager.auto_commit(offsets(2))
+    manager.auto_commit(offsets(2), Completion())
     assert not world.poll(manager).unsent
     world.answer(unsent, commit_answer(errors.CoordinatorLoadInProgressError))
     assert not world.poll(manager, after_ms=10_000).unsent
-    manager.auto_commit(offsets(3))
+    manager.auto_commit(offsets(3), Completion())
     assert committed_offset(world.sent(manager)) == 3
 
 
 def test_128_nothing_consumed_sends_nothing(world: World) -> None:
-    world.group.commit.auto_commit({})
+    world.group.commit.auto_commit({}, Completion())
     assert not world.poll(world.group.commit).unsent
 
 
 def test_129_a_sync_commit_goes_out_beside_one_of_the_interval(world: World) -> None:
-    world.group.commit.auto_commit(offsets(1))
+    world.group.commit.auto_commit(offsets(1), Completion())
     world.sent(world.group.commit)
     ask(world, 2)
     assert committed_offset(world.sent(world.group.commit)) == 2

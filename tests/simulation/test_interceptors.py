@@ -1,0 +1,153 @@
+"""Interceptors: what they see, when, and what comes of what they return or raise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tandem_kafka import KafkaConsumer, OffsetAndMetadata, TopicPartition
+from tandem_kafka.consumer.records import ConsumerRecords
+from tandem_kafka.errors import CommitFailedError, IllegalStateError
+from tandem_kafka.testing import Simulation
+from tests.simulation.ledger import produce, topic
+
+TP = TopicPartition("orders", 0)
+
+
+class Audit:
+    """Writes down what it sees."""
+
+    def __init__(self) -> None:
+        self.consumed: list[int] = []
+        self.committed: list[int] = []
+        self.closed = 0
+
+    def on_consume(self, records: ConsumerRecords) -> ConsumerRecords:
+        self.consumed += [record.offset for rs in records.values() for record in rs]
+        return records
+
+    def on_commit(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
+        self.committed += [each.offset for each in offsets.values()]
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+def reader(simulation: Simulation, *interceptors: Any, **options: Any) -> KafkaConsumer:
+    topic(simulation, "orders", 1)
+    produce(simulation, TP, 10)
+    return simulation.consumer(
+        "orders",
+        group_id="readers",
+        auto_offset_reset="earliest",
+        interceptor_classes=interceptors,
+        **{"enable_auto_commit": False, **options},
+    )
+
+
+def read_all(consumer: KafkaConsumer) -> list[int]:
+    found: list[int] = []
+    while not consumer.assignment() or consumer.position(TP) < 10:
+        found += [record.offset for rs in consumer.poll(500).values() for record in rs]
+    return found
+
+
+def test_136_sync_and_async_commits_are_seen_before_the_callback() -> None:
+    with Simulation("interceptors") as simulation:
+        audit, order = Audit(), []
+        consumer = reader(simulation, audit)
+        assert read_all(consumer) == audit.consumed == list(range(10))
+        consumer.commit_sync({TP: OffsetAndMetadata(3)})
+        assert audit.committed == [3]
+        future = consumer.commit_async(
+            {TP: OffsetAndMetadata(4)},
+            lambda _, error: order.append((error, list(audit.committed))),
+        )
+        while not future.is_done:
+            consumer.poll(100)
+        assert order == [(None, [3, 4])]
+        consumer.close()
+        assert audit.closed == 1
+
+
+def test_136_a_commit_that_fails_is_not_seen() -> None:
+    with Simulation("interceptors") as simulation:
+        audit = Audit()
+        consumer = reader(simulation, audit)
+        read_all(consumer)
+        simulation.cluster.expel("readers", consumer.group_metadata().member_id)
+        with pytest.raises(CommitFailedError):
+            consumer.commit_sync({TP: OffsetAndMetadata(3)})
+        future = consumer.commit_async({TP: OffsetAndMetadata(3)})
+        consumer.poll(2_000)
+        assert future.failed()
+        assert audit.committed == []
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_136_automatic_commits_are_seen_on_the_interval_and_on_close(protocol: str) -> None:
+    with Simulation("interceptors") as simulation:
+        audit = Audit()
+        consumer = reader(
+            simulation,
+            audit,
+            enable_auto_commit=True,
+            auto_commit_interval_ms=1_000,
+            group_protocol=protocol,
+        )
+        read_all(consumer)
+        for _ in range(30):
+            consumer.poll(100)
+        assert 10 in audit.committed
+        produce(simulation, TP, 1)
+        while consumer.position(TP) < 11:
+            consumer.poll(500)
+        consumer.close()
+        assert audit.committed[-1] == 11
+
+
+def test_an_interceptor_may_change_what_is_handed_out() -> None:
+    class Even:
+        def on_consume(self, records: ConsumerRecords) -> dict[TopicPartition, Any]:
+            return {tp: [r for r in rs if r.offset % 2 == 0] for tp, rs in records.items()}
+
+    with Simulation("interceptors") as simulation:
+        audit = Audit()
+        consumer = reader(simulation, Even, audit, consumer_timeout_ms=2_000)
+        assert [record.offset for record in consumer] == audit.consumed == [0, 2, 4, 6, 8]
+        assert consumer.position(TP) == 10
+
+
+def test_174_what_an_interceptor_raises_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    class Broken:
+        def on_consume(self, _: ConsumerRecords) -> Any:
+            raise LookupError("consume")
+
+        def on_commit(self, _: object) -> None:
+            raise LookupError("commit")
+
+        def close(self) -> None:
+            raise LookupError("close")
+
+    class Confused:
+        def on_consume(self, records: ConsumerRecords) -> Any:
+            return [record for rs in records.values() for record in rs]
+
+    with Simulation("interceptors") as simulation:
+        audit = Audit()
+        consumer = reader(simulation, Broken, Confused(), audit)
+        assert read_all(consumer) == audit.consumed == list(range(10))
+        consumer.commit_sync()
+        assert audit.committed == [10]
+        consumer.close()
+    for what in ("consume", "commit", "close"):
+        assert f"LookupError: {what}" in caplog.text
+    assert "must return records of the partitions it was given" in caplog.text
+
+
+def test_arrow_batches_have_no_records_to_see() -> None:
+    with Simulation("interceptors") as simulation:
+        consumer = reader(simulation, Audit())
+        with pytest.raises(IllegalStateError, match=r"poll_arrow.*on_consume"):
+            consumer.poll_arrow()
