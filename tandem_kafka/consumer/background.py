@@ -90,7 +90,6 @@ class BackgroundEvents:
                 return  # the membership ended during the commit: they are lost, not revoked
 
         def revoked() -> None:
-            self._listener.given_back = event.partitions
             try:
                 self._listener.revoked(event.partitions)
             except Exception as error:

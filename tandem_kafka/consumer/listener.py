@@ -41,8 +41,9 @@ class ListenerCalls:
     """Calls the listener that is registered now, if there is one.
 
     Attributes:
-        given_back: Partitions whose `on_partitions_revoked` has begun, while they still are
-            assigned: should the membership end meanwhile, they are not given back once more.
+        given_back: Partitions whose `on_partitions_revoked` or `on_partitions_lost` has begun,
+            while they still are assigned: should the membership end meanwhile, by another's doing
+            or because the listener itself unsubscribes or closes, they are not given back twice.
     """
 
     def __init__(self, core: Core) -> None:
@@ -51,9 +52,8 @@ class ListenerCalls:
         self.given_back: frozenset[TopicPartition] = frozenset()
 
     def not_given_back(self, held: frozenset[TopicPartition]) -> frozenset[TopicPartition]:
-        """Return what the listener is still to hear of when membership ends; asked once."""
-        left, self.given_back = held - self.given_back, frozenset()
-        return left
+        """Return what the listener is still to hear of when membership ends."""
+        return held - self.given_back
 
     def assigned(self, partitions: AbstractSet[TopicPartition]) -> None:
         """Call `on_partitions_assigned`, also with nothing new."""
@@ -62,11 +62,13 @@ class ListenerCalls:
 
     def revoked(self, partitions: AbstractSet[TopicPartition]) -> None:
         """Call `on_partitions_revoked`, unless there is nothing to revoke."""
+        self.given_back |= partitions
         if self.listener is not None and partitions:
             self._call("revoked", self.listener.on_partitions_revoked, partitions)
 
     def lost(self, partitions: AbstractSet[TopicPartition]) -> None:
         """Call `on_partitions_lost`, or where there is none `on_partitions_revoked`."""
+        self.given_back |= partitions
         if self.listener is not None and partitions:
             lost = getattr(self.listener, "on_partitions_lost", None)
             self._call("lost", lost or self.listener.on_partitions_revoked, partitions)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ CONSUMER = {"group_protocol": "consumer"}
 
 
 class Listener:
-    """Writes down what it is told; `interruption` is run inside of on_partitions_revoked."""
+    """Writes down what it is told; `interruption` is run inside of revoked and lost."""
 
     def __init__(self) -> None:
         self.calls: Calls = []
@@ -36,6 +37,8 @@ class Listener:
 
     def on_partitions_lost(self, partitions: set[TopicPartition]) -> None:
         self.calls.append(("lost", partitions))
+        if self.interruption is not None:
+            self.interruption()
 
 
 def member_with_all(simulation: Simulation, options: dict[str, Any]) -> KafkaConsumer:
@@ -106,6 +109,39 @@ def test_104_115_closing_while_giving_back_tells_only_the_rest(
             poll_with_another(simulation, member, options)
         rest = {"lost"} if fenced else {"revoked"}
         check(listener.calls, rest if options is CONSUMER else set())
+
+
+@pytest.mark.parametrize("options", [CLASSIC, CONSUMER], ids=["classic", "consumer"])
+@pytest.mark.parametrize("end", ["unsubscribe", "close"])
+@pytest.mark.parametrize("how", ["lost", "revoked"])
+def test_100_101_a_listener_that_ends_the_membership_itself_hears_of_it_once(
+    options: dict[str, Any], end: str, how: str
+) -> None:
+    with Simulation("ended by the listener") as simulation:
+        member = member_with_all(simulation, options)
+        listener = listener_of(member)
+
+        def leave() -> None:
+            assert len(listener.calls) < 5, "no end to it"
+            getattr(member, end)()
+
+        listener.interruption = leave
+        if how == "lost":
+            forget(simulation, member)
+            with contextlib.suppress(ConsumerClosedError):
+                member.poll(500)
+        else:
+            member.unsubscribe()
+        assert [what for what, _ in listener.calls] == ["assigned", how]
+        if end == "unsubscribe":
+            # Membership begins anew, and so does what the listener hears of it.
+            listener.interruption = None
+            member.subscribe(["orders"], listener=listener)
+            while len(member.assignment()) < 4:
+                member.poll(500)
+        member.close()
+        more = ["assigned", "revoked"] if end == "unsubscribe" else []
+        assert [what for what, _ in listener.calls[2:]] == more
 
 
 def check(calls: Calls, rest: set[str]) -> None:
