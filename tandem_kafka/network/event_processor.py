@@ -148,9 +148,6 @@ class EventProcessor:
 
     def _subscribe(self, event: events.Subscribe) -> None:
         changed = self._subscription.subscribe(event.topics)
-        for tp, state in self._subscription.assigned.items():
-            # No more records of a topic that was dropped, even before the group takes it back.
-            state.pending_revocation = tp.topic not in event.topics
         if changed:
             self._managers.metadata.request_update()
         self._group.membership.subscription_changed()

@@ -107,7 +107,7 @@ class PositionsManager:
             state
             for state in states
             if state.state is FetchState.INITIALIZING
-            and not state.pending_revocation
+            and not (state.pending_revocation or state.dropped)
             and state not in self._looking
         ]
         if not fresh:

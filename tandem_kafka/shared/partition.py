@@ -127,6 +127,7 @@ class AssignedPartition:
     __slots__ = (
         "_awaiting_callback",
         "_changes",
+        "_dropped",
         "_paused",
         "_pending_revocation",
         "_stop_at",
@@ -162,6 +163,7 @@ class AssignedPartition:
         self._paused = False
         self._pending_revocation = False
         self._awaiting_callback = False
+        self._dropped = False
         self.reset_timestamp: int | None = None
         self.leader_id = -1
         self.leader_epoch = UNKNOWN_EPOCH
@@ -208,7 +210,9 @@ class AssignedPartition:
     @property
     def returnable(self) -> bool:
         """True when buffered records may be handed out now."""
-        return not (self._paused or self._pending_revocation or self._awaiting_callback)
+        return not (
+            self._paused or self._pending_revocation or self._awaiting_callback or self._dropped
+        )
 
     @property
     def paused(self) -> bool:
@@ -248,6 +252,16 @@ class AssignedPartition:
     @awaiting_callback.setter
     def awaiting_callback(self, awaiting: bool) -> None:
         self._awaiting_callback = awaiting
+        self._changes.note(self)
+
+    @property
+    def dropped(self) -> bool:
+        """Whether its topic is not subscribed to any more: the group will take it back."""
+        return self._dropped
+
+    @dropped.setter
+    def dropped(self, dropped: bool) -> None:
+        self._dropped = dropped
         self._changes.note(self)
 
     @property

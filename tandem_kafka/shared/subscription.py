@@ -94,7 +94,8 @@ class SubscriptionState:
         if count == self._settled_at:
             return True
         settled = all(
-            s.state is FetchState.FETCHING and not s.awaiting_callback and not s.pending_revocation
+            s.state is FetchState.FETCHING
+            and not (s.awaiting_callback or s.pending_revocation or s.dropped)
             for s in self.assigned.values()
         )
         if settled:
@@ -115,7 +116,9 @@ class SubscriptionState:
     def subscribe(self, topics: Iterable[str]) -> bool:
         """Subscribe to names; True if they changed."""
         self._become(SubscriptionKind.TOPICS)
-        return self._set_topics(frozenset(topics))
+        changed = self._set_topics(frozenset(topics))
+        self._note_dropped(self.assigned.values())
+        return changed
 
     def subscribe_pattern(self, pattern: re.Pattern[str]) -> None:
         """Subscribe to every topic that a pattern matches; `match_pattern` finds them."""
@@ -141,9 +144,10 @@ class SubscriptionState:
     def set_assigned(self, partitions: Iterable[TopicPartition]) -> None:
         """Replace the assignment; partitions that stay keep their state."""
         known = self.assigned
-        self.assigned = {
-            tp: known.get(tp) or AssignedPartition(tp, self.changes) for tp in partitions
-        }
+        assigned = {tp: known.get(tp) or AssignedPartition(tp, self.changes) for tp in partitions}
+        # A group may still hand out what was dropped while it was under way.
+        self._note_dropped(state for tp, state in assigned.items() if tp not in known)
+        self.assigned = assigned
         self.version += 1
         self.changes.count += 1
 
@@ -171,6 +175,15 @@ class SubscriptionState:
     def _become(self, kind: SubscriptionKind) -> None:
         self.check_kind(kind)
         self.kind = kind
+
+    def _note_dropped(self, states: Iterable[AssignedPartition]) -> None:
+        """No more records of a topic that was dropped, even before the group takes it back."""
+        if self.kind is not SubscriptionKind.TOPICS:
+            return
+        for state in states:
+            dropped = state.tp.topic not in self.topics
+            if dropped != state.dropped:
+                state.dropped = dropped
 
     def _set_topics(self, topics: frozenset[str]) -> bool:
         changed = topics != self.topics

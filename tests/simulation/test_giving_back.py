@@ -8,7 +8,12 @@ from typing import Any
 import pytest
 
 from tandem_kafka import KafkaConsumer, TopicPartition
-from tandem_kafka.errors import ConsumerClosedError, GroupAuthorizationFailedError, WakeupError
+from tandem_kafka.errors import (
+    ConsumerClosedError,
+    GroupAuthorizationFailedError,
+    RebalanceCallbackError,
+    WakeupError,
+)
 from tandem_kafka.testing import Call, Simulation
 from tandem_kafka.wire.messages import OffsetCommitRequest
 from tests.simulation.ledger import produce, topic
@@ -152,6 +157,35 @@ def check(calls: Calls, rest: set[str]) -> None:
     told = [tp for _, partitions in (calls[1], *others) for tp in partitions]
     assert sorted(told) == sorted(everything), "each once"
     assert bool(rest) == (given_back < everything)
+
+
+@pytest.mark.parametrize("options", [CLASSIC, CONSUMER], ids=["classic", "consumer"])
+def test_71_subscribing_again_hands_out_nothing_of_what_is_being_revoked(
+    options: dict[str, Any],
+) -> None:
+    with Simulation("subscribed again") as simulation:
+        member = member_with_all(simulation, {**options, "auto_offset_reset": "earliest"})
+        listener = listener_of(member)
+
+        def refuse() -> None:
+            msg = "not yet"
+            raise ValueError(msg)
+
+        listener.interruption = refuse
+        with pytest.raises(RebalanceCallbackError):
+            poll_with_another(simulation, member, options)
+        _, revoked = listener.calls[-1]
+        for number in range(4):
+            produce(simulation, TopicPartition("orders", number), 3)
+        read: set[TopicPartition] = set()
+        for _ in range(20):
+            member.subscribe(["orders"], listener=listener)
+            with contextlib.suppress(RebalanceCallbackError):
+                read |= member.poll(0).keys()
+            simulation.sleep(50)
+        listener.interruption = None
+        assert not read & revoked
+        assert {what for what, _ in listener.calls[1:]} == {"revoked"}, "asked for again and again"
 
 
 @pytest.mark.parametrize("options", [CLASSIC, CONSUMER], ids=["classic", "consumer"])

@@ -113,7 +113,7 @@ def test_purging_frees_what_is_not_ours_any_more() -> None:
     assert reading.offsets() == {"b": [0, 1, 2]}
 
 
-@pytest.mark.parametrize("flag", ["paused", "pending_revocation", "awaiting_callback"])
+@pytest.mark.parametrize("flag", ["paused", "pending_revocation", "awaiting_callback", "dropped"])
 def test_156_71_77_records_wait_while_they_may_not_be_returned(flag: str) -> None:
     reading = Reading(A, B)
     reading.fetched(A, 0)

@@ -135,8 +135,23 @@ def test_45_records_of_a_dropped_topic_stop_at_once() -> None:
     process(world, events.Subscribe(topics=frozenset({"orders", "more"})))
     world.subscription.set_assigned([TP, TopicPartition("more", 0)])
     process(world, events.Subscribe(topics=frozenset({"more"})))
-    assert world.subscription.get(TP).pending_revocation
-    assert not world.subscription.get(TopicPartition("more", 0)).pending_revocation
+    assert not world.subscription.get(TP).returnable
+    assert world.subscription.get(TopicPartition("more", 0)).returnable
+    world.subscription.set_assigned([TP, TP1, TopicPartition("more", 0)])
+    assert not world.subscription.get(TP1).returnable, "assigned before the group heard of it"
+    process(world, events.Subscribe(topics=frozenset({"orders", "more"})))
+    assert world.subscription.get(TP).returnable
+    assert world.subscription.get(TP1).returnable
+
+
+def test_71_subscribing_anew_does_not_end_a_revocation_under_way() -> None:
+    world = World(group_id="readers")
+    process(world, events.Subscribe(topics=frozenset({"orders"})))
+    world.subscription.set_assigned([TP])
+    world.subscription.get(TP).pending_revocation = True
+    process(world, events.Subscribe(topics=frozenset({"more"})))
+    process(world, events.Subscribe(topics=frozenset({"orders"})))
+    assert not world.subscription.get(TP).returnable
 
 
 def test_69_70_what_is_newly_assigned_waits_for_the_listener() -> None:

@@ -87,7 +87,9 @@ def test_a_position_may_need_validation_first() -> None:
     assert state.state is FetchState.AWAIT_VALIDATION
 
 
-@pytest.mark.parametrize("obstacle", ["paused", "pending_revocation", "awaiting_callback"])
+@pytest.mark.parametrize(
+    "obstacle", ["paused", "pending_revocation", "awaiting_callback", "dropped"]
+)
 def test_what_keeps_a_partition_from_being_fetched(obstacle: str) -> None:
     state = at(5)
     assert state.fetchable
@@ -133,6 +135,7 @@ def test_whatever_changes_its_fetching_is_noted() -> None:
         lambda: setattr(state, "paused", True),
         lambda: setattr(state, "pending_revocation", False),
         lambda: setattr(state, "awaiting_callback", True),
+        lambda: setattr(state, "dropped", True),
         lambda: setattr(state, "stop_at", 9),
         state.await_validation,
         state.validated,
