@@ -2,18 +2,18 @@
 
 States and transitions are in `classic_states.py`. Eager assignors have every partition given back
 before JoinGroup; cooperative ones (KIP-429) keep them, give back what SyncGroup took away, and
-join once more so that it finds its new owner.
+join once more so that it finds its new owner. What a leader does besides is in `leadership.py`.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from kafka.errors import IllegalGenerationError
 
-from tandem_kafka.assignors.classic import ClassicAssignors, topics_of
+from tandem_kafka.assignors.classic import ClassicAssignors
 from tandem_kafka.errors import LOGIN_ERRORS, KafkaError, for_code
 from tandem_kafka.events.background import PartitionsAssigned, PartitionsLost, PartitionsRevoked
 from tandem_kafka.events.completable import Completion
@@ -32,6 +32,7 @@ from tandem_kafka.request_managers.membership.classic_requests import ClassicReq
 from tandem_kafka.request_managers.membership.classic_states import TRANSITIONS, State
 from tandem_kafka.request_managers.membership.heartbeats import Heartbeats
 from tandem_kafka.request_managers.membership.join_errors import join_error
+from tandem_kafka.request_managers.membership.leadership import Leadership
 from tandem_kafka.request_managers.membership.poll_timer import PollTimer
 from tandem_kafka.request_managers.membership.rebalance_timer import RebalanceTimer
 from tandem_kafka.request_managers.membership.state_machine import StateMachine
@@ -44,9 +45,6 @@ __all__ = ["ClassicMembership"]
 
 log = logging.getLogger(__name__)
 
-#: How long the leader waits for the metadata of topics that only others subscribe to.
-LEADER_WAIT_MS = 5_000
-
 
 class ClassicMembership:
     """One member."""
@@ -58,11 +56,11 @@ class ClassicMembership:
         self._group = context.group
         self._subscription = context.subscription
         self._coordinator = coordinator
-        self._metadata = metadata
         self._machine: StateMachine[State] = StateMachine(State.UNJOINED, TRANSITIONS)
         self._callbacks = CallbackRunner(context.background, context.group)
         self._assignors = ClassicAssignors(context.config.partition_assignment_strategy)
         self._requests = ClassicRequests(context, self._assignors)
+        self._leadership = Leadership(context, metadata, self._assignors)
         self._timer = PollTimer(context)
         self._heartbeats = Heartbeats(context, self._timer, self._react)
         self._rebalance = RebalanceTimer(context)
@@ -75,9 +73,8 @@ class ClassicMembership:
         self._rejoin_reason: str | None = None
         self._join_reason = ""
         self._joined_topics: frozenset[str] = frozenset()
-        self._leading: _Leading | None = None
-        #: As leader: partition counts that the assignment was computed from.
-        self._assigned_from: Mapping[str, int] | None = None
+        #: A JoinGroup response whose SyncGroup is still to be sent.
+        self._to_sync: Any = None
         self._fatal: Exception | None = None
         coordinator.on_fatal(self._fail)
         coordinator.parked_if(lambda: self._parked)
@@ -186,7 +183,7 @@ class ClassicMembership:
         if destination is None:
             return IDLE  # its discovery wakes the loop
         if self.state is State.COMPLETING_REBALANCE:
-            return self._lead_when_ready(destination, now_ms)
+            return self._sync_when_ready(destination, now_ms)
         if self.state is not State.PREPARING_REBALANCE or self._callbacks.busy:
             return self._heartbeats.poll(destination, now_ms)
         if not self._request.can_send(now_ms):
@@ -200,16 +197,10 @@ class ClassicMembership:
             return
         if self._subscription.topics != self._joined_topics and self._subscription.resolved:
             self._rejoin_reason = "the subscription has changed"
-        elif self._assigned_from is not None and (
-            self._partition_counts(self._assigned_from) != self._assigned_from
-        ):
+        elif self._leadership.outdated:
             self._rejoin_reason = "the partitions of a topic have changed"
         if self._rejoin_reason is not None:
             self._prepare(self._rejoin_reason)
-
-    def _partition_counts(self, topics: Iterable[str]) -> dict[str, int]:
-        known = self._context.metadata.snapshot.topics
-        return {t: len(known[t].partitions) if t in known else 0 for t in topics}
 
     def _prepare(self, reason: str) -> None:
         """Give back what must be given back before joining."""
@@ -264,7 +255,8 @@ class ClassicMembership:
         self._rebalance.fail()
         self._attempt += 1  # what is in flight does not count any more
         self._fatal = None
-        self._leading = self._assigned_from = None
+        self._to_sync = None
+        self._leadership.end()
         self._joined_topics = frozenset()
         self._group.left()
         self._group.set_state("<unjoined>")
@@ -303,52 +295,35 @@ class ClassicMembership:
         self._request.succeeded()
         self._group.joined(message.generation_id, message.member_id)
         self._machine.move(State.COMPLETING_REBALANCE)
-        leader = message.leader == message.member_id and not message.skip_assignment
-        topics = topics_of(message.members) if leader else frozenset()
-        now_ms = self._context.clock.now_ms()
-        self._leading = _Leading(message, topics, now_ms + LEADER_WAIT_MS)
-        self._metadata.need(topics, now_ms + self._context.config.metadata_max_age_ms)
+        self._to_sync = message
+        self._leadership.joined(message)
 
     # --- SyncGroup -----------------------------------------------------------------------------
 
-    def _lead_when_ready(self, destination: ToNode, now_ms: int) -> PollResult:
+    def _sync_when_ready(self, destination: ToNode, now_ms: int) -> PollResult:
         """Send SyncGroup; a leader first waits until it knows all topics of the group."""
-        leading = self._leading
-        if leading is None:
+        joined = self._to_sync
+        if joined is None:
             return PollResult(wait_ms=self._request.wait_ms(now_ms))
-        if not self._metadata.knows(leading.topics) and now_ms < leading.give_up_ms:
-            return PollResult(wait_ms=leading.give_up_ms - now_ms)
-        self._leading = None
+        wait_ms = self._leadership.wait_ms(now_ms)
+        if wait_ms > 0:
+            return PollResult(wait_ms=wait_ms)
+        self._to_sync = None
+        name = joined.protocol_name
         try:
-            assignments = self._assignments(leading)
+            assignments = self._leadership.assignments(joined)
         except Exception as error:  # noqa: BLE001 - a user's assignor may raise anything
-            failure = KafkaError(f"assignor {leading.joined.protocol_name!r} failed: {error!r}")
+            failure = KafkaError(f"assignor {name!r} failed: {error!r}")
             failure.__cause__ = error
             self._fail(failure)
             return IDLE
-        request = self._requests.sync(destination, leading.joined, assignments)
+        request = self._requests.sync(destination, joined, assignments)
         request.keep_alive = self._heartbeats.keep_alive(now_ms)
-        name = leading.joined.protocol_name
         request.future.then(
             self._in_state(State.COMPLETING_REBALANCE, lambda answer: self._synced(name, answer))
         )
         self._request.sent()
         return PollResult((request,))
-
-    def _assignments(self, leading: _Leading) -> Mapping[str, bytes]:
-        joined = leading.joined
-        if not leading.topics and not joined.members:
-            self._assigned_from = None
-            return {}
-        snapshot = self._context.metadata.snapshot
-        self._assigned_from = self._partition_counts(leading.topics)
-        log.info(
-            "group %s: leading %d members with %s",
-            self._context.config.group_id,
-            len(joined.members),
-            joined.protocol_name,
-        )
-        return self._assignors.assign(joined.protocol_name, snapshot, joined.members)
 
     def _synced(self, protocol_name: str, response: ClientResponse) -> None:
         message = response.message
@@ -428,12 +403,3 @@ class ClassicMembership:
                 self._request.reset()
         elif at_once:
             self._rejoin_reason = f"the coordinator says {type(error).__name__}"
-
-
-class _Leading:
-    """A JoinGroup response whose SyncGroup is still to be sent."""
-
-    def __init__(self, joined: Any, topics: frozenset[str], give_up_ms: int) -> None:
-        self.joined = joined
-        self.topics = topics
-        self.give_up_ms = give_up_ms

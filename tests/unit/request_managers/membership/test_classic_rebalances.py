@@ -124,6 +124,24 @@ def test_57_the_leader_rebalances_when_a_topic_grows() -> None:
     assert member.told() == PartitionsRevoked(HELD)
 
 
+def test_kip_814_a_leader_told_to_skip_the_assignment_watches_the_topics() -> None:
+    member = Member()
+    member.application_polls()
+    join = member.send()
+    answer = leading_answer(join)
+    answer.skip_assignment = True
+    member.answer(join, answer)
+    sync = member.send()
+    assert sync.message.assignments == []
+    member.answer(sync, synced_answer())
+    member.apply()
+    member.callback_done()
+    assert member.quiet()
+    member.world.lead(1, 1, 2, 2)
+    member.world.poll(member.manager)
+    assert member.told() == PartitionsRevoked(HELD)
+
+
 @pytest.mark.parametrize("step", [JoinGroupRequest, SyncGroupRequest])
 def test_a_stale_answer_is_dropped(step: type[Any]) -> None:
     member = Member()

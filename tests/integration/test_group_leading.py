@@ -1,0 +1,44 @@
+"""What the leader of a classic group watches for the whole group."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from kafka.coordinator.assignors.range import RangePartitionAssignor
+
+from tests.integration.polling import Consume, assigned, partitions_of
+from tests.kafka.broker import KafkaCluster
+
+OPTIONS: dict[str, Any] = {
+    "heartbeat_interval_ms": 300,
+    "session_timeout_ms": 30_000,
+    "metadata_max_age_ms": 300,
+}
+
+
+def test_57_a_static_leader_that_was_restarted_follows_its_topics_and_assigns_nothing(
+    kafka: KafkaCluster, consume: Consume
+) -> None:
+    led: list[int] = []
+
+    class Counting(RangePartitionAssignor):  # type: ignore[misc]
+        @classmethod
+        def assign(cls, cluster: Any, members: Any) -> Any:
+            led.append(len(members))
+            return super().assign(cluster, members)
+
+    topic = kafka.admin.create_topic(f"grows-{uuid.uuid4().hex[:8]}", 2)
+    options = {**OPTIONS, "group_id": topic, "group_instance_id": "a"}
+    options["partition_assignment_strategy"] = [Counting]
+    first = consume(topic, **options)
+    assigned(first, partitions_of(topic, 2))
+    first.close()
+    led.clear()
+    again = consume(topic, **options)
+    assigned(again, partitions_of(topic, 2))
+    assert not led, "the assignment stands"
+    kafka.admin.add_partitions(topic, 4)
+    assigned(again, partitions_of(topic, 4))
+    assert set(led) == {1}
+    again.close(leave_group="leave")
