@@ -93,8 +93,8 @@ def _or_default(value: Any, default: Any) -> Any:
 class MetadataRefresher:
     """Asks any broker for the topics of interest.
 
-    Of interest is what is subscribed or assigned, what a look-up under way needs (`need`), and
-    everything while a pattern is subscribed.
+    Of interest is what is subscribed or assigned, what a look-up under way needs (`need`), what
+    the group we lead subscribes to (`watch`), and everything while a pattern is subscribed.
     """
 
     def __init__(self, context: ManagerContext) -> None:
@@ -105,6 +105,7 @@ class MetadataRefresher:
         #: What the last answer was about; None for everything.
         self._told: frozenset[str] | None = frozenset()
         self._transient: dict[str, int] = {}
+        self._watched: frozenset[str] = frozenset()
         self._succeeded_ms: int | None = None
         self._failing_since_ms: int | None = None
         self._error: Exception | None = None
@@ -122,6 +123,10 @@ class MetadataRefresher:
         """Keep these topics in the picture for a while (a look-up of unassigned partitions)."""
         for topic in topics:
             self._transient[topic] = max(until_ms, self._transient.get(topic, 0))
+
+    def watch(self, topics: frozenset[str]) -> None:
+        """Keep these topics in the picture, instead of those watched before."""
+        self._watched = topics
 
     def need_ids(self, topic_ids: frozenset[UUID]) -> None:
         """Find the names of these topics, of which the coordinator told the ids alone."""
@@ -210,9 +215,10 @@ class MetadataRefresher:
         if subscription.kind is SubscriptionKind.PATTERN:
             return None
         if not self._transient:
-            return subscription.topics_of_interest()
+            topics = subscription.topics_of_interest()
+            return topics | self._watched if self._watched else topics
         self._transient = {t: until for t, until in self._transient.items() if until > now_ms}
-        return subscription.topics_of_interest() | self._transient.keys()
+        return subscription.topics_of_interest() | self._watched | self._transient.keys()
 
     def _due_in_ms(self, topics: frozenset[str] | None, now_ms: int) -> int:
         if self._requested or not self._covers(topics):
@@ -299,7 +305,8 @@ class MetadataRefresher:
 
     def _unsettled(self, answer: ClusterSnapshot) -> bool:
         """Tell whether something will be there soon: a topic to appear, a leader to be elected."""
-        wanted = self._context.subscription.topics_of_interest() | self._transient.keys()
+        own = self._context.subscription.topics_of_interest()
+        wanted = own | self._watched | self._transient.keys()
         waiting = {
             name
             for name, error in answer.topic_errors.items()

@@ -7,7 +7,7 @@ from typing import Any
 
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 
-from tests.integration.polling import Consume, assigned, partitions_of
+from tests.integration.polling import Clock, Consume, assigned, partitions_of, poll_until
 from tests.kafka.broker import KafkaCluster
 
 OPTIONS: dict[str, Any] = {
@@ -42,3 +42,25 @@ def test_57_a_static_leader_that_was_restarted_follows_its_topics_and_assigns_no
     assigned(again, partitions_of(topic, 4))
     assert set(led) == {1}
     again.close(leave_group="leave")
+
+
+def test_57_the_leader_follows_topics_that_only_others_subscribe_to(
+    kafka: KafkaCluster, consume: Consume
+) -> None:
+    base = f"others-{uuid.uuid4().hex[:8]}"
+    own = kafka.admin.create_topic(f"{base}-own", 2)
+    others = kafka.admin.create_topic(f"{base}-others", 2)
+    options = {**OPTIONS, "group_id": base, "session_timeout_ms": 6_000}
+    leader, other = consume(own, **options), consume(others, **options)
+    assigned(leader, partitions_of(own, 2))
+    clock = Clock()
+
+    def both_hold(count: int) -> bool:
+        other.poll(50)
+        return len(other.assignment()) == count and len(leader.assignment()) == 2
+
+    poll_until(leader, lambda: both_hold(2))
+    clock.start()  # more than one refresh of the metadata
+    poll_until(leader, lambda: both_hold(2) and clock.seconds > 1.5)
+    kafka.admin.add_partitions(others, 4)
+    poll_until(leader, lambda: both_hold(4))

@@ -50,3 +50,23 @@ def test_57_a_static_leader_that_was_restarted_follows_its_topics_and_assigns_no
         simulation.cluster.add_partitions("orders", 4)
         until_held(again, 4)
         assert led == [1]
+
+
+def test_57_the_leader_follows_topics_that_only_others_subscribe_to() -> None:
+    with Simulation("topics of others") as simulation:
+        topic(simulation, "orders", 2)
+        topic(simulation, "payments", 2)
+        leader = simulation.consumer("orders", **OPTIONS)
+        until_held(leader, 2)
+        other = simulation.consumer("payments", **OPTIONS)
+        until_held(other, 2, leader)
+        for _ in range(5):  # more than one refresh of the metadata
+            for member in (leader, other):
+                member.poll(OPTIONS["metadata_max_age_ms"])
+        simulation.cluster.add_partitions("payments", 4)
+        until_held(other, 4, leader)
+        refresher = leader._core.link.loop._managers.metadata
+        assert refresher._topics_of_interest(simulation.clock.now_ms()) == {"orders", "payments"}
+        leader.unsubscribe()
+        until_held(other, 4)
+        assert "payments" not in refresher._topics_of_interest(simulation.clock.now_ms())

@@ -43,14 +43,14 @@ class Leadership:
         if message.leader != message.member_id:
             return
         self._topics = topics_of(message.members)
-        now_ms = self._context.clock.now_ms()
-        self._give_up_ms = now_ms + LEADER_WAIT_MS
-        self._metadata.need(self._topics, now_ms + self._context.config.metadata_max_age_ms)
+        self._give_up_ms = self._context.clock.now_ms() + LEADER_WAIT_MS
+        self._metadata.watch(self._topics)
 
     def end(self) -> None:
         """Lead no more."""
         self._topics = frozenset()
         self._assigned_from = None
+        self._metadata.watch(self._topics)
 
     def wait_ms(self, now_ms: int) -> int:
         """Return how long SyncGroup has to wait for the group's topics to be known."""

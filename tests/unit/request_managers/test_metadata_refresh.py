@@ -94,6 +94,24 @@ def test_nothing_is_asked_before_it_is_needed() -> None:
     assert not world.poll(world.managers.metadata, after_ms=10_000).unsent
 
 
+def test_57_what_a_leader_watches_is_asked_for_at_once_and_with_every_refresh() -> None:
+    world = fresh(metadata_max_age_ms=1_000)
+    world.assign(TP)
+    refresher = world.managers.metadata
+    world.answer(request(world), answer(described()))
+    refresher.watch(frozenset({"more"}))
+    refresher.need({"less"}, world.now_ms + 500)
+    assert not refresher.knows(frozenset({"more"}))
+    unsent = request(world)
+    assert names(unsent) == ["less", "more", "orders"]
+    world.answer(unsent, answer(described()))
+    unsent = world.sent(refresher, after_ms=1_000)
+    assert names(unsent) == ["more", "orders"]
+    world.answer(unsent, answer(described()))
+    refresher.watch(frozenset())
+    assert names(world.sent(refresher, after_ms=1_000)) == ["orders"]
+
+
 def test_the_answer_becomes_the_snapshot() -> None:
     world = fresh()
     world.assign(TP)

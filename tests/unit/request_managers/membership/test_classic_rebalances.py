@@ -92,7 +92,7 @@ def test_the_leader_waits_for_topics_it_does_not_know() -> None:
     result = member.world.poll(member.manager)
     assert not result.unsent
     assert result.wait_ms <= 5_000
-    assert "orders" in member.world.managers.metadata._transient
+    assert "orders" in member.world.managers.metadata._watched
     member.world.managers.metadata._told = frozenset({"orders"})
     sync = member.send()
     assert kind(sync) is SyncGroupRequest
