@@ -6,6 +6,7 @@ import contextlib
 from typing import Any
 
 import pytest
+from kafka.errors import UnknownTopicOrPartitionError
 
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.errors import (
@@ -15,7 +16,7 @@ from tandem_kafka.errors import (
     WakeupError,
 )
 from tandem_kafka.testing import Call, Simulation
-from tandem_kafka.wire.messages import OffsetCommitRequest
+from tandem_kafka.wire.messages import MetadataRequest, OffsetCommitRequest
 from tests.simulation.ledger import produce, topic
 
 Calls = list[tuple[str, set[TopicPartition]]]
@@ -147,6 +148,32 @@ def test_100_101_a_listener_that_ends_the_membership_itself_hears_of_it_once(
         member.close()
         more = ["assigned", "revoked"] if end == "unsubscribe" else []
         assert [what for what, _ in listener.calls[2:]] == more
+
+
+def test_81_nothing_is_given_back_because_a_broker_does_not_know_its_topic_for_a_moment() -> None:
+    with Simulation("lagging") as simulation:
+        topic(simulation, "more", 2)
+        member = member_with_all(simulation, {**CONSUMER, "metadata_max_age_ms": 1_000})
+        listener = listener_of(member)
+        member.subscribe(["orders", "more"], listener=listener)
+        while len(member.assignment()) < 6:
+            member.poll(200)
+        listener.calls.clear()
+
+        def lag(call: Call) -> Any:
+            answer = call.default()
+            for described in answer.topics:
+                if described.name == "orders":
+                    described.error_code = UnknownTopicOrPartitionError.errno
+                    described.partitions = []
+            return answer
+
+        simulation.cluster.script(MetadataRequest, *[lag] * 6)
+        simulation.sleep(1_000)
+        simulation.cluster.add_partitions("more", 3)
+        while len(member.assignment()) < 7:
+            member.poll(100)
+        assert listener.calls == [("assigned", {TopicPartition("more", 2)})]
 
 
 def check(calls: Calls, rest: set[str]) -> None:

@@ -1,6 +1,7 @@
 """From the target of a KIP-848 coordinator to partitions taken over, step by step.
 
-    1. name the topics of the target's ids; what cannot be named waits for metadata
+    1. name the topics of the target's ids, by metadata, else as they were named when they were
+       assigned: a broker that lags may not know for a moment what we own; the rest waits
     2. revoked: mark them (nothing of them is fetched or handed out), then commit and listener
     3. assigned: the application thread, inside poll(), takes the assignment over, then listener
     4. acknowledge: the next heartbeat says what is owned
@@ -18,7 +19,8 @@ moved on without us, so that our commits are refused and our next heartbeat has 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from uuid import UUID
 
 from tandem_kafka.events.background import PartitionsAssigned, PartitionsRevoked
 from tandem_kafka.request_managers.context import ManagerContext
@@ -52,10 +54,13 @@ class Reconciliation:
         self.owned = Assignment()
         #: What the application may be taking over just now, or will once it gave the rest back.
         self._taking = NO_PARTITIONS
+        #: The topics of what has been taken over.
+        self._names: Mapping[UUID, str] = {}
 
     def reset(self) -> None:
         """Membership is over."""
         self.target = self.owned = Assignment()
+        self._names = {}
         self._taking = NO_PARTITIONS
 
     def take_target(self, target: Assignment) -> None:
@@ -84,7 +89,8 @@ class Reconciliation:
         if self._callbacks.busy or self.settled:
             return
         target = self.target
-        resolved = Resolved.of(target.partitions, self._context.metadata.snapshot.topic_names)
+        known = self._context.metadata.snapshot.topic_names
+        resolved = Resolved.of(target.partitions, known, self._names)
         if resolved.unknown:
             self._metadata.need_ids(resolved.unknown)
         partial = Assignment(target.local_epoch, resolved.by_id)
@@ -92,7 +98,7 @@ class Reconciliation:
             return  # all that can be named has been acknowledged; the rest waits for metadata
         if resolved.unknown and resolved.partitions == frozenset(self._subscription.assigned):
             # Nothing to tell the listener of yet, but the coordinator hears that we are at it.
-            self.owned = partial
+            self.owned, self._names = partial, resolved.names
             self._acknowledge()
             return
         self._revoke(partial, resolved)
@@ -122,11 +128,12 @@ class Reconciliation:
             sorted(added),
         )
         self._callbacks.run(
-            PartitionsAssigned(resolved.partitions, added), lambda: self._assigned(taking)
+            PartitionsAssigned(resolved.partitions, added), lambda: self._assigned(taking, resolved)
         )
 
-    def _assigned(self, taking: Assignment) -> None:
+    def _assigned(self, taking: Assignment, resolved: Resolved) -> None:
         for state in self._subscription.assigned.values():
             state.awaiting_callback = False
         self.owned, self._taking = taking, NO_PARTITIONS
+        self._names = resolved.names
         self._acknowledge()

@@ -37,16 +37,24 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """The part of a target whose topics' names are known."""
+    """The part of a target whose topics' names are known, and these names."""
 
     partitions: frozenset[TopicPartition]
     by_id: TopicIdPartitions
+    names: Mapping[UUID, str]
     unknown: frozenset[UUID]
 
     @classmethod
-    def of(cls, target: TopicIdPartitions, names: Mapping[UUID, str]) -> Resolved:
-        """Resolve topic ids by the names known now."""
-        known = {topic_id: numbers for topic_id, numbers in target.items() if topic_id in names}
+    def of(
+        cls, target: TopicIdPartitions, known_names: Mapping[UUID, str], held: Mapping[UUID, str]
+    ) -> Resolved:
+        """Resolve topic ids by the names known now, else by the names of what is held."""
+        names = {
+            topic_id: known_names.get(topic_id) or held[topic_id]
+            for topic_id in target
+            if topic_id in known_names or topic_id in held
+        }
+        known = {topic_id: target[topic_id] for topic_id in names}
         return cls(
             frozenset(
                 TopicPartition(names[topic_id], number)
@@ -54,6 +62,7 @@ class Resolved:
                 for number in numbers
             ),
             known,
+            names,
             frozenset(target.keys() - known.keys()),
         )
 
