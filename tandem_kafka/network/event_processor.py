@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import assert_never
 
-from tandem_kafka.errors import InvalidGroupIdError, KafkaError
+from tandem_kafka.errors import InvalidGroupIdError, KafkaError, UnsupportedVersionError
 from tandem_kafka.events import application as events
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.list_offsets import LATEST
@@ -82,9 +82,7 @@ class EventProcessor:
                 self._group.membership.subscription_changed()
                 event.future.complete(None)
             case events.SubscribeRegex():
-                self._subscription.subscribe_regex(event.regex)
-                self._group.membership.subscription_changed()
-                event.future.complete(None)
+                self._subscribe_regex(event)
             case events.Unsubscribe():
                 self._subscription.unsubscribe()
                 event.future.complete(None)
@@ -151,6 +149,18 @@ class EventProcessor:
         if changed:
             self._managers.metadata.request_update()
         self._group.membership.subscription_changed()
+        event.future.complete(None)
+
+    def _subscribe_regex(self, event: events.SubscribeRegex) -> None:
+        membership = self._group.membership
+        if not membership.resolves_regex:
+            msg = (
+                "SubscriptionPattern needs KIP-848, which the cluster did not have when "
+                "group_protocol='auto' took 'classic'; subscribe to names or a Python pattern"
+            )
+            raise UnsupportedVersionError(msg)
+        self._subscription.subscribe_regex(event.regex)
+        membership.subscription_changed()
         event.future.complete(None)
 
     def _apply_assignment(self, event: events.ApplyAssignment) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tandem_kafka import TopicPartition
+from tandem_kafka import SubscriptionPattern, TopicPartition
 from tandem_kafka.errors import UnsupportedVersionError
 from tandem_kafka.testing import Simulation
 from tandem_kafka.testing.cluster.releases import RELEASES
@@ -121,6 +121,29 @@ def test_a_group_that_must_be_of_kip_848_is_refused_with_the_reason(kafka: str) 
         with pytest.raises(UnsupportedVersionError, match="classic"):
             consumer.poll(30_000)
         consumer.unsubscribe()
+
+
+@pytest.mark.parametrize("kafka", [name for name in NAMES if name < "4"])
+def test_53_a_pattern_for_the_coordinator_is_refused_where_there_is_no_kip_848(kafka: str) -> None:
+    with Simulation(f"pattern {kafka}", kafka=kafka) as simulation:
+        topic(simulation, "orders", 1)
+        consumer = simulation.consumer(group_id="readers", group_protocol="auto")
+        pattern = SubscriptionPattern("ord.*")
+        consumer.subscribe(pattern=pattern)
+        for _ in range(2):
+            with pytest.raises(UnsupportedVersionError, match="SubscriptionPattern needs"):
+                consumer.poll(30_000)
+        consumer.unsubscribe()
+        consumer.subscribe(["orders"])
+        while consumer.assignment() != {TP}:
+            consumer.poll(200)
+        consumer.unsubscribe()
+        with pytest.raises(UnsupportedVersionError, match="SubscriptionPattern needs"):
+            consumer.subscribe(pattern=pattern)
+        assert consumer.subscription() is None
+        consumer.subscribe(pattern="ord.*")
+        while consumer.assignment() != {TP}:
+            consumer.poll(200)
 
 
 @pytest.mark.parametrize(("kafka", "sessions"), [("0.11", 0), ("2.8", 1), ("3.9", 1), ("4.3", 1)])

@@ -35,7 +35,10 @@ def choose_membership(
 
 
 class AutoMembership:
-    """Joins by KIP-848, and by the classic protocol if the cluster does not know that."""
+    """Joins by KIP-848, and by the classic protocol if the cluster does not know that.
+
+    A pattern that the coordinator is to match goes with KIP-848 alone: there it is an error.
+    """
 
     def __init__(
         self, context: ManagerContext, coordinator: CoordinatorManager, metadata: MetadataRefresher
@@ -59,6 +62,11 @@ class AutoMembership:
         )
         self._chosen = ClassicMembership(self._context, self._coordinator, self._metadata)
         self._chosen.application_polled()
+
+    @property
+    def resolves_regex(self) -> bool:
+        """See `Membership`; once the cluster turned out to have no KIP-848 it cannot be."""
+        return self._chosen.resolves_regex
 
     def application_polled(self) -> None:
         """See `Membership`."""

@@ -49,6 +49,8 @@ log = logging.getLogger(__name__)
 class ClassicMembership:
     """One member."""
 
+    resolves_regex = False
+
     def __init__(
         self, context: ManagerContext, coordinator: CoordinatorManager, metadata: MetadataRefresher
     ) -> None:

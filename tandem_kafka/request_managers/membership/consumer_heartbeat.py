@@ -15,9 +15,10 @@ from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.membership.announcement import Announcement
 from tandem_kafka.request_managers.membership.target import Assignment
 from tandem_kafka.shared.subscription import SubscriptionKind
+from tandem_kafka.types import LeaveOperation
 from tandem_kafka.wire.messages import ConsumerGroupHeartbeatRequest
 
-__all__ = ["JOIN_EPOCH", "LEAVE_EPOCH", "STATIC_LEAVE_EPOCH", "HeartbeatFields"]
+__all__ = ["JOIN_EPOCH", "LEAVE_EPOCH", "STATIC_LEAVE_EPOCH", "HeartbeatFields", "epoch_to_leave"]
 
 JOIN_EPOCH = 0
 LEAVE_EPOCH = -1
@@ -25,6 +26,13 @@ STATIC_LEAVE_EPOCH = -2
 
 #: Expressions are resolved by the coordinator from this version on.
 FIRST_VERSION_WITH_REGEX = 1
+
+
+def epoch_to_leave(operation: LeaveOperation, *, static: bool) -> int | None:
+    """Return the epoch of the last heartbeat, None if there is to be none."""
+    if not static:
+        return None if operation is LeaveOperation.REMAIN else LEAVE_EPOCH
+    return LEAVE_EPOCH if operation is LeaveOperation.LEAVE else STATIC_LEAVE_EPOCH
 
 
 @dataclass(slots=True)

@@ -34,6 +34,7 @@ from tandem_kafka.request_managers.membership.consumer_heartbeat import (
     LEAVE_EPOCH,
     STATIC_LEAVE_EPOCH,
     HeartbeatFields,
+    epoch_to_leave,
 )
 from tandem_kafka.request_managers.membership.consumer_states import (
     IN_GROUP,
@@ -61,6 +62,8 @@ log = logging.getLogger(__name__)
 class ConsumerMembership:
     """One member."""
 
+    resolves_regex = True
+
     def __init__(
         self,
         context: ManagerContext,
@@ -72,6 +75,7 @@ class ConsumerMembership:
         self._context = context
         self._group = context.group
         self._subscription = context.subscription
+        self._static = context.config.group_instance_id is not None
         self._coordinator = coordinator
         self._machine: StateMachine[State] = StateMachine(State.UNSUBSCRIBED, TRANSITIONS)
         self._callbacks = CallbackRunner(context.background, context.group)
@@ -150,17 +154,12 @@ class ConsumerMembership:
             return
         log.info("group %s: leaving: %s", self._context.config.group_id, reason)
         self._machine.move(State.LEAVING)
-        self._leave_epoch = self._epoch_to_leave(operation)
+        self._leave_epoch = epoch_to_leave(operation, static=self._static)
         if self._leave_epoch is None or not self._coordinator.known:
             self._not_in_group()
             future.complete(None)
             return
         self._left.append(future)
-
-    def _epoch_to_leave(self, operation: LeaveOperation) -> int | None:
-        if self._context.config.group_instance_id is None:
-            return None if operation is LeaveOperation.REMAIN else LEAVE_EPOCH
-        return LEAVE_EPOCH if operation is LeaveOperation.LEAVE else STATIC_LEAVE_EPOCH
 
     # --- the turn ------------------------------------------------------------------------------
 
@@ -369,12 +368,14 @@ class ConsumerMembership:
         if isinstance(error, LOGIN_ERRORS):
             self._context.raise_in_poll(error)  # a refused log-in may be mended by the next try
             return
-        if isinstance(error, UnsupportedVersionError) and self._on_unsupported is not None:
+        # An expression for the coordinator is nothing that another could do.
+        other = self._on_unsupported if self._subscription.regex is None else None
+        if isinstance(error, UnsupportedVersionError) and other is not None:
             # Another takes over: nothing that happens later is any business of this one.
             self._wanted = False
             self._machine.move(State.FATAL)
             self._not_in_group()
-            self._on_unsupported(error)
+            other(error)
             return
         log.error("group %s: cannot be a member: %s", self._context.config.group_id, error)
         self._machine.move(State.FATAL)
@@ -403,8 +404,7 @@ class ConsumerMembership:
         self._machine.move(State.PREPARE_LEAVING)
         self._machine.move(State.LEAVING)
         destination = self._coordinator.destination()
-        static = self._context.config.group_instance_id is not None
-        epoch = STATIC_LEAVE_EPOCH if static else LEAVE_EPOCH
+        epoch = STATIC_LEAVE_EPOCH if self._static else LEAVE_EPOCH
         message = self._fields.message(self.member_id, epoch, self._reconciliation.owned)
         self._attempt += 1  # what is in flight does not count any more
         self._request.reset()

@@ -14,6 +14,11 @@ __all__ = ["Membership"]
 class Membership(Protocol):
     """A request manager that keeps us in the group. Network thread only."""
 
+    @property
+    def resolves_regex(self) -> bool:
+        """Whether the coordinator can be left to match a pattern."""
+        ...
+
     def application_polled(self) -> None:
         """The application is inside poll(): join, join again, call again what failed."""
         ...

@@ -8,10 +8,8 @@ import pytest
 from kafka import errors
 
 from tandem_kafka.events.background import PartitionsAssigned, PartitionsLost, PartitionsRevoked
-from tandem_kafka.request_managers.membership.classic_protocol import ClassicMembership
 from tandem_kafka.request_managers.membership.consumer_states import State
 from tandem_kafka.types import TopicPartition
-from tandem_kafka.wire.messages import JoinGroupRequest
 from tests.unit.request_managers.membership.consumer_member import (
     HELD,
     INTERVAL_MS,
@@ -383,32 +381,3 @@ def test_a_group_that_may_not_be_found_is_fatal_once_it_is_wanted() -> None:
     member.polls()
     member.chosen._fail(errors.GroupAuthorizationFailedError("readers"))
     assert len(member.world.raised()) == 1
-
-
-# --- auto --------------------------------------------------------------------------------------
-
-
-def test_auto_falls_back_to_classic_for_good() -> None:
-    member = ConsumerMember(group_protocol="auto")
-    member.polls()
-    member.send().future.fail(errors.UnsupportedVersionError("no such request"))
-    assert not member.world.raised()
-    assert isinstance(member.manager._chosen, ClassicMembership)
-    assert isinstance(member.send().message, JoinGroupRequest), "and joins at once"
-
-
-def test_the_one_that_gave_way_is_heard_no_more() -> None:
-    member = ConsumerMember(group_protocol="auto")
-    old = member.chosen
-    member.polls()
-    member.send().future.fail(errors.UnsupportedVersionError("no such request"))
-    member.world.identity.callback = 5
-    old._fail(errors.GroupAuthorizationFailedError("readers"))
-    assert member.world.identity.callback == 5, "a callback of the other is none of its business"
-    assert not member.world.raised()
-
-
-def test_auto_stays_with_kip_848_where_there_is_such_a_thing() -> None:
-    member = ConsumerMember(group_protocol="auto")
-    member.settle()
-    assert member.state is State.STABLE

@@ -1,0 +1,61 @@
+"""A cluster whose coordinators speak the classic protocol only."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tandem_kafka import SubscriptionPattern
+from tandem_kafka.errors import UnsupportedVersionError
+from tests.integration.polling import Consume, assigned, partitions_of
+from tests.kafka.broker import KafkaCluster
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def classic() -> Iterator[KafkaCluster]:
+    with KafkaCluster(config={"group.coordinator.rebalance.protocols": "classic"}) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def options(classic: KafkaCluster) -> dict[str, Any]:
+    return {
+        "bootstrap_servers": classic.bootstrap(),
+        "group_id": f"group-{uuid.uuid4().hex[:8]}",
+        "group_protocol": "auto",
+    }
+
+
+@pytest.fixture(scope="module")
+def topic(classic: KafkaCluster) -> str:
+    return classic.admin.create_topic("orders", 2)
+
+
+def test_92_kip_848_says_what_to_do_and_auto_does_it(
+    consume: Consume, topic: str, options: dict[str, Any]
+) -> None:
+    refused = consume(topic, **{**options, "group_protocol": "consumer"})
+    with pytest.raises(UnsupportedVersionError, match="group_protocol='classic'"):
+        refused.poll(60_000)
+    assigned(consume(topic, **options), partitions_of(topic, 2))
+
+
+def test_53_a_pattern_for_the_coordinator_is_refused(
+    consume: Consume, topic: str, options: dict[str, Any]
+) -> None:
+    consumer = consume(**options)
+    consumer.subscribe(pattern=SubscriptionPattern("ord.*"))
+    for _ in range(2):
+        with pytest.raises(UnsupportedVersionError, match="SubscriptionPattern needs"):
+            consumer.poll(60_000)
+    consumer.unsubscribe()
+    consumer.subscribe(pattern="ord.*")
+    assigned(consumer, partitions_of(topic, 2))
+    consumer.unsubscribe()
+    with pytest.raises(UnsupportedVersionError, match="SubscriptionPattern needs"):
+        consumer.subscribe(pattern=SubscriptionPattern("ord.*"))

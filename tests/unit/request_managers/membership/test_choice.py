@@ -1,0 +1,63 @@
+"""Which protocol group_protocol='auto' takes."""
+
+from __future__ import annotations
+
+from kafka import errors
+
+from tandem_kafka.request_managers.membership.classic_protocol import ClassicMembership
+from tandem_kafka.request_managers.membership.consumer_protocol import ConsumerMembership
+from tandem_kafka.request_managers.membership.consumer_states import State
+from tandem_kafka.wire.messages import JoinGroupRequest
+from tests.unit.request_managers.membership.consumer_member import ConsumerMember
+
+
+def test_auto_falls_back_to_classic_for_good() -> None:
+    member = ConsumerMember(group_protocol="auto")
+    member.polls()
+    member.send().future.fail(errors.UnsupportedVersionError("no such request"))
+    assert not member.world.raised()
+    assert isinstance(member.manager._chosen, ClassicMembership)
+    assert isinstance(member.send().message, JoinGroupRequest), "and joins at once"
+
+
+def test_the_one_that_gave_way_is_heard_no_more() -> None:
+    member = ConsumerMember(group_protocol="auto")
+    old = member.chosen
+    member.polls()
+    member.send().future.fail(errors.UnsupportedVersionError("no such request"))
+    member.world.identity.callback = 5
+    old._fail(errors.GroupAuthorizationFailedError("readers"))
+    assert member.world.identity.callback == 5, "a callback of the other is none of its business"
+    assert not member.world.raised()
+
+
+def test_auto_stays_with_kip_848_where_there_is_such_a_thing() -> None:
+    member = ConsumerMember(group_protocol="auto")
+    member.settle()
+    assert member.state is State.STABLE
+
+
+def test_53_auto_does_not_take_classic_for_a_pattern_that_it_cannot_match() -> None:
+    member = ConsumerMember(group_protocol="auto")
+    subscription = member.world.subscription
+    subscription.unsubscribe()
+    subscription.subscribe_regex("orders.*")
+    member.polls()
+    member.send().future.fail(errors.UnsupportedVersionError("no such request"))
+    for _ in range(2):
+        (error,) = member.world.raised()
+        assert isinstance(error, errors.UnsupportedVersionError)
+        assert "SubscriptionPattern" in str(error)
+        assert member.quiet()
+        member.polls()
+    assert isinstance(member.manager._chosen, ConsumerMembership)
+    member.world.raised()
+    member.leaves()
+    subscription.unsubscribe()
+    subscription.subscribe(["orders"])
+    member.polls()
+    assert member.manager.resolves_regex
+    member.send().future.fail(errors.UnsupportedVersionError("no such request"))
+    assert not member.world.raised()
+    assert isinstance(member.send().message, JoinGroupRequest), "names will do"
+    assert not member.manager.resolves_regex
