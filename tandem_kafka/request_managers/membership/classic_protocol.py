@@ -64,7 +64,7 @@ class ClassicMembership:
         self._requests = ClassicRequests(context, self._assignors)
         self._leadership = Leadership(context, metadata, self._assignors)
         self._timer = PollTimer(context)
-        self._heartbeats = Heartbeats(context, self._timer, self._react)
+        self._heartbeats = Heartbeats(context, self._timer, self._heartbeat_failed)
         self._rebalance = RebalanceTimer(context)
         self._request = context.request_state()
         #: Tells an answer to the newest JoinGroup or SyncGroup from one to an older.
@@ -378,6 +378,12 @@ class ClassicMembership:
                 handle(future.result())
 
         return answered
+
+    def _heartbeat_failed(self, error: BaseException) -> None:
+        """A heartbeat that is answered late says nothing new of the rebalance we are in."""
+        reaction = reaction_to(MEMBERSHIP, error)
+        if not (self._rebalancing and reaction in (Reaction.REJOIN, Reaction.RETRY)):
+            self._react(error)
 
     def _react(self, error: BaseException) -> None:
         reaction = reaction_to(MEMBERSHIP, error)

@@ -273,6 +273,47 @@ def test_one_eager_assignor_makes_it_eager() -> None:
     assert member.told() == PartitionsRevoked(HELD)
 
 
+@pytest.mark.parametrize("in_flight", [JoinGroupRequest, SyncGroupRequest])
+@pytest.mark.parametrize(
+    "error", [errors.RebalanceInProgressError, errors.CoordinatorLoadInProgressError]
+)
+def test_a_heartbeat_that_is_answered_during_a_rebalance_has_nothing_sent_twice(
+    in_flight: type[Any], error: type[Exception]
+) -> None:
+    member = Member()
+    member.join()
+    rebalance(member)
+    _, beat = member.world.wait_and_send(member.manager)
+    assert kind(beat) is HeartbeatRequest, "the listener is slow"
+    member.asked()
+    member.callback_done()
+    unsent = member.send()
+    if in_flight is SyncGroupRequest:
+        # The group stays with its generation, so that the answer to the heartbeat counts.
+        member.answer(unsent, joined_answer())
+        unsent = member.send()
+    assert kind(unsent) is in_flight
+    member.answer(beat, heartbeat_answer(error))
+    assert member.quiet(after_ms=500)
+    answer: Any = joined_answer() if in_flight is JoinGroupRequest else synced_answer()
+    member.answer(unsent, answer)
+    expected = State.COMPLETING_REBALANCE if in_flight is JoinGroupRequest else State.STABLE
+    assert member.state is expected
+
+
+@pytest.mark.parametrize("error", [errors.UnknownMemberIdError, errors.IllegalGenerationError])
+def test_a_heartbeat_that_is_answered_during_a_rebalance_may_end_the_membership(
+    error: type[Exception],
+) -> None:
+    member = Member(partition_assignment_strategy=COOPERATIVE)
+    member.join()
+    beat = member.send(after_ms=3_000)
+    member.manager.enforce_rebalance("why not")
+    assert kind(member.send()) is JoinGroupRequest
+    member.answer(beat, heartbeat_answer(error))
+    assert member.told() == PartitionsLost(HELD)
+
+
 # --- leaving -----------------------------------------------------------------------------------
 
 
