@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, Final
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
     from tandem_kafka.config.options import Config
 
 __all__ = ["check_rules", "settle_defaults"]
+
+log = logging.getLogger(__name__)
 
 _Given = Collection[str]
 
@@ -61,8 +64,15 @@ def settle_defaults(config: Config, given: _Given) -> dict[str, Any]:
             settled[limit] = getattr(config, first)
     if config.group_id is None and "enable_auto_commit" not in given:
         settled["enable_auto_commit"] = False
-    if config.group_protocol == "auto" and any(name in given for name in _CLASSIC_ONLY):
+    classic_only = [name for name in _CLASSIC_ONLY if name in given]
+    if config.group_protocol == "auto" and classic_only:
         settled["group_protocol"] = "classic"
+        if config.group_id is not None:
+            log.info(
+                "group %s: group_protocol='auto' takes 'classic': KIP-848 has no use for %s",
+                config.group_id,
+                ", ".join(classic_only),
+            )
     largest_answer = config.fetch_max_bytes + config.max_partition_fetch_bytes
     if config.receive_message_max_bytes < largest_answer:
         settled["receive_message_max_bytes"] = largest_answer

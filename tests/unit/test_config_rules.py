@@ -118,6 +118,20 @@ def test_1_who_says_consumer_says_nothing_classic(name):
     assert make({"group_protocol": "auto", name: value}).group_protocol == "classic"
 
 
+def test_auto_says_which_options_made_it_classic(caplog):
+    caplog.set_level("INFO")
+    options = {"heartbeat_interval_ms": 500, "session_timeout_ms": 6_000}
+    make({"group_protocol": "auto", "group_id": "g", **options})
+    (said,) = caplog.messages
+    assert said.startswith("group g: group_protocol='auto' takes 'classic'")
+    assert said.endswith("session_timeout_ms, heartbeat_interval_ms")
+    caplog.clear()
+    make({"group_protocol": "classic", "group_id": "g", **options})
+    make({"group_protocol": "auto", "group_id": "g"})
+    make({"group_protocol": "auto", **options})
+    assert not caplog.messages, "there was nothing to choose"
+
+
 def test_2_a_remote_assignor_needs_the_consumer_protocol():
     with pytest.raises(KafkaConfigurationError, match="group_remote_assignor"):
         make({"group_remote_assignor": "uniform"})

@@ -29,6 +29,12 @@ def choose_membership(
     # Members of a classic group cannot use such assignors: there is nothing to fall back to.
     if protocol == "auto" and not context.config.group_local_assignors:
         return AutoMembership(context, coordinator, metadata)
+    if protocol == "auto":
+        log.info(
+            "group %s: group_protocol='auto' takes 'consumer' (KIP-848): "
+            "group_local_assignors go with nothing else",
+            context.config.group_id,
+        )
     if protocol in ("consumer", "auto"):
         return ConsumerMembership(context, coordinator, metadata)
     return ClassicMembership(context, coordinator, metadata)

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
 from kafka import errors
 
+from tandem_kafka.assignors import PartitionAssignor
 from tandem_kafka.request_managers.membership.classic_protocol import ClassicMembership
 from tandem_kafka.request_managers.membership.consumer_protocol import ConsumerMembership
 from tandem_kafka.request_managers.membership.consumer_states import State
 from tandem_kafka.wire.messages import JoinGroupRequest
 from tests.unit.request_managers.membership.consumer_member import ConsumerMember
+
+
+class Nobody(PartitionAssignor):
+    name = "nobody"
+
+    def assign(self, members: Any, topics: Any) -> Any:  # noqa: ARG002 - the interface
+        return {name: [] for name in members}
 
 
 def test_auto_falls_back_to_classic_for_good() -> None:
@@ -61,3 +72,26 @@ def test_53_auto_does_not_take_classic_for_a_pattern_that_it_cannot_match() -> N
     assert not member.world.raised()
     assert isinstance(member.send().message, JoinGroupRequest), "names will do"
     assert not member.manager.resolves_regex
+
+
+@pytest.mark.parametrize(
+    ("options", "supported", "said"),
+    [
+        ({}, True, ["takes 'consumer' (KIP-848), if the cluster has it"]),
+        ({}, False, ["takes 'consumer'", "the cluster does not support"]),
+        ({"group_local_assignors": [Nobody]}, True, ["takes 'consumer' (KIP-848): group_local_"]),
+    ],
+)
+def test_the_log_says_which_it_took_and_why(
+    options: dict[str, Any], supported: bool, said: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    member = ConsumerMember(group_protocol="auto", **options)
+    member.polls()
+    if supported:
+        member.join()
+    else:
+        member.send().future.fail(errors.UnsupportedVersionError("no such request"))
+    lines = [each for each in caplog.messages if "group_protocol='auto'" in each]
+    assert len(lines) == len(said)
+    assert all(part in line for part, line in zip(said, lines, strict=True))
