@@ -6,7 +6,7 @@ import contextlib
 from typing import Any
 
 import pytest
-from kafka.errors import UnknownTopicOrPartitionError
+from kafka.errors import FencedInstanceIdError, UnknownTopicOrPartitionError
 
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.errors import (
@@ -16,7 +16,12 @@ from tandem_kafka.errors import (
     WakeupError,
 )
 from tandem_kafka.testing import Call, Simulation
-from tandem_kafka.wire.messages import MetadataRequest, OffsetCommitRequest
+from tandem_kafka.wire.messages import (
+    ConsumerGroupHeartbeatRequest,
+    HeartbeatRequest,
+    MetadataRequest,
+    OffsetCommitRequest,
+)
 from tests.simulation.ledger import produce, topic
 
 Calls = list[tuple[str, set[TopicPartition]]]
@@ -174,6 +179,31 @@ def test_81_nothing_is_given_back_because_a_broker_does_not_know_its_topic_for_a
         while len(member.assignment()) < 7:
             member.poll(100)
         assert listener.calls == [("assigned", {TopicPartition("more", 2)})]
+
+
+@pytest.mark.parametrize("options", [CLASSIC, CONSUMER], ids=["classic", "consumer"])
+@pytest.mark.parametrize("polled", [True, False])
+@pytest.mark.parametrize("end", ["unsubscribe", "close"])
+def test_104_what_a_fenced_static_member_held_is_lost(
+    options: dict[str, Any], polled: bool, end: str
+) -> None:
+    with Simulation("fenced instance") as simulation:
+        member = member_with_all(simulation, {**options, "group_instance_id": "a"})
+        listener = listener_of(member)
+
+        def fence(call: Call) -> Any:
+            answer = call.default()
+            answer.error_code = FencedInstanceIdError.errno
+            return answer
+
+        heartbeat = ConsumerGroupHeartbeatRequest if options is CONSUMER else HeartbeatRequest
+        simulation.cluster.script(heartbeat, fence)
+        simulation.sleep(8_000)
+        if polled:
+            with pytest.raises(FencedInstanceIdError):
+                member.poll(500)
+        getattr(member, end)()
+        assert [what for what, _ in listener.calls] == ["assigned", "lost"]
 
 
 def check(calls: Calls, rest: set[str]) -> None:

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from kafka.errors import IllegalGenerationError
+from kafka.errors import FencedInstanceIdError, IllegalGenerationError
 
 from tandem_kafka.assignors.classic import ClassicAssignors
 from tandem_kafka.errors import LOGIN_ERRORS, KafkaError, for_code
@@ -272,6 +272,8 @@ class ClassicMembership:
         if not isinstance(error, LOGIN_ERRORS):
             self._fatal = error  # a refused log-in may be mended by the next attempt
             self._rebalance.fail()
+        if isinstance(error, FencedInstanceIdError):  # what is held is another's by now
+            self._group.joined(NO_GENERATION, self._group.metadata.member_id)
         self._context.raise_in_poll(error)
 
     # --- JoinGroup -----------------------------------------------------------------------------

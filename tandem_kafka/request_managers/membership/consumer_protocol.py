@@ -12,11 +12,7 @@ from typing import Any
 
 from kafka.errors import GroupIdNotFoundError
 
-from tandem_kafka.errors import (
-    LOGIN_ERRORS,
-    UnreleasedInstanceIdError,
-    UnsupportedVersionError,
-)
+from tandem_kafka.errors import LOGIN_ERRORS, UnreleasedInstanceIdError, UnsupportedVersionError
 from tandem_kafka.events.background import PartitionsLost
 from tandem_kafka.events.completable import Completion
 from tandem_kafka.request_managers.base import (
@@ -52,6 +48,7 @@ from tandem_kafka.request_managers.membership.state_machine import StateMachine
 from tandem_kafka.request_managers.membership.target import by_topic_id
 from tandem_kafka.request_managers.metadata_refresh import MetadataRefresher
 from tandem_kafka.request_managers.reactions import GROUP_HEARTBEAT, Reaction, reaction_to
+from tandem_kafka.shared.group import NO_GENERATION
 from tandem_kafka.types import LeaveOperation
 
 __all__ = ["ConsumerMembership"]
@@ -392,7 +389,6 @@ class ConsumerMembership:
         if leaving:
             self._not_in_group()
             return
-        self._group.joined(-1, self.member_id)
         self._lose(self._begin_joining)
 
     def _go_stale(self, now_ms: int) -> PollResult:
@@ -419,6 +415,7 @@ class ConsumerMembership:
 
     def _lose(self, then: Any) -> None:
         """Others may own our partitions already: nothing more of them is handed out."""
+        self._group.joined(NO_GENERATION, self._group.metadata.member_id)
         held = frozenset(self._subscription.assigned)
         for state in self._subscription.assigned.values():
             state.pending_revocation = True
