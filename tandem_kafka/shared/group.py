@@ -18,6 +18,8 @@ class GroupIdentity:
     def __init__(self, group_id: str | None, instance_id: str | None) -> None:
         #: Number of the rebalance callback that is asked for, 0 for none.
         self.callback = 0
+        #: Why we cannot be a member: every poll() raises it until the subscription ends.
+        self.fatal: Exception | None = None
         self.metadata = ConsumerGroupMetadata(group_id, NO_GENERATION, "", instance_id)
 
     def joined(self, generation: int, member_id: str) -> None:

@@ -174,7 +174,7 @@ def test_a_member_of_a_group_that_has_become_classic_is_told(world: World, proto
 # --- those that are gone -------------------------------------------------------------------------
 
 
-def test_who_is_expelled_loses_all_and_comes_back(world: World, protocol: str) -> None:
+def test_60_84_who_is_expelled_loses_all_and_comes_back(world: World, protocol: str) -> None:
     partitions = world.topic(2)
     consumer, listener = join(world, protocol, partitions)
     world.settle(partitions, consumer)
@@ -191,7 +191,18 @@ def test_who_is_expelled_loses_all_and_comes_back(world: World, protocol: str) -
     assert (after.member_id == before.member_id) == (protocol == "consumer")
 
 
-def test_the_commit_of_an_expelled_member_fails(world: World, protocol: str) -> None:
+@pytest.mark.parametrize("end", ["close", "unsubscribe"])
+def test_104_who_is_expelled_and_goes_has_lost_all(world: World, protocol: str, end: str) -> None:
+    partitions = world.topic(2)
+    consumer, listener = join(world, protocol, partitions)
+    world.settle(partitions, consumer)
+    world.expel(consumer, protocol)
+    world.wait_until(lambda: consumer.group_metadata().generation_id == -1)
+    getattr(consumer, end)()
+    assert told(listener) == [("assigned", set(partitions)), ("lost", set(partitions))]
+
+
+def test_125_the_commit_of_an_expelled_member_fails(world: World, protocol: str) -> None:
     partitions = world.topic(1)
     fill(world, partitions)
     consumer, listener = join(world, protocol, partitions)
@@ -205,7 +216,7 @@ def test_the_commit_of_an_expelled_member_fails(world: World, protocol: str) -> 
     assert consumer.committed(partitions[0]) == 10
 
 
-def test_who_does_not_poll_is_replaced_and_comes_back(world: World, protocol: str) -> None:
+def test_86_who_does_not_poll_is_replaced_and_comes_back(world: World, protocol: str) -> None:
     partitions = world.topic(2)
     stalled, listener = join(world, protocol, partitions, max_poll_interval_ms=1_500)
     world.settle(partitions, stalled)
@@ -216,7 +227,7 @@ def test_who_does_not_poll_is_replaced_and_comes_back(world: World, protocol: st
     assert [what for what, _ in told(listener)] == ["assigned", "lost", "assigned"]
 
 
-def test_a_static_member_that_restarts_is_not_noticed(world: World, protocol: str) -> None:
+def test_96_a_static_member_that_restarts_is_not_noticed(world: World, protocol: str) -> None:
     partitions = world.topic(2)
     first, first_told = join(world, protocol, partitions, group_instance_id="first")
     second, _ = join(world, protocol, partitions, group_instance_id="second")
@@ -229,7 +240,7 @@ def test_a_static_member_that_restarts_is_not_noticed(world: World, protocol: st
     assert told(first_told) == before
 
 
-def test_one_instance_id_is_for_one_member(world: World, protocol: str) -> None:
+def test_93_one_instance_id_is_for_one_member(world: World, protocol: str) -> None:
     partitions = world.topic(2)
     first, _ = join(world, protocol, partitions, group_instance_id="one")
     world.settle(partitions, first)

@@ -76,17 +76,20 @@ def test_76_a_failed_revoked_callback_keeps_the_partitions_and_is_called_again(
     other.stop()
 
 
-def test_100_101_unsubscribe_runs_the_listener_once_and_close_not_again(
+def test_99_100_101_unsubscribe_runs_the_listener_once_and_close_not_again(
     kafka: KafkaCluster, topic: str, consume: Consume, protocol: str
 ) -> None:
     listener = Listener()
     consumer = consume(group_id=f"group-{topic}", **options_of(protocol))
     consumer.subscribe([topic], listener=listener)
     poll_until(consumer, lambda: len(consumer.assignment()) == 2)
+    joined = consumer.group_metadata()
+    assert joined.generation_id > 0
+    assert joined.member_id
     consumer.unsubscribe()
     assert consumer.assignment() == set()
     assert consumer.subscription() is None
-    assert consumer.group_metadata().generation_id == -1  # 99
+    assert consumer.group_metadata().generation_id == -1
     assert kafka.admin.members(f"group-{topic}") == 0
     consumer.close()
     assert [what for what, _ in told(listener)] == ["assigned", "revoked"]

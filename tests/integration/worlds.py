@@ -24,6 +24,7 @@ __all__ = ["Cluster", "RealCluster", "SimulatedCluster", "World"]
 
 _PATIENCE_S = 120.0
 _POLL_MS = 50
+_GLANCE_MS = 10
 
 
 class Cluster(Protocol):
@@ -33,6 +34,8 @@ class Cluster(Protocol):
     def coordinator(self) -> Coordinator: ...
 
     def now_s(self) -> float: ...
+
+    def sleep(self) -> None: ...
 
     def consumer(self, **options: Any) -> KafkaConsumer: ...
 
@@ -52,6 +55,9 @@ class SimulatedCluster:
 
     def now_s(self) -> float:
         return self._simulation.clock.now_ms() / 1_000
+
+    def sleep(self) -> None:
+        self._simulation.sleep(_GLANCE_MS)
 
     def consumer(self, **options: Any) -> KafkaConsumer:
         return self._simulation.consumer(**options)
@@ -76,6 +82,9 @@ class RealCluster:
 
     def now_s(self) -> float:
         return time.monotonic()
+
+    def sleep(self) -> None:
+        time.sleep(_GLANCE_MS / 1_000)
 
     def consumer(self, **options: Any) -> KafkaConsumer:
         return self._consume(**options)
@@ -125,6 +134,13 @@ class World:
             assert self.cluster.now_s() < end, "it did not happen"
             for consumer in consumers:
                 self.poll(consumer)
+
+    def wait_until(self, done: Callable[[], object]) -> None:
+        """Wait without touching a consumer until `done()`."""
+        end = self.cluster.now_s() + _PATIENCE_S
+        while not done():
+            assert self.cluster.now_s() < end, "it did not happen"
+            self.cluster.sleep()
 
     def poll(self, consumer: KafkaConsumer, timeout_ms: int = _POLL_MS) -> None:
         """Poll once."""

@@ -13,6 +13,7 @@ from tandem_kafka.errors import (
     ConsumerClosedError,
     GroupAuthorizationFailedError,
     RebalanceCallbackError,
+    UnreleasedInstanceIdError,
     WakeupError,
 )
 from tandem_kafka.testing import Call, Simulation
@@ -80,6 +81,29 @@ def poll_with_another(simulation: Simulation, member: KafkaConsumer, options: An
     while True:
         other.poll(200)
         member.poll(200)
+
+
+@pytest.mark.parametrize("options", [CLASSIC, CONSUMER], ids=["classic", "consumer"])
+def test_94_95_every_poll_raises_what_only_the_user_can_mend(options: dict[str, Any]) -> None:
+    with Simulation("fatal") as simulation:
+        topic(simulation, "orders", 4)
+        static = {"group_id": "readers", "group_instance_id": "one", **options}
+        first, second = simulation.consumer(**static), simulation.consumer(**static)
+        for each in (first, second):
+            each.subscribe(["orders"], listener=Listener())
+            for _ in range(10):
+                if len(each.assignment()) < 4:
+                    with contextlib.suppress(UnreleasedInstanceIdError):
+                        each.poll(500)
+        simulation.sleep(2_000)
+        refused = second if options is CONSUMER else first
+        for timeout_ms in (200, 0, 0, 50, 3_000, 0):
+            with pytest.raises((FencedInstanceIdError, UnreleasedInstanceIdError)) as caught:
+                refused.poll(timeout_ms)
+            assert len(caught.traceback) < 10, "it grows"
+        refused.unsubscribe()
+        refused.subscribe(["orders"])
+        refused.poll(0)
 
 
 @pytest.mark.parametrize("options", [CLASSIC, CONSUMER], ids=["classic", "consumer"])

@@ -77,7 +77,6 @@ class ClassicMembership:
         self._joined_topics: frozenset[str] = frozenset()
         #: A JoinGroup response whose SyncGroup is still to be sent.
         self._to_sync: Any = None
-        self._fatal: Exception | None = None
         coordinator.on_fatal(self._fail)
         coordinator.parked_if(lambda: self._parked)
 
@@ -91,8 +90,7 @@ class ClassicMembership:
     def application_polled(self) -> None:
         """The application is alive: join, and call again what failed."""
         self._timer.restart()
-        if self._fatal is not None:
-            self._context.raise_in_poll(self._fatal)
+        if self._group.fatal is not None:
             return
         self._callbacks.retry()
         self._wanted = True
@@ -155,7 +153,7 @@ class ClassicMembership:
         """Send what the state calls for."""
         if self._outbox:
             return self.close(now_ms)
-        if self._fatal is not None or not self._begin():
+        if self._group.fatal is not None or not self._begin():
             return IDLE
         left_ms = self._timer.left_ms(now_ms)
         if left_ms <= 0 and self.state is not State.LEAVING:
@@ -256,7 +254,7 @@ class ClassicMembership:
         self._callbacks.cancel()
         self._rebalance.fail()
         self._attempt += 1  # what is in flight does not count any more
-        self._fatal = None
+        self._group.fatal = None
         self._to_sync = None
         self._leadership.end()
         self._joined_topics = frozenset()
@@ -270,7 +268,7 @@ class ClassicMembership:
         if self.state is State.UNJOINED:
             return
         if not isinstance(error, LOGIN_ERRORS):
-            self._fatal = error  # a refused log-in may be mended by the next attempt
+            self._group.fatal = error  # a refused log-in may be mended by the next attempt
             self._rebalance.fail()
         if isinstance(error, FencedInstanceIdError):  # what is held is another's by now
             self._group.joined(NO_GENERATION, self._group.metadata.member_id)

@@ -96,7 +96,6 @@ class ConsumerMembership:
         self._reporting = False
         #: The coordinator says that another holds our instance id; we ask whether it is ourselves.
         self._refused: UnreleasedInstanceIdError | None = None
-        self._fatal: Exception | None = None
         self._leave_epoch: int | None = None
         self._left: list[Completion[Any]] = []
         coordinator.on_fatal(self._fail)
@@ -111,8 +110,7 @@ class ConsumerMembership:
     def application_polled(self) -> None:
         """The application is alive: join, join again, call again what failed."""
         self._timer.restart()
-        if self._fatal is not None:
-            self._context.raise_in_poll(self._fatal)
+        if self._group.fatal is not None:
             return
         self._callbacks.retry()
         self._wanted = True
@@ -378,7 +376,7 @@ class ConsumerMembership:
         self._machine.move(State.FATAL)
         self._rebalance.fail()
         self._lose(lambda: None)
-        self._fatal = error
+        self._group.fatal = error
         self._context.raise_in_poll(error)
 
     def _fenced(self, why: object) -> None:
@@ -432,7 +430,7 @@ class ConsumerMembership:
 
     def _not_in_group(self) -> None:
         """Forget the membership."""
-        self._fatal = None
+        self._group.fatal = None
         self._attempt += 1
         if self.state is not State.STALE:
             self._machine.move(State.UNSUBSCRIBED)

@@ -334,16 +334,17 @@ def test_94_95_a_fatal_error_is_raised_by_every_poll_until_unsubscribing() -> No
     member = ConsumerMember()
     member.settle()
     member.fail(member.send(after_ms=INTERVAL_MS), errors.GroupMaxSizeReachedError)
+    (error,) = member.world.raised()
     for _ in range(3):
-        (error,) = member.world.raised()
+        assert member.world.identity.fatal is error
         assert isinstance(error, errors.GroupMaxSizeReachedError)
         result = member.world.poll(member.manager, after_ms=10_000)
         assert not result.unsent
         assert result.wait_ms > 3_600_000, "and nothing is done in between"
         member.polls()
-    member.world.raised()
     assert member.leaves().done
     assert member.state is State.UNSUBSCRIBED
+    assert member.world.identity.fatal is None
     member.polls()
     assert member.send().message.member_epoch == 0
     assert not member.world.raised()

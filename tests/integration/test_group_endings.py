@@ -1,0 +1,141 @@
+"""What a member keeps, what it loses, and how it goes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tandem_kafka import KafkaConsumer, OffsetAndMetadata, TopicPartition
+from tests.integration.group_members import PROTOCOLS, Member, options_of, owned, told
+from tests.integration.polling import (
+    Clock,
+    Consume,
+    Listener,
+    partitions_of,
+    poll_until,
+    wait_until,
+)
+from tests.kafka.admin import Record
+from tests.kafka.broker import KafkaCluster
+
+pytestmark = [pytest.mark.parametrize("protocol", PROTOCOLS), pytest.mark.partitions(4)]
+
+
+def test_75_what_stays_keeps_its_state_and_what_comes_back_has_none(
+    kafka: KafkaCluster, topic: str, consume: Consume, protocol: str
+) -> None:
+    """The eager protocol gives everything back: there nothing stays."""
+    kafka.admin.produce(topic, [Record(b"x", partition=n % 4) for n in range(40)])
+    consumer = consume(topic, group_id=f"group-{topic}", **options_of(protocol))
+    partitions = partitions_of(topic, 4)
+    poll_until(consumer, lambda: len(consumer.assignment()) == 4)
+    consumer.pause(*partitions)
+    for tp in partitions:
+        consumer.seek(tp, 7)
+    other = Member(consume(group_id=f"group-{topic}", **options_of(protocol)), [topic])
+    poll_until(consumer, lambda: len(consumer.assignment()) == len(owned(other)) == 2)
+    stayed = set() if protocol == "eager" else consumer.assignment()
+    assert consumer.paused() == stayed
+    assert {consumer.position(tp) for tp in stayed} <= {7}
+    wait_until(lambda: len(other.records) == 20)
+    other.stop()
+    consumer.pause(*consumer.assignment())
+    poll_until(consumer, lambda: len(consumer.assignment()) == 4)
+    back = set(partitions) - stayed
+    assert not consumer.paused() & back
+    # What the other has committed, or where nobody has, the beginning; not where we stood.
+    assert {consumer.position(tp) for tp in back} <= {0, 10}
+    assert {consumer.position(tp) for tp in stayed} <= {7}
+
+
+def test_87_one_long_poll_is_polling(topic: str, consume: Consume, protocol: str) -> None:
+    options = {**options_of(protocol), "max_poll_interval_ms": 700}
+    consumer = consume(group_id=f"group-{topic}", **options)
+    listener = Listener()
+    consumer.subscribe([topic], listener=listener)
+    poll_until(consumer, lambda: len(consumer.assignment()) == 4)
+    before = consumer.group_metadata()
+    assert not consumer.poll(timeout_ms=3_000)
+    assert consumer.group_metadata() == before
+    assert [what for what, _ in told(listener)] == ["assigned"]
+
+
+def test_105_an_interrupt_does_not_stop_close(
+    kafka: KafkaCluster, topic: str, consume: Consume, protocol: str
+) -> None:
+    class Interrupted(Listener):
+        def on_partitions_revoked(self, partitions: set[TopicPartition]) -> None:
+            super().on_partitions_revoked(partitions)
+            raise KeyboardInterrupt
+
+    consumer, listener = consume(group_id=f"group-{topic}", **options_of(protocol)), Interrupted()
+    consumer.subscribe([topic], listener=listener)
+    poll_until(consumer, lambda: len(consumer.assignment()) == 4)
+    with pytest.raises(KeyboardInterrupt):
+        consumer.close()
+    assert kafka.admin.members(f"group-{topic}") == 0
+    assert [what for what, _ in told(listener)] == ["assigned", "revoked"]
+
+
+def test_108_a_static_member_leaves_at_once_if_told_to(
+    kafka: KafkaCluster, topic: str, consume: Consume, protocol: str
+) -> None:
+    def static() -> KafkaConsumer:
+        options = {**options_of(protocol), "group_instance_id": "one"}
+        consumer = consume(topic, group_id=f"group-{topic}", **options)
+        poll_until(consumer, lambda: len(consumer.assignment()) == 4)
+        return consumer
+
+    for how, left in (("default", 1), ("remain", 1), ("leave", 0)):
+        static().close(leave_group=how)  # type: ignore[arg-type]
+        assert kafka.admin.members(f"group-{topic}") == left
+
+
+def test_110_114_close_ends_commits_and_waits_for_no_fetch(
+    kafka: KafkaCluster, topic: str, consume: Consume, protocol: str
+) -> None:
+    options = {**options_of(protocol), "fetch_max_wait_ms": 60_000, "request_timeout_ms": 90_000}
+    consumer = consume(topic, group_id=f"group-{topic}", **options)
+    poll_until(consumer, lambda: len(consumer.assignment()) == 4)
+    consumer.poll(timeout_ms=500)  # the fetch is parked at the broker by now
+    seen: list[object] = []
+    consumer.commit_async(
+        {TopicPartition(topic, 0): OffsetAndMetadata(3)}, lambda _, error: seen.append(error)
+    )
+    clock = Clock()
+    consumer.close()
+    assert clock.seconds < 25
+    assert seen == [None]
+    assert kafka.admin.committed(f"group-{topic}", topic) == 3
+
+
+@pytest.fixture(scope="module")
+def silent() -> Iterator[KafkaCluster]:
+    with KafkaCluster() as cluster:
+        yield cluster
+
+
+@pytest.mark.parametrize("limit", ["timeout_ms", "request_timeout_ms"])
+def test_106_close_keeps_to_its_timeout_when_no_broker_answers(
+    silent: KafkaCluster, consume: Consume, protocol: str, limit: str
+) -> None:
+    """Without one of its own it takes no longer than a request may, though 30 s are its default."""
+    topic = silent.admin.create_topic(f"silent-{protocol}-{limit}".replace("_", "-"), 2)
+    consumer = consume(
+        topic,
+        bootstrap_servers=silent.bootstrap(),
+        group_id=topic,
+        enable_auto_commit=True,
+        request_timeout_ms=1_500 if limit == "request_timeout_ms" else 90_000,
+        **({"fetch_max_wait_ms": 200} if limit == "request_timeout_ms" else {}),
+        **options_of(protocol),
+    )
+    poll_until(consumer, lambda: len(consumer.assignment()) == 2)
+    silent.pause()
+    try:
+        clock = Clock()
+        consumer.close(**({"timeout_ms": 1_500} if limit == "timeout_ms" else {}))
+        assert clock.seconds < 15
+    finally:
+        silent.resume()
