@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 import uuid
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import pytest
 from confluent_kafka.admin import (
     AclBinding,
+    AclBindingFilter,
     AclOperation,
     AclPermissionType,
     ResourcePatternType,
@@ -22,8 +24,10 @@ from tandem_kafka.errors import (
     KafkaTimeoutError,
     TopicAuthorizationFailedError,
 )
+from tests.integration.group_members import told
 from tests.integration.polling import (
     Consume,
+    Listener,
     assigned,
     partitions_of,
     poll_until,
@@ -35,6 +39,8 @@ from tests.kafka.security import PASSWORD
 
 TOPIC, GROUP = ResourceType.TOPIC, ResourceType.GROUP
 READ, DESCRIBE = AclOperation.READ, AclOperation.DESCRIBE
+
+A = TypeVar("A", AclBinding, AclBindingFilter)
 
 
 @pytest.fixture
@@ -57,8 +63,24 @@ def alice(guarded: KafkaCluster) -> dict[str, Any]:
 
 
 def allow(cluster: KafkaCluster, kind: ResourceType, name: str, *operations: AclOperation) -> None:
-    acls = [
-        AclBinding(
+    acls = _acls(AclBinding, kind, name, operations)
+    for future in cluster.admin.client.create_acls(acls).values():
+        future.result(20)
+
+
+def take_back(
+    cluster: KafkaCluster, kind: ResourceType, name: str, *operations: AclOperation
+) -> None:
+    acls = _acls(AclBindingFilter, kind, name, operations)
+    for future in cluster.admin.client.delete_acls(acls).values():
+        assert len(future.result(20)) == 1
+
+
+def _acls(
+    made: type[A], kind: ResourceType, name: str, operations: tuple[AclOperation, ...]
+) -> list[A]:
+    return [
+        made(
             kind,
             name,
             ResourcePatternType.LITERAL,
@@ -69,8 +91,6 @@ def allow(cluster: KafkaCluster, kind: ResourceType, name: str, *operations: Acl
         )
         for operation in operations
     ]
-    for future in cluster.admin.client.create_acls(acls).values():
-        future.result(20)
 
 
 def raises_until(consumer: KafkaConsumer, error: type[KafkaError], ready: Any) -> list[Any]:
@@ -133,6 +153,54 @@ def test_102_unsubscribe_and_close_do_not_raise_what_was_to_be_raised_by_poll(
     with pytest.raises(GroupAuthorizationFailedError):
         raises_until(consumer, TopicAuthorizationFailedError, lambda _: False)
     consumer.unsubscribe()
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+@pytest.mark.parametrize("end", [KafkaConsumer.unsubscribe, KafkaConsumer.close])
+def test_73_a_commit_that_is_refused_does_not_stop_giving_back(
+    guarded: KafkaCluster,
+    consume: Consume,
+    alice: dict[str, Any],
+    name: str,
+    protocol: str,
+    end: Callable[[KafkaConsumer], None],
+) -> None:
+    allow(guarded, GROUP, name, READ)
+    guarded.admin.create_topic(name)
+    allow(guarded, TOPIC, name, READ, DESCRIBE)
+    guarded.admin.produce(name, [b"1"])
+    options = {"group_id": name, "group_protocol": protocol, **alice}
+    consumer = consume(enable_auto_commit=True, auto_commit_interval_ms=3_600_000, **options)
+    listener = Listener()
+    consumer.subscribe([name], listener=listener)
+    poll_until(consumer, lambda: consumer.assignment() and consumer.position(ours(name)) == 1)
+    another = consume(group_id=f"{name}-another", **alice)
+    allow(guarded, GROUP, f"{name}-another", READ)
+    take_back(guarded, TOPIC, name, READ)
+    wait_until_refused(another, ours(name))
+    end(consumer)
+    assert told(listener) == [("assigned", {ours(name)}), ("revoked", {ours(name)})]
+    assert guarded.admin.members(name) == 0
+    assert guarded.admin.committed(name, name) == 0
+
+
+def wait_until_refused(consumer: KafkaConsumer, tp: TopicPartition) -> None:
+    """Wait until the broker has taken in that nobody may commit."""
+
+    def refused() -> bool:
+        try:
+            consumer.commit({tp: OffsetAndMetadata(1)})
+        except TopicAuthorizationFailedError:
+            return True
+        except GroupAuthorizationFailedError:
+            pass
+        return False
+
+    wait_until(refused)
+
+
+def ours(topic: str) -> TopicPartition:
+    return TopicPartition(topic, 0)
 
 
 def test_an_unauthorized_topic_that_is_assigned(
