@@ -11,6 +11,7 @@ import kafka as kafka_python
 import pytest
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 
 from tandem_kafka import SubscriptionPattern
 from tandem_kafka.errors import (
@@ -158,6 +159,28 @@ def test_assignors_are_changed_in_two_rounds_and_not_in_one(topic: str, consume:
     settled([both, new], 4)
     for member in (both, new):
         member.stop()
+
+
+def test_the_sticky_assignor_leaves_partitions_where_they_are(topic: str, consume: Consume) -> None:
+    """Eager: all is given back, but everybody says in JoinGroup what it had."""
+
+    def join() -> Member:
+        options = {
+            **options_of("eager"),
+            "partition_assignment_strategy": [StickyPartitionAssignor],
+        }
+        return Member(consume(group_id=f"group-{topic}", **options), [topic])
+
+    members = [join(), join()]
+    settled(members, 4)
+    members.append(join())
+    before = [owned(member) for member in members[:2]]
+    settled(members, 4)
+    kept = [len(owned(member) & had) for member, had in zip(members, before, strict=False)]
+    assert sum(kept) == 3, "one of the four has moved"
+    for member in members:
+        member.stop()
+        assert member.error is None
 
 
 def test_50_a_regex_is_matched_by_the_coordinator(topic: str, consume: Consume) -> None:

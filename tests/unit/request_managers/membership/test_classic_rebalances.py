@@ -8,6 +8,7 @@ import pytest
 from kafka import errors
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 from kafka.coordinator.assignors.range import RangePartitionAssignor
+from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 from kafka.protocol.consumer.metadata import ConsumerProtocolSubscription
 
 from tandem_kafka.events.background import PartitionsAssigned, PartitionsLost, PartitionsRevoked
@@ -177,6 +178,25 @@ def test_a_heartbeat_of_an_older_generation_is_dropped() -> None:
     member.answer(old, heartbeat_answer(errors.UnknownMemberIdError))
     assert member.asked() is None
     assert member.state is State.COMPLETING_REBALANCE
+
+
+def test_a_join_has_the_reason_and_what_the_assignor_says() -> None:
+    member = Member(partition_assignment_strategy=[StickyPartitionAssignor])
+    member.application_polls()
+    joined, synced = joined_answer(), synced_answer()
+    joined.protocol_name = synced.protocol_name = StickyPartitionAssignor.name
+    member.answer(member.send(), joined)
+    member.answer(member.send(), synced)
+    member.apply((TP, TP1))
+    member.callback_done()
+    member.manager.enforce_rebalance("new machine")
+    member.world.poll(member.manager)
+    member.asked()
+    member.callback_done()
+    join = member.send()
+    assert join.message.reason == "new machine"
+    said = StickyPartitionAssignor.parse_member_metadata(described(join))
+    assert {tuple(tp) for tp in said.partitions} == {tuple(tp) for tp in HELD}
 
 
 # --- eager -------------------------------------------------------------------------------------
