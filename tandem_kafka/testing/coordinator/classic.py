@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import enum
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kafka import errors
 
 from tandem_kafka.testing.coordinator import embedded
+from tandem_kafka.testing.coordinator.classic_group_member import ClassicMember, GroupState
+from tandem_kafka.testing.coordinator.classic_joins import ClassicJoins
 from tandem_kafka.testing.coordinator.records import GroupMetadata, GroupMetadataMember
 from tandem_kafka.testing.coordinator.requests import (
     Heartbeat,
@@ -19,36 +19,12 @@ from tandem_kafka.testing.coordinator.requests import (
     SyncGroup,
 )
 from tandem_kafka.testing.coordinator.turn import Error
-from tandem_kafka.testing.coordinator.votes import common, voted
+from tandem_kafka.testing.coordinator.votes import voted
 
 if TYPE_CHECKING:
     from tandem_kafka.testing.coordinator.coordinator import GroupCoordinator
 
-__all__ = ["ClassicGroup", "ClassicMember", "GroupState"]
-
-
-class GroupState(enum.Enum):
-    """Where a group stands."""
-
-    EMPTY = "empty"
-    JOINING = "joining"
-    SYNCING = "syncing"
-    STABLE = "stable"
-
-
-@dataclass(slots=True, eq=False)
-class ClassicMember:
-    """One member; `joining` and `syncing` are its requests that wait for the others."""
-
-    member_id: str
-    instance_id: str | None
-    protocols: dict[str, bytes]
-    session_ms: int
-    rebalance_ms: int
-    expires_ms: int = 0
-    joining: JoinGroup | None = None
-    syncing: SyncGroup | None = None
-    assignment: bytes = b""
+__all__ = ["ClassicGroup"]
 
 
 class ClassicGroup:
@@ -58,6 +34,7 @@ class ClassicGroup:
         known_ids: Ids handed out to members that have not joined yet (KIP-394).
         since_ms: When its last generation was complete, or its last member gone.
         rounds: Tells the timer of this rebalance from that of an older one.
+        joins: How JoinGroup is served.
     """
 
     def __init__(self, coordinator: GroupCoordinator) -> None:
@@ -72,6 +49,7 @@ class ClassicGroup:
         self.known_ids: set[str] = set()
         self.rounds = 0
         self.since_ms = 0
+        self.joins = ClassicJoins(coordinator, self)
 
     # --- the log -------------------------------------------------------------------------------
 
@@ -141,7 +119,9 @@ class ClassicGroup:
         self.state = GroupState.STABLE if self.members else GroupState.EMPTY
         for member in self.members.values():
             self.touch(member)
-        if self.members and (not self.leader or self._is_too_big()):
+        most = self._coordinator.settings.classic_max_size
+        too_big = bool(most) and len(self.members) > most
+        if self.members and (not self.leader or too_big):
             self.rebalance()  # without a leader the one that made it a classic group was not over
 
     def _refuse(self, member: ClassicMember, error: Error) -> None:
@@ -151,100 +131,36 @@ class ClassicGroup:
         if joining is not None:
             self._turn.answer(joining, JoinAnswer(error))
 
-    # --- joining -------------------------------------------------------------------------------
+    # --- rounds --------------------------------------------------------------------------------
 
-    def handle_join(self, request: JoinGroup) -> None:
-        """A member wants in, or again; answered when all have come or time is over."""
-        before = self.with_instance(request.instance_id)
-        member_id = request.member_id or request.new_id
-        error = self._join_error(request, before, member_id)
-        if error is not None:
-            self._turn.answer(request, JoinAnswer(error, request.member_id))
-            return
-        if request.needs_id and not request.member_id:
-            self.known_ids.add(member_id)
-            self._turn.wake(self._turn.now_ms + request.session_ms, "known", member_id)
-            self._turn.answer(request, JoinAnswer(errors.MemberIdRequiredError, member_id))
-            return
-        self.known_ids.discard(member_id)
-        member = ClassicMember(
-            member_id,
-            request.instance_id,
-            dict(request.protocols),
-            request.session_ms,
-            request.rebalance_ms,
-            joining=request,
-        )
-        if not self.members:
-            self.protocol_type = request.protocol_type
-        if before is not None and before.member_id != member_id:
-            self._come_back(before, member)
-        else:
-            self._join(member)
-
-    def _join_error(
-        self, request: JoinGroup, before: ClassicMember | None, member_id: str
-    ) -> Error:
-        if self._is_full_for(member_id):
-            self.known_ids.discard(member_id)
-            if self.members.pop(member_id, None) is not None:
-                self._complete_if_all_are_here()
-            return errors.GroupMaxSizeReachedError
-        if before is not None and request.member_id not in ("", before.member_id):
-            return errors.FencedInstanceIdError
-        if request.member_id and member_id not in {*self.members, *self.known_ids}:
-            return errors.UnknownMemberIdError
-        mine = before.member_id if before is not None else member_id
-        others = [m.protocols for m in self.members.values() if m.member_id != mine]
-        of_the_kind = not others or request.protocol_type == self.protocol_type
-        agrees = of_the_kind and common([request.protocols, *others])
-        return None if agrees else errors.InconsistentGroupProtocolError
-
-    def _is_too_big(self) -> bool:
-        most = self._coordinator.settings.classic_max_size
-        return bool(most) and len(self.members) > most
-
-    def _is_full_for(self, member_id: str) -> bool:
-        """Tell whether there is no room; in a rebalance there is for those who come first."""
-        most = self._coordinator.settings.classic_max_size
-        there = list(self.members.values())
-        if self.state is GroupState.JOINING:
-            there = [m for m in there if m.joining is not None]
-        return bool(most) and member_id not in {m.member_id for m in there} and len(there) >= most
-
-    def _join(self, member: ClassicMember) -> None:
+    def add(self, member: ClassicMember, request: JoinGroup) -> None:
+        """A member joins, or again, and waits for the others; unless one is on a round begins."""
         self.members[member.member_id] = member
+        member.update(request)
+        member.joining = request
         self.touch(member)
         if self.state is not GroupState.JOINING:
             self.rebalance()
-        self._complete_if_all_are_here()
+        self.complete_if_all_are_here()
 
-    def with_instance(self, instance_id: str | None) -> ClassicMember | None:
-        """Return the static member of that name."""
-        if instance_id is None:
-            return None
-        return next((m for m in self.members.values() if m.instance_id == instance_id), None)
-
-    def _come_back(self, before: ClassicMember, member: ClassicMember) -> None:
-        """A static member takes its own place under a new id; in a quiet group nobody notices."""
+    def replace(self, before: ClassicMember, member_id: str) -> ClassicMember:
+        """Let a static member go on under another id; who has the old one is told that it ended."""
         self._refuse(before, errors.FencedInstanceIdError)
         del self.members[before.member_id]
         if self.leader == before.member_id:
-            self.leader = member.member_id
-        member.assignment = before.assignment
-        if self.state is not GroupState.STABLE or self.protocol not in member.protocols:
-            self._join(member)
-            return
-        self.members[member.member_id] = member
-        self.write()
-        self._answer_join(member, skip_assignment=True)
+            self.leader = member_id
+        member = ClassicMember(member_id, before.instance_id, assignment=before.assignment)
+        self.members[member_id] = member
+        return member
 
     def rebalance(self) -> None:
         """Begin a new round: everybody has to join again."""
+        for member in self.members.values():
+            if self.state is GroupState.SYNCING:
+                member.assignment = b""
+            self._answer_sync(member, errors.RebalanceInProgressError)
         self.state = GroupState.JOINING
         self.rounds += 1
-        for member in self.members.values():
-            self._answer_sync(member, errors.RebalanceInProgressError)
         patience_ms = max((m.rebalance_ms for m in self.members.values()), default=0)
         self._turn.wake(self._turn.now_ms + patience_ms, "join", number=self.rounds)
 
@@ -253,9 +169,10 @@ class ClassicGroup:
         if self.state is GroupState.JOINING and rounds == self.rounds:
             for member_id in [m.member_id for m in self.members.values() if m.joining is None]:
                 del self.members[member_id]
-            self._complete_if_all_are_here()
+            self.complete_if_all_are_here()
 
-    def _complete_if_all_are_here(self) -> None:
+    def complete_if_all_are_here(self) -> None:
+        """Begin the next generation if the round is over."""
         members = list(self.members.values())
         if self.state is not GroupState.JOINING or any(m.joining is None for m in members):
             return
@@ -268,7 +185,10 @@ class ClassicGroup:
         if self.leader not in self.members:
             self.leader = members[0].member_id
         for member in members:
-            self._answer_join(member)
+            request, member.joining = member.joining, None
+            if request is not None:
+                self.touch(member)
+                self._turn.answer(request, self.told(member))
 
     def _end_of_members(self) -> None:
         self.state = GroupState.EMPTY
@@ -276,24 +196,19 @@ class ClassicGroup:
         self.protocol = self.leader = ""
         self.write()
 
-    def _answer_join(self, member: ClassicMember, *, skip_assignment: bool = False) -> None:
-        request, member.joining = member.joining, None
-        if request is None:
-            return
-        self.touch(member)
+    def told(self, member: ClassicMember) -> JoinAnswer:
+        """Return what a member is told of the generation that there is."""
         listed = [
             (m.member_id, m.instance_id, m.protocols[self.protocol]) for m in self.members.values()
         ]
-        answer = JoinAnswer(
+        return JoinAnswer(
             member_id=member.member_id,
             generation=self.generation,
             protocol_type=self.protocol_type,
             protocol=self.protocol,
             leader=self.leader,
             members=listed if member.member_id == self.leader else [],
-            skip_assignment=skip_assignment,
         )
-        self._turn.answer(request, answer)
 
     # --- syncing -------------------------------------------------------------------------------
 
@@ -332,6 +247,12 @@ class ClassicGroup:
             return True
 
     # --- members -------------------------------------------------------------------------------
+
+    def with_instance(self, instance_id: str | None) -> ClassicMember | None:
+        """Return the static member of that name."""
+        if instance_id is None:
+            return None
+        return next((m for m in self.members.values() if m.instance_id == instance_id), None)
 
     def handle_heartbeat(self, request: Heartbeat) -> None:
         """A member is alive; it is told if it has to join again."""
@@ -389,6 +310,6 @@ class ClassicGroup:
         if not self.members:
             self._end_of_members()
         elif self.state is GroupState.JOINING:
-            self._complete_if_all_are_here()
+            self.complete_if_all_are_here()
         else:
             self.rebalance()

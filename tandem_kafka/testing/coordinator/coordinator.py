@@ -134,7 +134,8 @@ class GroupCoordinator:
             return
         if not self.consumer.members and self.consumer.epoch:
             self.consumer.dissolve()  # it is empty: the classic group may have its place
-        self._classic_side.handle_join(request)
+        joins = self.consumer.classic_members if self.consumer.members else self.classic.joins
+        joins.handle_join(request)
 
     def _sync(self, request: requests.SyncGroup) -> None:
         self._classic_side.handle_sync(request)

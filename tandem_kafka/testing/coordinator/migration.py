@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from kafka import errors
 
 from tandem_kafka.testing.coordinator import embedded
-from tandem_kafka.testing.coordinator.classic import ClassicMember
+from tandem_kafka.testing.coordinator.classic_group_member import ClassicMember
 from tandem_kafka.testing.coordinator.members import ConsumerGroupMember, Partitions
 from tandem_kafka.testing.coordinator.records import ClassicMemberMetadata
 from tandem_kafka.testing.coordinator.turn import Error

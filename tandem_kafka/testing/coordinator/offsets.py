@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kafka import errors
 
 from tandem_kafka.testing.coordinator import embedded
-from tandem_kafka.testing.coordinator.classic import GroupState
+from tandem_kafka.testing.coordinator.classic_group_member import GroupState
 from tandem_kafka.testing.coordinator.records import OffsetCommit, PendingOffsetCommit
 from tandem_kafka.testing.coordinator.requests import (
     CommitOffsets,

@@ -50,6 +50,7 @@ class JoinGroup(Request):
         protocols: What the member says, by the name of each protocol, most preferred first.
         new_id: What it is to be called if it has no id.
         needs_id: Whether it has to come again with that id (KIP-394).
+        may_skip: Whether a leader can be told that it need not assign (KIP-814).
     """
 
     member_id: str
@@ -60,6 +61,7 @@ class JoinGroup(Request):
     protocols: dict[str, bytes]
     new_id: str = ""
     needs_id: bool = False
+    may_skip: bool = True
 
 
 @dataclass(slots=True, eq=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from kafka import errors
 
-from tandem_kafka.testing.coordinator.classic import GroupState
+from tandem_kafka.testing.coordinator.classic_group_member import GroupState
 from tandem_kafka.testing.coordinator.coordinator import GroupCoordinator
 from tandem_kafka.testing.coordinator.members import MemberState
 from tandem_kafka.testing.coordinator.records import GroupMetadata, OffsetCommit

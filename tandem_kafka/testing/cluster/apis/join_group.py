@@ -13,6 +13,7 @@ from tandem_kafka.wire.messages import JoinGroupRequest, JoinGroupResponse
 __all__ = ["API", "join_response"]
 
 _FIRST_WITH_REQUIRED_IDS = 4
+_FIRST_WITH_SKIPPED_ASSIGNMENTS = 9
 
 
 def _handle(call: Call) -> Any:
@@ -32,6 +33,7 @@ def _handle(call: Call) -> Any:
         protocols={p.name: bytes(p.metadata) for p in request.protocols},
         new_id=new_id,
         needs_id=call.version >= _FIRST_WITH_REQUIRED_IDS and request.group_instance_id is None,
+        may_skip=call.version >= _FIRST_WITH_SKIPPED_ASSIGNMENTS,
     )
     return call.cluster.coordination.ask(call, request.group_id, asked, join_response)
 

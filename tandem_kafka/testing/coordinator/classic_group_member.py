@@ -1,0 +1,39 @@
+"""A member of a classic group, and the states of the group."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+
+from tandem_kafka.testing.coordinator.requests import JoinGroup, SyncGroup
+
+__all__ = ["ClassicMember", "GroupState"]
+
+
+class GroupState(enum.Enum):
+    """Where a group stands."""
+
+    EMPTY = "empty"
+    JOINING = "joining"
+    SYNCING = "syncing"
+    STABLE = "stable"
+
+
+@dataclass(slots=True, eq=False)
+class ClassicMember:
+    """One member; `joining` and `syncing` are its requests that wait for the others."""
+
+    member_id: str
+    instance_id: str | None
+    protocols: dict[str, bytes] = field(default_factory=dict)
+    session_ms: int = 0
+    rebalance_ms: int = 0
+    expires_ms: int = 0
+    joining: JoinGroup | None = None
+    syncing: SyncGroup | None = None
+    assignment: bytes = b""
+
+    def update(self, request: JoinGroup) -> None:
+        """Take in what a member says when it joins; what it was assigned stays."""
+        self.protocols = dict(request.protocols)
+        self.session_ms, self.rebalance_ms = request.session_ms, request.rebalance_ms

@@ -1,0 +1,205 @@
+"""Members of classic groups that are nothing but their requests, sent as a test wants them.
+
+Each has a line of its own to a real coordinator or to the simulated one: a JoinGroup may be parked.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import time
+from typing import Any, Protocol
+
+from kafka.errors import for_code
+
+from tandem_kafka.testing import Simulation
+from tandem_kafka.wire.messages import (
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
+
+__all__ = ["Line", "RawClassicMember", "RealLine", "SimulatedLine", "name_of"]
+
+_PATIENCE_S = 10.0
+_PARKED_S = 0.3
+_SYNC_VERSION = 5
+_HEARTBEAT_VERSION = 4
+
+
+class Line(Protocol):
+    """One connection to the coordinator."""
+
+    def send(self, frame: bytes) -> None:
+        """Send a request with its length in front."""
+        ...
+
+    def answered(self, within_s: float) -> bool:
+        """Wait until there is an answer; False if none comes in time."""
+        ...
+
+    def receive(self) -> bytes:
+        """Return the oldest answer that has come, without its length."""
+        ...
+
+    def sleep(self, seconds: float) -> None:
+        """Let time pass."""
+        ...
+
+
+class RealLine:
+    """A connection to the only broker of a cluster."""
+
+    def __init__(self, bootstrap: str) -> None:
+        host, port = bootstrap.split(":")
+        self._socket = socket.create_connection((host, int(port)), _PATIENCE_S)
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def send(self, frame: bytes) -> None:
+        self._socket.sendall(frame)
+
+    def answered(self, within_s: float) -> bool:
+        return bool(select.select([self._socket], [], [], within_s)[0])
+
+    def receive(self) -> bytes:
+        return self._read(int.from_bytes(self._read(4), "big"))
+
+    def _read(self, count: int) -> bytes:
+        data = b""
+        while len(data) < count:
+            some = self._socket.recv(count - len(data))
+            assert some, "the broker closed the connection"
+            data += some
+        return data
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+
+class SimulatedLine:
+    """A link to the first broker of a simulated cluster, without a network in between."""
+
+    open = True
+
+    def __init__(self, simulation: Simulation, number: int) -> None:
+        self.number = number
+        self._simulation = simulation
+        self._answers: list[bytes] = []
+
+    def reply(self, data: bytes, _delay_ms: int) -> None:
+        self._answers.append(data)
+
+    def send(self, frame: bytes) -> None:
+        broker: Any = next(iter(self._simulation.cluster.brokers.values()))
+        broker.receive(self, frame[4:])
+
+    def answered(self, within_s: float) -> bool:
+        end_ms = self._simulation.clock.now_ms() + round(within_s * 1_000)
+        while not self._answers and self._simulation.clock.now_ms() < end_ms:
+            self._simulation.sleep(10)
+        return bool(self._answers)
+
+    def receive(self) -> bytes:
+        return self._answers.pop(0)
+
+    def sleep(self, seconds: float) -> None:
+        self._simulation.sleep(round(seconds * 1_000))
+
+
+def name_of(code: int) -> str | None:
+    """Return the name of an error's class, None if there was none."""
+    return for_code(code).__name__ if code else None
+
+
+class RawClassicMember:
+    """Speaks to the coordinator; keeps its id, and nothing else.
+
+    Attributes:
+        protocols: What it says in JoinGroup, by the name of each protocol, most preferred first.
+    """
+
+    def __init__(self, line: Line, group: str, instance: str | None = None) -> None:
+        self._line = line
+        self._group = group
+        self._instance = instance
+        self._version = 9
+        self.member_id = ""
+        self.protocols = {"range": b"said"}
+
+    def ask_to_join(self, version: int = 9) -> None:
+        """Send JoinGroup, with the id that the member has."""
+        self._version = version
+        entry = JoinGroupRequest.JoinGroupRequestProtocol
+        request = JoinGroupRequest(
+            group_id=self._group,
+            session_timeout_ms=10_000,
+            rebalance_timeout_ms=20_000,
+            member_id=self.member_id,
+            group_instance_id=self._instance,
+            protocol_type="consumer",
+            protocols=[entry(name=n, metadata=said) for n, said in self.protocols.items()],
+            reason=None,
+        )
+        self._send(request, version)
+
+    def is_parked(self) -> bool:
+        """Tell whether the answer does not come at once."""
+        return not self._line.answered(_PARKED_S)
+
+    def joined(self) -> Any:
+        """Return the answer to JoinGroup; the member takes its id from it."""
+        answer = self._receive(JoinGroupResponse, self._version)
+        self.member_id = answer.member_id
+        return answer
+
+    def join(self, version: int = 9) -> Any:
+        """Join, once more if the coordinator has to name the member first; returns the answer."""
+        self.ask_to_join(version)
+        answer = self.joined()
+        if name_of(answer.error_code) == "MemberIdRequiredError":
+            self.ask_to_join(version)
+            answer = self.joined()
+        return answer
+
+    def ask_to_sync(self, generation: int, **assigned: bytes) -> None:
+        """Send SyncGroup; a leader names everybody's assignment by the member's id."""
+        entry = SyncGroupRequest.SyncGroupRequestAssignment
+        request = SyncGroupRequest(
+            group_id=self._group,
+            generation_id=generation,
+            member_id=self.member_id,
+            group_instance_id=self._instance,
+            protocol_type="consumer",
+            protocol_name=next(iter(self.protocols)),
+            assignments=[entry(member_id=m, assignment=a) for m, a in assigned.items()],
+        )
+        self._send(request, _SYNC_VERSION)
+
+    def synced(self) -> tuple[str | None, bytes]:
+        """Return the error and the assignment that SyncGroup brought."""
+        answer = self._receive(SyncGroupResponse, _SYNC_VERSION)
+        return name_of(answer.error_code), bytes(answer.assignment)
+
+    def beat(self, generation: int) -> str | None:
+        """Send a heartbeat; returns the error."""
+        request = HeartbeatRequest(
+            group_id=self._group,
+            generation_id=generation,
+            member_id=self.member_id,
+            group_instance_id=self._instance,
+        )
+        self._send(request, _HEARTBEAT_VERSION)
+        return name_of(self._receive(HeartbeatResponse, _HEARTBEAT_VERSION).error_code)
+
+    def _send(self, request: Any, version: int) -> None:
+        request.with_header(correlation_id=1, client_id="raw")
+        self._line.send(request.encode(version=version, header=True, framed=True))
+
+    def _receive(self, kind: Any, version: int) -> Any:
+        assert self._line.answered(_PATIENCE_S), "no answer"
+        return kind.decode(self._line.receive(), version=version, header=True)
