@@ -35,6 +35,7 @@ class ClassicGroup:
         since_ms: When its last generation was complete, or its last member gone.
         rounds: Tells the timer of this rebalance from that of an older one.
         joins: How JoinGroup is served.
+        starting: Whether a group that was empty waits for more members, though all are here.
     """
 
     def __init__(self, coordinator: GroupCoordinator) -> None:
@@ -50,6 +51,11 @@ class ClassicGroup:
         self.rounds = 0
         self.since_ms = 0
         self.joins = ClassicJoins(coordinator, self)
+        self.starting = False
+        #: Whether one has come since it began to wait; as in Kafka that may be a wait before.
+        self._newcomer = False
+        #: How much longer it may wait when it has waited.
+        self._delays_left_ms = 0
 
     # --- the log -------------------------------------------------------------------------------
 
@@ -101,6 +107,7 @@ class ClassicGroup:
             self._refuse(member, errors.NotCoordinatorError)
         self.known_ids.clear()
         self.rounds += 1
+        self.starting = self._newcomer = False
         read = self._coordinator.log.group(GroupMetadata) or GroupMetadata(0)
         self.generation, self.protocol = read.generation, read.protocol
         self.protocol_type, self.leader = read.protocol_type, read.leader
@@ -135,13 +142,16 @@ class ClassicGroup:
 
     def add(self, member: ClassicMember, request: JoinGroup) -> None:
         """A member joins, or again, and waits for the others; unless one is on a round begins."""
+        if self.starting and member.member_id not in self.members:
+            self._newcomer = True
         self.members[member.member_id] = member
         member.update(request)
         member.joining = request
         self.touch(member)
         if self.state is not GroupState.JOINING:
             self.rebalance()
-        self.complete_if_all_are_here()
+        if not self.starting:
+            self.complete_if_all_are_here()
 
     def replace(self, before: ClassicMember, member_id: str) -> ClassicMember:
         """Let a static member go on under another id; who has the old one is told that it ended."""
@@ -159,10 +169,35 @@ class ClassicGroup:
             if self.state is GroupState.SYNCING:
                 member.assignment = b""
             self._answer_sync(member, errors.RebalanceInProgressError)
+        patience_ms = max((m.rebalance_ms for m in self.members.values()), default=0)
+        delay_ms = self._coordinator.settings.initial_rebalance_delay_ms
+        self.starting = self.state is GroupState.EMPTY and delay_ms > 0
         self.state = GroupState.JOINING
         self.rounds += 1
-        patience_ms = max((m.rebalance_ms for m in self.members.values()), default=0)
-        self._turn.wake(self._turn.now_ms + patience_ms, "join", number=self.rounds)
+        if self.starting:
+            self._delay(delay_ms, patience_ms)
+        else:
+            self._turn.wake(self._turn.now_ms + patience_ms, "join", number=self.rounds)
+
+    def _delay(self, delay_ms: int, patience_ms: int) -> None:
+        self._delays_left_ms = max(patience_ms - delay_ms, 0)
+        self._turn.wake(self._turn.now_ms + delay_ms, "delay", number=self.rounds)
+
+    def end_delay(self, rounds: int) -> None:
+        """A group that was empty has waited for members; if one came meanwhile, it waits again.
+
+        Altogether not longer than the first member's rebalance timeout, unless that is shorter
+        than one delay.
+        """
+        if not self.starting or rounds != self.rounds:
+            return
+        if self._newcomer and self._delays_left_ms:
+            self._newcomer = False
+            left_ms = self._delays_left_ms
+            delay_ms = self._coordinator.settings.initial_rebalance_delay_ms
+            self._delay(min(delay_ms, left_ms), left_ms)
+        else:
+            self.complete_if_all_are_here()
 
     def give_up_waiting(self, rounds: int) -> None:
         """Go on without those that have not joined in time."""
@@ -180,7 +215,7 @@ class ClassicGroup:
             self._end_of_members()
             return
         self.generation += 1
-        self.state = GroupState.SYNCING
+        self.state, self.starting = GroupState.SYNCING, False
         self.protocol = voted([m.protocols for m in self.members.values()])
         if self.leader not in self.members:
             self.leader = members[0].member_id
@@ -191,7 +226,7 @@ class ClassicGroup:
                 self._turn.answer(request, self.told(member))
 
     def _end_of_members(self) -> None:
-        self.state = GroupState.EMPTY
+        self.state, self.starting = GroupState.EMPTY, False
         self.generation += 1
         self.protocol = self.leader = ""
         self.write()

@@ -65,6 +65,7 @@ class GroupCoordinator:
             "session": self._end_session,
             "known": lambda timer: self.classic.known_ids.discard(timer.about),
             "join": lambda timer: self.classic.give_up_waiting(timer.number),
+            "delay": lambda timer: self.classic.end_delay(timer.number),
             "revocation": lambda timer: consumer.give_up_waiting(timer.about, timer.number),
             "rejoin": lambda timer: classic_members.give_up_waiting(timer.about, timer.kind),
             "sync": lambda timer: classic_members.give_up_waiting(timer.about, timer.kind),

@@ -32,6 +32,9 @@ class GroupSettings:
             (`group.consumer.min.session.timeout.ms` and `max`).
         classic_session_limits_ms: What a classic member may ask for
             (`group.min.session.timeout.ms` and `max`).
+        initial_rebalance_delay_ms: So long a classic group that was empty waits for more members,
+            and again if one comes meanwhile, up to the first one's rebalance timeout
+            (`group.initial.rebalance.delay.ms`, 3000 in Kafka); 0 for not at all.
         offsets_retention_ms: So long a commit is kept that is not in use: of a group without
             members, or of a topic that none subscribes to (`offsets.retention.minutes`).
         offsets_retention_check_interval_ms: How often such commits are looked for.
@@ -51,6 +54,7 @@ class GroupSettings:
     heartbeat_limits_ms: tuple[int, int] = (100, 15_000)
     session_limits_ms: tuple[int, int] = (1_000, 1_800_000)
     classic_session_limits_ms: tuple[int, int] = (6_000, 1_800_000)
+    initial_rebalance_delay_ms: int = 0
     offsets_retention_ms: int = 7 * 24 * 3_600_000
     offsets_retention_check_interval_ms: int = 600_000
     migration_policy: MigrationPolicy = "bidirectional"
@@ -71,6 +75,9 @@ class GroupSettings:
             if not least <= value <= most:
                 msg = f"{name}={value}: must be from {least} to {most}"
                 raise ValueError(msg)
+        if self.initial_rebalance_delay_ms < 0:
+            msg = f"initial_rebalance_delay_ms={self.initial_rebalance_delay_ms}: must be 0 or more"
+            raise ValueError(msg)
         if self.heartbeat_interval_ms >= self.session_timeout_ms:
             msg = (
                 f"heartbeat_interval_ms={self.heartbeat_interval_ms}: must be below "

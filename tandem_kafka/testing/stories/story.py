@@ -6,6 +6,7 @@ import traceback
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tandem_kafka.runtime import Random
 from tandem_kafka.testing.simulation import Simulation
 from tandem_kafka.testing.stories.acts import FEWEST, Applications
 from tandem_kafka.testing.stories.faults import Faults
@@ -65,6 +66,9 @@ def live(simulation: Simulation, scenario: Scenario) -> tuple[int, dict[str, int
         assignment_interval_ms=random.choice([0, 1_000]),
         heartbeat_interval_ms=random.choice([500, 2_000]),
     )
+    # Of its own source: what is drawn before and after stays what it was.
+    delay = Random(f"{simulation.seed}/rebalance delay")
+    cluster.configure_group(GROUP, initial_rebalance_delay_ms=delay.choice([0, 3_000]))
     if scenario.local:
         # A short one brings results that nobody waits for any more.
         cluster.configure_group(GROUP, computation_timeout_ms=random.choice([300, 5_000]))

@@ -6,7 +6,7 @@ import pytest
 from kafka import errors
 
 from tandem_kafka.testing.coordinator.classic_group_member import GroupState
-from tandem_kafka.testing.coordinator.requests import JoinGroup
+from tandem_kafka.testing.coordinator.requests import JoinGroup, LeaveGroup
 from tests.unit.testing.driven import Driven, assignment_of, subscription
 
 
@@ -170,3 +170,136 @@ def test_a_group_begins_with_a_kind_and_a_protocol() -> None:
     for fields in ({"protocol_type": ""}, {"protocols": {}}):
         refused = driven.join("", **fields)
         assert driven.answers[refused].error is errors.InconsistentGroupProtocolError
+
+
+# --- the initial rebalance delay -----------------------------------------------------------------
+
+
+def delayed(delay_ms: int = 3_000) -> Driven:
+    return Driven(initial_rebalance_delay_ms=delay_ms)
+
+
+def test_a_group_that_was_empty_waits_for_more_members() -> None:
+    driven = delayed()
+    only = driven.join("")
+    driven.sleep(2_999)
+    assert is_parked(driven, only)
+    driven.sleep(1)
+    assert driven.answers[only].generation == 1
+
+
+def test_each_member_that_comes_meanwhile_prolongs_the_wait() -> None:
+    driven = delayed()
+    first = driven.join("")
+    driven.sleep(2_000)
+    second = driven.join("")
+    driven.sleep(2_000)
+    third = driven.join("")
+    driven.sleep(4_999)
+    assert is_parked(driven, first), "6 s because of the second, 9 s because of the third"
+    driven.sleep(1)
+    assert {driven.answers[each].generation for each in (first, second, third)} == {1}
+
+
+def test_the_wait_is_not_prolonged_beyond_the_rebalance_timeout_of_the_first() -> None:
+    driven = delayed()
+    first = driven.join("", rebalance_ms=7_000)
+    for _ in range(6):
+        driven.sleep(1_000)
+        assert is_parked(driven, driven.join("", rebalance_ms=60_000))
+    driven.sleep(999)
+    assert is_parked(driven, first)
+    driven.sleep(1)
+    assert driven.answers[first].generation == 1
+    assert len(driven.answers[first].members) == 7
+
+
+def test_a_rebalance_timeout_below_the_delay_does_not_shorten_it() -> None:
+    driven = delayed()
+    first = driven.join("", rebalance_ms=1_000)
+    driven.sleep(1_000)
+    driven.join("", rebalance_ms=1_000)
+    driven.sleep(1_999)
+    assert is_parked(driven, first)
+    driven.sleep(1)
+    assert len(driven.answers[first].members) == 2
+
+
+def test_who_asks_again_meanwhile_is_no_new_member() -> None:
+    driven = delayed()
+    first = driven.join("", new_id="one")
+    driven.sleep(2_000)
+    again = driven.join("one")
+    assert is_parked(driven, again)
+    driven.sleep(1_000)
+    assert driven.answers[again].generation == 1
+    assert is_parked(driven, first), "its connection is gone: only the newer request counts"
+
+
+def test_a_static_member_that_comes_back_meanwhile_is_no_new_member() -> None:
+    driven = delayed()
+    first = driven.join("", instance_id="one")
+    driven.sleep(2_000)
+    again = driven.join("", instance_id="one")
+    assert driven.answers[first].error is errors.FencedInstanceIdError
+    driven.sleep(1_000)
+    assert driven.answers[again].generation == 1
+
+
+def test_nobody_is_waited_for_once_one_has_left() -> None:
+    """All that are left have joined."""
+    driven = delayed()
+    first, second = driven.join("", new_id="one"), driven.join("", new_id="two")
+    assert driven.ask(LeaveGroup(member_id="two")) is None
+    assert driven.answers[second].error is errors.UnknownMemberIdError
+    assert driven.answers[first].generation == 1
+    driven.sleep(5_000)
+    assert driven.coordinator.classic.generation == 1
+
+
+def test_a_group_that_empties_while_it_waits_begins_again() -> None:
+    driven = delayed()
+    driven.join("", new_id="one")
+    driven.sleep(1_000)
+    assert driven.ask(LeaveGroup(member_id="one")) is None
+    assert driven.coordinator.classic.state is GroupState.EMPTY
+    driven.sleep(1_000)
+    second = driven.join("")
+    driven.sleep(2_999)
+    assert is_parked(driven, second), "the timer of the first wait is void"
+    driven.sleep(1)
+    assert driven.answers[second].generation == 2
+
+
+def test_a_group_that_has_members_does_not_wait() -> None:
+    driven = delayed()
+    first = driven.join("")
+    driven.sleep(3_000)
+    leader = driven.answers[first].member_id
+    newcomer = driven.join("")
+    driven.join(leader)
+    assert driven.answers[newcomer].generation == 2
+
+
+def test_another_coordinator_knows_of_nobody_who_waited() -> None:
+    driven = delayed()
+    first = driven.join("")
+    driven.fail_over()
+    again = driven.join("")
+    assert is_parked(driven, first)
+    driven.sleep(3_000)
+    assert len(driven.answers[again].members) == 1
+
+
+def test_a_kip_848_member_ends_the_wait() -> None:
+    driven = delayed()
+    first = driven.join("", new_id="one")
+    assert driven.beat("two", 0).error is None
+    assert driven.answers[first].error is errors.RebalanceInProgressError
+    driven.sleep(3_000)
+    assert not driven.coordinator.classic.members
+
+
+def test_a_delay_is_not_negative() -> None:
+    with pytest.raises(ValueError, match="initial_rebalance_delay_ms=-1: must be 0 or more"):
+        delayed(-1)
