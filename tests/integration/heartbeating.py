@@ -12,8 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 from uuid import UUID
 
-from kafka.errors import for_code
-
+from tandem_kafka.errors import InvalidRegularExpressionError, for_code
 from tandem_kafka.testing import Simulation
 from tandem_kafka.wire.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 
@@ -23,6 +22,8 @@ Owned = Mapping[UUID, list[int]]
 
 _VERSION = 1
 _OWNED = ConsumerGroupHeartbeatRequest.TopicPartitions
+#: Those that kafka-python has no class for.
+_OTHERS = {error.errno: error for error in (InvalidRegularExpressionError,)}
 
 
 class Answer:
@@ -35,7 +36,8 @@ class Answer:
 
     def __init__(self, message: Any) -> None:
         code = message.error_code
-        self.error: str | None = for_code(code).__name__ if code else None
+        error = _OTHERS.get(code) or for_code(code)
+        self.error: str | None = error.__name__ if code else None
         self.epoch: int = message.member_epoch
         self.assigned: dict[UUID, list[int]] | None = None
         if message.assignment is not None:
@@ -127,14 +129,16 @@ class RawMember:
         """A heartbeat of epoch 0 that says everything, and that nothing is owned."""
         return self.beat(0, owned or {}, full=True)
 
-    def beat(self, epoch: int, owned: Owned | None = None, *, full: bool = False) -> Answer:
+    def beat(
+        self, epoch: int, owned: Owned | None = None, *, full: bool = False, regex: str = ""
+    ) -> Answer:
         """Send a heartbeat and return its answer; a full one names the subscription too."""
         fields: dict[str, Any] = {}
         if full:
             fields = {
                 "rebalance_timeout_ms": 30_000,
                 "subscribed_topic_names": [self._topic],
-                "subscribed_topic_regex": "",
+                "subscribed_topic_regex": regex,
             }
         if owned is not None:
             fields["topic_partitions"] = [

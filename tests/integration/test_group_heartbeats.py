@@ -157,6 +157,33 @@ def test_who_is_not_known_is_told_so(member: Join) -> None:
     assert member("nobody").beat(-2).error == "UnknownMemberIdError"
 
 
+def test_a_group_that_never_was_is_none(member: Join) -> None:
+    stranger = member()
+    assert stranger.beat(3).error == "GroupIdNotFoundError"
+    assert stranger.beat(-1).error == "GroupIdNotFoundError"
+    assert member("nobody").beat(-2).error == "GroupIdNotFoundError"
+
+
+def test_a_group_whose_members_left_is_one_still(member: Join) -> None:
+    first = member()
+    joined(first)
+    assert first.beat(-1).epoch == -1
+    assert first.beat(-1).error == "UnknownMemberIdError"
+    assert member().beat(3).error == "UnknownMemberIdError"
+
+
+def test_who_is_refused_for_its_expression_has_not_joined(member: Join) -> None:
+    refused = member()
+    answer = refused.beat(0, {}, full=True, regex="orders(")
+    assert answer.error == "InvalidRegularExpressionError"
+    assert refused.beat(1).error == "GroupIdNotFoundError"
+    first = member()
+    begun = joined(first)
+    answer = first.beat(begun.epoch, begun.assigned, full=True, regex="orders(")
+    assert answer.error == "InvalidRegularExpressionError"
+    assert first.beat(begun.epoch).error is None, "it has what it had"
+
+
 def test_who_has_left_joins_as_if_new(member: Join) -> None:
     first = member()
     begun = joined(first)

@@ -150,8 +150,7 @@ class Computations:
         self._turn.answer(request, error)
 
     def _no_group(self) -> Error:
-        there: bool = bool(self._group.members)
-        return None if there else errors.GroupIdNotFoundError
+        return None if self._group.exists else errors.GroupIdNotFoundError
 
     def check(self, member_id: str, epoch: int) -> Error:
         """Return the error for who asks or brings, if it is not to."""

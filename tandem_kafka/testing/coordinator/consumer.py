@@ -90,6 +90,11 @@ class ConsumerGroup:
         self._write_epoch()
         self.install({m.member_id: m.assigned for m in members}, epoch, "")
 
+    @property
+    def exists(self) -> bool:
+        """True from the first member on, also when all have left, until it is forgotten."""
+        return bool(self.members) or self.epoch > 0
+
     def dissolve(self) -> None:
         """There is no such group any more."""
         for kind in records.OF_CONSUMER_GROUPS:

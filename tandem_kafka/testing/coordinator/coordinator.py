@@ -133,7 +133,7 @@ class GroupCoordinator:
             answer = requests.JoinAnswer(errors.InvalidSessionTimeoutError, request.member_id)
             self.turn.answer(request, answer)
             return
-        if not self.consumer.members and self.consumer.epoch:
+        if not self.consumer.members and self.consumer.exists:
             self.consumer.dissolve()  # it is empty: the classic group may have its place
         joins = self.consumer.classic_members if self.consumer.members else self.classic.joins
         joins.handle_join(request)
@@ -154,14 +154,16 @@ class GroupCoordinator:
             self.consumer.dissolve()
 
     def migrate_for(self, request: requests.ConsumerHeartbeat) -> Error:
-        """Make room for a KIP-848 member that joins; returns the error if it cannot be."""
-        if not self.classic.members:
-            if request.epoch == JOIN_EPOCH:
-                self.classic.dissolve(errors.UnknownMemberIdError)
-            return None
+        """Make room for a KIP-848 member that joins; returns the error if it cannot be.
+
+        One that is in needs no room, only a group of its kind.
+        """
         if request.epoch != JOIN_EPOCH:
-            return errors.GroupIdNotFoundError
-        return self.migration.upgrade()
+            return None if self.consumer.exists else errors.GroupIdNotFoundError
+        if self.classic.members:
+            return self.migration.upgrade()
+        self.classic.dissolve(errors.UnknownMemberIdError)
+        return None
 
     def _expel(self, request: requests.Expel) -> None:
         groups = [g for g in (self.classic, self.consumer) if request.member_id in g.members]

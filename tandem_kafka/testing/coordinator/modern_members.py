@@ -42,8 +42,10 @@ class ModernMembers:
         if request.epoch < JOIN_EPOCH:
             error = self._group.leave(request.member_id, request.instance_id, request.epoch)
             return ConsumerHeartbeatAnswer(error, 0 if error else request.epoch)
-        error = _announcement_error(request) or self._error(
-            request.member_id, request.instance_id, request.epoch, request.owned
+        error = (
+            _announcement_error(request)
+            or self._error(request.member_id, request.instance_id, request.epoch, request.owned)
+            or _expression_error(request.regex)
         )
         if error is None and request.member_id not in self._group.members:
             error = self._assignor_error(request.server_assignor) or self._group.add(
@@ -53,9 +55,7 @@ class ModernMembers:
             return ConsumerHeartbeatAnswer(error)
         member = self._group.members[request.member_id]
         self._group.touch(member)
-        if not _subscribe(member, request):
-            self._group.write(member)
-            return ConsumerHeartbeatAnswer(InvalidRegularExpressionError)
+        _subscribe(member, request)
         self._group.update_target()
         before = member.assigned
         self._group.advance(member, request.owned)
@@ -119,8 +119,16 @@ def _sound(announced: tuple[ClientAssignor, ...]) -> list[bool]:
     ]
 
 
-def _subscribe(member: ConsumerGroupMember, request: ConsumerHeartbeat) -> bool:
-    """Take in what has changed; False if the expression cannot be read."""
+def _expression_error(regex: str | None) -> Error:
+    try:
+        re.compile(regex or "")
+    except re.error:
+        return InvalidRegularExpressionError
+    return None
+
+
+def _subscribe(member: ConsumerGroupMember, request: ConsumerHeartbeat) -> None:
+    """Take in what has changed."""
     if request.rebalance_ms > 0:
         member.rebalance_ms = request.rebalance_ms
     if request.topics is not None:
@@ -129,9 +137,4 @@ def _subscribe(member: ConsumerGroupMember, request: ConsumerHeartbeat) -> bool:
         member.assignors = request.assignors
     member.classic = None
     if request.regex is not None:
-        try:
-            re.compile(request.regex)
-        except re.error:
-            return False
         member.regex = request.regex
-    return True

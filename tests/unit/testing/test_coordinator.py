@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from kafka import errors
 
+from tandem_kafka.errors import InvalidRegularExpressionError
 from tandem_kafka.testing.coordinator.classic_group_member import GroupState
 from tandem_kafka.testing.coordinator.coordinator import GroupCoordinator
 from tandem_kafka.testing.coordinator.members import MemberState
@@ -228,6 +229,36 @@ def test_a_member_that_was_half_written_is_not_there() -> None:
     driven.fail_over(lost=1)
     assert set(driven.coordinator.consumer.members) == {"a"}
     assert driven.beat("b", 2).error is errors.UnknownMemberIdError
+
+
+def test_a_group_is_none_before_its_first_member_and_when_it_is_forgotten() -> None:
+    driven = Driven(offsets_retention_ms=1_000, offsets_retention_check_interval_ms=1_000)
+    for epoch in (3, -1, -2):
+        assert driven.beat("m", epoch).error is errors.GroupIdNotFoundError
+    begun = driven.beat("m", 0)
+    driven.commit("m", begun.epoch, p0=5)
+    assert driven.beat("m", -1).error is None
+    assert driven.beat("m", begun.epoch).error is errors.UnknownMemberIdError
+    driven.fail_over()
+    assert driven.beat("m", begun.epoch).error is errors.UnknownMemberIdError
+    driven.sleep(2_000)
+    assert driven.beat("m", begun.epoch).error is errors.GroupIdNotFoundError
+
+
+def test_an_empty_classic_group_is_none_of_the_other_kind() -> None:
+    driven = Driven()
+    driven.ask(LeaveGroup(member_id=driven.alone()))
+    assert driven.beat("m", 3).error is errors.GroupIdNotFoundError
+    assert driven.beat("m", 0).error is None
+
+
+def test_who_is_refused_for_its_expression_has_not_joined() -> None:
+    driven = Driven()
+    assert driven.beat("m", 0, regex="orders(").error is InvalidRegularExpressionError
+    assert driven.beat("m", 1).error is errors.GroupIdNotFoundError
+    epoch = driven.beat("m", 0, regex="ord.*").epoch
+    assert driven.beat("m", epoch, regex="orders(").error is InvalidRegularExpressionError
+    assert driven.coordinator.consumer.members["m"].regex == "ord.*"
 
 
 def test_a_timer_of_another_kind_is_refused() -> None:
