@@ -69,6 +69,7 @@ class ClassicMembers:
         member.classic = ClassicMemberMetadata(request.session_ms, tuple(request.protocols.items()))
         member.topics, member.regex, member.assignors = said.topics, "", ()
         member.rebalance_ms = request.rebalance_ms
+        member.rack = said.rack or member.rack
         group.update_target()
         group.advance(member, said.owned)
         group.write(member)

@@ -145,7 +145,7 @@ class ConsumerGroup:
         member_id, log = member.member_id, self.coordinator.log
         del self.members[before.member_id]
         log.forget(before.member_id)
-        member.assigned = before.assigned
+        member.assigned, member.rack = before.assigned, before.rack
         self.target[member_id] = self.target.pop(before.member_id, frozenset())
         self.wanted[member_id] = self.wanted.pop(before.member_id, frozenset())
         self.announced[member_id] = self.announced.pop(before.member_id, ())

@@ -27,6 +27,7 @@ class Subscription:
 
     topics: frozenset[str]
     owned: frozenset[TopicPartition]
+    rack: str | None
 
 
 def subscription(metadata: bytes) -> Subscription:
@@ -41,7 +42,7 @@ def subscription(metadata: bytes) -> Subscription:
         for entry in read.owned_partitions or ()
         for number in entry.partitions
     )
-    return Subscription(frozenset(read.topics), owned)
+    return Subscription(frozenset(read.topics), owned, read.rack_id or None)
 
 
 def assigned(encoded: bytes) -> frozenset[TopicPartition]:

@@ -47,6 +47,7 @@ class ConsumerGroupMember:
         assigned: What it may own.
         revoking: What it was told to give back and has not said it did.
         assignors: Those it could compute the group's assignment with.
+        rack: Where it stands; None if it did not say.
         classic: What it said in JoinGroup; None if it uses KIP-848's protocol.
         rejoin_by_ms: When a classic member that was called in must have joined; 0 if it was not.
         sync_by_ms: When a classic member that has joined must have synced; 0 if it has.
@@ -64,6 +65,7 @@ class ConsumerGroupMember:
     assigned: Partitions = frozenset()
     revoking: Partitions = frozenset()
     assignors: tuple[ClientAssignor, ...] = ()
+    rack: str | None = None
     classic: records.ClassicMemberMetadata | None = None
     rejoin_by_ms: int = 0
     sync_by_ms: int = 0
@@ -82,6 +84,7 @@ class ConsumerGroupMember:
             self.rebalance_ms,
             self.assignors,
             self.classic,
+            self.rack,
         )
 
     def current(self) -> records.ConsumerGroupCurrentMemberAssignment:
@@ -110,6 +113,7 @@ class ConsumerGroupMember:
             assigned=current.assigned_partitions,
             revoking=current.partitions_pending_revocation,
             assignors=about.assignors,
+            rack=about.rack_id,
             classic=about.classic,
         )
 

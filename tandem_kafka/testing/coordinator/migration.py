@@ -54,13 +54,15 @@ class Migration:
     def _upgraded(self, member: ClassicMember) -> ConsumerGroupMember:
         classic = self._coordinator.classic
         name = classic.protocol if classic.protocol in member.protocols else None
-        said = member.protocols[name] if name else next(iter(member.protocols.values()))
+        metadata = member.protocols[name] if name else next(iter(member.protocols.values()))
+        said = embedded.subscription(metadata)
         return ConsumerGroupMember(
             member.member_id,
             member.instance_id,
             epoch=classic.generation,
             previous_epoch=classic.generation,
-            topics=embedded.subscription(said).topics,
+            topics=said.topics,
+            rack=said.rack,
             rebalance_ms=member.rebalance_ms,
             assigned=self._existing(embedded.assigned(member.assignment)),
             classic=ClassicMemberMetadata(member.session_ms, tuple(member.protocols.items())),

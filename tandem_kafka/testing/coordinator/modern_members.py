@@ -131,6 +131,8 @@ def _subscribe(member: ConsumerGroupMember, request: ConsumerHeartbeat) -> None:
     """Take in what has changed."""
     if request.rebalance_ms > 0:
         member.rebalance_ms = request.rebalance_ms
+    if request.rack is not None:
+        member.rack = request.rack
     if request.topics is not None:
         member.topics = request.topics
     if request.assignors is not None:

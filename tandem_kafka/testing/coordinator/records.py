@@ -1,7 +1,7 @@
 """The records of a coordinator: each with a key; no value is a tombstone.
 
-Six types are of KIP-848's groups. Which fields they have is the proposal's, but for client id, host
-and rack, which nothing here uses; topics go by name. Ours are a seventh type, of a target that a
+Six types are of KIP-848's groups. Which fields they have is the proposal's, but for client id and
+host, which nothing here uses; topics go by name. Ours are a seventh type, of a target that a
 member computes, and with each epoch the assignors that it was decided by. `GroupMetadata` is all
 there is of a classic group, `OffsetCommit` of a commit.
 """
@@ -71,6 +71,7 @@ class ConsumerGroupMemberMetadata:
     rebalance_timeout_ms: int
     assignors: Announced = ()
     classic: ClassicMemberMetadata | None = None
+    rack_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

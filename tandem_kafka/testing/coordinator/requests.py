@@ -129,6 +129,7 @@ class ConsumerHeartbeat(Request):
 
     member_id: str
     instance_id: str | None = None
+    rack: str | None = None
     epoch: int
     rebalance_ms: int = -1
     topics: frozenset[str] | None = None

@@ -25,7 +25,9 @@ def orders(*numbers: int) -> frozenset[TopicPartition]:
     return frozenset(TopicPartition("orders", number) for number in numbers)
 
 
-def subscription(*numbers: int, topics: Iterable[str] = ("orders",)) -> bytes:
+def subscription(
+    *numbers: int, topics: Iterable[str] = ("orders",), rack: str | None = None
+) -> bytes:
     """What a classic member says that has these partitions."""
     entry = ConsumerProtocolSubscription.TopicPartition
     has = [entry(topic="orders", partitions=list(numbers))] if numbers else []
@@ -35,7 +37,7 @@ def subscription(*numbers: int, topics: Iterable[str] = ("orders",)) -> bytes:
         user_data=b"",
         owned_partitions=has,
         generation_id=-1,
-        rack_id=None,
+        rack_id=rack,
     )
     return bytes(said.encode())
 

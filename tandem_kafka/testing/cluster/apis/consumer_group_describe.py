@@ -69,7 +69,7 @@ def _member(call: Call, group: ConsumerGroup, member: ConsumerGroupMember) -> An
     return _MEMBER(
         member_id=member.member_id,
         instance_id=member.instance_id,
-        rack_id=None,
+        rack_id=member.rack,
         member_epoch=member.epoch,
         client_id="",
         client_host="",

@@ -31,6 +31,7 @@ def _handle(call: Call) -> Any:
     asked = ConsumerHeartbeat(
         member_id=request.member_id,
         instance_id=request.instance_id,
+        rack=request.rack_id,
         epoch=request.member_epoch,
         rebalance_ms=request.rebalance_timeout_ms,
         topics=None if topics is None else frozenset(topics),

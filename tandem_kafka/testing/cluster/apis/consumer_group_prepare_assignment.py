@@ -62,7 +62,7 @@ def _member(
         member_id=member_id,
         member_epoch=member.epoch,
         instance_id=member.instance_id,
-        rack_id=None,
+        rack_id=member.rack,
         subscribed_topic_ids=[topic_id for _, topic_id, _ in by_topic(call, wanted)],
         reason=assignor.reason,
         metadata_version=assignor.version,

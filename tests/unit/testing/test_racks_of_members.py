@@ -1,0 +1,63 @@
+"""Where members stand: what they say of it reaches who computes, and the next coordinator."""
+
+from __future__ import annotations
+
+from tests.unit.testing.coordinated import Coordinated
+from tests.unit.testing.driven import Driven, subscription
+from tests.unit.testing.test_client_assignors import assignor
+
+
+def racks(world: Coordinated) -> dict[str, str | None]:
+    return {each.member_id: each.rack_id for each in world.describe().members}
+
+
+def test_the_rack_is_described_and_told_to_who_computes() -> None:
+    world = Coordinated()
+    world.join("a", assignor(), rack_id="east")
+    world.compute("a")
+    world.join("b", assignor(), rack_id="west")
+    world.join("c", assignor())
+    assert racks(world) == {"a": "east", "b": "west", "c": None}
+    told = world.prepare("a").members
+    assert {each.member_id: each.rack_id for each in told} == {"a": "east", "b": "west", "c": None}
+
+
+def test_a_heartbeat_without_a_rack_changes_none() -> None:
+    world = Coordinated()
+    world.join("a", rack_id="east")
+    world.beat("a")
+    world.join("a")
+    assert racks(world) == {"a": "east"}
+    world.join("a", rack_id="west")
+    assert racks(world) == {"a": "west"}
+
+
+def test_another_coordinator_knows_the_racks() -> None:
+    world = Coordinated()
+    world.join("a", rack_id="east")
+    world.join("b")
+    world.fail_over()
+    assert racks(world) == {"a": "east", "b": None}
+
+
+def test_who_takes_the_place_of_a_static_member_stands_where_that_stood() -> None:
+    world = Coordinated()
+    world.join("a", rack_id="east", instance_id="one")
+    world.beat("a", -2, instance_id="one")
+    world.join("b", instance_id="one")
+    assert racks(world) == {"b": "east"}
+
+
+def test_classic_members_say_it_in_their_subscription() -> None:
+    driven = Driven()
+    first = driven.answers[driven.join("", subscription(rack="east"))].member_id
+    driven.sync(first, 1)
+    driven.beat("m", 0, rack="west")
+    members = driven.coordinator.consumer.members
+    assert {each: members[each].rack for each in members} == {first: "east", "m": "west"}
+    second = driven.answers[driven.join("", subscription(rack="north"))].member_id
+    driven.join(first, subscription(rack="south"))
+    assert (members[second].rack, members[first].rack) == ("north", "south")
+    driven.join(first, subscription())
+    driven.fail_over()
+    assert driven.coordinator.consumer.members[first].rack == "south"
