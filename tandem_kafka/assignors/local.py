@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from tandem_kafka.types import TopicPartition
 
-__all__ = ["GroupMember", "PartitionAssignor"]
+__all__ = ["GroupMember", "MemberAssignment", "PartitionAssignor"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +39,22 @@ class GroupMember:
     metadata_version: int
     metadata: bytes
     reason: int
+
+
+@dataclass(frozen=True, slots=True)
+class MemberAssignment:
+    """What one member is to have.
+
+    Attributes:
+        partitions: Its partitions.
+        metadata: What its own assignor of the same name is told along with them; only the
+            assignors read it.
+        metadata_version: Version of the metadata, from 0 to 32767.
+    """
+
+    partitions: Collection[TopicPartition]
+    metadata: bytes = b""
+    metadata_version: int = 0
 
 
 class PartitionAssignor(ABC):
@@ -71,8 +87,8 @@ class PartitionAssignor(ABC):
     @abstractmethod
     def assign(
         self, members: Mapping[str, GroupMember], topics: Mapping[str, int]
-    ) -> Mapping[str, Collection[TopicPartition]]:
-        """Return the partitions of each member.
+    ) -> Mapping[str, Collection[TopicPartition] | MemberAssignment]:
+        """Return the partitions of each member, with metadata for its own assignor if there is any.
 
         Args:
             members: All members, by id.
@@ -81,4 +97,15 @@ class PartitionAssignor(ABC):
         Returns:
             Partitions by member id, each partition at most once and of a topic that the member
             subscribes to. Who is left out gets nothing.
+        """
+
+    def on_assignment(self, assignment: MemberAssignment) -> None:  # noqa: B027 - few need it
+        """This member is about to take over what an assignor of this name computed, here or there.
+
+        Called before the rebalance listener, and again whenever partitions or metadata change. Of
+        the partitions that the member is to have, those are named that are free already: others
+        follow when their owners have given them back, with the same metadata.
+
+        Args:
+            assignment: What this member has from now on, and what `assign` handed to it.
         """

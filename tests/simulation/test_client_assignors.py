@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tandem_kafka import KafkaConsumer, TopicPartition
-from tandem_kafka.assignors import GroupMember, PartitionAssignor
+from tandem_kafka.assignors import GroupMember, MemberAssignment, PartitionAssignor
 from tandem_kafka.errors import LocalAssignorError, UnsupportedVersionError
 from tandem_kafka.testing import Simulation
 from tandem_kafka.testing.coordinator.consumer import ConsumerGroup
@@ -319,3 +319,43 @@ def test_a_cluster_that_does_not_offer_it_is_refused(protocol: str) -> None:
         )
         with pytest.raises(UnsupportedVersionError, match="leave group_local_assignors out"):
             consumer.poll(5_000)
+
+
+class Handing(Dealing):
+    """Hands each member its place, and notes what it is handed."""
+
+    def __init__(self) -> None:
+        self.racks: list[str] = []
+        self.handed: list[tuple[set[TopicPartition], bytes]] = []
+
+    def assign(
+        self, members: Mapping[str, GroupMember], topics: Mapping[str, int]
+    ) -> Mapping[str, MemberAssignment]:
+        self.racks = sorted(each.rack for each in members.values())
+        dealt = super().assign(members, topics).values()
+        places = enumerate(zip(sorted(members), dealt, strict=True))
+        return {
+            name: MemberAssignment(partitions, b"%d of %d" % (at, len(members)))
+            for at, (name, partitions) in places
+        }
+
+    def on_assignment(self, assignment: MemberAssignment) -> None:
+        self.handed.append((set(assignment.partitions), assignment.metadata))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_001_what_is_handed_to_a_member_comes_with_its_assignment(seed: int) -> None:
+    with Simulation(f"handing {seed}", brokers=2) as simulation:
+        world = Computing(simulation)
+        assignors = [Handing() for _ in range(3)]
+        for rack, assignor in zip(("east", "west", ""), assignors, strict=True):
+            world.join(assignor, client_rack=rack)
+        world.settle()
+        assert {each.handed[-1][1] for each in assignors} == {b"0 of 3", b"1 of 3", b"2 of 3"}
+        for assignor, member in zip(assignors, world.team.members, strict=True):
+            assert assignor.handed[-1][0] == set(member.assignment())
+        assert ["", "east", "west"] in [each.racks for each in assignors]
+        world.cluster.fail_over("readers", 1)
+        world.team.leave(world.team.members[-1])
+        world.settle()
+        assert {each.handed[-1][1] for each in assignors[:2]} == {b"0 of 2", b"1 of 2"}

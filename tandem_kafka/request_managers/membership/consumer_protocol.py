@@ -45,7 +45,6 @@ from tandem_kafka.request_managers.membership.poll_timer import PollTimer
 from tandem_kafka.request_managers.membership.rebalance_timer import RebalanceTimer
 from tandem_kafka.request_managers.membership.reconciliation import Reconciliation
 from tandem_kafka.request_managers.membership.state_machine import StateMachine
-from tandem_kafka.request_managers.membership.target import by_topic_id
 from tandem_kafka.request_managers.metadata_refresh import MetadataRefresher
 from tandem_kafka.request_managers.reactions import GROUP_HEARTBEAT, Reaction, reaction_to
 from tandem_kafka.shared.group import NO_GENERATION
@@ -76,8 +75,10 @@ class ConsumerMembership:
         self._coordinator = coordinator
         self._machine: StateMachine[State] = StateMachine(State.UNSUBSCRIBED, TRANSITIONS)
         self._callbacks = CallbackRunner(context.background, context.group)
-        self._reconciliation = Reconciliation(context, self._callbacks, metadata, self._acknowledge)
         self._local = LocalAssignment(context)
+        self._reconciliation = Reconciliation(
+            context, self._callbacks, metadata, self._acknowledge, self._local.hand_over
+        )
         self._fields = HeartbeatFields(context, self._local.announced)
         self._timer = PollTimer(context)
         self._rebalance = RebalanceTimer(context)
@@ -190,6 +191,7 @@ class ConsumerMembership:
         self._epoch = JOIN_EPOCH
         self._refused = None
         self._reconciliation.reset()
+        self._local.forget()
         self._fields.forget()
         self._next_ms = 0
         self._machine.move(State.JOINING)
@@ -294,8 +296,7 @@ class ConsumerMembership:
             return  # leaving: the epoch counts for commits and heartbeats, the target does not
         self._local.learn(message)
         if message.assignment is not None:
-            target = by_topic_id(message.assignment.topic_partitions)
-            self._reconciliation.take_target(self._reconciliation.target.next(target))
+            self._reconciliation.take_target(message.assignment)
         if not self._reconciliation.settled:
             if self.state is not State.ACKNOWLEDGING:
                 self._machine.move(State.RECONCILING)

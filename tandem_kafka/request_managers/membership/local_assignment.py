@@ -5,6 +5,8 @@
     compute     on the network thread, in the turn that takes the answer
     install     ConsumerGroupInstallAssignment brings the result, or says that the assignor failed
 
+What the assignor hands to each member comes with that member's assignment, to its own assignor.
+
 Nothing is repeated here: whatever goes wrong, the result is dropped, and as long as nobody has
 brought one, the coordinator goes on asking with every heartbeat, us or another member.
 """
@@ -15,12 +17,13 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from tandem_kafka.assignors.local import GroupMember, PartitionAssignor
+from tandem_kafka.assignors.local import GroupMember, MemberAssignment, PartitionAssignor
 from tandem_kafka.errors import InvalidAssignmentError, LocalAssignorError, for_code
 from tandem_kafka.events.completable import Completion
 from tandem_kafka.request_managers.base import ClientResponse, ToNode, UnsentRequest
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.membership.announcement import Announcement, announced
+from tandem_kafka.request_managers.membership.target import HandedOver
 from tandem_kafka.types import TopicPartition
 from tandem_kafka.wire.messages import (
     ConsumerGroupInstallAssignmentRequest,
@@ -33,6 +36,8 @@ log = logging.getLogger(__name__)
 
 #: UNKNOWN_SERVER_ERROR: there is no number for what an assignor may raise.
 _ASSIGNOR_FAILED = -1
+#: The field has 16 bits.
+_NEWEST_VERSION = 32_767
 
 
 class LocalAssignment:
@@ -49,6 +54,8 @@ class LocalAssignment:
         #: Those whose metadata cannot be had: told of once, not with every heartbeat.
         self._mute: set[str] = set()
         self._signalled = False
+        #: What an assignor was told of last.
+        self._told: tuple[frozenset[TopicPartition], HandedOver] | None = None
         #: What is to be installed, but for who we are.
         self._result: dict[str, Any] | None = None
         self._attempt = 0
@@ -70,6 +77,21 @@ class LocalAssignment:
     def learn(self, message: Any) -> None:
         """Take in the answer to a heartbeat."""
         self._signalled = message.should_compute_assignment
+
+    def forget(self) -> None:
+        """A new membership: whatever comes of it is news."""
+        self._told = None
+
+    def hand_over(self, partitions: frozenset[TopicPartition], along: HandedOver | None) -> None:
+        """Tell an assignor what was computed for this member, unless it knows."""
+        assignor = self._assignors.get(along.assignor) if along is not None else None
+        if along is None or assignor is None or self._told == (partitions, along):
+            return
+        self._told = partitions, along
+        try:
+            assignor.on_assignment(MemberAssignment(partitions, along.metadata, along.version))
+        except Exception as error:  # noqa: BLE001 - whatever the user's code raises
+            self._report(f"{along.assignor}: its on_assignment() failed", error)
 
     def poll(self, destination: ToNode | None) -> tuple[UnsentRequest, ...]:
         """Ask for the group's state, or bring what was computed."""
@@ -178,8 +200,12 @@ def _member(entry: Any, names: dict[Any, str]) -> GroupMember:
 
 def _encoded(member_id: str, given: Any, ids: dict[str, Any]) -> Any:
     entry = ConsumerGroupInstallAssignmentRequest.Member
+    assignment = given if isinstance(given, MemberAssignment) else MemberAssignment(given)
+    version = int(assignment.metadata_version)
+    if not 0 <= version <= _NEWEST_VERSION:
+        raise ValueError(f"metadata_version={version}: must be from 0 to {_NEWEST_VERSION}")
     by_topic: dict[Any, list[int]] = {}
-    for topic, number in given:
+    for topic, number in assignment.partitions:
         by_topic.setdefault(ids[topic], []).append(int(number))
     return entry(
         member_id=str(member_id),
@@ -187,4 +213,6 @@ def _encoded(member_id: str, given: Any, ids: dict[str, Any]) -> Any:
             entry.TopicPartitions(topic_id=topic_id, partitions=numbers)
             for topic_id, numbers in by_topic.items()
         ],
+        metadata_version=version,
+        metadata_bytes=bytes(assignment.metadata),
     )

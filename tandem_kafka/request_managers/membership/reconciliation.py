@@ -20,13 +20,22 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from typing import Any
 from uuid import UUID
 
 from tandem_kafka.events.background import PartitionsAssigned, PartitionsRevoked
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.membership.callbacks import CallbackRunner
-from tandem_kafka.request_managers.membership.target import NO_PARTITIONS, Assignment, Resolved
+from tandem_kafka.request_managers.membership.target import (
+    NO_PARTITIONS,
+    Assignment,
+    HandedOver,
+    Resolved,
+    by_topic_id,
+    handed_over,
+)
 from tandem_kafka.request_managers.metadata_refresh import MetadataRefresher
+from tandem_kafka.types import TopicPartition
 
 __all__ = ["Reconciliation"]
 
@@ -42,12 +51,14 @@ class Reconciliation:
         callbacks: CallbackRunner,
         metadata: MetadataRefresher,
         acknowledge: Callable[[], None],
+        hand_over: Callable[[frozenset[TopicPartition], HandedOver | None], None],
     ) -> None:
         self._context = context
         self._subscription = context.subscription
         self._callbacks = callbacks
         self._metadata = metadata
         self._acknowledge = acknowledge
+        self._hand_over = hand_over
         #: What the coordinator wants.
         self.target = Assignment()
         #: What has been taken over.
@@ -56,6 +67,9 @@ class Reconciliation:
         self._taking = NO_PARTITIONS
         #: The topics of what has been taken over.
         self._names: Mapping[UUID, str] = {}
+        #: What came along with the target, and with what is being taken over.
+        self._along: HandedOver | None = None
+        self._taking_along: HandedOver | None = None
 
     def reset(self) -> None:
         """Membership is over."""
@@ -63,9 +77,16 @@ class Reconciliation:
         self._names = {}
         self._taking = NO_PARTITIONS
 
-    def take_target(self, target: Assignment) -> None:
-        """The coordinator sent a target."""
-        self.target = target
+    def take_target(self, sent: Any) -> None:
+        """The coordinator sent a target, and maybe something for an assignor."""
+        self.target = self.target.next(by_topic_id(sent.topic_partitions))
+        self._along = handed_over(sent)
+        self._hand_over_if_settled()
+
+    def _hand_over_if_settled(self) -> None:
+        """What comes along may change while the partitions do not."""
+        if self.settled:
+            self._hand_over(frozenset(self._subscription.assigned), self._along)
 
     @property
     def claimed(self) -> Assignment:
@@ -104,7 +125,7 @@ class Reconciliation:
         self._revoke(partial, resolved)
 
     def _revoke(self, taking: Assignment, resolved: Resolved) -> None:
-        self._taking = taking.partitions
+        self._taking, self._taking_along = taking.partitions, self._along
         revoked = frozenset(self._subscription.assigned) - resolved.partitions
         for tp in revoked:
             self._subscription.assigned[tp].pending_revocation = True
@@ -120,6 +141,7 @@ class Reconciliation:
         self._assign(taking, resolved)
 
     def _assign(self, taking: Assignment, resolved: Resolved) -> None:
+        self._hand_over(resolved.partitions, self._taking_along)
         added = resolved.partitions - frozenset(self._subscription.assigned)
         log.info(
             "group %s: assigned %s, added %s",
@@ -136,4 +158,5 @@ class Reconciliation:
             state.awaiting_callback = False
         self.owned, self._taking = taking, NO_PARTITIONS
         self._names = resolved.names
+        self._hand_over_if_settled()
         self._acknowledge()

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from tandem_kafka.types import TopicPartition
 
-__all__ = ["NO_PARTITIONS", "Assignment", "Resolved", "TopicIdPartitions", "by_topic_id"]
+__all__ = [
+    "NO_PARTITIONS",
+    "Assignment",
+    "HandedOver",
+    "Resolved",
+    "TopicIdPartitions",
+    "by_topic_id",
+    "handed_over",
+]
 
 TopicIdPartitions = Mapping[UUID, frozenset[int]]
 
@@ -33,6 +41,14 @@ class Assignment:
         if self.local_epoch >= 0 and partitions == self.partitions:
             return self
         return Assignment(self.local_epoch + 1, partitions)
+
+
+class HandedOver(NamedTuple):
+    """What comes along with partitions that a member of the group has computed."""
+
+    assignor: str
+    version: int
+    metadata: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,3 +86,11 @@ class Resolved:
 def by_topic_id(entries: Any) -> TopicIdPartitions:
     """Read the assignment of a heartbeat response."""
     return {entry.topic_id: frozenset(entry.partitions) for entry in entries if entry.partitions}
+
+
+def handed_over(assignment: Any) -> HandedOver | None:
+    """Read what comes along; None if the coordinator has computed by itself."""
+    name = assignment.assignor_name
+    if name is None:
+        return None
+    return HandedOver(name, assignment.metadata_version, bytes(assignment.metadata_bytes))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-__all__ = ["Announced", "ClientAssignor", "able", "announced_as", "common_assignor"]
+__all__ = ["Announced", "ClientAssignor", "HandedOver", "able", "announced_as", "common_assignor"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +25,15 @@ class ClientAssignor:
     version: int = 0
     metadata: bytes = b""
     reason: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class HandedOver:
+    """What the assignor that computed hands to a member's own, along with its partitions."""
+
+    assignor: str
+    version: int = 0
+    metadata: bytes = b""
 
 
 #: A member's, in its order of preference.

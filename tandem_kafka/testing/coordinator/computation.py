@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from kafka import errors
 
 from tandem_kafka.errors import InvalidAssignmentError
-from tandem_kafka.testing.coordinator.client_assignors import able
+from tandem_kafka.testing.coordinator.client_assignors import HandedOver, able
 from tandem_kafka.testing.coordinator.records import (
     ConsumerGroupAssignmentComputation,
     ConsumerGroupTargetAssignmentMetadata,
@@ -146,7 +146,7 @@ class Computations:
         """A member brings an assignment."""
         error = self._no_group() or self.check(request.member_id, request.epoch)
         if error is None:
-            error = self.install(request.group_epoch, request.assignment)
+            error = self.install(request)
         self._turn.answer(request, error)
 
     def _no_group(self) -> Error:
@@ -174,12 +174,10 @@ class Computations:
         self._give_up_later()
         return prepared
 
-    def install(
-        self, group_epoch: int, assignment: Mapping[str, list[TopicPartition]] | None
-    ) -> Error:
-        """Take what the chosen member brings; None says that it could not."""
-        current, group = self.current, self._group
-        if current is None or current.told is None or current.epoch != group_epoch:
+    def install(self, request: InstallAssignment) -> Error:
+        """Take what the chosen member brings; no assignment says that it could not."""
+        current, group, assignment = self.current, self._group, request.assignment
+        if current is None or current.told is None or current.epoch != request.group_epoch:
             return errors.StaleMemberEpochError
         if assignment is None:
             self._failed()
@@ -189,7 +187,11 @@ class Computations:
             return InvalidAssignmentError
         self.end()
         target = {member_id: frozenset(tps) for member_id, tps in assignment.items()}
-        group.install(target, current.epoch, current.assignor, current.member_id)
+        along = {
+            member_id: HandedOver(current.assignor, *request.metadata.get(member_id, ()))
+            for member_id, _ in current.told
+        }
+        group.install(target, current.epoch, current.assignor, current.member_id, along)
         if group.epoch > current.epoch:
             self.wanted(current.assignor)
         return None

@@ -15,6 +15,7 @@ from tandem_kafka.testing.coordinator import records
 from tandem_kafka.testing.coordinator.classic_members import ClassicMembers
 from tandem_kafka.testing.coordinator.client_assignors import (
     Announced,
+    HandedOver,
     common_assignor,
 )
 from tandem_kafka.testing.coordinator.computation import Computations
@@ -43,6 +44,7 @@ class ConsumerGroup:
         assignment_epoch: That of the target; behind while a member computes the next one.
         assignor: The name of the assignor that made the target.
         computations: How members compute a target.
+        along: What each member is to be told along with its part of the target.
         wanted: What each member subscribes to, as of the epoch.
         announced: The assignors that each member brought, as of the epoch.
         classic_members: How members are served that use the classic protocol.
@@ -61,6 +63,7 @@ class ConsumerGroup:
         self.assignor = ""
         self.members: dict[str, ConsumerGroupMember] = {}
         self.target: dict[str, Partitions] = {}
+        self.along: dict[str, HandedOver | None] = {}
         self.wanted: dict[str, Partitions] = {}
         self.announced: dict[str, Announced] = {}
         self.computations = Computations(self)
@@ -146,11 +149,13 @@ class ConsumerGroup:
         del self.members[before.member_id]
         log.forget(before.member_id)
         member.assigned, member.rack = before.assigned, before.rack
+        member.along = before.along
         self.target[member_id] = self.target.pop(before.member_id, frozenset())
+        self.along[member_id] = self.along.pop(before.member_id, None)
         self.wanted[member_id] = self.wanted.pop(before.member_id, frozenset())
         self.announced[member_id] = self.announced.pop(before.member_id, ())
-        inherited = records.ConsumerGroupTargetAssignmentMember(self.target[member_id])
-        log.write(inherited, member_id)
+        inherited = self.target[member_id], self.along[member_id]
+        log.write(records.ConsumerGroupTargetAssignmentMember(*inherited), member_id)
         self._write_epoch()
 
     def with_instance(self, instance_id: str | None) -> ConsumerGroupMember | None:
@@ -224,6 +229,8 @@ class ConsumerGroup:
         target = self.target.get(member.member_id, frozenset())
         before = member.state, member.revoking
         advance(member, target, self.assignment_epoch, owned, self.taken_from(member))
+        if member.epoch == self.assignment_epoch:
+            member.along = self.along.get(member.member_id)
         if member.state is MemberState.UNREVOKED and (member.state, member.revoking) != before:
             self._give_up_later(member)
 
@@ -296,13 +303,16 @@ class ConsumerGroup:
         epoch: int,
         assignor: str,
         computed_by: str = "",
+        along: Mapping[str, HandedOver] | None = None,
     ) -> None:
         """Make this the target, as of an epoch of the group."""
         log = self.coordinator.log
         self.target = {name: target.get(name, frozenset()) for name in self.members}
+        self.along = {name: (along or {}).get(name) for name in self.members}
         self.assignment_epoch, self.assignor = epoch, assignor
         for member_id, partitions in self.target.items():
-            log.write(records.ConsumerGroupTargetAssignmentMember(partitions), member_id)
+            part = records.ConsumerGroupTargetAssignmentMember(partitions, self.along[member_id])
+            log.write(part, member_id)
         log.write(records.ConsumerGroupTargetAssignmentMetadata(epoch, assignor, computed_by))
         self._turn.note(f"target of epoch {epoch} by {assignor!r}")
 
@@ -333,6 +343,7 @@ class ConsumerGroup:
         self.assignor = made.assignor if made is not None else ""
         targets = log.members(records.ConsumerGroupTargetAssignmentMember)
         self.target = {member_id: target.partitions for member_id, target in targets.items()}
+        self.along = {member_id: target.along for member_id, target in targets.items()}
         current = log.members(records.ConsumerGroupCurrentMemberAssignment)
         self.members = {
             member_id: ConsumerGroupMember.read(member_id, about, current[member_id])

@@ -11,7 +11,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from tandem_kafka.testing.coordinator import records
-from tandem_kafka.testing.coordinator.client_assignors import ClientAssignor
+from tandem_kafka.testing.coordinator.client_assignors import ClientAssignor, HandedOver
 from tandem_kafka.types import TopicPartition
 
 __all__ = [
@@ -46,6 +46,7 @@ class ConsumerGroupMember:
     Attributes:
         assigned: What it may own.
         revoking: What it was told to give back and has not said it did.
+        along: What it was told along with the partitions of its epoch.
         assignors: Those it could compute the group's assignment with.
         rack: Where it stands; None if it did not say.
         classic: What it said in JoinGroup; None if it uses KIP-848's protocol.
@@ -64,6 +65,7 @@ class ConsumerGroupMember:
     expires_ms: int = 0
     assigned: Partitions = frozenset()
     revoking: Partitions = frozenset()
+    along: HandedOver | None = None
     assignors: tuple[ClientAssignor, ...] = ()
     rack: str | None = None
     classic: records.ClassicMemberMetadata | None = None
@@ -90,7 +92,12 @@ class ConsumerGroupMember:
     def current(self) -> records.ConsumerGroupCurrentMemberAssignment:
         """Return the record of what it has, and how far it is."""
         return records.ConsumerGroupCurrentMemberAssignment(
-            self.epoch, self.previous_epoch, self.state.value, self.assigned, self.revoking
+            self.epoch,
+            self.previous_epoch,
+            self.state.value,
+            self.assigned,
+            self.revoking,
+            self.along,
         )
 
     @classmethod
@@ -112,6 +119,7 @@ class ConsumerGroupMember:
             rebalance_ms=about.rebalance_timeout_ms,
             assigned=current.assigned_partitions,
             revoking=current.partitions_pending_revocation,
+            along=current.along,
             assignors=about.assignors,
             rack=about.rack_id,
             classic=about.classic,

@@ -57,15 +57,18 @@ class ModernMembers:
         self._group.touch(member)
         _subscribe(member, request)
         self._group.update_target()
-        before = member.assigned
+        before = member.assigned, member.along
         self._group.advance(member, request.owned)
         self._group.write(member)
         everything = request.rebalance_ms > 0 and request.owned is not None
-        told = everything or request.epoch == JOIN_EPOCH or member.assigned != before
+        told = (
+            everything or request.epoch == JOIN_EPOCH or before != (member.assigned, member.along)
+        )
         return ConsumerHeartbeatAnswer(
             epoch=member.epoch,
             interval_ms=self._group.coordinator.settings.heartbeat_interval_ms,
             assigned=member.assigned if told else None,
+            along=member.along,
             compute=self._group.computations.is_chosen(member.member_id),
         )
 

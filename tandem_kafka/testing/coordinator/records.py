@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tandem_kafka.testing.coordinator.client_assignors import Announced
+from tandem_kafka.testing.coordinator.client_assignors import Announced, HandedOver
 from tandem_kafka.types import TopicPartition
 
 __all__ = [
@@ -88,6 +88,7 @@ class ConsumerGroupTargetAssignmentMember:
     """What a member shall have."""
 
     partitions: Partitions
+    along: HandedOver | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +100,7 @@ class ConsumerGroupCurrentMemberAssignment:
     state: str
     assigned_partitions: Partitions
     partitions_pending_revocation: Partitions
+    along: HandedOver | None = None
 
 
 @dataclass(frozen=True, slots=True)

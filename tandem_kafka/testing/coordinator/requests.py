@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tandem_kafka.testing.coordinator.client_assignors import ClientAssignor
+from tandem_kafka.testing.coordinator.client_assignors import ClientAssignor, HandedOver
 from tandem_kafka.testing.coordinator.records import (
     ConsumerGroupAssignmentComputation,
     OffsetCommit,
@@ -141,12 +141,17 @@ class ConsumerHeartbeat(Request):
 
 @dataclass(slots=True, eq=False)
 class ConsumerHeartbeatAnswer:
-    """`assigned` is None where there is nothing new; `compute` asks for an assignment."""
+    """`assigned` is None where there is nothing new; `compute` asks for an assignment.
+
+    Attributes:
+        along: What comes along with `assigned` if a member has computed it.
+    """
 
     error: Error = None
     epoch: int = 0
     interval_ms: int = 0
     assigned: Partitions | None = None
+    along: HandedOver | None = None
     compute: bool = False
 
 
@@ -168,12 +173,17 @@ class PrepareAnswer:
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class InstallAssignment(Request):
-    """Answered by an error or None; an assignment of None says that the assignor failed."""
+    """Answered by an error or None; an assignment of None says that the assignor failed.
+
+    Attributes:
+        metadata: What each member's own assignor is to be told: a version, and the bytes.
+    """
 
     member_id: str
     epoch: int
     group_epoch: int
     assignment: Mapping[str, list[TopicPartition]] | None
+    metadata: Mapping[str, tuple[int, bytes]] = field(default_factory=dict)
 
 
 # --- offsets -------------------------------------------------------------------------------------

@@ -49,6 +49,7 @@ class Invariants:
 
     Attributes:
         read_to: Everything before this offset has been handed out, by partition.
+        broken: What was found on the network thread, where nothing can be raised.
     """
 
     def __init__(self, members: Members) -> None:
@@ -56,6 +57,7 @@ class Invariants:
         self._cluster = members.simulation.cluster
         self._clock = members.simulation.clock
         self.read_to = dict.fromkeys(members.partitions, 0)
+        self.broken: list[str] = []
         self._next: dict[tuple[int, TopicPartition], int] = {}
         self._commits_seen = 0
         self._began_ms = self._clock.now_ms()
@@ -131,6 +133,8 @@ class Invariants:
 
     def check(self) -> None:
         """Check commits, the target, deadlines, queues and pace."""
+        if self.broken:
+            raise Violation(self.broken[0])
         self._check_commits()
         self._check_target()
         for member, listener in self._members.listeners.items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
-from tandem_kafka.assignors import GroupMember, PartitionAssignor
+from tandem_kafka.assignors import GroupMember, MemberAssignment, PartitionAssignor
 from tandem_kafka.runtime import Random
 from tandem_kafka.types import TopicPartition
 
@@ -40,7 +40,7 @@ class Dealt(PartitionAssignor):
 
     def assign(
         self, members: Mapping[str, GroupMember], topics: Mapping[str, int]
-    ) -> Mapping[str, Collection[TopicPartition]]:
+    ) -> Mapping[str, Collection[TopicPartition] | MemberAssignment]:
         """See the interface; what it is given is checked."""
         for each in members.values():
             if each.metadata != b"of version %d" % each.metadata_version:
@@ -53,7 +53,21 @@ class Dealt(PartitionAssignor):
         dealt = _dealt(members, topics)
         if self._members.failing and random.random() < self._members.failing / 2:
             return {member_id: partitions * 2 for member_id, partitions in dealt.items()}
-        return dealt
+        return {
+            member_id: MemberAssignment(partitions, _named(partitions), self.version)
+            for member_id, partitions in dealt.items()
+        }
+
+    def on_assignment(self, assignment: MemberAssignment) -> None:
+        """What is assigned is what was computed, or a part of it that is free already."""
+        computed = set(assignment.metadata.split())
+        if not set(_named(assignment.partitions).split()) <= computed:
+            what = f"{assignment.partitions} with what was handed to {assignment.metadata!r}"
+            self._members.invariants.broken.append(what)
+
+
+def _named(partitions: Collection[TopicPartition]) -> bytes:
+    return " ".join(f"{tp.topic}-{tp.partition}" for tp in sorted(partitions)).encode()
 
 
 def _dealt(

@@ -97,9 +97,16 @@ class Coordinated:
         )
         return int(self.ask(message).error_code)
 
-    def entry(self, member_id: str, numbers: list[int], topic_id: Any = None) -> Any:
+    def entry(
+        self, member_id: str, numbers: list[int], topic_id: Any = None, metadata: bytes = b""
+    ) -> Any:
         partitions = _ENTRY.TopicPartitions(topic_id=topic_id or self.topic_id, partitions=numbers)
-        return _ENTRY(member_id=member_id, partitions=[partitions])
+        return _ENTRY(
+            member_id=member_id,
+            partitions=[partitions],
+            metadata_version=len(metadata) and 1,
+            metadata_bytes=metadata,
+        )
 
     def compute(self, member_id: str) -> None:
         """Go all the way: what it computes is `dealt`."""

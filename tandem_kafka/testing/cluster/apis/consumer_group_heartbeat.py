@@ -9,7 +9,7 @@ from tandem_kafka.testing.cluster.apis.api import Api, error_code
 from tandem_kafka.testing.cluster.apis.membership import coordinator_error
 from tandem_kafka.testing.cluster.apis.topic_partitions import by_topic, named
 from tandem_kafka.testing.cluster.call import Call
-from tandem_kafka.testing.coordinator.client_assignors import ClientAssignor
+from tandem_kafka.testing.coordinator.client_assignors import ClientAssignor, HandedOver
 from tandem_kafka.testing.coordinator.requests import ConsumerHeartbeat, ConsumerHeartbeatAnswer
 from tandem_kafka.types import TopicPartition
 from tandem_kafka.wire.messages import (
@@ -65,16 +65,22 @@ def _owned(call: Call) -> frozenset[TopicPartition] | None:
     return frozenset(tp for tp in named(call, call.request.topic_partitions) if tp is not None)
 
 
-def _assignment(call: Call, partitions: Iterable[TopicPartition]) -> Any:
+def _assignment(call: Call, partitions: Iterable[TopicPartition], along: HandedOver | None) -> Any:
     return _ASSIGNMENT(
+        assignor_name=along.assignor if along is not None else None,
+        metadata_version=along.version if along is not None else 0,
+        metadata_bytes=along.metadata if along is not None else b"",
         topic_partitions=[
             _ASSIGNMENT.TopicPartitions(topic_id=topic_id, partitions=numbers)
             for _, topic_id, numbers in by_topic(call, partitions)
-        ]
+        ],
     )
 
 
 def _response(call: Call, answer: ConsumerHeartbeatAnswer) -> Any:
+    assignment = None
+    if answer.assigned is not None:
+        assignment = _assignment(call, answer.assigned, answer.along)
     return ConsumerGroupHeartbeatResponse(
         throttle_time_ms=0,
         error_code=error_code(answer.error),
@@ -82,7 +88,7 @@ def _response(call: Call, answer: ConsumerHeartbeatAnswer) -> Any:
         member_id=None,
         member_epoch=answer.epoch,
         heartbeat_interval_ms=answer.interval_ms,
-        assignment=None if answer.assigned is None else _assignment(call, answer.assigned),
+        assignment=assignment,
         should_compute_assignment=answer.compute,
     )
 

@@ -31,6 +31,10 @@ def _handle(call: Call) -> Any:
         epoch=request.member_epoch,
         group_epoch=request.group_epoch,
         assignment=None if request.error_code else _assignment(call),
+        metadata={
+            member.member_id: (member.metadata_version, bytes(member.metadata_bytes))
+            for member in request.members
+        },
     )
     return call.cluster.coordination.ask(call, request.group_id, asked, _response)
 

@@ -1,0 +1,168 @@
+"""What comes with an assignment that a member computed reaches the assignor of each member."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from kafka import errors
+
+from tandem_kafka.assignors import MemberAssignment
+from tandem_kafka.errors import LocalAssignorError
+from tandem_kafka.events.background import PartitionsAssigned, PartitionsRevoked
+from tandem_kafka.request_managers.membership.consumer_states import State
+from tests.unit.request_managers.membership.consumer_member import (
+    INTERVAL_MS,
+    ConsumerMember,
+    beat_answer,
+)
+from tests.unit.request_managers.membership.test_local_assignment import (
+    Noted,
+    signalled,
+    state_answer,
+)
+from tests.unit.request_managers.world import TP, TP1, TP2
+
+
+class Told(Noted):
+    """Notes what it is told, or raises."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.told: list[tuple[set[Any], int, bytes]] = []
+        self.error: Exception | None = None
+
+    def on_assignment(self, assignment: MemberAssignment) -> None:
+        known = set(assignment.partitions), assignment.metadata_version, assignment.metadata
+        self.told.append(known)
+        if self.error is not None:
+            raise self.error
+
+
+def handing(
+    target: tuple[int, ...], metadata: bytes, epoch: int = 1, name: str | None = "noted"
+) -> Any:
+    answer = beat_answer(epoch, target)
+    answer.assignment.assignor_name = name
+    answer.assignment.metadata_version = 3
+    answer.assignment.metadata_bytes = metadata
+    return answer
+
+
+def joined(metadata: bytes = b"first") -> tuple[ConsumerMember, Told]:
+    """A stable member with partitions 0 and 1."""
+    told = Told()
+    member = ConsumerMember(group_local_assignors=[told])
+    member.polls()
+    member.answer(member.send(), handing((0, 1), metadata))
+    member.turn()
+    member.takes_over()
+    member.answer(member.send(), beat_answer(1))
+    assert member.state is State.STABLE
+    return member, told
+
+
+def test_the_assignor_is_told_before_the_listener() -> None:
+    told = Told()
+    member = ConsumerMember(group_local_assignors=[told])
+    member.polls()
+    member.answer(member.send(), handing((0, 1), b"first"))
+    assert told.told == []
+    member.turn()
+    assert told.told == [({TP, TP1}, 3, b"first")]
+    assert isinstance(member.asked(), PartitionsAssigned)
+
+
+def test_it_is_told_again_when_the_metadata_alone_changes() -> None:
+    member, told = joined()
+    member.beat(handing((0, 1), b"second", epoch=2))
+    assert told.told == [({TP, TP1}, 3, b"first"), ({TP, TP1}, 3, b"second")]
+    assert member.asked() is None, "nothing moves"
+    member.beat(handing((0, 1), b"second", epoch=2))
+    assert len(told.told) == 2, "it knows"
+
+
+def test_it_is_told_of_what_is_left_once_the_rest_was_given_back() -> None:
+    member, told = joined()
+    member.beat(handing((1, 2), b"second", epoch=2))
+    member.turn()
+    assert isinstance(member.asked(), PartitionsRevoked)
+    assert len(told.told) == 1
+    member.done()
+    assert told.told[1:] == [({TP1, TP2}, 3, b"second")]
+
+
+def test_metadata_goes_with_the_partitions_it_came_with() -> None:
+    """A target that comes while another is being taken over waits, and so does what is with it."""
+    member, told = joined()
+    member.beat(handing((1,), b"second", epoch=2))
+    member.turn()
+    assert isinstance(member.asked(), PartitionsRevoked)
+    member.beat(handing((1, 2), b"third", epoch=3))
+    member.done()
+    assert told.told[1:] == [({TP1}, 3, b"second")]
+    member.takes_over()
+    member.answer(member.send(), beat_answer(3))
+    member.turn()
+    assert told.told[2:] == [({TP1, TP2}, 3, b"third")]
+
+
+def test_metadata_that_changes_while_its_partitions_are_taken_over_is_told_afterwards() -> None:
+    member, told = joined()
+    member.beat(handing((0, 1, 2), b"second", epoch=2))
+    member.turn()
+    member.beat(handing((0, 1, 2), b"third", epoch=3))
+    member.takes_over()
+    everything = {TP, TP1, TP2}
+    assert told.told[1:] == [(everything, 3, b"second"), (everything, 3, b"third")]
+
+
+@pytest.mark.parametrize("name", [None, "another"])
+def test_what_it_did_not_compute_it_is_not_told(name: str | None) -> None:
+    member, told = joined()
+    member.beat(handing((0,), b"", epoch=2, name=name))
+    member.turn()
+    member.done()
+    assert len(told.told) == 1
+    assert member.assigned == {TP}
+
+
+def test_after_joining_anew_the_same_is_news() -> None:
+    member, told = joined()
+    member.fail(member.send(after_ms=INTERVAL_MS), errors.FencedMemberEpochError)
+    member.asked()
+    member.done()
+    member.polls()
+    member.answer(member.send(), handing((0, 1), b"first"))
+    member.turn()
+    assert told.told == [({TP, TP1}, 3, b"first")] * 2
+
+
+def test_what_it_raises_comes_out_of_poll_and_the_assignment_is_taken_over() -> None:
+    member, told = joined()
+    told.error = ArithmeticError("too much")
+    member.beat(handing((0, 1), b"second", epoch=2))
+    raised: Any = member.asked()
+    assert isinstance(raised.error, LocalAssignorError)
+    assert "on_assignment() failed: ArithmeticError('too much')" in str(raised.error)
+    assert member.state is State.STABLE
+
+
+def test_what_assign_hands_over_is_brought() -> None:
+    member, noted, asked = signalled()
+    noted.result = {"other": MemberAssignment([TP2], b"yours", 4), "me": [TP]}
+    member.answer(asked, state_answer())
+    brought = {each.member_id: each for each in member.send().message.members}
+    assert (brought["other"].metadata_version, brought["other"].metadata_bytes) == (4, b"yours")
+    assert [each.partitions for each in brought["other"].partitions] == [[2]]
+    assert (brought["me"].metadata_version, brought["me"].metadata_bytes) == (0, b"")
+
+
+@pytest.mark.parametrize("version", [-1, 32_768])
+def test_a_version_that_cannot_be_sent_is_the_assignors_error(version: int) -> None:
+    member, noted, asked = signalled()
+    noted.result = {"me": MemberAssignment([TP], b"", version)}
+    member.answer(asked, state_answer())
+    raised: Any = member.asked()
+    assert f"metadata_version={version}: must be from 0 to 32767" in str(raised.error)
+    assert member.send().message.error_code != 0
