@@ -26,12 +26,13 @@ ARROW = [
 
 
 def _run(folder: Path, example: str, bootstrap: str, topic: str, count: int) -> str:
-    command = [
-        *(sys.executable, str(ROOT / "examples" / example), "--bootstrap", bootstrap),
-        *("--topic", topic, "--group", f"g{uuid.uuid4().hex[:8]}", "--stop-after", str(count)),
-    ]
+    options = ["--bootstrap", bootstrap, "--topic", topic, "--group", f"g{uuid.uuid4().hex[:8]}"]
+    return _run_with(folder, example, *options, "--stop-after", str(count))
+
+
+def _run_with(folder: Path, example: str, *options: str) -> str:
     ran = subprocess.run(
-        command,
+        [sys.executable, str(ROOT / "examples" / example), *options],
         cwd=folder,
         env={"PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore"},
         capture_output=True,
@@ -71,6 +72,19 @@ def test_an_example_runs_against_the_demo_broker(
     demo_broker: str, tmp_path: Path, example: str, said: str, count: int
 ) -> None:
     assert said in _run(tmp_path, example, demo_broker, "numbers", count)
+
+
+def test_the_example_of_an_assignor_of_the_members_brings_its_cluster(tmp_path: Path) -> None:
+    told = _run_with(tmp_path, "local_assignor.py").splitlines()
+    goes = told.index("big goes")
+    shares = {"small": 2, "other": 2, "big": 8}
+    for who, share in shares.items():
+        last = [line for line in told[:goes] if line.startswith(f"{who}: ")][-1]
+        room = 4 if who == "big" else 1
+        assert last == f"{who}: {share} partitions for {room} of 6"
+    assert "small: 6 partitions for 1 of 2" in told[goes:]
+    assert "other: 6 partitions for 1 of 2" in told[goes:]
+    assert told[-1] == "processed 1000"
 
 
 @pytest.mark.partitions(4)
