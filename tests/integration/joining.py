@@ -22,7 +22,7 @@ from tandem_kafka.wire.messages import (
     SyncGroupResponse,
 )
 
-__all__ = ["Line", "RawClassicMember", "RealLine", "SimulatedLine", "name_of"]
+__all__ = ["Asked", "Line", "RawClassicMember", "RealLine", "SimulatedLine", "name_of"]
 
 _PATIENCE_S = 10.0
 _PARKED_S = 0.3
@@ -109,6 +109,21 @@ class SimulatedLine:
 
     def sleep(self, seconds: float) -> None:
         self._simulation.sleep(round(seconds * 1_000))
+
+
+class Asked:
+    """A line on which one question is put at a time, as `heartbeating.RawMember` does."""
+
+    def __init__(self, line: Line) -> None:
+        self._line = line
+
+    def exchange(self, frame: bytes) -> bytes:
+        self._line.send(frame)
+        assert self._line.answered(_PATIENCE_S), "no answer"
+        return self._line.receive()
+
+    def sleep(self, seconds: float) -> None:
+        self._line.sleep(seconds)
 
 
 def name_of(code: int) -> str | None:

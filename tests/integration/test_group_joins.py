@@ -7,19 +7,35 @@ import uuid
 from collections.abc import Callable, Iterator
 
 import pytest
+from kafka.protocol.consumer.metadata import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+)
 
 from tandem_kafka.testing import Simulation
-from tests.integration.joining import Line, RawClassicMember, RealLine, SimulatedLine, name_of
+from tests.integration.heartbeating import RawMember
+from tests.integration.joining import (
+    Asked,
+    Line,
+    RawClassicMember,
+    RealLine,
+    SimulatedLine,
+    name_of,
+)
 from tests.integration.polling import Consume, poll_until
 from tests.kafka.broker import KafkaCluster
 
 Make = Callable[..., RawClassicMember]
 
 
+@pytest.fixture(scope="module")
+def joins_topic(kafka: KafkaCluster) -> str:
+    return kafka.admin.create_topic(f"joins-{uuid.uuid4().hex[:8]}", 4)
+
+
 @pytest.fixture
-def real(kafka: KafkaCluster, consume: Consume) -> Iterator[Callable[[], Line]]:
-    topic = kafka.admin.create_topic(f"joins-{uuid.uuid4().hex[:8]}", 1)
-    warm = consume(topic, group_id="warm", group_protocol="consumer")
+def real(kafka: KafkaCluster, consume: Consume, joins_topic: str) -> Iterator[Callable[[], Line]]:
+    warm = consume(joins_topic, group_id="warm", group_protocol="consumer")
     poll_until(warm, warm.assignment)  # groups have coordinators from now on
     lines: list[RealLine] = []
 
@@ -33,17 +49,27 @@ def real(kafka: KafkaCluster, consume: Consume) -> Iterator[Callable[[], Line]]:
 
 
 @pytest.fixture
-def simulated() -> Iterator[Callable[[], Line]]:
+def simulated(joins_topic: str) -> Iterator[Callable[[], Line]]:
     with Simulation("joins") as simulation:
+        simulation.cluster.create_topic(joins_topic, 4)
         numbers = itertools.count()
         yield lambda: SimulatedLine(simulation, next(numbers))
 
 
 @pytest.fixture(params=["real", "simulated"])
-def member(request: pytest.FixtureRequest) -> Make:
+def line(request: pytest.FixtureRequest) -> Callable[[], Line]:
+    made: Callable[[], Line] = request.getfixturevalue(request.param)
+    return made
+
+
+@pytest.fixture
+def group() -> str:
+    return f"group-{uuid.uuid4().hex[:8]}"
+
+
+@pytest.fixture
+def member(line: Callable[[], Line], group: str) -> Make:
     """Makes members that have not spoken yet."""
-    line: Callable[[], Line] = request.getfixturevalue(request.param)
-    group = f"group-{uuid.uuid4().hex[:8]}"
 
     def make(instance: str | None = None, **protocols: bytes) -> RawClassicMember:
         made = RawClassicMember(line(), group, instance)
@@ -192,3 +218,36 @@ def test_a_group_begins_with_a_protocol(member: Make) -> None:
     first = member()
     first.protocols = {}
     assert name_of(first.join().error_code) == "InconsistentGroupProtocolError"
+
+
+def said(topics: list[str], *owned: tuple[str, int]) -> bytes:
+    entry = ConsumerProtocolSubscription.TopicPartition
+    message = ConsumerProtocolSubscription(
+        version=3,
+        topics=topics,
+        user_data=b"",
+        owned_partitions=[entry(topic=topic, partitions=[number]) for topic, number in owned],
+        generation_id=-1,
+        rack_id=None,
+    )
+    return bytes(message.encode())
+
+
+def test_a_kip_848_member_is_given_at_once_what_a_classic_one_was_deprived_of_unheard(
+    member: Make, line: Callable[[], Line], group: str, joins_topic: str
+) -> None:
+    """A second change before the assignment empties what a cooperative member has, and still owns.
+
+    That is two owners for a while, and why stories leave `ConsumerGroup.unheard` out.
+    """
+    everything = [(joins_topic, number) for number in range(4)]
+    classic = member(range=said([joins_topic]))
+    begun = classic.join()
+    assignment = ConsumerProtocolAssignment(0, [(joins_topic, [0, 1, 2, 3])], b"").encode()
+    classic.ask_to_sync(begun.generation_id, **{classic.member_id: bytes(assignment)})
+    assert classic.synced()[0] is None
+    for also in ("one", "two"):
+        classic.protocols = {"range": said([joins_topic, also], *everything)}
+        assert classic.join().error_code == 0
+    joined = RawMember(Asked(line()), group, joins_topic).join()
+    assert (joined.error, joined.count) == (None, 2)

@@ -112,6 +112,7 @@ class ClassicGroup:
         self.generation, self.protocol = read.generation, read.protocol
         self.protocol_type, self.leader = read.protocol_type, read.leader
         self.since_ms = read.since_ms
+        before = self.members
         self.members = {
             m.member_id: ClassicMember(
                 m.member_id,
@@ -120,6 +121,8 @@ class ClassicGroup:
                 m.session_timeout_ms,
                 m.rebalance_timeout_ms,
                 assignment=m.assignment,
+                # Not of the log: whatever it was told, it owns under the next coordinator too.
+                told=before[m.member_id].told if m.member_id in before else m.assignment,
             )
             for m in read.members
         }
@@ -268,6 +271,7 @@ class ClassicGroup:
     def _answer_sync(self, member: ClassicMember, error: Error) -> None:
         request, member.syncing = member.syncing, None
         if request is not None:
+            member.told = member.told if error is not None else member.assignment
             assignment = b"" if error is not None else member.assignment
             self._turn.answer(request, SyncAnswer(error, self.protocol, assignment))
 

@@ -21,7 +21,11 @@ class GroupState(enum.Enum):
 
 @dataclass(slots=True, eq=False)
 class ClassicMember:
-    """One member; `joining` and `syncing` are its requests that wait for the others."""
+    """One member; `joining` and `syncing` are its requests that wait for the others.
+
+    Attributes:
+        told: The assignment that it was answered last; what it says that it owns is older.
+    """
 
     member_id: str
     instance_id: str | None
@@ -32,6 +36,7 @@ class ClassicMember:
     joining: JoinGroup | None = None
     syncing: SyncGroup | None = None
     assignment: bytes = b""
+    told: bytes = b""
 
     def update(self, request: JoinGroup) -> None:
         """Take in what a member says when it joins; what it was assigned stays."""

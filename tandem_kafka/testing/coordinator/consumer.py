@@ -50,9 +50,9 @@ class ConsumerGroup:
         classic_members: How members are served that use the classic protocol.
         modern_members: How those are served that use KIP-848's.
         lives: How often it began; its epochs grow from one beginning to its end.
-        unheard: What a classic member may own although it is free: its leader had taken it when
-            the group was upgraded, or the member was removed and joined again before it heard of
-            that. Kafka gives it to others at once; so does this.
+        unheard: What a classic member may own although it is free: its leader had taken it, or a
+            new round had begun, when the group was upgraded; or the member was removed and joined
+            again before it heard of that. Kafka gives it to others at once; so does this.
     """
 
     def __init__(self, coordinator: GroupCoordinator) -> None:
@@ -74,17 +74,17 @@ class ConsumerGroup:
         self._next_target_ms = 0
         self._outdated = False
 
-    def begin(self, epoch: int, members: list[ConsumerGroupMember]) -> None:
+    def begin(
+        self,
+        epoch: int,
+        members: list[ConsumerGroupMember],
+        unheard: Mapping[str, Partitions],
+    ) -> None:
         """Go on with the members of a classic group, and what they have."""
         self.lives += 1
         self.epoch = self.assignment_epoch = epoch
         self.members = {member.member_id: member for member in members}
-        all_there_is = frozenset(
-            TopicPartition(name, number)
-            for name, count in self.coordinator.topics().items()
-            for number in range(count)
-        )
-        self.unheard = {member.member_id: all_there_is - member.assigned for member in members}
+        self.unheard = dict(unheard)
         self.wanted = {m.member_id: self._wants(m) for m in members}
         self.announced = {m.member_id: () for m in members}
         for member in members:

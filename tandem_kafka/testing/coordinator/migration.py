@@ -43,19 +43,21 @@ class Migration:
             return errors.GroupIdNotFoundError
         try:
             members = [self._upgraded(member) for member in classic.members.values()]
+            unheard = {
+                member.member_id: self._may_own(classic.members[member.member_id]) - member.assigned
+                for member in members
+            }
         except embedded.MALFORMED:
             return errors.GroupIdNotFoundError
         generation = classic.generation
         classic.dissolve(errors.RebalanceInProgressError)
         self._turn.note(f"becomes a KIP-848 group at epoch {generation}")
-        coordinator.consumer.begin(generation, members)
+        coordinator.consumer.begin(generation, members, unheard)
         return None
 
     def _upgraded(self, member: ClassicMember) -> ConsumerGroupMember:
         classic = self._coordinator.classic
-        name = classic.protocol if classic.protocol in member.protocols else None
-        metadata = member.protocols[name] if name else next(iter(member.protocols.values()))
-        said = embedded.subscription(metadata)
+        said = embedded.subscription(self._said(member))
         return ConsumerGroupMember(
             member.member_id,
             member.instance_id,
@@ -67,6 +69,13 @@ class Migration:
             assigned=self._existing(embedded.assigned(member.assignment)),
             classic=ClassicMemberMetadata(member.session_ms, tuple(member.protocols.items())),
         )
+
+    def _may_own(self, member: ClassicMember) -> Partitions:
+        return embedded.assigned(member.told) | embedded.subscription(self._said(member)).owned
+
+    def _said(self, member: ClassicMember) -> bytes:
+        name = self._coordinator.classic.protocol
+        return member.protocols.get(name) or next(iter(member.protocols.values()))
 
     def _existing(self, partitions: Partitions) -> Partitions:
         counts = self._coordinator.topics()
@@ -97,6 +106,7 @@ class Migration:
                 member.classic.session_timeout_ms,
                 member.rebalance_ms,
                 assignment=embedded.assignment(consumer.target.get(member.member_id, ())),
+                told=embedded.assignment(member.assigned),
             )
             for member in consumer.members.values()
             if member.classic is not None

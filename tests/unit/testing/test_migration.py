@@ -257,3 +257,14 @@ def test_an_empty_group_is_taken_by_either_protocol() -> None:
     driven.ask(LeaveGroup(member_id=classic))
     assert driven.beat("m", 0).epoch == 1, "and epochs"
     assert driven.committed() == {0: 5}
+
+
+def test_what_a_classic_member_may_own_that_is_free_is_noted_until_it_joins_again() -> None:
+    driven = Driven()
+    first = driven.alone(0, 1, 2, 3)
+    driven.join(first, subscription(0, 1, 2, 3, topics=["orders", "more"]))
+    driven.sync(first, 2, **{first: assignment_of(0, 1)})
+    driven.beat("m", 0)
+    assert driven.coordinator.consumer.unheard == {first: orders(2, 3)}
+    driven.join(first, subscription(0, topics=["orders", "more"]))
+    assert driven.coordinator.consumer.unheard == {first: frozenset()}
