@@ -85,7 +85,10 @@ class LocalAssignment:
     def hand_over(self, partitions: frozenset[TopicPartition], along: HandedOver | None) -> None:
         """Tell an assignor what was computed for this member, unless it knows."""
         assignor = self._assignors.get(along.assignor) if along is not None else None
-        if along is None or assignor is None or self._told == (partitions, along):
+        if along is None or assignor is None:
+            self._told = None  # what it computes next is news, whatever it is
+            return
+        if self._told == (partitions, along):
             return
         self._told = partitions, along
         try:

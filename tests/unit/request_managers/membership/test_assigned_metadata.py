@@ -127,6 +127,13 @@ def test_what_it_did_not_compute_it_is_not_told(name: str | None) -> None:
     assert member.assigned == {TP}
 
 
+def test_what_it_computes_after_the_coordinator_did_is_news() -> None:
+    member, told = joined()
+    member.beat(handing((0, 1), b"", epoch=2, name=None))
+    member.beat(handing((0, 1), b"first", epoch=3))
+    assert told.told == [({TP, TP1}, 3, b"first")] * 2
+
+
 def test_after_joining_anew_the_same_is_news() -> None:
     member, told = joined()
     member.fail(member.send(after_ms=INTERVAL_MS), errors.FencedMemberEpochError)
