@@ -274,6 +274,8 @@ class NetworkClient:
         queue.clear()
 
     def _expire(self, now_ms: int) -> None:
+        if not self._queues and not self._any:
+            return
         for queue in (*self._queues.values(), self._any):
             if not queue or all(now_ms < request.deadline_ms for request in queue):
                 continue

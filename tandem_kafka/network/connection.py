@@ -35,7 +35,7 @@ from tandem_kafka.network.authentication import SaslExchange
 from tandem_kafka.network.response import parse_header, throttle_ms
 from tandem_kafka.request_managers.base import FOREVER_MS, ClientResponse, UnsentRequest
 from tandem_kafka.types import Node
-from tandem_kafka.wire.framing import framed, nullable, response_class
+from tandem_kafka.wire.framing import decoded, framed, nullable, response_class
 from tandem_kafka.wire.messages import ApiVersionsRequest
 from tandem_kafka.wire.nulls import refuse_nulls
 from tandem_kafka.wire.versions import BrokerVersionData, agreed_versions, choose_version, kind_of
@@ -364,7 +364,7 @@ def _decode_answer(sent: _InFlight, body: memoryview) -> Any:
     try:
         if sent.message.API_KEY == _API_VERSIONS_KEY:
             return _versions_answer(response, sent.version, bytes(body))
-        answer = response.decode(body)
+        answer = decoded(response, sent.version, body)
     except Exception:
         refused = bytes(body[:2]) == _UNSUPPORTED_VERSION.to_bytes(2, "big")
         if sent.request is None and sent.message.API_KEY == _API_VERSIONS_KEY and refused:

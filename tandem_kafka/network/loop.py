@@ -141,7 +141,7 @@ class NetworkLoop:
                 )
 
     def _ask_managers(self, now_ms: int) -> int:
-        wait_ms = MAX_SLEEP_MS
+        waits_ms = [MAX_SLEEP_MS]
         for manager in self._in_turn:
             try:
                 unsent, manager_wait_ms = manager.poll(now_ms)
@@ -150,8 +150,8 @@ class NetworkLoop:
                 unsent, manager_wait_ms = (), self._context.retry_pause_ms
             for request in unsent:
                 self._client.add(request, now_ms)
-            wait_ms = min(wait_ms, manager_wait_ms)
-        return wait_ms
+            waits_ms.append(manager_wait_ms)
+        return min(waits_ms)
 
     def _tell_defects(self) -> None:
         for error in self._client.take_defects():

@@ -330,10 +330,8 @@ class ConnectionPool:
         """Return when `turn` is needed next, if nothing arrives."""
         if not self._attention_ms:
             idle_ms = self._settings.connections_max_idle_ms
-            earliest_ms = NO_DEADLINE_MS
-            for link in self._links.values():
-                earliest_ms = min(earliest_ms, link.attention_ms(now_ms, idle_ms))
-            self._attention_ms = earliest_ms
+            moments = [link.attention_ms(now_ms, idle_ms) for link in self._links.values()]
+            self._attention_ms = min(moments, default=NO_DEADLINE_MS)
         return self._attention_ms
 
     # Closing.
@@ -348,10 +346,10 @@ class ConnectionPool:
 
     def close_unused(self, keep: Container[int]) -> None:
         """Close idle connections to bootstrap servers that are no longer asked."""
-        servers = [link for link in self._links.values() if link.node.node_id < 0]
-        for link in servers:
-            unwanted = link.node.node_id not in keep
-            if unwanted and link.ready and not link.connection.in_flight:
+        unwanted = [key for key in self._links if key[0] < 0 and key[0] not in keep]
+        for key in unwanted:
+            link = self._links[key]
+            if link.ready and not link.connection.in_flight:
                 self._remove(link)
 
     def disconnect(self, node_id: int, reason: str) -> None:

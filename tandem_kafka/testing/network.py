@@ -5,7 +5,8 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from functools import partial
+from typing import Any, Protocol
 
 from tandem_kafka.errors import KafkaConnectionError
 from tandem_kafka.network.transport import (
@@ -103,13 +104,13 @@ class SimConnection:
 
     def send(self, frame: bytes) -> None:
         """Client: send a frame (without its length)."""
-        self._carry("to server", lambda: self._at_server(frame))
+        self._carry("to server", self._at_server, frame)
 
     def reply(self, frame: bytes, delay_ms: int = 0) -> None:
         """Server: send a frame (without its length)."""
         event = FrameReceived(self.number, memoryview(self._network.garbled(frame)))
         for _ in range(self._network.copies()):
-            self._carry("to client", lambda: self.transport.arrived(event), delay_ms)
+            self._carry("to client", self.transport.arrived, event, delay_ms)
 
     def cut(self, reason: str) -> None:
         """Both ends lose the connection, at once."""
@@ -133,20 +134,23 @@ class SimConnection:
         if self.server is not None:
             self.server.receive(self, frame)
 
-    def _carry(self, direction: str, deliver: Callable[[], None], delay_ms: int = 0) -> None:
-        arrival_ms = self._network.arrival_ms(self.address) + delay_ms
+    def _carry(
+        self, direction: str, deliver: Callable[[Any], None], what: Any, delay_ms: int = 0
+    ) -> None:
+        network = self._network
+        arrival_ms = network.arrival_ms(self.address) + delay_ms
         when_ms = max(arrival_ms, self._busy_ms[direction])
         self._busy_ms[direction] = when_ms
-        if self._network.loses():
-            deliver = lambda: self.cut("the connection was reset")  # noqa: E731
+        if network.loses():
+            deliver, what = self.cut, "the connection was reset"
+        network.at(when_ms, partial(self._arrive, deliver, what))
 
-        def arrive() -> None:
-            if self._network.parted(self.transport, self.address):
-                self.half_open = True  # what is lost in the middle of a stream is never made good
-            if self.open and not self.half_open and self.address not in self._network.silent:
-                deliver()
-
-        self._network.at(when_ms, arrive)
+    def _arrive(self, deliver: Callable[[Any], None], what: Any) -> None:
+        network = self._network
+        if network.parted(self.transport, self.address):
+            self.half_open = True  # what is lost in the middle of a stream is never made good
+        if self.open and not self.half_open and self.address not in network.silent:
+            deliver(what)
 
 
 class SimNetwork:
@@ -156,6 +160,7 @@ class SimNetwork:
         silent: Addresses that packets reach no more and that answer nothing.
         slow: How much longer frames take to and from an address.
         partitions: Clients and addresses between which nothing gets through.
+        next_ms: When the next thing happens.
     """
 
     def __init__(
@@ -171,6 +176,7 @@ class SimNetwork:
         self._servers: dict[Address, Server] = {}
         self._connections: dict[int, SimConnection] = {}
         self._heap: list[tuple[int, int, Callable[[], object]]] = []
+        self.next_ms = NEVER_MS
         self._sequence = 0
         self._numbers = 0
 
@@ -180,16 +186,15 @@ class SimNetwork:
         """Have something happen at a time."""
         self._sequence += 1
         heapq.heappush(self._heap, (when_ms, self._sequence, action))
-
-    def next_ms(self) -> int:
-        """Return when the next thing happens."""
-        return self._heap[0][0] if self._heap else NEVER_MS
+        self.next_ms = self._heap[0][0]
 
     def deliver(self) -> None:
         """Let everything happen that is due."""
         heap, now_ms = self._heap, self.clock.now_ms()
         while heap and heap[0][0] <= now_ms:
-            heapq.heappop(heap)[2]()
+            action = heapq.heappop(heap)[2]
+            self.next_ms = heap[0][0] if heap else NEVER_MS
+            action()
 
     def arrival_ms(self, address: Address) -> int:
         """Draw when a frame that leaves now arrives."""
@@ -325,7 +330,7 @@ class SimTransport:
         network.deliver()
         until_ms = network.clock.now_ms() + timeout_ms
         while not self.ready and network.clock.now_ms() < until_ms:
-            network.clock.advance_to(min(until_ms, network.next_ms()))
+            network.clock.advance_to(min(until_ms, network.next_ms))
             network.deliver()
         self._woken = self.ready = False
         events, self._events = self._events, []

@@ -82,32 +82,34 @@ class Scheduler:
 
     def step(self, until_ms: int) -> None:
         """One turn of one loop; if all sleep, time passes to the next moment, or to `until_ms`."""
-        self._network.deliver()
+        network = self._network
         now_ms = self.clock.now_ms()
+        if network.next_ms <= now_ms:
+            network.deliver()
         due, next_ms = self._due(now_ms)
         if due:
             self._turn(self._random.choice(due))
             return
-        next_ms = min(until_ms, self._network.next_ms(), next_ms)
+        next_ms = min(until_ms, network.next_ms, next_ms)
         if next_ms > now_ms:
             self._turns_now = 0
             self.clock.advance_to(next_ms)
-            self._network.deliver()
+            if network.next_ms <= next_ms:
+                network.deliver()
 
     def _due(self, now_ms: int) -> tuple[list[Parked], int]:
         """Return the loops that have something to do and may, and when the next one will."""
         due = []
-        next_ms = NEVER_MS
+        moments = [NEVER_MS]
         for parked in self._parked:
+            moment_ms = parked.wakes_ms
             if parked.stalled_ms > now_ms:
                 moment_ms = parked.stalled_ms
-            elif parked.wakes_ms <= now_ms or parked.transport.ready:
+            elif moment_ms <= now_ms or parked.transport.ready:
                 due.append(parked)
                 continue
-            else:
-                moment_ms = parked.wakes_ms
-            next_ms = min(next_ms, moment_ms)
-        return due, next_ms
+            moments.append(moment_ms)
+        return due, min(moments)
 
     def _turn(self, parked: Parked) -> None:
         self._turns_now += 1

@@ -9,6 +9,8 @@ from tandem_kafka.testing.clock import SimClock
 
 __all__ = ["Trace"]
 
+_MANY = 200
+
 
 class Trace:
     """Two runs that did the same have the same digest."""
@@ -18,20 +20,29 @@ class Trace:
         self._hash = hashlib.sha256()
         self.count = 0
         self._last: deque[str] = deque(maxlen=keep)
+        #: Lines that are not in the hash yet: it takes many at once.
+        self._fresh: list[str] = []
 
     def note(self, text: str) -> None:
         """Add a line; the time is put before it."""
-        line = f"{self._clock.now_ms():>10} {text}"
         self.count += 1
-        self._last.append(line)
-        self._hash.update(line.encode())
+        self._fresh.append(f"{self._clock.now_ms():>10} {text}")
+        if len(self._fresh) >= _MANY:
+            self._take_in()
+
+    def _take_in(self) -> None:
+        self._hash.update("".join(self._fresh).encode())
+        self._last.extend(self._fresh)
+        self._fresh.clear()
 
     @property
     def digest(self) -> str:
         """A short fingerprint of every line so far."""
+        self._take_in()
         return self._hash.hexdigest()[:16]
 
     @property
     def lines(self) -> list[str]:
         """The newest lines, oldest first."""
+        self._take_in()
         return list(self._last)

@@ -55,6 +55,7 @@ class HeartbeatFields:
         self._context = context
         self._announced = announced
         self._sent = _Sent()
+        self._last_plain: ConsumerGroupHeartbeatRequest | None = None
 
     def forget(self) -> None:
         """Whether the last heartbeat arrived is not known: the next one says everything."""
@@ -86,12 +87,7 @@ class HeartbeatFields:
         Whoever says everything again, not because it has something to acknowledge, says `claimed`.
         """
         config = self._context.config
-        fields: dict[str, Any] = {
-            "group_id": config.group_id,
-            "member_id": member_id,
-            "member_epoch": epoch,
-            "instance_id": config.group_instance_id,
-        }
+        fields: dict[str, Any] = {}
         if epoch >= 0:
             if joining:
                 self._sent = _Sent()
@@ -99,9 +95,16 @@ class HeartbeatFields:
             self._add_changed(fields)
             repeating = claimed is not None and self._sent.owned is None
             self._add_owned(fields, owned, claimed if repeating else owned, joining=joining)
+        if not fields:
+            return self._plain(member_id, epoch)
         wants_regex = fields.get("subscribed_topic_regex")
         return ConsumerGroupHeartbeatRequest(
-            **fields, min_version=FIRST_VERSION_WITH_REGEX if wants_regex else 0
+            group_id=config.group_id,
+            member_id=member_id,
+            member_epoch=epoch,
+            instance_id=config.group_instance_id,
+            **fields,
+            min_version=FIRST_VERSION_WITH_REGEX if wants_regex else 0,
         )
 
     def keep_alive(
@@ -113,14 +116,19 @@ class HeartbeatFields:
         answered: Callable[[Any], None],
     ) -> KeepAlive:
         """Return what may be sent while we cannot: a heartbeat that says only who we are."""
-        config = self._context.config
-        message = ConsumerGroupHeartbeatRequest(
-            group_id=config.group_id,
-            member_id=member_id,
-            member_epoch=epoch,
-            instance_id=config.group_instance_id,
-        )
-        return KeepAlive(message, interval_ms, until_ms, answered)
+        return KeepAlive(self._plain(member_id, epoch), interval_ms, until_ms, answered)
+
+    def _plain(self, member_id: str, epoch: int) -> ConsumerGroupHeartbeatRequest:
+        """Return the heartbeat that says only who we are: most are of this kind."""
+        config, plain = self._context.config, self._last_plain
+        if plain is None or (plain.member_id, plain.member_epoch) != (member_id, epoch):
+            plain = self._last_plain = ConsumerGroupHeartbeatRequest(
+                group_id=config.group_id,
+                member_id=member_id,
+                member_epoch=epoch,
+                instance_id=config.group_instance_id,
+            )
+        return plain
 
     def _add_changed(self, fields: dict[str, Any]) -> None:
         config, sent = self._context.config, self._sent

@@ -29,6 +29,7 @@ class Heartbeats:
         self._on_error = on_error
         self._state = context.request_state()
         self._next_ms = 0
+        self._last: HeartbeatRequest | None = None
 
     def start(self) -> None:
         """A generation has begun: the first one is due in an interval."""
@@ -59,13 +60,16 @@ class Heartbeats:
         return PollResult((request,), config.heartbeat_interval_ms)
 
     def _message(self) -> HeartbeatRequest:
-        member = self._context.group.metadata
-        return HeartbeatRequest(
-            group_id=member.group_id,
-            generation_id=member.generation_id,
-            member_id=member.member_id,
-            group_instance_id=member.group_instance_id,
-        )
+        member, last = self._context.group.metadata, self._last
+        said = (last.generation_id, last.member_id) if last is not None else None
+        if last is None or said != (member.generation_id, member.member_id):
+            last = self._last = HeartbeatRequest(
+                group_id=member.group_id,
+                generation_id=member.generation_id,
+                member_id=member.member_id,
+                group_instance_id=member.group_instance_id,
+            )
+        return last
 
     def keep_alive(self, now_ms: int) -> KeepAlive:
         """Return what may be sent for this generation while we cannot."""

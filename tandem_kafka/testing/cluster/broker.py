@@ -53,6 +53,8 @@ class SimBroker:
         self.sessions = FetchSessions()
         self.quotas = Quotas(cluster.clock)
         self.requests: dict[str, int] = {}
+        self._offered: dict[int, tuple[int, int]] = {}
+        self._offered_with: tuple[Release | None, frozenset[int]] | None = None
         self._queues: dict[int, list[Call]] = {}
         self._muted_until_ms: dict[int, int] = {}
 
@@ -64,7 +66,11 @@ class SimBroker:
     @property
     def offered(self) -> dict[int, tuple[int, int]]:
         """The lowest and the highest version of each API, by its key."""
-        return {key: offered for key in APIS if (offered := self.offers(key)) is not None}
+        depends_on = self.release, frozenset(self._cluster.disabled)
+        if depends_on != self._offered_with:
+            self._offered_with = depends_on
+            self._offered = {key: v for key in APIS if (v := self.offers(key)) is not None}
+        return self._offered
 
     def offers(self, api_key: int) -> tuple[int, int] | None:
         """Return the lowest and the highest version of an API, None if it is not offered."""
@@ -89,7 +95,7 @@ class SimBroker:
         """Decode a request; one that is not offered is no request, and has no answer."""
         api_key, version = call.api_key, call.version
         api = APIS.get(api_key)
-        name = api.request.name if api is not None else f"request {api_key}"
+        name = api.name if api is not None else f"request {api_key}"
         self.requests[name] = self.requests.get(name, 0) + 1
         what = f"{name} v{version} {len(frame)} bytes"
         self._cluster.trace.note(f"#{call.connection.number} broker {self.node_id} < {what}")

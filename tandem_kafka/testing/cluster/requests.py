@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from tandem_kafka.testing.cluster.apis import APIS
+from tandem_kafka.wire.framing import decoded
 
 __all__ = ["Header", "read_body", "read_header"]
 
@@ -45,4 +46,4 @@ def read_body(header: Header, frame: bytes) -> Any:
 
 @lru_cache(maxsize=500)
 def _decoded(api_key: int, version: int, body: bytes) -> Any:
-    return APIS[api_key].request.decode(body, version=version)
+    return decoded(APIS[api_key].request, version, memoryview(body))

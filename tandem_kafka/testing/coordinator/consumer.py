@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from kafka import errors
@@ -248,13 +249,8 @@ class ConsumerGroup:
     # --- the target ----------------------------------------------------------------------------
 
     def _wants(self, member: ConsumerGroupMember) -> Partitions:
-        pattern = re.compile(member.regex) if member.regex else None
-        return frozenset(
-            TopicPartition(name, number)
-            for name, count in self.coordinator.topics().items()
-            if name in member.topics or (pattern is not None and pattern.fullmatch(name))
-            for number in range(count)
-        )
+        there = tuple(self.coordinator.topics().items())
+        return _wanted(there, member.topics, member.regex)
 
     def update_target(self) -> None:
         """Have a new target made if members, subscriptions, assignors or topics have changed."""
@@ -357,3 +353,15 @@ class ConsumerGroup:
             if member.state is MemberState.UNREVOKED:
                 self._give_up_later(member)
         self.computations.reload()
+
+
+@lru_cache(maxsize=200)
+def _wanted(there: tuple[tuple[str, int], ...], topics: frozenset[str], regex: str) -> Partitions:
+    """Return the partitions of a subscription; asked for with each heartbeat."""
+    pattern = re.compile(regex) if regex else None
+    return frozenset(
+        TopicPartition(name, number)
+        for name, count in there
+        if name in topics or (pattern is not None and pattern.fullmatch(name))
+        for number in range(count)
+    )

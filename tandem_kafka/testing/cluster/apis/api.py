@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tandem_kafka.testing.cluster.call import Handler
@@ -17,11 +17,16 @@ class Api:
     Attributes:
         request: kafka-python's request class.
         versions: The lowest and the highest that brokers offer.
+        name: Of the request.
     """
 
     request: Any
     versions: tuple[int, int]
     handle: Handler
+    name: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", self.request.name)
 
 
 def error_code(error: Any) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -9,6 +10,7 @@ from kafka import errors
 
 from tandem_kafka.testing.cluster.apis.api import Api, error_code
 from tandem_kafka.testing.cluster.call import Call
+from tandem_kafka.wire.framing import encoded
 from tandem_kafka.wire.messages import ApiVersionsRequest, ApiVersionsResponse
 
 __all__ = ["API", "refuse"]
@@ -16,9 +18,33 @@ __all__ = ["API", "refuse"]
 _OWN = (0, 4)
 
 
+@dataclass(slots=True)
+class _Offer:
+    """The answer, which is the same on each connection: its bytes are kept."""
+
+    keys: tuple[tuple[int, tuple[int, int]], ...]
+    throttle_time_ms: int = 0
+
+    def encode(self, *, version: int) -> bytes:
+        return _encoded(self.keys, self.throttle_time_ms, version)
+
+    def flexible_version_q(self, version: int) -> bool:
+        return bool(ApiVersionsResponse.flexible_version_q(version))
+
+
+@lru_cache
+def _encoded(
+    keys: tuple[tuple[int, tuple[int, int]], ...], throttle_time_ms: int, version: int
+) -> bytes:
+    entries = [_entry(key, *versions) for key, versions in keys]
+    response = ApiVersionsResponse(
+        error_code=0, api_keys=entries, throttle_time_ms=throttle_time_ms
+    )
+    return encoded(response, version)
+
+
 def _handle(call: Call) -> Any:
-    keys = [_entry(key, *versions) for key, versions in sorted(call.broker.offered.items())]
-    return ApiVersionsResponse(error_code=0, api_keys=keys, throttle_time_ms=0)
+    return _Offer(tuple(sorted(call.broker.offered.items())))
 
 
 def refuse(call: Call) -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 
 from tandem_kafka.testing.cluster.apis.api import Api, error_code
 from tandem_kafka.testing.cluster.apis.membership import coordinator_error
+from tandem_kafka.testing.cluster.apis.plain import Plain
 from tandem_kafka.testing.cluster.apis.topic_partitions import by_topic, named
 from tandem_kafka.testing.cluster.call import Call
 from tandem_kafka.testing.coordinator.client_assignors import ClientAssignor, HandedOver
@@ -78,19 +79,19 @@ def _assignment(call: Call, partitions: Iterable[TopicPartition], along: HandedO
 
 
 def _response(call: Call, answer: ConsumerHeartbeatAnswer) -> Any:
-    assignment = None
-    if answer.assigned is not None:
-        assignment = _assignment(call, answer.assigned, answer.along)
-    return ConsumerGroupHeartbeatResponse(
-        throttle_time_ms=0,
-        error_code=error_code(answer.error),
-        error_message=None,
-        member_id=None,
-        member_epoch=answer.epoch,
-        heartbeat_interval_ms=answer.interval_ms,
-        assignment=assignment,
-        should_compute_assignment=answer.compute,
-    )
+    fields = {
+        "throttle_time_ms": 0,
+        "error_code": error_code(answer.error),
+        "error_message": None,
+        "member_id": None,
+        "member_epoch": answer.epoch,
+        "heartbeat_interval_ms": answer.interval_ms,
+        "should_compute_assignment": answer.compute,
+    }
+    if answer.assigned is None:
+        return Plain(ConsumerGroupHeartbeatResponse, assignment=None, **fields)
+    assignment = _assignment(call, answer.assigned, answer.along)
+    return ConsumerGroupHeartbeatResponse(assignment=assignment, **fields)
 
 
 API = Api(ConsumerGroupHeartbeatRequest, (0, 1), _handle)

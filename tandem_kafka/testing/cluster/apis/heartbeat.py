@@ -6,6 +6,7 @@ from typing import Any
 
 from tandem_kafka.testing.cluster.apis.api import Api, error_code
 from tandem_kafka.testing.cluster.apis.membership import coordinator_error
+from tandem_kafka.testing.cluster.apis.plain import Plain
 from tandem_kafka.testing.cluster.call import Call
 from tandem_kafka.testing.coordinator.requests import Heartbeat
 from tandem_kafka.wire.messages import HeartbeatRequest, HeartbeatResponse
@@ -26,8 +27,8 @@ def _handle(call: Call) -> Any:
     return call.cluster.coordination.ask(call, request.group_id, asked, _response)
 
 
-def _response(error: Any) -> HeartbeatResponse:
-    return HeartbeatResponse(throttle_time_ms=0, error_code=error_code(error))
+def _response(error: Any) -> Any:
+    return Plain(HeartbeatResponse, throttle_time_ms=0, error_code=error_code(error))
 
 
 API = Api(HeartbeatRequest, (0, 4), _handle)

@@ -1,0 +1,33 @@
+"""Answers of plain values: most are alike, so that their bytes are kept."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+from tandem_kafka.wire.framing import encoded
+
+__all__ = ["Plain"]
+
+
+class Plain:
+    """Stands for a message of kafka-python; its fields, none of them a list, may be changed."""
+
+    __slots__ = ("__dict__", "_kind")
+
+    def __init__(self, kind: Any, **fields: Any) -> None:
+        self._kind = kind
+        self.__dict__.update(fields)
+
+    def encode(self, *, version: int) -> bytes:
+        """Return the bytes of the body."""
+        return _encoded(self._kind, version, tuple(self.__dict__.items()))
+
+    def flexible_version_q(self, version: int) -> bool:
+        """Tell whether a version has tagged fields."""
+        return bool(self._kind.flexible_version_q(version))
+
+
+@lru_cache(maxsize=500)
+def _encoded(kind: Any, version: int, fields: tuple[tuple[str, Any], ...]) -> bytes:
+    return encoded(kind(**dict(fields)), version)
