@@ -261,13 +261,14 @@ class NetworkClient:
     # Ending.
 
     def _take_downs(self) -> None:
-        for down in self._pool.take_downs():
+        downs, deliveries = self._pool.take_outcomes()
+        for down in downs:
             for key in list(self._queues):
                 if key == down.key or (down.final and key[0] == down.key[0]):
                     self._refuse(self._queues.pop(key), down.error)
             if down.final and down.for_any:
                 self._refuse(self._any, down.error)
-        self._deliveries += self._pool.take_deliveries()
+        self._deliveries += deliveries
 
     def _refuse(self, queue: deque[UnsentRequest], error: Exception) -> None:
         self._deliveries += [Delivery(request, error) for request in queue]

@@ -48,8 +48,9 @@ _API_VERSIONS_KEY: Final = 18
 _UNSUPPORTED_VERSION: Final = 35
 #: More than any quota asks for: a broker that says so is mistaken, or its bytes went wrong.
 _LONGEST_DELAY_MS: Final = 300_000
-_SOFTWARE_NAME: Final = "tandem-kafka"
-_SOFTWARE_VERSION: Final = "0.1.0"
+_ASK_VERSIONS: Final = ApiVersionsRequest(
+    client_software_name="tandem-kafka", client_software_version="0.1.0"
+)
 
 
 class ConnectionState(enum.Enum):
@@ -170,10 +171,7 @@ class BrokerConnection:
             self._ask_versions(ApiVersionsRequest.max_version, now_ms)
 
     def _ask_versions(self, version: int, now_ms: int) -> None:
-        message = ApiVersionsRequest(
-            client_software_name=_SOFTWARE_NAME, client_software_version=_SOFTWARE_VERSION
-        )
-        self._put(message, version, now_ms)
+        self._put(_ASK_VERSIONS, version, now_ms)
 
     def _versions_answered(self, answer: Any, asked: int, now_ms: int) -> None:
         offered = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys or ()}

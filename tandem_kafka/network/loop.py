@@ -90,16 +90,14 @@ class NetworkLoop:
         self._take_events()
         now_ms = self._context.clock.now_ms()
         closing = self._close_deadline_ms is not None
-        wait_ms = MAX_SLEEP_MS
-        if closing:
-            wait_ms = min(wait_ms, self._close_managers(now_ms))
-        else:
-            wait_ms = min(wait_ms, self._ask_managers(now_ms))
-        wait_ms = min(wait_ms, self._client.prepare(now_ms))
+        managers_ms = self._close_managers(now_ms) if closing else self._ask_managers(now_ms)
+        client_ms = self._client.prepare(now_ms)
         self._tell_defects()
         self._tell_application()
-        wait_ms = min(wait_ms, self._reaper.next_deadline_ms() - now_ms)
-        return 0 if self._queue else max(0, wait_ms)
+        if self._queue:
+            return 0
+        reaper_ms = self._reaper.next_deadline_ms() - now_ms
+        return max(0, min(MAX_SLEEP_MS, managers_ms, client_ms, reaper_ms))
 
     def complete(self, transport_events: list[TransportEvent]) -> None:
         """Deal with what came in while the thread slept."""
@@ -141,7 +139,7 @@ class NetworkLoop:
                 )
 
     def _ask_managers(self, now_ms: int) -> int:
-        waits_ms = [MAX_SLEEP_MS]
+        waits_ms = []
         for manager in self._in_turn:
             try:
                 unsent, manager_wait_ms = manager.poll(now_ms)

@@ -1,14 +1,14 @@
 """The connections of a consumer: opened on demand, timed, closed when idle.
 
 One per broker and purpose. The pool decides about connections only; requests that have not been
-sent belong to the client, which asks `link` and `open` and is told of losses by `take_downs`.
+sent belong to the client, which asks `link` and `open` and is told of losses by `take_outcomes`.
 """
 
 from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -115,15 +115,13 @@ class ConnectionPool:
             self._states[node.node_id] = state
         return state
 
-    def take_downs(self) -> list[LinkDown]:
-        """Return the losses since the last call."""
+    def take_outcomes(self) -> tuple[Sequence[LinkDown], Sequence[Delivery]]:
+        """Return the losses, and the requests that have an outcome, since the last call."""
+        if not self._downs and not self._deliveries:
+            return (), ()
         downs, self._downs = self._downs, []
-        return downs
-
-    def take_deliveries(self) -> list[Delivery]:
-        """Return the requests that have an outcome since the last call."""
         deliveries, self._deliveries = self._deliveries, []
-        return deliveries
+        return downs, deliveries
 
     # Opening.
 

@@ -199,11 +199,20 @@ class SimNetwork:
     def arrival_ms(self, address: Address) -> int:
         """Draw when a frame that leaves now arrives."""
         conditions = self.conditions
-        delay_ms = self._random.randint(*conditions.latency_ms) + self.slow.get(address, 0)
+        delay_ms = self._latency_ms(*conditions.latency_ms) + self.slow.get(address, 0)
         if conditions.clog and self._random.random() < conditions.clog:
             delay_ms += self._random.randint(*conditions.clog_ms)
             self.trace.note(f"clogged for {delay_ms} ms")
         return self.clock.now_ms() + delay_ms
+
+    def _latency_ms(self, shortest_ms: int, longest_ms: int) -> int:
+        """Draw what `randint` draws, of the same bits, without its four calls."""
+        width = longest_ms - shortest_ms + 1
+        bits = width.bit_length()
+        drawn = self._random.getrandbits(bits)
+        while drawn >= width:
+            drawn = self._random.getrandbits(bits)
+        return shortest_ms + drawn
 
     def loses(self) -> bool:
         """Draw whether a frame is lost."""
@@ -327,8 +336,10 @@ class SimTransport:
     def poll(self, timeout_ms: int) -> list[TransportEvent]:
         """Let time pass to the next event, wake-up or the end of the timeout."""
         network = self._network
-        network.deliver()
-        until_ms = network.clock.now_ms() + timeout_ms
+        now_ms = network.clock.now_ms()
+        if network.next_ms <= now_ms:
+            network.deliver()
+        until_ms = now_ms + timeout_ms
         while not self.ready and network.clock.now_ms() < until_ms:
             network.clock.advance_to(min(until_ms, network.next_ms))
             network.deliver()

@@ -20,6 +20,7 @@ class PollTimer:
     def __init__(self, context: ManagerContext) -> None:
         self._context = context
         self._interval_ms = context.config.max_poll_interval_ms
+        self._patience_ms = self._interval_ms + min(GRACE_MS, self._interval_ms // 4)
         self._polled_ms = 0
 
     def restart(self) -> None:
@@ -28,8 +29,7 @@ class PollTimer:
 
     def left_ms(self, now_ms: int) -> int:
         """Until it expires."""
-        grace_ms = min(GRACE_MS, self._interval_ms // 4)
-        return self._polled_ms + self._interval_ms + grace_ms - now_ms
+        return self._polled_ms + self._patience_ms - now_ms
 
     def log_expiry(self, now_ms: int) -> None:
         """Say what happened, and what to do about it."""

@@ -11,6 +11,7 @@ from kafka import errors
 from tandem_kafka.testing.cluster.apis.api import Api, error_code
 from tandem_kafka.testing.cluster.apis.closest_replica import may_serve, nearer_replica
 from tandem_kafka.testing.cluster.apis.leadership import epoch_error
+from tandem_kafka.testing.cluster.apis.plain import Plain
 from tandem_kafka.testing.cluster.call import Call
 from tandem_kafka.testing.cluster.fetch_sessions import Wanted
 from tandem_kafka.testing.cluster.topics import SimPartition
@@ -185,6 +186,10 @@ def _aborted(fetched: _Fetched) -> list[Any] | None:
 
 
 def _response(session_id: int, topics: list[Any], code: int, call: Call) -> Any:
+    if not topics and not call.broker.quotas.any:
+        return Plain(
+            FetchResponse, throttle_time_ms=0, error_code=code, session_id=session_id, responses=()
+        )
     response = FetchResponse(
         throttle_time_ms=0, error_code=code, session_id=session_id, responses=topics
     )
