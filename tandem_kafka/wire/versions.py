@@ -40,8 +40,8 @@ def choose_version(message: Any, broker_versions: BrokerVersionData) -> int:
 def kind_of(message: Any) -> tuple[object, ...]:
     """Return what the choice depends on besides the broker: messages of a kind share a version."""
     # The bounds that a caller set on one message have no public name in kafka-python.
-    bounds = message._min_version, message._max_version  # noqa: SLF001
-    return type(message), bounds, _brings_assignors(message)
+    lowest, highest = message._min_version, message._max_version  # noqa: SLF001
+    return type(message), lowest, highest, _brings_assignors(message)
 
 
 def _brings_assignors(message: Any) -> bool:

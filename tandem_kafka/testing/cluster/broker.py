@@ -35,6 +35,7 @@ class SimBroker:
         sessions: The fetch sessions it remembers.
         quotas: What its clients may use.
         requests: How many requests it got, by the name of the request.
+        received: How many these are together.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class SimBroker:
         self.sessions = FetchSessions()
         self.quotas = Quotas(cluster.clock)
         self.requests: dict[str, int] = {}
+        self.received = 0
         self._offered: dict[int, tuple[int, int]] = {}
         self._offered_with: tuple[Release | None, frozenset[int]] | None = None
         self._queues: dict[int, list[Call]] = {}
@@ -97,6 +99,7 @@ class SimBroker:
         api = APIS.get(api_key)
         name = api.name if api is not None else f"request {api_key}"
         self.requests[name] = self.requests.get(name, 0) + 1
+        self.received += 1
         what = f"{name} v{version} {len(frame)} bytes"
         self._cluster.trace.note(f"#{call.connection.number} broker {self.node_id} < {what}")
         low, high = self.offers(api_key) or (0, -1)

@@ -179,13 +179,10 @@ class Invariants:
     def _check_queues(self, member: KafkaConsumer) -> None:
         core = member._core  # noqa: SLF001
         link, config = core.link, core.config
-        for name, length in (
-            ("application", len(link.queue)),
-            ("background", len(link.background)),
-            ("reaper", len(link.loop._reaper)),  # noqa: SLF001
-        ):
-            if length > QUEUED:
-                raise Violation(f"{length} events in the queue: {name}")
+        application, background = len(link.queue), len(link.background)
+        reaper = len(link.loop._reaper)  # noqa: SLF001
+        if application > QUEUED or background > QUEUED or reaper > QUEUED:
+            raise Violation(f"events queued: {application=}, {background=}, {reaper=}")
         if link.buffer.held_bytes > config.fetch_buffer_max_bytes + config.fetch_max_bytes:
             raise Violation(f"{link.buffer.held_bytes} bytes are buffered")
 
@@ -193,11 +190,14 @@ class Invariants:
         """Budget: so many turns a second, and some to begin with; what is left is not saved up."""
         turns = member._core.driver.turns  # type: ignore[attr-defined]  # noqa: SLF001
         now_ms = self._clock.now_ms()
-        since_ms, before = self._turns.get(number, (now_ms, turns))
+        if number not in self._turns:
+            self._turns[number] = now_ms, turns
+            return
+        since_ms, before = self._turns[number]
         allowed = TURNS_AT_ONCE + TURNS_PER_SECOND * (now_ms - since_ms) // 1_000
         if turns - before > allowed:
             raise Violation(f"member {number}: {turns - before} turns in {now_ms - since_ms} ms")
-        if now_ms - since_ms > 5_000 or number not in self._turns:
+        if now_ms - since_ms > 5_000:
             self._turns[number] = now_ms, turns
 
     def _check_requests(self) -> None:
@@ -205,10 +205,10 @@ class Invariants:
         self._member_ms += (now_ms - self._checked_ms) * len(self._members.listeners)
         self._checked_ms = now_ms
         allowed = REQUESTS_AT_ONCE + REQUESTS_PER_SECOND * self._member_ms / 1_000
-        received = [broker.requests for broker in self._cluster.brokers.values()]
-        if sum(sum(requests.values()) for requests in received) <= allowed:
+        brokers = self._cluster.brokers.values()
+        if sum([broker.received for broker in brokers]) <= allowed:
             return
         for name in RARE:
-            count = sum(requests.get(name, 0) for requests in received)
+            count = sum(broker.requests.get(name, 0) for broker in brokers)
             if count > allowed:
                 raise Violation(f"{count} times {name} in {now_ms - self._began_ms} ms")
