@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 import pytest
 
-from tandem_kafka.wire.framing import framed, nullable, response_class
+from tandem_kafka.wire.framing import decoded, encoded, framed, nullable, response_class
 from tandem_kafka.wire.messages import (
     ApiVersionsRequest,
     ApiVersionsResponse,
+    ConsumerGroupHeartbeatRequest,
     HeartbeatRequest,
     HeartbeatResponse,
     MetadataRequest,
@@ -40,3 +42,50 @@ def test_an_answer_is_decoded_by_the_class_of_its_request_and_version() -> None:
     assert response_class(ApiVersionsRequest.API_KEY, 3)(error_code=35).name == (
         ApiVersionsResponse.name
     )
+
+
+_ASSIGNED = ConsumerGroupHeartbeatRequest.TopicPartitions
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        ApiVersionsResponse(
+            error_code=0,
+            api_keys=[ApiVersionsResponse.ApiVersion(api_key=1, min_version=4, max_version=18)]
+            * 90,
+            throttle_time_ms=3,
+        ),
+        ConsumerGroupHeartbeatRequest(
+            group_id="g" * 2_000,  # longer than the buffer is at first
+            member_id="m",
+            member_epoch=7,
+            subscribed_topic_names=["a", "b"],
+            topic_partitions=[_ASSIGNED(topic_id=UUID(int=5), partitions=[0, 1])],
+        ),
+        HeartbeatResponse(throttle_time_ms=7, error_code=27),
+        MetadataRequest(topics=[], allow_auto_topic_creation=False),
+    ],
+    ids=lambda message: message.name,
+)
+def test_bodies_are_those_of_kafka_python_there_and_back(message: Any) -> None:
+    for version in range(message.max_version + 1):
+        body = encoded(message, version)
+        assert body == bytes(message.encode(version=version))
+        ours = decoded(type(message), version, memoryview(body))
+        assert ours == type(message).decode(body, version=version)
+        assert type(ours) is type(message)
+
+
+def test_all_topics_are_asked_for_in_each_version() -> None:
+    for version in range(MetadataRequest.max_version + 1):
+        fresh = MetadataRequest(topics=None, allow_auto_topic_creation=True)
+        again = MetadataRequest(topics=None, allow_auto_topic_creation=True)
+        assert encoded(fresh, version) == bytes(again.encode(version=version))
+
+
+def test_a_version_that_there_is_not_is_refused() -> None:
+    with pytest.raises(ValueError, match="99"):
+        encoded(HeartbeatResponse(throttle_time_ms=0, error_code=0), 99)
+    with pytest.raises(ValueError, match="99"):
+        decoded(HeartbeatResponse, 99, memoryview(b""))

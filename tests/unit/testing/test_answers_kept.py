@@ -1,0 +1,63 @@
+"""Answers whose bytes a simulated broker keeps."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from tandem_kafka.testing.clock import SimClock
+from tandem_kafka.testing.cluster.apis.plain import Plain
+from tandem_kafka.testing.network import SimNetwork
+from tandem_kafka.testing.trace import Trace
+from tandem_kafka.wire.messages import ConsumerGroupHeartbeatResponse, HeartbeatResponse
+
+
+def test_a_plain_answer_has_the_bytes_of_its_message_also_when_it_is_changed() -> None:
+    plain = Plain(HeartbeatResponse, throttle_time_ms=0, error_code=0)
+    for version in range(HeartbeatResponse.max_version + 1):
+        for code in (0, 27):
+            plain.error_code = code
+            message = HeartbeatResponse(throttle_time_ms=0, error_code=code)
+            assert plain.encode(version=version) == bytes(message.encode(version=version))
+            assert plain.flexible_version_q(version) == message.flexible_version_q(version)
+
+
+def test_answers_that_differ_in_one_field_differ() -> None:
+    fields = {
+        "throttle_time_ms": 0,
+        "error_code": 0,
+        "heartbeat_interval_ms": 5,
+        "assignment": None,
+    }
+    bodies = {
+        Plain(ConsumerGroupHeartbeatResponse, member_epoch=epoch, **fields).encode(version=0)
+        for epoch in range(3)
+    }
+    assert len(bodies) == 3
+
+
+@pytest.mark.parametrize("latency_ms", [(1, 5), (0, 0), (7, 8), (1, 1_000)])
+def test_latencies_are_drawn_as_randint_draws_them(latency_ms: tuple[int, int]) -> None:
+    seeded = random.Random(5)  # noqa: S311 - the draws themselves are compared
+    clock = SimClock()
+    network = SimNetwork(clock, seeded, Trace(clock))  # type: ignore[arg-type]
+    network.conditions.latency_ms = latency_ms
+    other = random.Random(5)  # noqa: S311
+    for _ in range(500):
+        assert network.arrival_ms(("h", 1)) == clock.now_ms() + other.randint(*latency_ms)
+
+
+def test_a_trace_is_the_same_whenever_it_is_looked_at() -> None:
+    clock = SimClock()
+    looked_at, left_alone = Trace(clock, keep=300), Trace(clock, keep=300)
+    for number in range(1_000):
+        clock.advance_to(clock.now_ms() + number % 3)
+        for trace in (looked_at, left_alone):
+            trace.note(f"line {number}")
+        if number % 70 == 0:
+            assert looked_at.lines[-1].endswith(f"line {number}")
+            assert looked_at.digest
+    assert looked_at.digest == left_alone.digest
+    assert looked_at.lines == left_alone.lines
+    assert len(left_alone.lines) == 300
