@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Protocol
 
 from tandem_kafka.consumer.commits import Commits
@@ -59,11 +60,11 @@ class Closing:
         Raises:
             RebalanceCallbackError: The listener raised; everything else has been done.
         """
-        self._errors = []
-        deadline_ms = self._core.deadline_ms(None)
-        self._give_back(deadline_ms, commit=self._commits.automatic, leave=LeaveOperation.DEFAULT)
-        self._attempt(lambda: self._core.ask(Unsubscribe(deadline_ms=deadline_ms)))
-        self._raise_first()
+        with self._collecting():
+            deadline_ms = self._core.deadline_ms(None)
+            commit = self._commits.automatic
+            self._give_back(deadline_ms, commit=commit, leave=LeaveOperation.DEFAULT)
+            self._attempt(lambda: self._core.ask(Unsubscribe(deadline_ms=deadline_ms)))
 
     def close(self, timeout_ms: float | None, *, commit: bool, leave: LeaveOperation) -> None:
         """Close the consumer within the timeout.
@@ -72,7 +73,10 @@ class Closing:
             RebalanceCallbackError: The listener raised.
             BaseException: KeyboardInterrupt and the like, once the consumer is closed.
         """
-        self._errors = []
+        with self._collecting():
+            self._close(timeout_ms, commit=commit, leave=leave)
+
+    def _close(self, timeout_ms: float | None, *, commit: bool, leave: LeaveOperation) -> None:
         request_timeout_ms = self._core.config.request_timeout_ms
         timeout_ms = DEFAULT_TIMEOUT_MS if timeout_ms is None else timeout_ms
         deadline_ms = self._core.deadline_ms(min(timeout_ms, request_timeout_ms))
@@ -86,7 +90,6 @@ class Closing:
         self._attempt(self._commits.run_callbacks)
         for hook in self._hooks:
             self._attempt(hook.close)
-        self._raise_first()
 
     # --- phases --------------------------------------------------------------------------------
 
@@ -130,10 +133,17 @@ class Closing:
         except BaseException as error:  # noqa: BLE001 - raised when all is done
             self._errors.append(error)
 
-    def _raise_first(self) -> None:
-        if not self._errors:
+    @contextmanager
+    def _collecting(self) -> Iterator[None]:
+        """Collect what is raised, and raise it at the end; a listener may close while we do."""
+        outer, self._errors = self._errors, []
+        try:
+            yield
+        finally:
+            errors, self._errors = self._errors, outer
+        if not errors:
             return
-        first, *others = self._errors
+        first, *others = errors
         for error in others:
             log.error("a further error while closing: %r", error)
         raise first

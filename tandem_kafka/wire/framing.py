@@ -53,13 +53,12 @@ def _encoder(kind: Any, version: int) -> Callable[[Any, Any], None] | None:
 
     Looking for it at each message takes longer than encoding most of them.
     """
+    compiles = getattr(getattr(kind, "_struct", None), "compiled_encode_into", None)
     plain = kind.encode is ApiMessage.encode or (kind is MetadataRequest and version > 0)
-    if not plain or not 0 <= version <= kind.max_version:
+    if compiles is None or not plain or not 0 <= version <= kind.max_version:
         return None
     flexible = kind.flexible_version_q(version)
-    compiled: Callable[[Any, Any], None] = kind._struct.compiled_encode_into(  # noqa: SLF001
-        version, compact=flexible, tagged=flexible
-    )
+    compiled: Callable[[Any, Any], None] = compiles(version, compact=flexible, tagged=flexible)
     return compiled
 
 
@@ -72,11 +71,12 @@ def decoded(kind: Any, version: int, body: memoryview) -> Any:
 @cache
 def _decoder(kind: Any, version: int) -> Callable[[memoryview, int], tuple[Any, int]] | None:
     """Return what kafka-python compiles for a message; None if the message has its own way."""
+    compiles = getattr(getattr(kind, "_struct", None), "compiled_decode_from", None)
     own = kind.decode.__func__ is not ApiMessage.decode.__func__
-    if own or not 0 <= version <= kind.max_version:
+    if compiles is None or own or not 0 <= version <= kind.max_version:
         return None
     flexible = kind.flexible_version_q(version)
-    compiled: Callable[[memoryview, int], tuple[Any, int]] = kind._struct.compiled_decode_from(  # noqa: SLF001
+    compiled: Callable[[memoryview, int], tuple[Any, int]] = compiles(
         version, compact=flexible, tagged=flexible, data_class=kind[None]
     )
     return compiled
