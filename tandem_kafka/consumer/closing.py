@@ -64,7 +64,8 @@ class Closing:
             deadline_ms = self._core.deadline_ms(None)
             commit = self._commits.automatic
             self._give_back(deadline_ms, commit=commit, leave=LeaveOperation.DEFAULT)
-            self._attempt(lambda: self._core.ask(Unsubscribe(deadline_ms=deadline_ms)))
+            if not self._core.closed:
+                self._attempt(lambda: self._core.ask(Unsubscribe(deadline_ms=deadline_ms)))
 
     def close(self, timeout_ms: float | None, *, commit: bool, leave: LeaveOperation) -> None:
         """Close the consumer within the timeout.
@@ -103,11 +104,13 @@ class Closing:
         if not subscription.auto_assigned:
             return
         held = self._listener.not_given_back(frozenset(subscription.assigned))
-        generation = self._core.link.group.metadata.generation_id
-        if generation == NO_GENERATION:
+        group = self._core.link.group
+        if group.lost or group.metadata.generation_id == NO_GENERATION:
             self._attempt(lambda: _wrapped(lambda: self._listener.lost(held)))
         else:
             self._attempt(lambda: _wrapped(lambda: self._listener.revoked(held)))
+        if self._core.closed:
+            return  # the listener has closed the consumer
         event = LeaveGroup(deadline_ms=deadline_ms, reason=REASON, leave=leave)
         self._attempt(lambda: self._core.ask(event))
 

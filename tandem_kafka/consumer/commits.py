@@ -38,7 +38,7 @@ class Commits:
         self._interceptors = interceptors
         self._pending: deque[_Pending] = deque()
         #: Commits of the interval that interceptors have not been told of.
-        self._automatic: deque[AutoCommit] = deque()
+        self._automatic: list[AutoCommit] = []
         self._interval_ms = core.config.auto_commit_interval_ms
         self._next_auto_ms = core.clock.now_ms() + self._interval_ms
 
@@ -99,10 +99,8 @@ class Commits:
 
     def run_callbacks(self) -> None:
         """Run the callbacks of what is done, in the order of the commits."""
-        while self._automatic and self._automatic[0].future.done:
-            automatic = self._automatic.popleft()
-            if automatic.future.error is None:
-                self._interceptors.on_commit(automatic.offsets)
+        if self._automatic:
+            self._tell_automatic()
         while self.waiting:
             pending = self._pending.popleft()
             error = pending.event.future.error
@@ -115,6 +113,13 @@ class Commits:
                     log.warning("asynchronous commit failed: %s", error)
             if pending.callback is not None:
                 pending.callback(pending.event.offsets, error)
+
+    def _tell_automatic(self) -> None:
+        done = [event for event in self._automatic if event.future.done]
+        self._automatic = [event for event in self._automatic if not event.future.done]
+        for event in done:
+            if event.future.error is None:
+                self._interceptors.on_commit(event.offsets)
 
     def await_pending(self, deadline_ms: int, *, interruptible: bool) -> None:
         """Wait for the async commits asked for so far, and run their callbacks."""

@@ -242,7 +242,9 @@ class KafkaConsumer(OffsetMethods, ClusterMethods):
 
     def _next_batch(self, deadline_ms: int, limit: int) -> ConsumerRecords:
         batch = self._poller.poll(deadline_ms, limit)
-        return self._interceptors.on_consume(batch) if self._interceptors.consuming else batch
+        if batch and self._interceptors.consuming:
+            return self._interceptors.on_consume(batch)
+        return batch
 
     @owned
     def poll_arrow(

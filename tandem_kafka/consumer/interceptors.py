@@ -5,10 +5,10 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 from tandem_kafka.consumer.records import ConsumerRecords
-from tandem_kafka.types import OffsetAndMetadata, TopicPartition
+from tandem_kafka.types import ConsumerRecord, OffsetAndMetadata, TopicPartition
 
 __all__ = ["Interceptors"]
 
@@ -74,11 +74,22 @@ class Interceptors:
                 log.warning("an interceptor failed in close()", exc_info=True)
 
 
+def _are_records(
+    after: object, before: ConsumerRecords
+) -> TypeGuard[Mapping[TopicPartition, Sequence[ConsumerRecord]]]:
+    if not isinstance(after, Mapping) or not after.keys() <= before.keys():
+        return False
+    return all(
+        isinstance(records, Sequence) and all(hasattr(each, "offset") for each in records)
+        for records in after.values()
+    )
+
+
 def _replaced(before: ConsumerRecords, after: object) -> ConsumerRecords:
     """Take what an interceptor returned; positions stay where poll() has moved them."""
     if after is None or after is before:
         return before
-    if not isinstance(after, Mapping) or not after.keys() <= before.keys():
+    if not _are_records(after, before):
         message = f"on_consume() must return records of the partitions it was given, got {after!r}"
         raise TypeError(message)
     found = ConsumerRecords()

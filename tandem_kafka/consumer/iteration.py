@@ -62,8 +62,8 @@ class Iteration:
     def add(self, batch: ConsumerRecords) -> None:
         """Take a batch over and set its positions back."""
         for tp, records in batch.items():
-            state = self._subscription.assigned[tp]
-            if state.base is not None and len(records):
+            state = self._subscription.assigned.get(tp)
+            if state is not None and state.base is not None and len(records):
                 run = _Run(state, state.base, records)
                 state.consumed = run
                 self._runs.append(run)

@@ -50,8 +50,9 @@ class Poller:
             self._core.raise_if_woken()
             self._commits.run_callbacks()
             self._background.process()
-            if self._core.link.group.fatal is not None:
-                raise self._core.link.group.fatal.with_traceback(None)
+            fatal = self._core.link.group.fatal
+            if fatal is not None:
+                raise fatal.with_traceback(None)
             if self._core.closed:
                 self._core.raise_closed()  # a listener closed it
             seen = self._core.link.buffer.added

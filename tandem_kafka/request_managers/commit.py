@@ -38,6 +38,7 @@ from tandem_kafka.request_managers.reactions import (
     Reaction,
     reaction_to,
 )
+from tandem_kafka.shared.group import NO_GENERATION
 from tandem_kafka.shared.metadata import NO_TOPIC_ID
 from tandem_kafka.types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from tandem_kafka.wire.messages import OffsetCommitRequest
@@ -92,8 +93,29 @@ class CommitManager:
         if not offsets:
             future.complete(offsets)
             return
+        if self._out_of_group:
+            # Without a generation a group that is empty just now would take it, though others may
+            # have committed more meanwhile.
+            future.fail(
+                CommitFailedError(
+                    "the member is not in its group any more, and what it had been assigned may "
+                    "have been read by others; poll() joins again"
+                )
+            )
+            return
         state = self._context.request_state()
         self._commits.append(_Commit(offsets, future, state, retry, giving_back))
+
+    @property
+    def _out_of_group(self) -> bool:
+        """True while a member that has lost its place still holds partitions."""
+        subscription = self._context.subscription
+        generation = self._context.group.metadata.generation_id
+        return (
+            generation == NO_GENERATION
+            and subscription.auto_assigned
+            and bool(subscription.assigned)
+        )
 
     def auto_commit(self, offsets: Offsets, future: Completion[Any]) -> None:
         """Commit on the interval: never two at a time, not retried, the next interval does."""

@@ -20,14 +20,19 @@ class GroupIdentity:
         self.callback = 0
         #: Why we cannot be a member: every poll() raises it until the subscription ends.
         self.fatal: Exception | None = None
+        #: What is assigned is another's by now, though our generation has not ended by itself:
+        #: there is nothing to give back.
+        self.lost = False
         self.metadata = ConsumerGroupMetadata(group_id, NO_GENERATION, "", instance_id)
 
     def joined(self, generation: int, member_id: str) -> None:
         """Take the generation (or member epoch) and id of a membership."""
+        self.lost = False
         self.metadata = self.metadata._replace(generation_id=generation, member_id=member_id)
 
     def left(self) -> None:
         """Membership is over."""
+        self.lost = False
         self.metadata = self.metadata._replace(generation_id=NO_GENERATION, member_id="")
 
     def set_state(self, state: str) -> None:

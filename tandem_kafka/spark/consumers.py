@@ -85,7 +85,7 @@ class ConsumerCache:
             runtime.driver.offload(lambda: self._close_idle(runtime), lambda _: None)
 
     def _spare_the_collector(self) -> None:
-        """Keep for good what is there after the first task: modules; what comes later is collected.
+        """Keep for good what is there after the first task: modules, and a consumer; no more.
 
         Spark's worker collects garbage after each task, and to look through every imported module
         takes it longer than to read a small range takes us.

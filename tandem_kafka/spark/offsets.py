@@ -84,6 +84,8 @@ def to_json(
     for prefix, part in (("", offsets), (_BEGIN, beginning or {})):
         for tp in sorted(part):
             found.setdefault(prefix + tp.topic, {})[str(tp.partition)] = part[tp]
+    if beginning is not None and not beginning:
+        found[_BEGIN] = {}  # it began before there was any partition
     return found
 
 
@@ -108,7 +110,7 @@ def beginning_in(value: Any) -> Offsets | None:
         for tp, at in _kept(value).items()
         if tp.topic.startswith(_BEGIN)
     }
-    return found or None
+    return found if any(name.startswith(_BEGIN) for name in value) else None
 
 
 def _kept(value: Any) -> Offsets:

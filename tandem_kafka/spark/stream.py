@@ -93,8 +93,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return where a new query starts: the same each time, as Spark asks twice."""
         if self._initial is None:
             there = self._cluster.partitions()
+            if self._target is not None:
+                there &= self._target.keys()  # what has come since is new, and read whole
             if self._options.starting == LATEST and self._target is not None:
-                self._initial = {tp: self._target.get(tp, 0) for tp in there}
+                self._initial = {tp: self._target[tp] for tp in there}
             else:
                 self._initial = self._cluster.resolve(self._options.starting, there, starting=True)
         return to_json(self._initial)
@@ -185,6 +187,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 self._lost(
                     f"{each.topic}-{each.partition} went back from {each.start} to {each.end}"
                 )
+        if unknown and (gone or any(each.size < 0 for each in ranges)):
+            log.warning("the first batch of another source is repeated: where it began is not told")
         return split(
             ranges,
             min_partitions=self._options.min_partitions,

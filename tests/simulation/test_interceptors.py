@@ -134,9 +134,13 @@ def test_174_what_an_interceptor_raises_is_logged(caplog: pytest.LogCaptureFixtu
         def on_consume(self, records: ConsumerRecords) -> Any:
             return [record for rs in records.values() for record in rs]
 
+    class Values:
+        def on_consume(self, records: ConsumerRecords) -> Any:
+            return {tp: [record.value for record in rs] for tp, rs in records.items()}
+
     with Simulation("interceptors") as simulation:
         audit = Audit()
-        consumer = reader(simulation, Broken, Confused(), audit)
+        consumer = reader(simulation, Broken, Confused(), Values, audit)
         assert read_all(consumer) == audit.consumed == list(range(10))
         consumer.commit_sync()
         assert audit.committed == [10]
@@ -144,6 +148,32 @@ def test_174_what_an_interceptor_raises_is_logged(caplog: pytest.LogCaptureFixtu
     for what in ("consume", "commit", "close"):
         assert f"LookupError: {what}" in caplog.text
     assert "must return records of the partitions it was given" in caplog.text
+
+
+def test_automatic_commits_that_are_not_made_leave_nothing_behind() -> None:
+    with Simulation("interceptors") as simulation:
+        audit = Audit()
+        consumer = reader(simulation, audit, enable_auto_commit=True, auto_commit_interval_ms=0)
+        read_all(consumer)
+        simulation.cluster.stop(next(iter(simulation.cluster.brokers)))
+        for _ in range(100):
+            consumer.poll(50)
+        assert len(consumer._commits._automatic) <= 2
+
+
+def test_nothing_is_seen_of_an_idle_poll() -> None:
+    class First:
+        def on_consume(self, records: ConsumerRecords) -> None:
+            counts.append(records.count)
+
+    counts: list[int] = []
+    with Simulation("interceptors") as simulation:
+        consumer = reader(simulation, First)
+        read_all(consumer)
+        for _ in range(5):
+            consumer.poll(100)
+        assert sum(counts) == 10
+        assert all(counts)
 
 
 def test_arrow_batches_have_no_records_to_see() -> None:

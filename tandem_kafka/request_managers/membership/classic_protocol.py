@@ -267,12 +267,12 @@ class ClassicMembership:
         """An error that only the user can mend: every poll raises it until unsubscribe()."""
         if self.state is State.UNJOINED:
             return
-        if not isinstance(error, LOGIN_ERRORS):
-            self._group.fatal = error  # a refused log-in may be mended by the next attempt
-            self._rebalance.fail()
-        if isinstance(error, FencedInstanceIdError):  # what is held is another's by now
-            self._group.joined(NO_GENERATION, self._group.metadata.member_id)
         self._context.raise_in_poll(error)
+        if not isinstance(error, LOGIN_ERRORS):  # a refused log-in may be mended by the next try
+            self._group.fatal = error
+            self._rebalance.fail()
+        if isinstance(error, FencedInstanceIdError):
+            self._group.lost = True
 
     # --- JoinGroup -----------------------------------------------------------------------------
 

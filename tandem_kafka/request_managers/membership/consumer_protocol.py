@@ -376,9 +376,10 @@ class ConsumerMembership:
         log.error("group %s: cannot be a member: %s", self._context.config.group_id, error)
         self._machine.move(State.FATAL)
         self._rebalance.fail()
+        self._group.lost = True
         self._lose(lambda: None)
-        self._group.fatal = error
         self._context.raise_in_poll(error)
+        self._group.fatal = error
 
     def _fenced(self, why: object) -> None:
         log.warning("group %s: fenced: %s; joining again", self._context.config.group_id, why)
@@ -388,6 +389,7 @@ class ConsumerMembership:
         if leaving:
             self._not_in_group()
             return
+        self._group.joined(NO_GENERATION, self.member_id)
         self._lose(self._begin_joining)
 
     def _go_stale(self, now_ms: int) -> PollResult:
@@ -414,7 +416,6 @@ class ConsumerMembership:
 
     def _lose(self, then: Any) -> None:
         """Others may own our partitions already: nothing more of them is handed out."""
-        self._group.joined(NO_GENERATION, self._group.metadata.member_id)
         held = frozenset(self._subscription.assigned)
         for state in self._subscription.assigned.values():
             state.pending_revocation = True

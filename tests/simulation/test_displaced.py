@@ -1,0 +1,114 @@
+"""Members that have lost their place: they set no commit back, and are closed without delay."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+
+from tandem_kafka import KafkaConsumer, OffsetAndMetadata, TopicPartition
+from tandem_kafka.errors import CommitFailedError, FencedInstanceIdError, KafkaError
+from tandem_kafka.testing import Call, Simulation
+from tandem_kafka.wire.messages import ConsumerGroupHeartbeatRequest
+from tests.simulation.ledger import produce, topic
+
+TP = TopicPartition("orders", 0)
+
+
+def read_to(consumer: KafkaConsumer, offset: int) -> None:
+    while not consumer.assignment() or consumer.position(TP) < offset:
+        consumer.poll(200, max_records=1)
+
+
+@pytest.mark.parametrize("way", ["close", "commit", "poll"])
+@pytest.mark.parametrize("empty", [True, False])
+def test_a_displaced_static_member_does_not_set_commits_back(way: str, empty: bool) -> None:
+    """A group that is empty takes a commit without a generation."""
+    with Simulation("displaced") as simulation:
+        topic(simulation, "orders", 1)
+        produce(simulation, TP, 50)
+        options = {
+            "group_id": "readers",
+            "group_instance_id": "one",
+            "auto_offset_reset": "earliest",
+            "enable_auto_commit": True,
+            "auto_commit_interval_ms": 1_000,
+        }
+        displaced = simulation.consumer("orders", **options)
+        read_to(displaced, 10)
+        other = simulation.consumer("orders", **options)
+        for _ in range(20):
+            other.poll(500)
+            with contextlib.suppress(FencedInstanceIdError):
+                displaced.poll(0, max_records=1)
+        assert other.position(TP) == 50
+        if empty:
+            other.close(leave_group="leave")
+        else:
+            other.commit()
+        if way == "close":
+            displaced.close()
+        elif way == "commit":
+            with pytest.raises(KafkaError):
+                displaced.commit({TP: OffsetAndMetadata(7)})
+        else:
+            for _ in range(5):
+                with pytest.raises(FencedInstanceIdError):
+                    displaced.poll(200)
+                simulation.sleep(1_500)
+        simulation.sleep(2_000)
+        assert simulation.cluster.committed("readers", TP) == 50
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_member_that_was_expelled_commits_nothing_until_it_is_in_again(protocol: str) -> None:
+    with Simulation("expelled") as simulation:
+        topic(simulation, "orders", 1)
+        produce(simulation, TP, 20)
+        member = simulation.consumer(
+            "orders",
+            group_id="readers",
+            group_protocol=protocol,
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+            **({"heartbeat_interval_ms": 500} if protocol == "classic" else {}),
+        )
+        read_to(member, 20)
+        simulation.cluster.expel("readers", member.group_metadata().member_id)
+        simulation.sleep(6_000)
+        assert member.group_metadata().generation_id == -1
+        with pytest.raises(CommitFailedError):
+            member.commit()
+        assert simulation.cluster.committed("readers", TP) is None
+        while member.group_metadata().generation_id == -1:
+            member.poll(200)
+        read_to(member, 20)
+        member.commit()
+        assert simulation.cluster.committed("readers", TP) == 20
+
+
+@pytest.mark.parametrize("code", [42, 82, 112], ids=["invalid", "fenced-instance", "assignor"])
+def test_close_after_a_fatal_error_does_not_wait_for_a_commit(code: int) -> None:
+    with Simulation("fatal") as simulation:
+        topic(simulation, "orders", 1)
+        produce(simulation, TP, 20)
+        member = simulation.consumer(
+            "orders",
+            group_id="readers",
+            group_protocol="consumer",
+            auto_offset_reset="earliest",
+            auto_commit_interval_ms=60_000,
+        )
+        read_to(member, 20)
+
+        def refused(call: Call) -> object:
+            answer = call.default()
+            answer.error_code = code
+            return answer
+
+        simulation.cluster.script(ConsumerGroupHeartbeatRequest, refused)
+        simulation.sleep(6_000)
+        began_ms = simulation.clock.now_ms()
+        member.close()
+        assert simulation.clock.now_ms() - began_ms < 1_000
+        assert simulation.cluster.committed("readers", TP) == 20
