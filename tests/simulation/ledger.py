@@ -66,7 +66,7 @@ class Ledger:
     def check_commits(self) -> None:
         """No commit is ever ahead of what was handed out."""
         log = self.simulation.cluster.commit_log
-        for tp, (offset, _, _) in log[self._commits_seen :]:
+        for tp, (offset, _, _), _ in log[self._commits_seen :]:
             assert offset <= self.next[tp], f"{tp}: {offset} committed, {self.next[tp]} read"
         self._commits_seen = len(log)
 

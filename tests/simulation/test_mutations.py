@@ -9,16 +9,19 @@ from typing import Any
 import pytest
 from kafka.errors import StaleMemberEpochError, UnknownMemberIdError
 
-from tandem_kafka import OffsetAndMetadata
+from tandem_kafka import OffsetAndMetadata, TopicPartition
 from tandem_kafka.request_managers.coordinator import CoordinatorManager
 from tandem_kafka.request_managers.membership.consumer_heartbeat import HeartbeatFields
 from tandem_kafka.request_managers.membership.consumer_protocol import ConsumerMembership
 from tandem_kafka.request_managers.membership.local_assignment import LocalAssignment
 from tandem_kafka.request_managers.membership.reconciliation import Reconciliation
+from tandem_kafka.request_managers.positions import PositionsManager
+from tandem_kafka.shared.partition import Position
 from tandem_kafka.shared.subscription import SubscriptionState
 from tandem_kafka.testing.coordinator.computation import Computations
 from tandem_kafka.testing.coordinator.requests import InstallAssignment
 from tandem_kafka.testing.stories import tell
+from tandem_kafka.testing.stories.invariants import Invariants
 from tandem_kafka.testing.stories.runner import silence
 
 Patch = pytest.MonkeyPatch
@@ -106,10 +109,28 @@ def takes_an_assignment_of_a_stale_epoch(patch: Patch) -> None:
     patch.setattr(Computations, "handle_install", handle_install)
 
 
+def starts_at_what_was_handed_out(patch: Patch) -> None:
+    """Whatever the owner before has read and not committed is not read again."""
+    begin, keep_books = PositionsManager._begin, Invariants.__init__
+    read_to: dict[Any, dict[TopicPartition, int]] = {}
+
+    def books_are_open(self: Any, members: Any) -> None:
+        keep_books(self, members)
+        read_to[members.simulation.clock] = self.read_to
+
+    def begin_there(self: Any, state: Any, position: Position) -> None:
+        furthest = max(position.offset, read_to[self._context.clock][state.tp])
+        begin(self, state, Position(furthest, position.leader_epoch))
+
+    patch.setattr(Invariants, "__init__", books_are_open)
+    patch.setattr(PositionsManager, "_begin", begin_there)
+
+
 @pytest.mark.parametrize(
     ("mutate", "scenario", "finding"),
     [
         (commits_what_is_read_ahead, "consumer", "committed"),
+        (starts_at_what_was_handed_out, "consumer", "begins at"),
         (acknowledges_without_revoking, "consumer", "given to member"),
         (heartbeats_with_a_stale_epoch, "consumer", "does not settle"),
         (calls_nothing_when_fenced, "consumer", "owned"),

@@ -35,7 +35,7 @@ class SimCluster:
             replica in their own (KIP-392), as with Kafka's RackAwareReplicaSelector.
         auto_create: Whether asking for an unknown topic creates it.
         disabled: Keys of APIs that the brokers do not offer.
-        commit_log: Every commit that was accepted, in order.
+        commit_log: Every commit that was accepted, in order, with the id of the member.
         coordination: The coordinators of the groups.
     """
 
@@ -58,7 +58,7 @@ class SimCluster:
         self.topics: dict[str, SimTopic] = {}
         self.coordination = Coordination(network, self._partition_counts)
         self.disabled: set[int] = set()
-        self.commit_log: list[tuple[TopicPartition, Commit]] = []
+        self.commit_log: list[tuple[TopicPartition, Commit, str]] = []
         self._producers = 0
         self._coordinators: dict[str, int] = {}
         self._scripts: dict[int, deque[Handler]] = defaultdict(deque)

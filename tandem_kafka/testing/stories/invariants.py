@@ -59,6 +59,9 @@ class Invariants:
         self.read_to = dict.fromkeys(members.partitions, 0)
         self.broken: list[str] = []
         self._next: dict[tuple[int, TopicPartition], int] = {}
+        #: What was committed when somebody was told to own a partition, and how many commits there
+        #: were by then; until it hands out the first record.
+        self._begins: dict[tuple[int, TopicPartition], tuple[int, int]] = {}
         self._commits_seen = 0
         self._began_ms = self._clock.now_ms()
         self._member_ms = 0
@@ -80,8 +83,8 @@ class Invariants:
         for record in records:
             if record.value != value_of(tp, record.offset):
                 raise Violation(f"{tp}: {record.value!r} at offset {record.offset}")
-            if expected is None and record.offset > self.read_to[tp]:
-                raise Violation(f"{tp}: begins at {record.offset}, {self.read_to[tp]} was due")
+            if expected is None:
+                self._check_beginning(owner, tp, record.offset)
             if expected is not None and record.offset != expected:
                 raise Violation(f"{tp}: {record.offset} where {expected} was due")
             expected = record.offset + 1
@@ -90,9 +93,35 @@ class Invariants:
             self._next[owner.number, tp] = expected
 
     def assigned(self, owner: Watched, partitions: frozenset[TopicPartition]) -> None:
-        """Reading begins anew at what is committed."""
+        """Reading begins anew at what is committed.
+
+        A call that failed is made again: its member may know what was committed at the first one.
+        """
         for tp in partitions:
             self._next.pop((owner.number, tp), None)
+            committed = self._cluster.committed(self._members.group_id, tp) or 0
+            nothing = 0, len(self._cluster.commit_log)
+            before, since = self._begins.get((owner.number, tp), nothing)
+            self._begins[owner.number, tp] = max(before, committed), since
+
+    def given_back(self, owner: Watched, partitions: frozenset[TopicPartition]) -> None:
+        """What was not begun with will not be."""
+        for tp in partitions:
+            self._begins.pop((owner.number, tp), None)
+
+    def _check_beginning(self, owner: Watched, tp: TopicPartition, offset: int) -> None:
+        """Who takes over begins no later than at a commit that was in force since it was told.
+
+        That it may have lost since then does not count, nor does what it committed itself: it
+        knows no more than where it began. Stories have no transactions, no gaps and no seeks.
+        """
+        committed, since = self._begins.pop((owner.number, tp))
+        late = self._cluster.commit_log[since:]
+        own_id = self._members.id_of(owner) if late else ""
+        others = [commit[0] for of, commit, member_id in late if of == tp and member_id != own_id]
+        due = max(committed, self._cluster.at(tp).log.start_offset, *others)
+        if offset > due:
+            raise Violation(f"{tp}: begins at {offset}, {due} was due")
 
     def all_read(self) -> bool:
         """Tell whether every record that was produced has been handed out."""
@@ -124,10 +153,7 @@ class Invariants:
     def _taken_unheard(self, owner: Watched, shared: set[TopicPartition]) -> bool:
         """Tell whether a classic member in a KIP-848 group has not heard that it lost these."""
         unheard = self._cluster.consumer_group(self._members.group_id).unheard
-        for member, listener in self._members.listeners.items():
-            if listener is owner:
-                return shared <= unheard.get(member.group_metadata().member_id, frozenset())
-        return False
+        return shared <= unheard.get(self._members.id_of(owner), frozenset())
 
     # --- after every step ----------------------------------------------------------------------
 
@@ -146,7 +172,7 @@ class Invariants:
 
     def _check_commits(self) -> None:
         log = self._cluster.commit_log
-        for tp, (offset, _, _) in log[self._commits_seen :]:
+        for tp, (offset, _, _), _ in log[self._commits_seen :]:
             if offset > self.read_to[tp]:
                 raise Violation(f"{tp}: {offset} committed, {self.read_to[tp]} read")
         self._commits_seen = len(log)

@@ -61,6 +61,7 @@ class Watched:
         self.leaving |= told
         self._work("revoked", told)
         self.owned -= told
+        self._members.invariants.given_back(self, told)
         self._again = None
 
     def on_partitions_lost(self, partitions: set[TopicPartition]) -> None:
@@ -69,6 +70,7 @@ class Watched:
         self._check_given_back(told)
         self.leaving |= told
         self.owned -= told
+        self._members.invariants.given_back(self, told)
         self._again = None
         self._work("lost", told)
         self._again = None

@@ -70,6 +70,14 @@ class Members:
         """Members whose process runs."""
         return [m for m, listener in self.listeners.items() if listener.number not in self.stalled]
 
+    def id_of(self, owner: Watched) -> str:
+        """Return the id under which a member is in the group; empty for one that is gone."""
+        for member, listener in self.listeners.items():
+            if listener is owner:
+                member_id: str = member.group_metadata().member_id
+                return member_id
+        return ""
+
     # --- coming and going ----------------------------------------------------------------------
 
     def join(self) -> None:

@@ -52,7 +52,7 @@ def _offsets(call: Call) -> dict[TopicPartition, Commit]:
 def _accepted(call: Call, asked: CommitOffsets, error: Any) -> OffsetCommitResponse:
     if error is None:
         for tp, commit in asked.offsets.items():
-            call.cluster.commit_log.append((tp, commit))
+            call.cluster.commit_log.append((tp, commit, asked.member_id))
             call.cluster.trace.note(f"committed {tp.topic}-{tp.partition} at {commit[0]}")
     return _response(call, error)
 
