@@ -63,7 +63,11 @@ class Parked:
 
 
 class Scheduler:
-    """Gives turns to loops that have something to do; lets time pass when none has."""
+    """Gives turns to loops that have something to do; lets time pass when none has.
+
+    Attributes:
+        in_turn: True while a loop has its turn: what runs then runs on its network thread.
+    """
 
     def __init__(self, clock: SimClock, network: SimNetwork, random: Random, seed: object) -> None:
         self.clock = clock
@@ -72,6 +76,7 @@ class Scheduler:
         self._seed = seed
         self._parked: list[Parked] = []
         self._turns_now = 0
+        self.in_turn = False
 
     def park(self, name: str, loop: ParkableLoop, transport: SimTransport) -> Parked:
         """Take a loop over, and let it go to sleep for the first time."""
@@ -120,6 +125,13 @@ class Scheduler:
             )
             raise LivelockError(msg)
         parked.turns += 1
+        self.in_turn = True
+        try:
+            self._go_round(parked)
+        finally:
+            self.in_turn = False
+
+    def _go_round(self, parked: Parked) -> None:
         parked.loop.complete(parked.transport.poll(0))
         if parked.loop.running:
             parked.wakes_ms = self.clock.now_ms() + parked.loop.prepare()

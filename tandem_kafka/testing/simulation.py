@@ -70,6 +70,11 @@ class Simulation:
         self.consumers.append(consumer)
         return consumer
 
+    @property
+    def on_network_thread(self) -> bool:
+        """True while what runs would run on a consumer's network thread."""
+        return self._scheduler.in_turn
+
     def sleep(self, duration_ms: int) -> None:
         """Let time pass while the application does something else; the network threads go on."""
         until_ms = self.clock.now_ms() + duration_ms

@@ -10,7 +10,11 @@ import pytest
 from kafka.errors import StaleMemberEpochError, UnknownMemberIdError
 
 from tandem_kafka import OffsetAndMetadata, TopicPartition
+from tandem_kafka.consumer.commits import Commits
+from tandem_kafka.consumer.listener import ListenerCalls
+from tandem_kafka.events.background import PartitionsAssigned
 from tandem_kafka.request_managers.coordinator import CoordinatorManager
+from tandem_kafka.request_managers.membership.callbacks import CallbackRunner
 from tandem_kafka.request_managers.membership.consumer_heartbeat import HeartbeatFields
 from tandem_kafka.request_managers.membership.consumer_protocol import ConsumerMembership
 from tandem_kafka.request_managers.membership.local_assignment import LocalAssignment
@@ -126,6 +130,37 @@ def starts_at_what_was_handed_out(patch: Patch) -> None:
     patch.setattr(PositionsManager, "_begin", begin_there)
 
 
+def calls_listeners_on_the_network_thread(patch: Patch) -> None:
+    """As soon as it is known what to tell; the application thread finds it told."""
+    start, assigned, asked = ListenerCalls.__init__, ListenerCalls.assigned, CallbackRunner._ask
+    listeners: dict[Any, Any] = {}
+
+    def known(self: Any, core: Any) -> None:
+        start(self, core)
+        listeners[core.link.background] = self
+
+    def ask(self: Any, event: Any) -> None:
+        if isinstance(event, PartitionsAssigned):
+            assigned(listeners[self._background], event.added)
+        asked(self, event)
+
+    patch.setattr(ListenerCalls, "__init__", known)
+    patch.setattr(ListenerCalls, "assigned", lambda *_: None)
+    patch.setattr(CallbackRunner, "_ask", ask)
+
+
+def calls_back_from_commits_on_the_network_thread(patch: Patch) -> None:
+    commit = Commits.commit_async
+
+    def commit_async(self: Any, *arguments: Any) -> Any:
+        future = commit(self, *arguments)
+        for pending in self._pending:
+            pending.event.future.then(lambda _: self.run_callbacks())
+        return future
+
+    patch.setattr(Commits, "commit_async", commit_async)
+
+
 @pytest.mark.parametrize(
     ("mutate", "scenario", "finding"),
     [
@@ -134,6 +169,8 @@ def starts_at_what_was_handed_out(patch: Patch) -> None:
         (acknowledges_without_revoking, "consumer", "given to member"),
         (heartbeats_with_a_stale_epoch, "consumer", "does not settle"),
         (calls_nothing_when_fenced, "consumer", "owned"),
+        (calls_listeners_on_the_network_thread, "consumer", "on a network thread"),
+        (calls_back_from_commits_on_the_network_thread, "classic", "on a network thread"),
         (does_not_repeat_what_was_lost, "consumer-patient", "does not settle"),
         (brings_what_it_computed_once, "consumer-local", "does not settle"),
         (takes_an_assignment_of_a_stale_epoch, "consumer-local", "target"),

@@ -88,6 +88,7 @@ class Applications:
         self._uncalled[member] = self._uncalled.get(member, 0) + 1
 
         def called(*_: object) -> None:
+            self._members.invariants.check_thread("a commit's callback")
             self._uncalled[member] -= 1
 
         member.commit_async(callback=called)

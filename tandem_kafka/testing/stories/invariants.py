@@ -155,6 +155,11 @@ class Invariants:
         unheard = self._cluster.consumer_group(self._members.group_id).unheard
         return shared <= unheard.get(self._members.id_of(owner), frozenset())
 
+    def check_thread(self, what: str) -> None:
+        """What is the user's runs on the application thread."""
+        if self._members.simulation.on_network_thread:
+            self.broken.append(f"{what} on a network thread")
+
     # --- after every step ----------------------------------------------------------------------
 
     def check(self) -> None:

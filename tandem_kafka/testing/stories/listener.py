@@ -89,6 +89,7 @@ class Watched:
 
     def _called(self, kind: str, partitions: set[TopicPartition]) -> Partitions:
         told = frozenset(partitions)
+        self._members.invariants.check_thread(f"member {self.number}: {kind} {names(told)}")
         self._members.note(self.number, f"{kind} {names(told)}")
         self.calls.append((kind, told))
         if self._again is not None and self._again[0] == kind and kind != "lost":
