@@ -134,13 +134,15 @@ class NetworkClient:
 
     # What managers ask.
 
-    def has_pending(self) -> bool:
-        """True while a request is queued or waits for its answer."""
-        return bool(
-            self._any
-            or any(self._queues.values())
-            or any(link.connection.in_flight for link in self._pool.links())
-        )
+    @property
+    def queued(self) -> int:
+        """How many requests have not been sent."""
+        return len(self._any) + sum(map(len, self._queues.values()))
+
+    @property
+    def in_flight(self) -> int:
+        """How many requests wait for an answer, on all connections."""
+        return sum(link.connection.in_flight for link in self._pool.links())
 
     def disconnect(self, node_id: int) -> None:
         """Close the connections to a broker; its requests fail with the next turn."""

@@ -130,6 +130,11 @@ class CommitManager:
         """The consumer is closing: a coordinator that is not found soon is not waited for."""
         self._give_up_ms = self._context.clock.now_ms() + CLOSE_GRACE_MS
 
+    @property
+    def waiting(self) -> int:
+        """How many commits have not come to an end, sent or not."""
+        return len(self._commits)
+
     # --- the turn ------------------------------------------------------------------------------
 
     def poll(self, now_ms: int) -> PollResult:

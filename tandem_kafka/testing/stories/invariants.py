@@ -26,6 +26,9 @@ REQUESTS_PER_SECOND = 20
 REQUESTS_AT_ONCE = 100
 #: Events in a queue between the two threads.
 QUEUED = 100
+#: Requests of one member that wait to be sent, or for their answers; and its commits, also those
+#: that wait for a coordinator. Each is a handful in most stories.
+WAITING = 30
 
 #: Requests of which there are few unless something spins.
 RARE = (
@@ -214,6 +217,11 @@ class Invariants:
         reaper = len(link.loop._reaper)  # noqa: SLF001
         if application > QUEUED or background > QUEUED or reaper > QUEUED:
             raise Violation(f"events queued: {application=}, {background=}, {reaper=}")
+        client, group = link.loop._client, link.loop._managers.group  # noqa: SLF001
+        unsent, in_flight = client.queued, client.in_flight
+        commits = group.commit.waiting if group is not None else 0
+        if max(unsent, in_flight, commits) > WAITING:
+            raise Violation(f"requests pile up: {unsent=}, {in_flight=}, {commits=}")
         if link.buffer.held_bytes > config.fetch_buffer_max_bytes + config.fetch_max_bytes:
             raise Violation(f"{link.buffer.held_bytes} bytes are buffered")
 

@@ -23,21 +23,22 @@ def test_nothing_to_do_is_for_ever() -> None:
     network = Network()
     assert network.turn() == FOREVER_MS
     assert network.transport.addresses == {}
-    assert not network.client.has_pending()
+    assert (network.client.queued, network.client.in_flight) == (0, 0)
 
 
 def test_a_request_opens_a_connection_and_is_answered() -> None:
     network = Network()
     unsent = network.request()
+    assert (network.client.queued, network.client.in_flight) == (1, 0)
     network.turn()
     assert network.transport.addresses[1].ip == "10.0.0.1"
     (sent,) = network.make_ready(1)
-    assert network.client.has_pending()
+    assert (network.client.queued, network.client.in_flight) == (0, 1)
     network.now_ms += 40
     network.answer(sent, metadata_answer())
     answer = unsent.future.result()
     assert (answer.node, answer.version, answer.latency_ms) == (NODE_1, 12, 40)
-    assert not network.client.has_pending()
+    assert (network.client.queued, network.client.in_flight) == (0, 0)
     counters = network.client.counters
     assert (counters.connections_opened, counters.requests_sent) == (1, 1)
     assert counters.responses_received == 1
@@ -65,6 +66,7 @@ def test_no_more_in_flight_than_allowed_and_in_order() -> None:
     network.turn()
     sent = network.make_ready(1)
     assert len(sent) == 2
+    assert (network.client.queued, network.client.in_flight) == (3, 2)
     for done in range(1, 6):
         network.answer(sent.pop(0), metadata_answer())
         network.turn()
@@ -254,7 +256,7 @@ def test_close_fails_everything() -> None:
     for unsent in (in_flight, queued, anywhere):
         assert isinstance(error_of(unsent), KafkaConnectionError)
     assert network.transport.closed
-    assert not network.client.has_pending()
+    assert (network.client.queued, network.client.in_flight) == (0, 0)
 
 
 def test_events_of_closed_connections_are_ignored() -> None:
