@@ -13,6 +13,7 @@ from kafka.protocol.consumer.metadata import (
 )
 
 from tandem_kafka.testing import Simulation
+from tandem_kafka.wire.messages import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 from tests.integration.heartbeating import RawMember
 from tests.integration.joining import (
     Asked,
@@ -251,3 +252,28 @@ def test_a_kip_848_member_is_given_at_once_what_a_classic_one_was_deprived_of_un
         assert classic.join().error_code == 0
     joined = RawMember(Asked(line()), group, joins_topic).join()
     assert (joined.error, joined.count) == (None, 2)
+
+
+def described(line: Line, group: str) -> tuple[str | None, str]:
+    """Ask for the description of a KIP-848 group; returns the error and the group's state."""
+    request = ConsumerGroupDescribeRequest(group_ids=[group], include_authorized_operations=False)
+    request.with_header(correlation_id=1, client_id="raw")
+    body = Asked(line).exchange(request.encode(version=1, header=True, framed=True))
+    (told,) = ConsumerGroupDescribeResponse.decode(body, version=1, header=True).groups
+    return name_of(told.error_code), told.group_state
+
+
+def test_only_a_kip_848_group_is_described_as_one(
+    member: Make, line: Callable[[], Line], joins_topic: str, group: str
+) -> None:
+    nothing = "GroupIdNotFoundError", ""
+    asking = line()
+    assert described(asking, group) == nothing
+    modern = RawMember(Asked(line()), group, joins_topic)
+    assert modern.join().error is None
+    assert described(asking, group)[0] is None
+    assert modern.beat(-1).error is None
+    assert described(asking, group) == (None, "Empty")
+    alone_again = member()
+    assert alone_again.join().error_code == 0
+    assert described(asking, group) == nothing

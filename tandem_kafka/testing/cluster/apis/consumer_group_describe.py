@@ -34,7 +34,7 @@ def _described(call: Call, group_id: str) -> Any:
     if call.cluster.coordinator_of(group_id) != call.broker.node_id:
         return _GROUP(group_id=group_id, error_code=error_code(errors.NotCoordinatorError))
     known = call.cluster.coordination.coordinators.get(group_id)
-    if known is None:
+    if known is None or not known.consumer.exists:
         return _GROUP(group_id=group_id, error_code=error_code(errors.GroupIdNotFoundError))
     group = known.consumer
     current = group.computations.current

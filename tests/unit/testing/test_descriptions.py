@@ -1,0 +1,63 @@
+"""ConsumerGroupDescribe of groups that are none of KIP-848's."""
+
+from __future__ import annotations
+
+from kafka import errors
+
+from tandem_kafka.testing.coordinator.requests import CommitOffsets, JoinGroup
+from tandem_kafka.types import TopicPartition
+from tests.unit.testing.coordinated import GROUP, Coordinated
+from tests.unit.testing.driven import subscription
+
+
+def described(world: Coordinated) -> tuple[int, str]:
+    group = world.describe()
+    return group.error_code, group.group_state
+
+
+def join_classic(world: Coordinated) -> None:
+    request = JoinGroup(
+        member_id="",
+        new_id="c",
+        protocols={"range": subscription()},
+        session_ms=10_000,
+        rebalance_ms=60_000,
+    )
+    assert world.cluster.coordination.tell(GROUP, request).error is None
+
+
+NOT_FOUND = errors.GroupIdNotFoundError.errno, ""
+
+
+def test_001_describe_a_group_that_never_was_is_not_found() -> None:
+    world = Coordinated()
+    assert described(world) == NOT_FOUND
+    assert world.beat("nobody", 3).error_code == errors.GroupIdNotFoundError.errno
+    assert described(world) == NOT_FOUND, "asking for it does not bring it into being"
+
+
+def test_001_describe_a_classic_group_is_not_found() -> None:
+    world = Coordinated()
+    join_classic(world)
+    assert described(world) == NOT_FOUND
+
+
+def test_001_describe_a_group_that_only_has_offsets_is_not_found() -> None:
+    world = Coordinated()
+    offsets = {TopicPartition("orders", 0): (3, -1, "")}
+    world.cluster.coordination.tell(
+        GROUP, CommitOffsets(member_id="", generation=-1, offsets=offsets)
+    )
+    assert described(world) == NOT_FOUND
+
+
+def test_001_describe_a_group_that_all_have_left_is_empty_until_it_is_dissolved() -> None:
+    world = Coordinated()
+    world.join("a")
+    assert described(world)[0] == 0
+    world.beat("a", -1)
+    assert described(world) == (0, "Empty")
+    world.fail_over()
+    assert described(world) == (0, "Empty")
+    join_classic(world)
+    assert described(world) == NOT_FOUND
