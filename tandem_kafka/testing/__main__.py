@@ -91,7 +91,7 @@ def _summarize(totals: Totals, took_ms: int) -> None:
 
 def _tell_failure(failure: Outcome, chosen: argparse.Namespace) -> None:
     print(f"\nseed {failure.seed}, {failure.scenario}: {failure.error}")
-    for line in failure.trace[-12:]:
+    for line in failure.trace:
         print(f"    {line}")
     print(_how_to_replay(chosen, failure.seed))
 

@@ -10,7 +10,9 @@ import pytest
 from tandem_kafka import TopicPartition
 from tandem_kafka.testing import Simulation
 from tandem_kafka.testing.__main__ import main
-from tandem_kafka.testing.stories import SCENARIOS, tell
+from tandem_kafka.testing.stories import SCENARIOS, Violation, tell
+from tandem_kafka.testing.stories.invariants import Invariants
+from tandem_kafka.testing.stories.story import KEPT_LINES
 from tests.simulation.ledger import Ledger, produce, topic
 
 #: More for a night: TANDEM_SEEDS=1000-2000; or `python -m tandem_kafka.testing run --seeds 10000`.
@@ -62,6 +64,21 @@ def test_the_command_runs_seeds_and_says_how_to_replay(capsys: Any) -> None:
     told = capsys.readouterr().out
     assert "seeds 5 to 6" in told
     assert "all passed" in told
+
+
+def test_the_command_prints_the_trace_of_a_seed_that_fails(
+    capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def reads_what_is_not_there(_: Any) -> bool:
+        raise Violation("this story does not end well")
+
+    monkeypatch.setattr(Invariants, "all_read", reads_what_is_not_there)
+    assert main(["run", "--seeds", "1", "--first", "3", "--jobs", "1"]) == 1
+    told = capsys.readouterr().out.split("this story does not end well")[1].splitlines()
+    trace = [line.strip() for line in told if line.startswith("    ")]
+    assert trace == [line.strip() for line in tell(3).trace]
+    assert len(trace) == KEPT_LINES
+    assert "replay 3" in told[-1]
 
 
 def test_the_command_replays_a_seed_with_its_trace(capsys: Any) -> None:

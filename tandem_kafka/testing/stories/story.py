@@ -14,8 +14,10 @@ from tandem_kafka.testing.stories.members import Members
 from tandem_kafka.testing.stories.numbered import create_topic, produce
 from tandem_kafka.testing.stories.scenarios import GROUP, Scenario, scenario_for
 
-__all__ = ["HOSTILE_MS", "SETTLE_MS", "Outcome", "live", "tell"]
+__all__ = ["HOSTILE_MS", "KEPT_LINES", "SETTLE_MS", "Outcome", "live", "tell"]
 
+#: So many lines of a story's trace are kept for the case that it fails.
+KEPT_LINES = 400
 #: So long there are faults.
 HOSTILE_MS = 50_000
 #: So long after them everything is assigned and read: a session, a rebalance that waits for who
@@ -94,7 +96,7 @@ def tell(seed: int, name: str | None = None, *, whole_trace: bool = False) -> Ou
     simulation = Simulation(
         f"{scenario.name} {seed}",
         brokers=2 + seed // 7 % 2,
-        trace_lines=None if whole_trace else 400,
+        trace_lines=None if whole_trace else KEPT_LINES,
     )
     began_ms = simulation.clock.now_ms()
     settled_ms, error = 0, ""
