@@ -1,0 +1,246 @@
+"""Scenarios of documents 000 and 003 that are the consumer's, by their sections."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from kafka import errors
+
+from tandem_kafka.testing import DROP, Call, Simulation
+from tandem_kafka.testing.coordinator.classic import ClassicGroup
+from tandem_kafka.wire.messages import (
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+    HeartbeatRequest,
+    JoinGroupRequest,
+    OffsetCommitRequest,
+    SyncGroupRequest,
+)
+from tests.simulation.ledger import LATE_MS, produce
+from tests.simulation.team import Listener, Team, filled
+
+CONSUMER = {"group_protocol": "consumer"}
+BOTH = pytest.mark.parametrize("protocol", [{}, CONSUMER], ids=["classic", "consumer"])
+WATCHED = 200
+
+
+def watch(simulation: Simulation, api: Any, seen: Callable[[Call], object]) -> None:
+    """Have `seen` told of the next calls of an API, which are answered as usual."""
+
+    def look(call: Call) -> Any:
+        seen(call)
+        return call.default()
+
+    simulation.cluster.script(api, *[look] * WATCHED)
+
+
+# --- 000 "Consumer" ------------------------------------------------------------------------------
+
+
+def test_000_consumer_2_it_commits_and_joins_when_told_and_then_goes_on_reading() -> None:
+    with Simulation() as simulation:
+        team = Team(simulation, filled(simulation))
+        first = team.join(Listener(), auto_commit_interval_ms=600_000)
+        team.settle()
+        steps: list[str] = []
+        when_joining: list[tuple[int, int]] = []
+
+        def step(call: Call) -> None:
+            if call.client_id != "simulated-1":
+                return
+            steps.append(call.request.name)
+            if call.request.name == "JoinGroupRequest":
+                offsets = [simulation.cluster.committed("readers", tp) for tp in team.partitions]
+                when_joining.append((sum(map(int, filter(None, offsets))), len(team.read)))
+
+        for api in (HeartbeatRequest, OffsetCommitRequest, JoinGroupRequest, SyncGroupRequest):
+            watch(simulation, api, step)
+        for tp in team.partitions:
+            produce(simulation, tp, 3)
+        team.poll(1)
+        team.join(Listener())
+        team.settle()
+        told = steps.index("OffsetCommitRequest")
+        assert set(steps[:told]) == {"HeartbeatRequest"}, "it is told by one of them"
+        assert steps[told + 1 : told + 3] == ["JoinGroupRequest", "SyncGroupRequest"]
+        committed, read = when_joining[0]
+        assert committed == read == 4 * 23, "it stopped, and all that it handed out is committed"
+        assert len(first.assignment()) == 2
+        for tp in first.assignment():
+            produce(simulation, tp, 1)
+        team.settle()
+        assert set(team.read.values()) == {1}, "nothing is read twice"
+
+
+@BOTH
+def test_000_consumer_3_without_an_error_it_goes_on_with_what_it_had(protocol: Any) -> None:
+    with Simulation(brokers=2) as simulation:
+        team = Team(simulation, filled(simulation))
+        listener = Listener()
+        member = team.join(listener, **protocol)
+        team.settle()
+        had, identity = member.assignment(), member.group_metadata()
+        simulation.cluster.fail_over("readers", 2)
+        joins: list[Call] = []
+        watch(simulation, JoinGroupRequest, joins.append)
+        for tp in team.partitions:
+            produce(simulation, tp, 3)
+        team.poll(30)
+        assert team.all_read()
+        assert (member.assignment(), member.group_metadata()) == (had, identity)
+        assert [kind for kind, _ in listener.calls] == ["assigned"]
+        assert not joins
+        asked = simulation.cluster.brokers[2].requests
+        beats = [asked.get(n, 0) for n in ("HeartbeatRequest", "ConsumerGroupHeartbeatRequest")]
+        assert sum(beats) > 5
+
+
+# --- 000 "Failure detection protocol", "Heartbeats during rebalance" -----------------------------
+
+
+@pytest.mark.parametrize("interval_ms", [500, 2_000])
+def test_000_failure_detection_1_a_heartbeat_is_sent_every_interval(interval_ms: int) -> None:
+    with Simulation() as simulation:
+        team = Team(simulation, filled(simulation))
+        team.join(heartbeat_interval_ms=interval_ms)
+        team.settle()
+        moments: list[int] = []
+        watch(simulation, HeartbeatRequest, lambda _: moments.append(simulation.clock.now_ms()))
+        team.poll(100)
+        gaps = [after - before for before, after in itertools.pairwise(moments)]
+        assert len(gaps) >= 20_000 // interval_ms - 3
+        assert {round(gap / 100) * 100 for gap in gaps} == {interval_ms}
+
+
+def test_000_heartbeats_1_none_is_sent_while_a_join_is_not_answered() -> None:
+    with Simulation() as simulation:
+        team = Team(simulation, filled(simulation))
+        for _ in range(2):
+            team.join(Listener())
+        team.settle()
+        group = simulation.cluster.group("readers")
+        early, late = team.members
+        identity = early.group_metadata().member_id
+        beats: list[tuple[str, bool]] = []
+        watch(
+            simulation,
+            HeartbeatRequest,
+            lambda call: beats.append((call.request.member_id, is_joining(group, identity))),
+        )
+        newcomer = team.join(Listener())
+        for _ in range(20):  # `late` does not poll, so that the round stays open
+            early.poll(100)
+            newcomer.poll(100)
+        assert is_joining(group, identity)
+        told = [joining for member_id, joining in beats if member_id == identity]
+        assert told == [False], "the one that told it of the rebalance"
+        others = [member_id for member_id, joining in beats if joining]
+        assert set(others) == {late.group_metadata().member_id}
+        team.settle()
+        assert identity in group.members
+
+
+def is_joining(group: ClassicGroup, member_id: str) -> bool:
+    return member_id in group.members and group.members[member_id].joining is not None
+
+
+@pytest.mark.parametrize("interval_ms", [100, 500, 2_500])
+def test_000_heartbeats_2_a_rebalance_is_heard_of_within_an_interval(interval_ms: int) -> None:
+    with Simulation() as simulation:
+        team = Team(simulation, filled(simulation))
+        first = team.join(Listener(), heartbeat_interval_ms=interval_ms)
+        team.settle()
+        joined: dict[str, int] = {}
+        watch(
+            simulation,
+            JoinGroupRequest,
+            lambda call: joined.__setitem__(call.client_id, simulation.clock.now_ms()),
+        )
+        newcomer = team.join(Listener())
+        for _ in range(2 * interval_ms // 10 + 50):
+            newcomer.poll(5)
+            first.poll(5)
+        waited_ms = joined["simulated-1"] - joined["simulated-2"]
+        assert 0 < waited_ms <= interval_ms + 50
+        team.settle()
+
+
+# --- 003 "Assign", "Subscribe" -------------------------------------------------------------------
+
+
+@BOTH
+@pytest.mark.parametrize("how", ["subscribe", "assign"])
+def test_003_subscribing_to_nothing_gives_back_and_leaves(protocol: Any, how: str) -> None:
+    with Simulation() as simulation:
+        team = Team(simulation, filled(simulation))
+        listener = Listener()
+        member = team.join(listener, auto_commit_interval_ms=600_000, **protocol)
+        team.settle()
+        for tp in team.partitions:
+            produce(simulation, tp, 2)
+        team.settle()
+        getattr(member, how)([])
+        assert [kind for kind, _ in listener.calls] == ["assigned", "revoked"]
+        assert listener.calls[1][1] == frozenset(team.partitions)
+        assert (member.assignment(), member.subscription()) == (set(), None)
+        assert not simulation.cluster.group("readers").members
+        assert not simulation.cluster.consumer_group("readers").members
+        committed = [simulation.cluster.committed("readers", tp) for tp in team.partitions]
+        assert committed == [22] * 4
+
+
+# --- 003 "Timeout Policy" ------------------------------------------------------------------------
+
+
+def nobody(error: Any = errors.CoordinatorNotAvailableError) -> FindCoordinatorResponse:
+    entry = FindCoordinatorResponse.Coordinator(
+        key="readers", node_id=-1, host="", port=-1, error_code=error.errno, error_message=None
+    )
+    return FindCoordinatorResponse(throttle_time_ms=0, coordinators=[entry])
+
+
+@BOTH
+def test_003_timeouts_the_coordinator_is_asked_for_again_after_a_back_off(protocol: Any) -> None:
+    with Simulation() as simulation:
+        team = Team(simulation, filled(simulation))
+        moments: list[int] = []
+
+        def refuse(_: Call) -> Any:
+            moments.append(simulation.clock.now_ms())
+            return nobody()
+
+        simulation.cluster.script(FindCoordinatorRequest, *[refuse] * 8)
+        team.join(retry_backoff_ms=200, retry_backoff_max_ms=1_000, **protocol)
+        team.settle()
+        gaps = [after - before for before, after in itertools.pairwise(moments)]
+        assert len(gaps) == 7
+        assert gaps[0] >= 160, "a fifth less than retry_backoff_ms at least"
+        assert max(gaps) <= 1_250, "a fifth more than retry_backoff_max_ms at most"
+        assert gaps[-1] > 2 * gaps[0], "it grows"
+
+
+@BOTH
+def test_003_timeouts_a_search_that_is_not_answered_ends_with_request_timeout_ms(
+    protocol: Any,
+) -> None:
+    with Simulation() as simulation:
+        team = Team(simulation, filled(simulation))
+        moments: list[int] = []
+
+        def ignore(_: Call) -> Any:
+            moments.append(simulation.clock.now_ms())
+            return DROP
+
+        simulation.cluster.script(FindCoordinatorRequest, ignore, ignore)
+        member = team.join(request_timeout_ms=5_000, **protocol)
+        clock = simulation.clock
+        while len(moments) < 2:
+            began_ms = clock.now_ms()
+            member.poll(300)
+            assert clock.now_ms() - began_ms <= 300 + LATE_MS, "poll keeps to its own time"
+            assert clock.now_ms() < 60_000
+        assert 5_000 <= moments[1] - moments[0] <= 6_500, "and a back-off"
+        team.settle()
