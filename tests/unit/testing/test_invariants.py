@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 
-from tandem_kafka import KafkaConsumer
+from tandem_kafka import KafkaConsumer, OffsetAndMetadata, TopicPartition
 from tandem_kafka.events.completable import NO_DEADLINE_MS
 from tandem_kafka.request_managers.base import ANY_NODE, FOREVER_MS, UnsentRequest
 from tandem_kafka.testing import Simulation
 from tandem_kafka.testing.stories import SCENARIOS, Violation
 from tandem_kafka.testing.stories.invariants import WAITING
+from tandem_kafka.testing.stories.listener import Watched
 from tandem_kafka.testing.stories.members import Members
-from tandem_kafka.testing.stories.numbered import create_topic
+from tandem_kafka.testing.stories.numbered import create_topic, produce, value_of
 from tandem_kafka.wire.messages import MetadataRequest
 
 
@@ -73,3 +75,88 @@ def test_commits_that_wait_for_a_coordinator_may_not_pile_up(members: Members) -
     member.commit_async()
     with pytest.raises(Violation, match=f"commits={WAITING + 1}"):
         members.poll(member, 10)
+
+
+# --- where reading begins ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def tp(members: Members) -> TopicPartition:
+    """A partition of ten records, all handed out, of which five are committed."""
+    tp = members.partitions[0]
+    produce(members.simulation, tp, 10)
+    members.settle(20_000)
+    commit(members, tp, 5)
+    return tp
+
+
+def commit(members: Members, tp: TopicPartition, offset: int) -> None:
+    (member,) = members.listeners
+    member.commit({tp: OffsetAndMetadata(offset, "", -1)})
+
+
+def told(members: Members, tp: TopicPartition) -> Watched:
+    """Another one hears that the partition is its own."""
+    newcomer = Watched(members, 2)
+    newcomer.owned.add(tp)
+    members.invariants.assigned(newcomer, frozenset([tp]))
+    return newcomer
+
+
+def hand_out(members: Members, owner: Watched, tp: TopicPartition, offset: int) -> None:
+    record = SimpleNamespace(offset=offset, value=value_of(tp, offset))
+    members.invariants.handed_out(owner, tp, [record])
+
+
+@pytest.mark.parametrize("offset", [3, 5])
+def test_reading_begins_at_the_commit_or_before(
+    members: Members, tp: TopicPartition, offset: int
+) -> None:
+    newcomer = told(members, tp)
+    hand_out(members, newcomer, tp, offset)
+    with pytest.raises(Violation, match=f"{offset + 2} where {offset + 1} was due"):
+        hand_out(members, newcomer, tp, offset + 2)
+
+
+def test_it_does_not_begin_where_another_has_read_to(members: Members, tp: TopicPartition) -> None:
+    with pytest.raises(Violation, match="begins at 8, 5 was due"):
+        hand_out(members, told(members, tp), tp, 8)
+
+
+def test_without_a_commit_it_begins_at_the_first_record(members: Members) -> None:
+    tp = members.partitions[0]
+    assert members.simulation.cluster.committed(members.group_id, tp) in (None, 0)
+    with pytest.raises(Violation, match="begins at 1, 0 was due"):
+        hand_out(members, told(members, tp), tp, 1)
+
+
+def test_a_commit_that_was_lost_counts_for_those_who_may_know_it(
+    members: Members, tp: TopicPartition
+) -> None:
+    commit(members, tp, 8)
+    early = told(members, tp)
+    members.simulation.cluster.fail_over(members.group_id, 1, lost_records=1)
+    assert members.simulation.cluster.committed(members.group_id, tp) == 5
+    members.invariants.assigned(early, frozenset([tp]))  # the call that failed is made again
+    hand_out(members, early, tp, 8)
+    with pytest.raises(Violation, match="begins at 8, 5 was due"):
+        hand_out(members, told(members, tp), tp, 8)
+
+
+def test_what_another_commits_meanwhile_counts(members: Members, tp: TopicPartition) -> None:
+    newcomer = told(members, tp)
+    commit(members, tp, 8)
+    hand_out(members, newcomer, tp, 8)
+
+
+def test_what_it_commits_itself_does_not_count(members: Members, tp: TopicPartition) -> None:
+    (owner,) = members.listeners.values()
+    members.invariants.assigned(owner, frozenset([tp]))
+    commit(members, tp, 8)
+    with pytest.raises(Violation, match="begins at 8, 5 was due"):
+        hand_out(members, owner, tp, 8)
+
+
+def test_what_is_no_more_there_is_not_due(members: Members, tp: TopicPartition) -> None:
+    members.simulation.cluster.at(tp).log.delete_before(7)
+    hand_out(members, told(members, tp), tp, 7)
