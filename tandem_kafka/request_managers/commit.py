@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from kafka.errors import IllegalGenerationError
+from kafka.errors import IllegalGenerationError, UnknownMemberIdError
 
 from tandem_kafka.errors import (
     CommitDuringRebalanceError,
@@ -55,11 +55,14 @@ CLOSE_GRACE_MS = 1_000
 
 @dataclass(slots=True, eq=False)
 class _Commit:
+    """A commit; `asked_by` is who the member was when it was asked for, with a generation."""
+
     offsets: Offsets
     future: Completion[Any]
     state: RequestState
     retry: bool
     giving_back: bool
+    asked_by: ConsumerGroupMetadata | None
 
 
 class CommitManager:
@@ -89,33 +92,27 @@ class CommitManager:
 
         With `giving_back` a topic that is gone is no reason to try again: a rebalance must not
         wait for it (KAFKA-16224); and a member epoch that has moved on meanwhile is one.
+
+        Who has lost its membership and the partitions with it commits nothing of them: as somebody
+        without membership it could, in a group that is empty by then, and take back what others
+        have committed meanwhile.
         """
         if not offsets:
             future.complete(offsets)
             return
-        if self._out_of_group:
-            # Without a generation a group that is empty just now would take it, though others may
-            # have committed more meanwhile.
-            future.fail(
-                CommitFailedError(
-                    "the member is not in its group any more, and what it had been assigned may "
-                    "have been read by others; poll() joins again"
-                )
-            )
+        group, subscription = self._context.group.metadata, self._context.subscription
+        member = subscription.auto_assigned and group.generation_id != NO_GENERATION
+        if (
+            subscription.auto_assigned
+            and not member
+            and not subscription.assigned.keys().isdisjoint(offsets)
+        ):
+            lost = UnknownMemberIdError("this consumer is no member of the group any more")
+            future.fail(_fenced(offsets, lost))
             return
         state = self._context.request_state()
-        self._commits.append(_Commit(offsets, future, state, retry, giving_back))
-
-    @property
-    def _out_of_group(self) -> bool:
-        """True while a member that has lost its place still holds partitions."""
-        subscription = self._context.subscription
-        generation = self._context.group.metadata.generation_id
-        return (
-            generation == NO_GENERATION
-            and subscription.auto_assigned
-            and bool(subscription.assigned)
-        )
+        asked_by = group if member else None
+        self._commits.append(_Commit(offsets, future, state, retry, giving_back, asked_by))
 
     def auto_commit(self, offsets: Offsets, future: Completion[Any]) -> None:
         """Commit on the interval: never two at a time, not retried, the next interval does."""
@@ -169,6 +166,8 @@ class CommitManager:
         commit.state.sent()
         topic_ids = self._topic_ids(commit.offsets)
         member = self._context.group.metadata
+        if member.generation_id == NO_GENERATION and commit.asked_by is not None:
+            member = commit.asked_by  # the coordinator knows whether that still is somebody
         message = self._message(commit.offsets, topic_ids, member)
         request = self._context.request(message, destination)
         request.future.then(lambda future: self._answered(commit, topic_ids, member, future))

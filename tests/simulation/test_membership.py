@@ -27,6 +27,10 @@ FOUND = {
     (47110167, "consumer-patient"): "a simulated coordinator that took over after a member had "
     "left, before there was a new target, took that member for known when it came back, and gave "
     "it nothing",
+    (750012, "classic"): "who closed after its membership had been lost committed what it had read "
+    "before, as somebody without membership, into a group that was empty by then",
+    (750025, "consumer"): "the same, of the commit of the interval, by the poll that tells of it",
+    (750035, "rolling-cooperative"): "the same, in a group of both protocols",
 }
 
 

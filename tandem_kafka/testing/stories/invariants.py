@@ -180,7 +180,9 @@ class Invariants:
 
     def _check_commits(self) -> None:
         log = self._cluster.commit_log
-        for tp, (offset, _, _), _ in log[self._commits_seen :]:
+        for tp, (offset, _, _), member_id in log[self._commits_seen :]:
+            if not member_id:
+                raise Violation(f"{tp}: {offset} committed by none of the members")
             if offset > self.read_to[tp]:
                 raise Violation(f"{tp}: {offset} committed, {self.read_to[tp]} read")
         self._commits_seen = len(log)

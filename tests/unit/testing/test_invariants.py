@@ -77,6 +77,12 @@ def test_commits_that_wait_for_a_coordinator_may_not_pile_up(members: Members) -
         members.poll(member, 10)
 
 
+def test_who_is_no_member_may_not_commit(members: Members) -> None:
+    members.simulation.cluster.commit_log.append((members.partitions[0], (0, -1, ""), ""))
+    with pytest.raises(Violation, match="0 committed by none of the members"):
+        members.invariants.check()
+
+
 # --- where reading begins ------------------------------------------------------------------------
 
 

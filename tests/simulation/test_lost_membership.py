@@ -1,0 +1,108 @@
+"""A member that was away for too long takes nothing back of what others committed meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tandem_kafka import KafkaConsumer, OffsetAndMetadata, TopicPartition
+from tandem_kafka.errors import CommitFailedError
+from tandem_kafka.testing import Simulation
+from tests.simulation.ledger import produce
+from tests.simulation.team import Listener, Team, filled
+
+CONSUMER = {"group_protocol": "consumer"}
+BOTH = pytest.mark.parametrize("protocol", [{}, CONSUMER], ids=["classic", "consumer"])
+
+
+def overtaken(simulation: Simulation, **options: Any) -> tuple[KafkaConsumer, TopicPartition]:
+    """One has read 20 records and was not heard of since; another read and committed 30, and left.
+
+    The group is empty, so that it takes commits of anybody without membership.
+    """
+    team = Team(simulation, filled(simulation, partitions=1))
+    (tp,) = team.partitions
+    late = team.join(Listener(), max_poll_interval_ms=8_000, **options)
+    team.settle()
+    team.members.remove(late)
+    simulation.sleep(10_000)
+    produce(simulation, tp, 10)
+    other = team.join(**{**options, "enable_auto_commit": True})
+    team.settle()
+    other.close()
+    assert simulation.cluster.committed("readers", tp) == 30
+    return late, tp
+
+
+def polls(member: KafkaConsumer) -> None:
+    member.poll(0)
+
+
+def closes(member: KafkaConsumer) -> None:
+    member.close()
+
+
+def unsubscribes(member: KafkaConsumer) -> None:
+    member.unsubscribe()
+
+
+@BOTH
+@pytest.mark.parametrize("act", [polls, closes, unsubscribes])
+def test_nothing_is_committed_by_itself(protocol: Any, act: Callable[[Any], None]) -> None:
+    with Simulation() as simulation:
+        late, tp = overtaken(simulation, **protocol)
+        act(late)
+        simulation.sleep(1_000)
+        assert simulation.cluster.committed("readers", tp) == 30
+
+
+@BOTH
+@pytest.mark.parametrize("named", [False, True], ids=["positions", "named offsets"])
+def test_a_commit_of_what_was_lost_fails(protocol: Any, named: bool) -> None:
+    with Simulation() as simulation:
+        late, tp = overtaken(simulation, enable_auto_commit=False, **protocol)
+        offsets = {tp: OffsetAndMetadata(20, "", -1)} if named else None
+        with pytest.raises(CommitFailedError, match="orders-0"):
+            late.commit(offsets)
+        failed: list[Any] = []
+        late.commit_async(offsets, callback=lambda _, error: failed.append(error))
+        late.poll(100)
+        assert [type(error) for error in failed] == [CommitFailedError]
+        assert simulation.cluster.committed("readers", tp) == 30
+
+
+@BOTH
+def test_a_commit_that_outlives_its_membership_is_none_of_an_outsider(protocol: Any) -> None:
+    with Simulation(brokers=2) as simulation:
+        team = Team(simulation, filled(simulation, partitions=1))
+        (tp,) = team.partitions
+        member = team.join(max_poll_interval_ms=8_000, enable_auto_commit=False, **protocol)
+        team.settle()
+        simulation.cluster.stop(1)  # it coordinates the group
+        simulation.sleep(1_000)
+        failed: list[Any] = []
+        member.commit_async(callback=lambda _, error: failed.append(error))
+        simulation.sleep(20_000)
+        assert not failed
+        simulation.cluster.start(1)
+        simulation.sleep(20_000)
+        member.poll(0)
+        assert [type(error) for error in failed] == [CommitFailedError]
+        assert simulation.cluster.committed("readers", tp) is None
+
+
+@BOTH
+def test_before_the_first_poll_and_when_it_is_over_anybody_may_commit(protocol: Any) -> None:
+    with Simulation() as simulation:
+        team = Team(simulation, filled(simulation, partitions=1))
+        (tp,) = team.partitions
+        member = team.join(enable_auto_commit=False, **protocol)
+        member.commit({tp: OffsetAndMetadata(3, "", -1)})
+        assert simulation.cluster.committed("readers", tp) == 3
+        team.poll(10)
+        assert min(offset for _, offset in team.read) == 3
+        member.unsubscribe()
+        member.commit({tp: OffsetAndMetadata(7, "", -1)})
+        assert simulation.cluster.committed("readers", tp) == 7
