@@ -11,7 +11,7 @@ step it stands at is in the group's log, so that the next coordinator goes on fr
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -198,7 +198,7 @@ class Computations:
 
 
 def flaw_of(
-    assignment: Mapping[str, list[TopicPartition]], wanted: Mapping[str, Partitions]
+    assignment: Mapping[str, Collection[TopicPartition]], wanted: Mapping[str, Partitions]
 ) -> str | None:
     """Return what is wrong with an assignment of those that want these partitions."""
     given: set[TopicPartition] = set()

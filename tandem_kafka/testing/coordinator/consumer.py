@@ -28,6 +28,11 @@ from tandem_kafka.testing.coordinator.members import (
     advance,
 )
 from tandem_kafka.testing.coordinator.modern_members import ModernMembers
+from tandem_kafka.testing.coordinator.server_assignors import (
+    preferred,
+    spec_of,
+    target_by,
+)
 from tandem_kafka.testing.coordinator.turn import Error
 from tandem_kafka.types import TopicPartition
 
@@ -149,8 +154,8 @@ class ConsumerGroup:
         member_id, log = member.member_id, self.coordinator.log
         del self.members[before.member_id]
         log.forget(before.member_id)
-        member.assigned, member.rack = before.assigned, before.rack
-        member.along = before.along
+        member.assigned, member.along = before.assigned, before.along
+        member.rack, member.server_assignor = before.rack, before.server_assignor
         self.target[member_id] = self.target.pop(before.member_id, frozenset())
         self.along[member_id] = self.along.pop(before.member_id, None)
         self.wanted[member_id] = self.wanted.pop(before.member_id, frozenset())
@@ -284,14 +289,20 @@ class ConsumerGroup:
         name = common_assignor(self.announced)
         if name is None:
             self.computations.end()
-            server_side, assign = next(iter(self.coordinator.settings.assignors.items()))
-            self.install(assign(dict(self.wanted), dict(self.target)), self.epoch, server_side)
+            self._assign_here()
             return
         if not self.assignment_epoch:
             # Who computes has to be at an epoch, and there is none before the first target.
             self.install({}, self.epoch, "")
             self._grow()
         self.computations.wanted(name)
+
+    def _assign_here(self) -> None:
+        """Use the assignor of the coordinator's that most members ask for."""
+        choices = (member.server_assignor for member in self.members.values())
+        assignor = preferred(choices, self.coordinator.settings.assignors)
+        spec = spec_of(self.members.values(), self.wanted, self.target, self.coordinator.topics())
+        self.install(target_by(assignor, spec), self.epoch, assignor.name)
 
     def install(
         self,

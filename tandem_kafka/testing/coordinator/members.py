@@ -48,6 +48,7 @@ class ConsumerGroupMember:
         revoking: What it was told to give back and has not said it did.
         along: What it was told along with the partitions of its epoch.
         assignors: Those it could compute the group's assignment with.
+        server_assignor: That of the coordinator's that it asked for last; None if it never did.
         rack: Where it stands; None if it did not say.
         classic: What it said in JoinGroup; None if it uses KIP-848's protocol.
         rejoin_by_ms: When a classic member that was called in must have joined; 0 if it was not.
@@ -67,6 +68,7 @@ class ConsumerGroupMember:
     revoking: Partitions = frozenset()
     along: HandedOver | None = None
     assignors: tuple[ClientAssignor, ...] = ()
+    server_assignor: str | None = None
     rack: str | None = None
     classic: records.ClassicMemberMetadata | None = None
     rejoin_by_ms: int = 0
@@ -87,6 +89,7 @@ class ConsumerGroupMember:
             self.assignors,
             self.classic,
             self.rack,
+            self.server_assignor,
         )
 
     def current(self) -> records.ConsumerGroupCurrentMemberAssignment:
@@ -121,6 +124,7 @@ class ConsumerGroupMember:
             revoking=current.partitions_pending_revocation,
             along=current.along,
             assignors=about.assignors,
+            server_assignor=about.server_assignor,
             rack=about.rack_id,
             classic=about.classic,
         )

@@ -36,21 +36,17 @@ class ModernMembers:
         self._turn.answer(request, self._answer(request))
 
     def _answer(self, request: ConsumerHeartbeat) -> ConsumerHeartbeatAnswer:
-        refusal = self._group.coordinator.migrate_for(request)
+        refusal = self._request_error(request) or self._group.coordinator.migrate_for(request)
         if refusal is not None:
             return ConsumerHeartbeatAnswer(refusal)
         if request.epoch < JOIN_EPOCH:
             error = self._group.leave(request.member_id, request.instance_id, request.epoch)
             return ConsumerHeartbeatAnswer(error, 0 if error else request.epoch)
-        error = (
-            _announcement_error(request)
-            or self._error(request.member_id, request.instance_id, request.epoch, request.owned)
-            or _expression_error(request.regex)
-        )
+        error = self._error(
+            request.member_id, request.instance_id, request.epoch, request.owned
+        ) or _expression_error(request.regex)
         if error is None and request.member_id not in self._group.members:
-            error = self._assignor_error(request.server_assignor) or self._group.add(
-                request.member_id, request.instance_id
-            )
+            error = self._group.add(request.member_id, request.instance_id)
         if error is not None:
             return ConsumerHeartbeatAnswer(error)
         member = self._group.members[request.member_id]
@@ -72,9 +68,13 @@ class ModernMembers:
             compute=self._group.computations.is_chosen(member.member_id),
         )
 
-    def _assignor_error(self, name: str | None) -> Error:
-        known = name is None or name in self._group.coordinator.settings.assignors
-        return None if known else errors.UnsupportedAssignorError
+    def _request_error(self, request: ConsumerHeartbeat) -> Error:
+        """Return the error for what no member of any group may say."""
+        if _announcement_error(request) is not None or _owns_at_join(request):
+            return errors.InvalidRequestError
+        name = request.server_assignor
+        offered = {assignor.name for assignor in self._group.coordinator.settings.assignors}
+        return None if name is None or name in offered else errors.UnsupportedAssignorError
 
     def _error(
         self, member_id: str, instance_id: str | None, epoch: int, owned: Partitions | None
@@ -82,7 +82,7 @@ class ModernMembers:
         """Return the error for a heartbeat of this member and epoch, if it is to be refused."""
         member = self._group.members.get(member_id)
         if epoch == JOIN_EPOCH:
-            return _join_error(member, owned)
+            return _join_error(member)
         if self._group.held_by_another(member_id, instance_id):
             return errors.FencedInstanceIdError
         if member is None:
@@ -96,10 +96,13 @@ class ModernMembers:
         return errors.FencedMemberEpochError
 
 
-def _join_error(member: ConsumerGroupMember | None, owned: Partitions | None) -> Error:
-    """Who joins owns nothing. A member that is known may join at any time, if not static."""
-    if owned is None or owned:
-        return errors.InvalidRequestError
+def _owns_at_join(request: ConsumerHeartbeat) -> bool:
+    """Who joins says that it owns nothing."""
+    return request.epoch == JOIN_EPOCH and (request.owned is None or bool(request.owned))
+
+
+def _join_error(member: ConsumerGroupMember | None) -> Error:
+    """A member that is known may join at any time, if not static."""
     static = member is not None and member.instance_id is not None
     if static and member is not None and member.epoch != STATIC_LEAVE_EPOCH:
         return errors.UnreleasedInstanceIdError
@@ -138,6 +141,8 @@ def _subscribe(member: ConsumerGroupMember, request: ConsumerHeartbeat) -> None:
         member.rack = request.rack
     if request.topics is not None:
         member.topics = request.topics
+    if request.server_assignor is not None:
+        member.server_assignor = request.server_assignor
     if request.assignors is not None:
         member.assignors = request.assignors
     member.classic = None

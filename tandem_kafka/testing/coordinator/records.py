@@ -72,6 +72,7 @@ class ConsumerGroupMemberMetadata:
     assignors: Announced = ()
     classic: ClassicMemberMetadata | None = None
     rack_id: str | None = None
+    server_assignor: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal, get_args
 
-from tandem_kafka.testing.coordinator.server_assignors import Assignor, uniform
+from tandem_kafka.testing.coordinator.server_assignors import (
+    PartitionAssignor,
+    RangeAssignor,
+    UniformAssignor,
+)
 
 __all__ = ["GroupSettings", "MigrationPolicy"]
 
@@ -44,7 +47,8 @@ class GroupSettings:
             earliest; until then members stay at the old one, and who is new has nothing.
         computation_timeout_ms: So long a member that computes may take to ask, and then to bring
             its assignment.
-        assignors: How the coordinator assigns by itself, by name; the first is used.
+        assignors: How the coordinator can assign by itself: it takes the one that most members ask
+            for, among equals and if nobody asks the first (`group.consumer.assignors`).
     """
 
     heartbeat_interval_ms: int = 500
@@ -60,7 +64,7 @@ class GroupSettings:
     migration_policy: MigrationPolicy = "bidirectional"
     assignment_interval_ms: int = 0
     computation_timeout_ms: int = 5_000
-    assignors: Mapping[str, Assignor] = field(default_factory=lambda: {"uniform": uniform})
+    assignors: tuple[PartitionAssignor, ...] = (UniformAssignor(), RangeAssignor())
 
     def __post_init__(self) -> None:
         """Check what has limits.
@@ -83,6 +87,10 @@ class GroupSettings:
                 f"heartbeat_interval_ms={self.heartbeat_interval_ms}: must be below "
                 f"session_timeout_ms={self.session_timeout_ms}"
             )
+            raise ValueError(msg)
+        names = [assignor.name for assignor in self.assignors]
+        if not names or len({*names}) < len(names):
+            msg = f"assignors={names}: must be one or more, each of a name of its own"
             raise ValueError(msg)
         if self.migration_policy not in get_args(MigrationPolicy):
             allowed = ", ".join(get_args(MigrationPolicy))
