@@ -10,6 +10,9 @@ __all__ = ["parse_header", "throttle_ms"]
 _CORRELATION_ID = struct.Struct(">i")
 _API_VERSIONS_KEY: Final = 18
 
+#: What five bytes can hold; without a limit, a number of all of a broken frame would be computed.
+_MOST_BITS: Final = 35
+
 #: First version after whose answer the client has to wait; before, the broker itself has waited
 #: (KIP-219). After any other request that says so it has waited from version 0: the Java client
 #: does not after KIP-848's heartbeats and OffsetForLeaderEpoch, and talks to a broker that is deaf.
@@ -59,6 +62,8 @@ def _unsigned_varint(frame: memoryview, position: int) -> tuple[int, int]:
         if byte < 0x80:
             return value, position
         shift += 7
+        if shift >= _MOST_BITS:
+            raise ValueError("a number has more than five bytes")
 
 
 def throttle_ms(answer: Any, api_key: int, version: int) -> int:

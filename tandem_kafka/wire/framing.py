@@ -63,9 +63,18 @@ def _encoder(kind: Any, version: int) -> Callable[[Any, Any], None] | None:
 
 
 def decoded(kind: Any, version: int, body: memoryview) -> Any:
-    """Return the message of a body."""
+    """Return the message of a body.
+
+    Raises:
+        ValueError: The body is too short; or something else, if it makes no sense.
+    """
     decode = _decoder(kind, version)
-    return kind.decode(body, version=version) if decode is None else decode(body, 0)[0]
+    if decode is None:
+        return kind.decode(body, version=version)
+    message, end = decode(body, 0)
+    if end > len(body):  # kafka-python takes what there is of a last string for the whole
+        raise ValueError(f"{end - len(body)} bytes are missing")
+    return message
 
 
 @cache

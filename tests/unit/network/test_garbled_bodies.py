@@ -1,0 +1,340 @@
+"""Answers of every kind with wrong bytes: an error of the request they answer, and nothing else."""
+
+from __future__ import annotations
+
+import re
+import resource
+import struct
+import sys
+import tracemalloc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from functools import cache
+from itertools import islice, product
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tandem_kafka.errors import KafkaConnectionError, KafkaError, KafkaProtocolError
+from tandem_kafka.network.authentication import SaslExchange, run_inline
+from tandem_kafka.network.connection import BrokerConnection, ConnectionState
+from tandem_kafka.network.response import parse_header
+from tandem_kafka.records import decode_fetch_response
+from tandem_kafka.request_managers.base import ANY_NODE, ClientResponse, UnsentRequest
+from tandem_kafka.wire import messages
+from tandem_kafka.wire.framing import decoded, encoded, response_class
+from tandem_kafka.wire.nulls import refuse_nulls
+from tests.unit.network.scripted import NODE_1, Settings, api_versions
+
+#: By the name that request and response have in common.
+KINDS = {
+    name.removesuffix("Request"): (
+        getattr(messages, name),
+        getattr(messages, f"{name[:-7]}Response"),
+    )
+    for name in messages.__all__
+    if name.endswith("Request")
+}
+#: Decoded by a decoder of ours instead of kafka-python's.
+DECODERS = {"Fetch": decode_fetch_response}
+#: No answer to an older one is decoded here.
+OLDEST = {"Fetch": 4}
+SASL = Settings(sasl_mechanism="PLAIN", sasl_plain_username="alice", sasl_plain_password="secret")
+
+#: What lengths are blown up to: int32, int16, unsigned varints, one of them without an end.
+BIG = [
+    struct.pack(">i", 2**31 - 1),
+    struct.pack(">h", 2**15 - 1),
+    b"\xff\xff\xff\xff\x07",
+    b"\xff\xff\xff\xff\x0f",
+    b"\xff" * 12,
+]
+#: Kind, place and what is written there.
+Change = tuple[str, int, bytes]
+changes = st.lists(
+    st.one_of(
+        st.tuples(
+            st.just("flip"), st.integers(0), st.sampled_from([bytes([1 << n]) for n in range(8)])
+        ),
+        st.tuples(st.just("set"), st.integers(0), st.sampled_from(BIG)),
+        st.tuples(st.just("set"), st.integers(0), st.binary(min_size=1, max_size=8)),
+        st.tuples(st.just("insert"), st.integers(0), st.binary(min_size=1, max_size=8)),
+        st.tuples(st.just("cut"), st.integers(0), st.just(b"")),
+    ),
+    min_size=1,
+    max_size=4,
+)
+
+
+def mutate(data: bytes, wanted: list[Change]) -> bytes:
+    for kind, where, new in wanted:
+        at = where % (len(data) + 1)
+        match kind:
+            case "flip":
+                data = (
+                    data[:at] + bytes(byte ^ new[0] for byte in data[at : at + 1]) + data[at + 1 :]
+                )
+            case "set":
+                data = data[:at] + new + data[at + len(new) :]
+            case "insert":
+                data = data[:at] + new + data[at:]
+            case _:
+                data = data[:at]
+    return data
+
+
+# --- messages with something in every field ------------------------------------------------------
+
+_VALUES: dict[str, Any] = {
+    "string": "name",
+    "bytes": b"some bytes",
+    "records": b"some bytes",
+    "uuid": UUID(int=7),
+    "bool": True,
+    "bitfield": {1, 3},
+    "float64": 1.5,
+}
+
+
+def filled(kind: Any, fields: Any, version: int) -> Any:
+    """Return a message or a part of it."""
+    there = [field for field in fields if field.for_version_q(version)]
+    return kind(**{field.name: _value(field, version) for field in there})
+
+
+def _value(field: Any, version: int) -> Any:
+    if field.is_struct_array():
+        inner = field.array_of
+        return [filled(inner.data_class, inner.fields.values(), version) for _ in range(2)]
+    if field.is_struct():
+        return filled(field.data_class, field.fields.values(), version)
+    if field.is_array():
+        return [_VALUES.get(field.array_of.type_str, 3)] * 2
+    # An error would change how an answer to ApiVersions or SASL is taken.
+    return 0 if field.name == "error_code" else _VALUES.get(field.type_str, 3)
+
+
+@cache
+def body_of(name: str, version: int) -> bytes:
+    """The answer to a request; its decoder is compiled here, which takes memory of its own."""
+    kind = KINDS[name][1]
+    body = bytes(filled(kind, kind._struct.fields.values(), version).encode(version=version))
+    decode(name, version, body)
+    return body
+
+
+def decode(name: str, version: int, body: bytes) -> None:
+    """Decode as a connection does."""
+    if name in DECODERS:
+        DECODERS[name](memoryview(body), version)
+        return
+    kind = response_class(KINDS[name][0].API_KEY, version)
+    refuse_nulls(decoded(kind, version, memoryview(body)), version)
+
+
+def versions_of(name: str) -> range:
+    return range(OLDEST.get(name, 0), KINDS[name][0].max_version + 1)
+
+
+# --- a connection that is to take them -----------------------------------------------------------
+
+
+def ready(version: int) -> BrokerConnection:
+    """A connection to a broker that speaks one version of all that has it."""
+    connection = BrokerConnection(NODE_1, "client")
+    connection.opened(0)
+    offered = {kind.API_KEY: (min(version, kind.max_version),) * 2 for kind, _ in KINDS.values()}
+    answer = api_versions(offered).encode(version=messages.ApiVersionsRequest.max_version)
+    connection.receive(memoryview(struct.pack(">i", number_of(connection)) + bytes(answer)), 0)
+    assert connection.state is ConnectionState.READY
+    return connection
+
+
+def number_of(connection: BrokerConnection) -> int:
+    """The correlation id of the request that was just sent."""
+    *_, frame = connection.data_to_send()
+    return int(struct.unpack_from(">i", frame, 8)[0])
+
+
+def header_of(connection: BrokerConnection, name: str, version: int) -> bytes:
+    """The header of the answer to the request that was just sent."""
+    flexible = name != "ApiVersions" and KINDS[name][0].flexible_version_q(version)
+    return struct.pack(">i", number_of(connection)) + b"\0" * flexible
+
+
+def waiting(connection: BrokerConnection, name: str, version: int) -> tuple[UnsentRequest, bytes]:
+    """Send a request, and return it with the header of its answer."""
+    kind = KINDS[name][0]
+    message = filled(kind, kind._struct.fields.values(), version)
+    request = UnsentRequest(message, ANY_NODE, 10_000, 1_000, decode=DECODERS.get(name))
+    connection.send(request, 0)
+    return request, header_of(connection, name, version)
+
+
+def take(connection: BrokerConnection, frame: bytes) -> KafkaError | None:
+    """Take a frame in; returns the error with which the connection is closed, if it is."""
+    try:
+        with traced(frame):
+            delivery = connection.receive(memoryview(frame), 5)
+    except KafkaError as error:
+        for each in connection.close(error, 5):
+            each.deliver()
+        return error
+    if delivery is not None:
+        delivery.deliver()
+    return None
+
+
+@contextmanager
+def traced(data: bytes) -> Iterator[None]:
+    """What is done takes a small multiple of the bytes' size, whatever they say of lengths."""
+    tracemalloc.start()
+    try:
+        yield
+    finally:
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert peak < (1 << 20) + 100 * len(data)
+
+
+def check(name: str, version: int, wrong: Any) -> None:
+    """Two requests, and what the first one is answered by is `wrong(header, body)`."""
+    connection = ready(version)
+    first, header = waiting(connection, name, version)
+    second, _ = waiting(connection, "Heartbeat", min(version, 4))
+    error = take(connection, wrong(header, body_of(name, version)))
+    if error is None:
+        assert isinstance(first.future.result(), ClientResponse)
+        assert not second.future.done
+        assert connection.in_flight == 1
+        return
+    of_first, of_second = first.future.error, second.future.error
+    assert isinstance(of_second, KafkaConnectionError)
+    assert of_second.__cause__ is error
+    if isinstance(error, KafkaProtocolError):
+        assert of_first is error
+        assert first.message.name in str(error) or name in DECODERS
+    else:
+        assert isinstance(of_first, KafkaConnectionError), "the answer to another request"
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_what_is_right_is_decoded_with_something_in_every_field(name: str) -> None:
+    for version in versions_of(name):
+        connection = ready(version)
+        first, header = waiting(connection, name, version)
+        assert take(connection, header + body_of(name, version)) is None
+        answer = first.future.result().message
+        if name not in DECODERS:
+            assert encoded(answer, version) == body_of(name, version)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_what_is_cut_is_refused_wherever_it_is_cut(name: str) -> None:
+    for version in versions_of(name):
+        body = body_of(name, version)
+        for at in range(len(body)):
+            with pytest.raises(Exception):  # noqa: B017, PT011 - a connection tells them apart
+                decode(name, version, body[:at])
+
+
+@pytest.mark.parametrize("name", KINDS)
+@settings(max_examples=60, derandomize=True, deadline=timedelta(seconds=2))
+@given(data=st.data())
+def test_mutated_bytes_are_an_error_of_the_request_that_they_answer(
+    name: str, data: st.DataObject
+) -> None:
+    version = data.draw(st.sampled_from(versions_of(name)))
+    wanted = data.draw(changes)
+    check(name, version, lambda header, body: header + mutate(body, wanted))
+    check(name, version, lambda header, body: mutate(header + body, wanted))
+
+
+@contextmanager
+def little_memory() -> Iterator[None]:
+    """Whoever wants 64 MiB more than there are gets a MemoryError; quicker than to trace each."""
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    limit = pages * resource.getpagesize() + (64 << 20)
+    resource.setrlimit(resource.RLIMIT_AS, (limit, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counts its pages as Linux tells them")
+@pytest.mark.parametrize("name", KINDS)
+def test_lengths_that_are_blown_up_allocate_nothing(name: str) -> None:
+    """Wherever they stand, before lengths were compact and after."""
+    for version in {versions_of(name)[0], versions_of(name)[-1]}:
+        body = body_of(name, version)
+        with little_memory():
+            for at, big in product(range(len(body)), (BIG[0], BIG[3], BIG[4])):
+                try:
+                    decode(name, version, mutate(body, [("set", at, big)]))
+                except MemoryError:
+                    raise
+                except Exception:  # noqa: BLE001, S110 - a connection tells them apart
+                    pass
+
+
+def test_a_header_counts_its_tags_in_five_bytes() -> None:
+    count = b"\xff" * 1_000 + b"\0"
+    with pytest.raises(ValueError, match="more than five bytes"):
+        parse_header(memoryview(b"\0\0\0\1" + count), messages.MetadataRequest(), 12)
+    most = b"\xff\xff\xff\xff\x0f"
+    with pytest.raises(IndexError):
+        parse_header(memoryview(b"\0\0\0\1" + most), messages.MetadataRequest(), 12)
+
+
+# --- what a connection asks for itself -----------------------------------------------------------
+
+#: What is asked in turn, in these versions, and the right answers.
+SETUP = [
+    ("ApiVersions", 4, api_versions({17: (0, 1), 18: (0, 4), 36: (0, 2)})),
+    ("SaslHandshake", 1, messages.SaslHandshakeResponse(error_code=0, mechanisms=["PLAIN"])),
+    (
+        "SaslAuthenticate",
+        2,
+        messages.SaslAuthenticateResponse(
+            error_code=0, error_message=None, auth_bytes=b"", session_lifetime_ms=60_000
+        ),
+    ),
+]
+
+
+def answers() -> Iterator[tuple[BrokerConnection, bytes, bytes]]:
+    """A connection that is set up: before each step, with the answer's header and body."""
+    connection = BrokerConnection(
+        NODE_1, "client", exchange=lambda: SaslExchange(SASL, "host", run_inline)
+    )
+    connection.opened(0)
+    for name, version, answer in SETUP:
+        header, body = header_of(connection, name, version), bytes(answer.encode(version=version))
+        yield connection, header, body
+        assert connection.receive(memoryview(header + body), 0) is None
+    assert connection.state is ConnectionState.READY
+
+
+def test_a_connection_is_set_up_by_the_right_answers() -> None:
+    assert len(list(answers())) == len(SETUP)
+
+
+@pytest.mark.parametrize("step", range(len(SETUP)))
+@settings(max_examples=150, derandomize=True, deadline=timedelta(seconds=2))
+@given(wanted=changes)
+def test_a_connection_is_set_up_or_refused(step: int, wanted: list[Change]) -> None:
+    connection, header, body = next(islice(answers(), step, None))
+    state = connection.state
+    error = take(connection, header + mutate(body, wanted))
+    if error is None:
+        assert connection.state in {state, ConnectionState.AUTHENTICATING, ConnectionState.READY}
+    else:
+        assert connection.state is ConnectionState.CLOSED
+        assert re.search(f"{re.escape(str(NODE_1))}|ApiVersions|SASL|Sasl", str(error))
