@@ -125,12 +125,18 @@ class RawMember:
         self._topic = topic
         self._instance = instance
 
-    def join(self, owned: Owned | None = None) -> Answer:
+    def join(self, owned: Owned | None = None, *, assignor: str | None = None) -> Answer:
         """A heartbeat of epoch 0 that says everything, and that nothing is owned."""
-        return self.beat(0, owned or {}, full=True)
+        return self.beat(0, owned or {}, full=True, assignor=assignor)
 
     def beat(
-        self, epoch: int, owned: Owned | None = None, *, full: bool = False, regex: str = ""
+        self,
+        epoch: int,
+        owned: Owned | None = None,
+        *,
+        full: bool = False,
+        regex: str = "",
+        assignor: str | None = None,
     ) -> Answer:
         """Send a heartbeat and return its answer; a full one names the subscription too."""
         fields: dict[str, Any] = {}
@@ -150,6 +156,7 @@ class RawMember:
             member_id=self.member_id,
             member_epoch=epoch,
             instance_id=self._instance,
+            server_assignor=assignor,
             **fields,
         )
         request.with_header(correlation_id=1, client_id="raw")
@@ -157,6 +164,10 @@ class RawMember:
             request.encode(version=_VERSION, header=True, framed=True)
         )
         return Answer(ConsumerGroupHeartbeatResponse.decode(body, version=_VERSION, header=True))
+
+    def pause(self, seconds: float) -> None:
+        """Let time pass."""
+        self._coordinator.sleep(seconds)
 
     def beat_until(
         self, epoch: int, news: Callable[[Answer], object], owned: Owned | None = None

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from kafka.coordinator.assignors.range import RangePartitionAssignor
 
 from tandem_kafka import KafkaConsumer, OffsetAndMetadata, TopicPartition
 from tandem_kafka.errors import (
@@ -84,6 +85,24 @@ def test_a_second_member_takes_its_share_and_gives_it_back(world: World, protoco
     revoked = [tps for what, tps in told(first_told) if what == "revoked"]
     assert revoked[0] == (set(partitions) if protocol == "eager" else moved)
     assert len(world.read) == 40, "what is committed is not read again"
+
+
+def test_range_gives_each_the_same_numbers_of_both_topics(world: World, protocol: str) -> None:
+    """Whoever assigns: the leader of a classic group, or the coordinator that is asked to."""
+    partitions = world.topic(3, "bills") + world.topic(3, "orders")
+    options = {**options_of(protocol), "partition_assignment_strategy": [RangePartitionAssignor]}
+    if protocol == "consumer":
+        options = {**options_of(protocol), "group_remote_assignor": "range"}
+    members = [world.consumer(**options) for _ in range(2)]
+    for each in members:
+        each.subscribe(sorted({tp.topic for tp in partitions}))
+    world.settle(partitions, *members)
+    members.sort(key=lambda each: str(each.group_metadata().member_id))
+    shares = [sorted((tp.topic[-6:], tp.partition) for tp in each.assignment()) for each in members]
+    assert shares == [
+        [("-bills", 0), ("-bills", 1), ("orders", 0), ("orders", 1)],
+        [("-bills", 2), ("orders", 2)],
+    ]
 
 
 def test_a_new_member_goes_on_at_the_commit(world: World, protocol: str) -> None:

@@ -214,6 +214,64 @@ def test_93_96_a_static_member_joins_again_only_after_it_left(member: Join) -> N
     assert first.beat(begun.epoch).error == "FencedInstanceIdError"
 
 
+def test_91_an_assignor_that_is_not_there_is_refused_whoever_asks(member: Join) -> None:
+    first = member()
+    assert first.join(assignor="nobody").error == "UnsupportedAssignorError"
+    assert first.join(assignor="").error == "UnsupportedAssignorError"
+    assert first.beat(1).error == "GroupIdNotFoundError", "it has not joined"
+    epoch = joined(first).epoch
+    for wrong in (epoch, 77, -1):
+        assert first.beat(wrong, assignor="nobody").error == "UnsupportedAssignorError"
+    assert first.beat(epoch).error is None, "it has not left"
+    assert member().beat(3, assignor="nobody").error == "UnsupportedAssignorError"
+
+
+def settle(*members: RawMember) -> list[list[int]]:
+    """Have members take and give back until each has a share; returns the shares."""
+    owned: list[Owned] = [{} for _ in members]
+    answers = [each.join() for each in members]
+    for _ in range(200):
+        for at, each in enumerate(members):
+            assigned = answers[at].assigned
+            if assigned is not None:
+                owned[at] = assigned
+            answers[at] = each.beat(answers[at].epoch, owned[at])
+            assert answers[at].error is None, answers[at]
+        shares = [sorted(n for part in each.values() for n in part) for each in owned]
+        if all(shares) and sum(map(len, shares)) == 4:
+            return shares
+        members[0].pause(0.05)
+    raise AssertionError(f"they do not settle: {answers}")
+
+
+def test_91_range_goes_by_member_ids_and_one_vote_is_enough_if_nobody_else_has_any(
+    member: Join,
+) -> None:
+    first, second = member(), member()
+    first.member_id, second.member_id = f"b-{first.member_id}", f"a-{second.member_id}"
+    joined(first)
+    second.join(assignor="range")
+    assert settle(first, second) == [[2, 3], [0, 1]]
+
+
+def test_91_a_choice_that_changes_counts_with_the_next_target(member: Join) -> None:
+    first, second = member(), member()
+    first.member_id, second.member_id = f"b-{first.member_id}", f"a-{second.member_id}"
+    joined(first)
+    second.join()
+    before = settle(first, second)
+    assert list(map(len, before)) == [2, 2]
+    epoch = first.join().epoch
+    assert first.beat(epoch, assignor="range").error is None
+    for _ in range(30):  # longer than the time between two assignments
+        answer = first.beat(epoch)
+        assert (answer.error, answer.epoch, answer.assigned) == (None, epoch, None)
+        first.pause(0.05)
+    third = member()
+    third.member_id = f"c-{third.member_id}"
+    assert settle(first, second, third) == [[2], [0, 1], [3]]
+
+
 def test_97_the_rack_reaches_the_coordinator(
     kafka: KafkaCluster, heartbeat_topic: str, consume: Consume, group: str
 ) -> None:
