@@ -34,6 +34,12 @@ _REFUSED: Final = {
     "sasl.login.callback.handler.class": "callback handlers are classes of the JVM",
     "sasl.client.callback.handler.class": "callback handlers are classes of the JVM",
 }
+#: Of the producer: what stands in docs/spark.md of writing would not hold with anything else.
+_GUARANTEED: Final = {
+    "acks": frozenset({"all", "-1"}),
+    "request.required.acks": frozenset({"all", "-1"}),
+    "enable.idempotence": frozenset({"true"}),
+}
 #: Of the Java client: no effect on what is read, and nothing to match it.
 _WITHOUT_EFFECT: Final = frozenset({"max.poll.records", "session.timeout.ms", "metric.reporters"})
 
@@ -72,8 +78,14 @@ def producer_options(kafka: Mapping[str, str]) -> dict[str, Any]:
     """Return the configuration of confluent-kafka's producer, likewise.
 
     It knows most names of the Java client; a name it does not know is its error, by name.
+
+    Raises:
+        KafkaConfigurationError: One would have rows written without idempotence or all acks, is
+            managed by the sink, or cannot be honoured.
     """
     found = {_PRODUCER_NAMES.get(name, name): value for name, value in _common(kafka).items()}
+    for name in _GUARANTEED.keys() & found.keys():
+        _check_guarantee(name, found.pop(name))
     if "ssl.endpoint.identification.algorithm" in found:
         checks = found["ssl.endpoint.identification.algorithm"] == "true"
         found["ssl.endpoint.identification.algorithm"] = "https" if checks else "none"
@@ -82,13 +94,22 @@ def producer_options(kafka: Mapping[str, str]) -> dict[str, Any]:
             max(1, int(found["queue.buffering.max.kbytes"]) // 1024)
         )
     return {
-        "enable.idempotence": "true",
-        "acks": "all",
         "linger.ms": "20",
         # Where the Java client puts a key, so that joins on partitions keep working.
         "partitioner": "murmur2_random",
         **found,
+        "enable.idempotence": "true",
+        "acks": "all",
     }
+
+
+def _check_guarantee(name: str, value: str) -> None:
+    allowed = _GUARANTEED[name]
+    if value.strip().lower() not in allowed:
+        raise KafkaConfigurationError(
+            f"kafka.{name}={value} is not allowed: the sink writes idempotently and waits for all "
+            f"replicas in sync; leave it out, or give {' or '.join(sorted(allowed, reverse=True))}"
+        )
 
 
 #: Of ours to librdkafka's.

@@ -54,7 +54,11 @@ def check_columns(schema: StructType, topic: str | None) -> None:
 
 
 def rows_of(batch: Any, topic: str | None) -> Iterator[Row]:
-    """Yield the records of a record batch; the option `topic` comes before the column."""
+    """Yield the records of a record batch; the option `topic` comes before the column.
+
+    Raises:
+        InvalidArgumentError: A timestamp is not after the beginning of 1970.
+    """
     columns = {name: _values(name, batch) for name in _COLUMNS}
     if topic is not None:
         columns["topic"] = [topic] * batch.num_rows
@@ -75,9 +79,20 @@ def _values(name: str, batch: Any) -> list[Any]:
     elif name == "timestamp":
         # Down to the millisecond below, as Java does it; without a zone the values are UTC.
         column = column.cast(pa.int64())
-        return [None if each is None else each // 1_000 for each in column.to_pylist()]
+        return [_milliseconds(each) for each in column.to_pylist()]
     found: list[Any] = column.to_pylist()
     return found
+
+
+def _milliseconds(micros: int | None) -> int | None:
+    if micros is None:
+        return None
+    if micros < 1_000:
+        # No record has a time before 1970, and the producer takes 0 for none.
+        raise InvalidArgumentError(
+            f"a row has the timestamp {micros} us since 1970; the first that can be written is 1 ms"
+        )
+    return micros // 1_000
 
 
 def _headers(value: list[dict[str, Any]] | None) -> list[tuple[str, bytes | None]] | None:

@@ -46,6 +46,38 @@ def test_a_login_of_the_java_client() -> None:
     assert (theirs["sasl.username"], theirs["sasl.password"]) == ("alice", 's3"cret')
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"acks": "all", "enable.idempotence": "true"},
+        {"acks": "-1", "enable_idempotence": "True"},
+        {"request.required.acks": "-1"},
+    ],
+)
+def test_the_sink_is_idempotent_and_waits_for_all(given: dict[str, str]) -> None:
+    found = producer_options({**SERVERS, **given})
+    assert (found["enable.idempotence"], found["acks"]) == ("true", "all")
+    assert not found.keys() & {"request.required.acks", "enable_idempotence"}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "allowed"),
+    [
+        ("acks", "1", "all or -1"),
+        ("acks", "0", "all or -1"),
+        ("request.required.acks", "1", "all or -1"),
+        ("enable.idempotence", "false", "true"),
+    ],
+)
+def test_the_sinks_guarantees_are_not_given_away(name: str, value: str, allowed: str) -> None:
+    for given in (name, name.replace(".", "_")):
+        with pytest.raises(KafkaConfigurationError) as error:
+            producer_options({**SERVERS, given: value})
+        assert f"kafka.{name}={value} is not allowed" in str(error.value)
+        assert str(error.value).endswith(f"or give {allowed}")
+
+
 def test_types_and_stores() -> None:
     kafka = {
         **SERVERS,

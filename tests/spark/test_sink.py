@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+import time
 from typing import Any
 
 import pytest
@@ -33,6 +35,36 @@ def test_columns_arrive(topic: str, tables: Tables) -> None:
     ]
     assert [(h.key, bytes(h.value)) for h in found[0].headers] == [("h", b"x")]
     assert found[1].headers is None
+
+
+def test_timestamps_are_written(topic: str, tables: Tables) -> None:
+    """To the millisecond, down; a row without one has the time of writing."""
+    before = time.time() * 1_000
+    frame = rows(
+        tables,
+        "('a', timestamp_micros(1700000000123999)), ('b', timestamp_micros(1000)), ('c', null)",
+        "value, timestamp",
+    )
+    tables.write(frame, topic=topic)
+    found = {bytes(r.value): (r.timestamp, r.timestampType) for r in tables.read(topic).collect()}
+    first, second, third = found[b"a"], found[b"b"], found[b"c"]
+    assert (first[0].timestamp(), first[1]) == (1_700_000_000.123, 0)
+    assert second[0].timestamp() == 0.001
+    assert before - 1 <= third[0].timestamp() * 1_000 <= time.time() * 1_000 + 1
+
+
+def test_a_task_waits_so_long_for_its_deliveries(tables: Tables) -> None:
+    """Nobody answers there."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        options = {
+            "topic": "t",
+            "kafka__bootstrap__servers": f"127.0.0.1:{silent.getsockname()[1]}",
+            "tandem__flushTimeoutMs": 700,
+        }
+        began = time.monotonic()
+        with pytest.raises(Exception, match="1 rows were not delivered within 700 ms"):
+            tables.write(tables.spark.range(1).selectExpr("string(id) value"), **options)
+        assert time.monotonic() - began < 60
 
 
 @pytest.mark.partitions(3)
@@ -68,6 +100,12 @@ def test_a_stream_from_topic_to_topic(kafka: KafkaCluster, topic: str, tables: T
         ("string(id) value, string(null) topic", {}, "a row has no topic"),
         ("string(id) value", {"topic": "t", "kafka__nonsense": "1"}, "nonsense"),
         ("string(id) value", {"topic": "t", "topics": "t"}, "did you mean topic"),
+        (
+            "string(id) value, timestamp_micros(0) timestamp",
+            {"topic": "t"},
+            "has the timestamp 0 us",
+        ),
+        ("string(id) value", {"topic": "t", "kafka__acks": "1"}, "kafka.acks=1 is not allowed"),
     ],
 )
 def test_what_is_refused(tables: Tables, select: str, options: dict[str, str], said: str) -> None:
