@@ -14,6 +14,7 @@ from tandem_kafka.runtime import Runtime
 from tandem_kafka.spark.client import consumer_options
 from tandem_kafka.spark.offsets import EARLIEST, At, Edge, Limit, Offsets, Since
 from tandem_kafka.spark.options import SourceOptions
+from tandem_kafka.spark.topics import PlanningConsumer
 from tandem_kafka.types import OffsetAndMetadata, TopicPartition
 
 __all__ = ["Cluster", "DataLossError", "UnknownTopicError"]
@@ -37,7 +38,7 @@ class Cluster:
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
         self._runtime = Runtime.threaded()
-        self._consumer: KafkaConsumer | None = None
+        self._consumer: PlanningConsumer | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -62,39 +63,42 @@ class Cluster:
 
     # --- partitions ----------------------------------------------------------------------------
 
-    def partitions(self, *, lenient: bool = False) -> set[TopicPartition]:
+    def partitions(
+        self, *, lenient: bool = False, known: Collection[TopicPartition] = ()
+    ) -> set[TopicPartition]:
         """Return the partitions to read now.
 
         Args:
             lenient: Leave out what does not exist.
+            known: What was there before; a broker that has not heard of it is asked again.
 
         Raises:
             UnknownTopicError: One that was asked for by name does not exist.
         """
-        return self._retried(lambda: self._partitions(lenient=lenient))
+        found = self._retried(lambda: self._partitions(lenient=lenient))
+        for _ in range(self._options.retries):
+            if found.issuperset(known):
+                break
+            self._pause()
+            found = self._retried(lambda: self._partitions(lenient=lenient))
+        return found
 
     def _partitions(self, *, lenient: bool) -> set[TopicPartition]:
         topics, consumer = self._options.topics, self._connected()
         if topics.pattern is not None:
             pattern = re.compile(topics.pattern)
-            names = [name for name in consumer.topics() if pattern.fullmatch(name)]
-            return {tp for name in names for tp in self._of_topic(name)}
+            return {tp for tp in consumer.all_partitions() if pattern.fullmatch(tp.topic)}
         if topics.assigned:
-            there = {
-                tp for name in {tp.topic for tp in topics.assigned} for tp in self._of_topic(name)
-            }
+            there = consumer.partitions_of({tp.topic for tp in topics.assigned})
             missing = set(topics.assigned) - there
         else:
-            there = {tp for name in topics.names for tp in self._of_topic(name)}
+            there = consumer.partitions_of(topics.names)
             missing_names = set(topics.names) - {tp.topic for tp in there}
             missing = {TopicPartition(name, 0) for name in missing_names}
         if missing and not lenient:
             named = ", ".join(f"{tp.topic}-{tp.partition}" for tp in sorted(missing))
             raise UnknownTopicError(f"there is no {named}")
         return there & set(topics.assigned) if topics.assigned else there
-
-    def _of_topic(self, name: str) -> set[TopicPartition]:
-        return {TopicPartition(name, n) for n in self._connected().partitions_for_topic(name)}
 
     # --- offsets -------------------------------------------------------------------------------
 
@@ -183,9 +187,9 @@ class Cluster:
 
     # --- the connection ------------------------------------------------------------------------
 
-    def _connected(self) -> KafkaConsumer:
+    def _connected(self) -> PlanningConsumer:
         if self._consumer is None:
-            self._consumer = KafkaConsumer(**_client_options(self._options))
+            self._consumer = PlanningConsumer(**_client_options(self._options))
         return self._consumer
 
     def _retried(self, ask: Callable[[], R]) -> R:

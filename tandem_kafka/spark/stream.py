@@ -133,14 +133,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Tell whether this is what `initialOffset` said, and not out of Spark's log."""
         return self._initial is not None and start == to_json(self._initial)
 
-    def _existing(self) -> set[TopicPartition]:
+    def _existing(self, known: Offsets | None = None) -> set[TopicPartition]:
         lenient = not self._options.fail_on_data_loss
-        return self._cluster.partitions(lenient=lenient)
+        return self._cluster.partitions(lenient=lenient, known=known or ())
 
     def _ends(self, begun: Offsets) -> Offsets:
         if self._target is not None:
             return self._target
-        return self._cluster.latest(self._existing(), known=begun)
+        return self._cluster.latest(self._existing(begun), known=begun)
 
     def _limited(self, begun: Offsets, ends: Offsets, limit: Any) -> Offsets:
         most = limit.max_rows if ReadMaxRows and isinstance(limit, ReadMaxRows) else _NO_LIMIT

@@ -107,7 +107,7 @@ def test_offsets_are_looked_up_so_often(
         attempts += 1
         raise KafkaError("not now")
 
-    monkeypatch.setattr(clusters, "KafkaConsumer", refuse)
+    monkeypatch.setattr(clusters, "PlanningConsumer", refuse)
     more = {"fetchOffset__numRetries": retries, "fetchOffset__retryIntervalMs": interval_ms}
     cluster = Cluster(parsed(**more))
     runtime: Any = Waiting()

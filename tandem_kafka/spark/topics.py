@@ -1,0 +1,50 @@
+"""Which partitions there are at this moment, asked of the cluster each time.
+
+A consumer knows its topics from metadata that may be minutes old. A stream looks before each
+micro-batch: what came or went since the last one belongs to this one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from tandem_kafka.consumer.consumer import KafkaConsumer
+from tandem_kafka.consumer.owned import owned
+from tandem_kafka.events.application import ListTopics, PartitionsForTopic
+from tandem_kafka.types import TopicPartition
+
+__all__ = ["PlanningConsumer"]
+
+
+class PlanningConsumer(KafkaConsumer):
+    """A consumer that is asked about topics and offsets, and reads nothing."""
+
+    @owned
+    def all_partitions(self) -> set[TopicPartition]:
+        """Return the partitions of all topics this client may see, without internal ones.
+
+        Raises:
+            KafkaTimeoutError: The cluster did not answer in time.
+        """
+        found = self._core.ask(ListTopics(deadline_ms=self._core.deadline_ms(None)))
+        return {tp for each in found.values() if not each.internal for tp in _partitions(each)}
+
+    @owned
+    def partitions_of(self, names: Iterable[str]) -> set[TopicPartition]:
+        """Return the partitions of these topics; a topic that is not there has none.
+
+        Raises:
+            KafkaTimeoutError: The cluster did not answer in time.
+            TopicAuthorizationFailedError, InvalidTopicError: The cluster refuses.
+        """
+        found: set[TopicPartition] = set()
+        for name in names:
+            event = PartitionsForTopic(deadline_ms=self._core.deadline_ms(None), topic=name)
+            topic = self._core.ask(event)
+            found.update(() if topic is None else _partitions(topic))
+        return found
+
+
+def _partitions(topic: Any) -> list[TopicPartition]:
+    return [TopicPartition(topic.name, number) for number in topic.partitions]

@@ -1,0 +1,57 @@
+"""What the driver sees of topics that come, grow and go while a query runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import tests.spark.session  # noqa: F401 - skips all of this without pyspark
+from tandem_kafka.types import TopicPartition
+from tests.kafka.admin import Record
+from tests.kafka.broker import KafkaCluster
+
+from tandem_kafka.spark.cluster import Cluster, UnknownTopicError  # isort: skip - see session
+from tandem_kafka.spark.options import SourceOptions  # isort: skip
+
+
+def cluster(kafka: KafkaCluster, **options: Any) -> Cluster:
+    given = {"kafka.bootstrap.servers": kafka.bootstrap(), **options}
+    return Cluster(SourceOptions.parse(given, streaming=True))
+
+
+def until_gone(kafka: KafkaCluster, topic: str) -> None:
+    while topic in kafka.admin.client.list_topics(timeout=30).topics:
+        pass
+
+
+@pytest.mark.parametrize("way", ["subscribe", "subscribePattern"])
+def test_topics_are_looked_at_each_time(kafka: KafkaCluster, topic: str, way: str) -> None:
+    """Metadata may be five minutes old; partitions are not waited for so long."""
+    with cluster(kafka, **{way: topic}) as asked:
+        first = asked.partitions()
+        assert asked.latest(first) == {TopicPartition(topic, 0): 0}
+        kafka.admin.add_partitions(topic, 3)
+        grown = asked.partitions()
+        assert grown == {TopicPartition(topic, n) for n in range(3)}
+        kafka.admin.produce(topic, [Record(b"x", partition=2)] * 2)
+        assert asked.latest(grown)[TopicPartition(topic, 2)] == 2
+        kafka.admin.delete_topic(topic)
+        until_gone(kafka, topic)
+        assert asked.partitions(lenient=True) == set()
+        if way == "subscribe":
+            with pytest.raises(UnknownTopicError, match=f"there is no {topic}-0"):
+                asked.partitions()
+
+
+def test_a_broker_that_has_not_heard_is_asked_again(
+    monkeypatch: pytest.MonkeyPatch, kafka: KafkaCluster
+) -> None:
+    here, there = TopicPartition("a", 0), TopicPartition("a", 1)
+    asked = cluster(kafka, subscribe="a")
+    answers = [{here}, {here}, {here, there}, {here}]
+    monkeypatch.setattr(asked, "_partitions", lambda **_: answers.pop(0))
+    assert asked.partitions(known={there}) == {here, there}
+    answers[:] = [{here}] * 5
+    assert asked.partitions(known={there}) == {here}
+    assert len(answers) == 1
