@@ -1,7 +1,8 @@
 """`kafka.*` options under the names of the Java client, for this consumer and for the producer.
 
 Jobs arrive with the options of Spark's own connector. What means the same here is translated,
-what can have no effect is refused with the reason; nothing is taken and forgotten.
+what cannot be honoured is refused with the reason. Three options of the Java client are taken and
+left out, as jobs carry them along and they change nothing of what is read (`_WITHOUT_EFFECT`).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any, Final
 from tandem_kafka.config import Config
 from tandem_kafka.errors import KafkaConfigurationError
 
-__all__ = ["consumer_options", "producer_options", "redacted"]
+__all__ = ["consumer_options", "producer_options"]
 
 _MANAGED: Final = {
     "auto.offset.reset": "use startingOffsets",
@@ -40,18 +41,10 @@ _GUARANTEED: Final = {
     "request.required.acks": frozenset({"all", "-1"}),
     "enable.idempotence": frozenset({"true"}),
 }
-#: Of the Java client: no effect on what is read, and nothing to match it.
+#: Of the Java client: batches are sized in bytes, no group is joined, reporters are of the JVM.
 _WITHOUT_EFFECT: Final = frozenset({"max.poll.records", "session.timeout.ms", "metric.reporters"})
 
 _JAAS_FIELD: Final = re.compile(r"""(username|password)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'([^']*)')""")
-_SECRET: Final = re.compile(
-    r"password|secret|token|jaas|key\.pem|ssl\.keystore\.key", re.IGNORECASE
-)
-
-
-def redacted(options: Mapping[str, str]) -> dict[str, str]:
-    """Return options as they may be shown."""
-    return {name: "<hidden>" if _SECRET.search(name) else options[name] for name in options}
 
 
 def consumer_options(kafka: Mapping[str, str]) -> dict[str, Any]:

@@ -11,16 +11,13 @@ from tandem_kafka.errors import InvalidArgumentError, KafkaConfigurationError
 from tandem_kafka.types import TopicPartition
 from tests.spark.session import SPARK
 
-from tandem_kafka.spark.client import (  # isort: skip
-    consumer_options,
-    producer_options,
-    redacted,
-)
+from tandem_kafka.spark.client import consumer_options, producer_options  # isort: skip
 from tandem_kafka.spark.offsets import beginning_in, from_json, rate_limited, to_json  # isort: skip
 from tandem_kafka.spark.options import SINK, SOURCE, SinkOptions, SourceOptions  # isort: skip
 from tandem_kafka.spark.ranges import OffsetRange, split  # isort: skip
 from tandem_kafka.spark.source import TandemKafkaDataSource  # isort: skip
 
+PAGE = (Path(__file__).parents[2] / "docs" / "spark.md").read_text()
 SERVERS = {"bootstrap.servers": "localhost:9092"}
 JAAS = (
     "org.apache.kafka.common.security.scram.ScramLoginModule required "
@@ -29,12 +26,11 @@ JAAS = (
 
 
 def test_every_option_is_documented() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "spark.md").read_text()
     for option in (*SOURCE, *SINK):
-        assert f"| `{option.name}` |" in page
+        assert f"| `{option.name}` |" in PAGE
         if isinstance(option.default, int) and option.name != "maxTriggerDelay":
             shown = str(option.default).lower()
-            assert f"| `{option.name}` | `{shown}` |" in page
+            assert f"| `{option.name}` | `{shown}` |" in PAGE
 
 
 def test_a_login_of_the_java_client() -> None:
@@ -93,6 +89,20 @@ def test_types_and_stores() -> None:
     assert (found["ssl_cafile"], found["ssl_check_hostname"]) == ("/ca.pem", False)
 
 
+@pytest.mark.parametrize("name", ["max.poll.records", "session.timeout.ms", "metric.reporters"])
+def test_what_is_taken_without_effect(name: str) -> None:
+    """And said to be."""
+    for given in (name, name.replace(".", "_")):
+        assert consumer_options({**SERVERS, given: "7"}) == consumer_options(SERVERS)
+    row = next(each for each in PAGE.splitlines() if each.startswith(f"| `kafka.{name}`"))
+    assert "without effect" in row
+
+
+def test_settings_of_the_jvm_are_in_the_table() -> None:
+    for name in ("consumer.cache", "consumer.fetchedData.cache", "producer.cache", "clusters"):
+        assert f"| `spark.kafka.{name}.*` | | no" in PAGE
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -120,11 +130,6 @@ def test_secrets_are_hidden() -> None:
     )
     assert "cret" not in shown
     assert "hush" not in shown
-    hidden = redacted(options)
-    assert [name for name, value in hidden.items() if value == "<hidden>"] == [
-        "kafka.sasl.jaas.config",
-        "kafka.ssl.key.password",
-    ]
 
 
 def test_offsets_in_the_checkpoint() -> None:
