@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from tandem_kafka.consumer.consumer import KafkaConsumer
-from tandem_kafka.errors import InvalidArgumentError, KafkaError
+from tandem_kafka.errors import InvalidArgumentError, KafkaConfigurationError, KafkaError
 from tandem_kafka.runtime import Runtime
 from tandem_kafka.spark.client import consumer_options
 from tandem_kafka.spark.offsets import EARLIEST, At, Edge, Limit, Offsets, Since
@@ -196,7 +196,7 @@ class Cluster:
         for _ in range(self._options.retries):
             try:
                 return ask()
-            except (InvalidArgumentError, DataLossError):
+            except (InvalidArgumentError, KafkaConfigurationError, DataLossError):
                 raise
             except KafkaError as error:
                 log.info("looking offsets up again: %s", error)

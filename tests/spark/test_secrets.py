@@ -1,0 +1,113 @@
+"""Passwords that a query is given do not come out of it: not in plans, progress or logs."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    PrivateFormat,
+    load_pem_private_key,
+)
+
+import tests.spark.session  # noqa: F401 - skips all of this without pyspark
+from tandem_kafka.errors import KafkaError
+from tests.kafka.broker import KafkaCluster
+from tests.kafka.security import PASSWORD
+
+from tandem_kafka.spark.options import SourceOptions  # isort: skip - needs pyspark, see session
+from tandem_kafka.spark.columns import RowShape  # isort: skip
+from tandem_kafka.spark.cluster import Cluster  # isort: skip
+from tandem_kafka.spark.ranges import OffsetRange  # isort: skip
+from tandem_kafka.spark.reading import Reading  # isort: skip
+from tandem_kafka.spark.schema import full_schema  # isort: skip
+from tandem_kafka.spark.source import TandemKafkaDataSource  # isort: skip
+
+ROOT = Path(__file__).parents[2]
+KEY_PASSWORD = "unlock-the-key"
+WRONG = "hush-hush"
+SECRETS = (PASSWORD, KEY_PASSWORD, WRONG)
+
+
+@pytest.fixture
+def secured(kafka: KafkaCluster, tmp_path: Path) -> dict[str, str]:
+    files = kafka.certificates
+    key = load_pem_private_key(files.client_key.read_bytes(), password=None)
+    locked = BestAvailableEncryption(KEY_PASSWORD.encode())
+    store = tmp_path / "store.pem"
+    store.write_bytes(
+        key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, locked)
+        + files.client_certificate.read_bytes()
+    )
+    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+    return {
+        "kafka.bootstrap.servers": kafka.bootstrap("SASL_SSL"),
+        "kafka.security.protocol": "SASL_SSL",
+        "kafka.sasl.mechanism": "PLAIN",
+        "kafka.sasl.jaas.config": f'{module} required username="alice" password="{PASSWORD}";',
+        "kafka.ssl.truststore.type": "PEM",
+        "kafka.ssl.truststore.location": str(files.authority),
+        "kafka.ssl.keystore.type": "PEM",
+        "kafka.ssl.keystore.location": str(store),
+        "kafka.ssl.key.password": KEY_PASSWORD,
+    }
+
+
+def test_a_job_shows_no_secrets(
+    kafka: KafkaCluster, topic: str, secured: dict[str, str], tmp_path: Path
+) -> None:
+    """Spark's log at INFO, plans, progress, checkpoint and what its web pages show."""
+    kafka.admin.produce(topic, [b"x"] * 10)
+    ran = subprocess.run(
+        [sys.executable, "-m", "tests.spark.secret_job", str(tmp_path)],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable},
+        input=json.dumps({**secured, "topic": topic}),
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr[-4_000:]
+    assert "INFO" in ran.stderr
+    sections = ran.stdout.split("== ")[1:]
+    places = {each.partition("\n")[0] for each in sections}
+    assert places > {"plans of the source", "plans of the query", "web page of a query"}
+    for each in (*sections, ran.stderr):
+        shown = [secret for secret in SECRETS if secret in each]
+        assert not shown, f"{shown} in {each[:200]}"
+
+
+def test_nothing_of_ours_shows_secrets(
+    kafka: KafkaCluster, topic: str, secured: dict[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """The log at DEBUG, and repr() of all that is made of options."""
+    caplog.set_level(logging.DEBUG)
+    kafka.admin.produce(topic, [b"x"] * 10)
+    given = {**secured, "subscribe": topic}
+    options = SourceOptions.parse(given, streaming=False)
+    reading = Reading.of(options, RowShape(full_schema(headers=False)))
+    with Cluster(options) as cluster:
+        assert len(cluster.latest(cluster.partitions())) == 1
+    assert sum(each.num_rows for each in reading.read(OffsetRange(topic, 0, 0, 10))) == 10
+    login = given["kafka.sasl.jaas.config"].replace(PASSWORD, WRONG)
+    wrong = {**given, "kafka.sasl.jaas.config": login, "fetchOffset.numRetries": "1"}
+    with (
+        Cluster(SourceOptions.parse(wrong, streaming=False)) as refused,
+        pytest.raises(KafkaError, match="uthentication") as error,
+    ):
+        refused.partitions()
+    source = TandemKafkaDataSource(given)
+    schema = source.schema()
+    writer = TandemKafkaDataSource({**secured, "topic": topic}).writer(schema, False)
+    made = (options, reading, cluster, source, source.reader(schema), writer, writer._options)
+    assert "looking offsets up again" in caplog.text
+    shown = caplog.text + "".join(map(repr, (*made, source.streamReader(schema), error.value)))
+    assert not [secret for secret in SECRETS if secret in shown]
