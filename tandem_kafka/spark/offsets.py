@@ -57,11 +57,6 @@ class At:
 
     offsets: Mapping[TopicPartition, int | Edge]
 
-    @property
-    def fixed(self) -> bool:
-        """Whether it means the same whenever it is looked at."""
-        return all(isinstance(each, int) for each in self.offsets.values())
-
 
 @dataclass(frozen=True, slots=True)
 class Since:

@@ -21,7 +21,7 @@ from tandem_kafka.errors import InvalidArgumentError
 from tandem_kafka.spark.cluster import Cluster, DataLossError
 from tandem_kafka.spark.columns import RowShape
 from tandem_kafka.spark.offsets import (
-    LATEST,
+    At,
     Offsets,
     beginning_in,
     from_json,
@@ -92,14 +92,24 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Return where a new query starts: the same each time, as Spark asks twice."""
         if self._initial is None:
-            there = self._cluster.partitions()
-            if self._target is not None:
-                there &= self._target.keys()  # what has come since is new, and read whole
-            if self._options.starting == LATEST and self._target is not None:
-                self._initial = {tp: self._target[tp] for tp in there}
-            else:
-                self._initial = self._cluster.resolve(self._options.starting, there, starting=True)
+            self._initial = self._starting()
         return to_json(self._initial)
+
+    def _starting(self) -> Offsets:
+        """Look the start up; where Trigger.AvailableNow has settled the end, not beyond it.
+
+        What came in between, records or partitions, belongs to the next run.
+        """
+        starting, target = self._options.starting, self._target
+        there = self._cluster.partitions()
+        if target is None:
+            return self._cluster.resolve(starting, there, starting=True)
+        found = self._cluster.resolve(starting, there & target.keys(), starting=True)
+        exact = starting.offsets if isinstance(starting, At) else {}
+        return {
+            tp: at if isinstance(exact.get(tp), int) else min(at, target[tp])
+            for tp, at in found.items()
+        }
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """Settle where this run ends."""

@@ -59,6 +59,9 @@ def test_a_rate_limit_and_lag(kafka: KafkaCluster, topic: str, tables: Tables) -
     kafka.admin.produce(topic, numbered(100, 2))
     query = tables.finish(tables.stream(topic, maxOffsetsPerTrigger=30))
     assert rows_per_batch(query) == [30, 30, 30, 10]
+    first = query.recentProgress[0]["sources"][0]
+    assert json.loads(first["latestOffset"]) == {topic: {"0": 50, "1": 50}}
+    assert json.loads(first["endOffset"])[topic] == {"0": 15, "1": 15}
     source = query.lastProgress["sources"][0]
     assert source["latestOffset"] == source["endOffset"]
     assert offsets_of(tables) == whole(p0=50, p1=50)

@@ -1,0 +1,237 @@
+"""Options of streams: where they begin and end, what they read, how batches are made of it."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Iterable
+from typing import Any
+
+import confluent_kafka
+import pytest
+
+from tests.kafka.admin import Record
+from tests.kafka.broker import KafkaCluster
+from tests.spark.session import Tables, since
+from tests.spark.test_stream import numbered, offsets_of, rows_per_batch, whole
+
+pytest.importorskip("pyspark")
+
+from pyspark.sql.functions import spark_partition_id
+
+from tandem_kafka.spark.schema import full_schema
+from tandem_kafka.spark.stream import stream_reader
+
+AT_ONCE = {"processingTime": "0 seconds"}
+
+
+def timed(values: Iterable[int], first_ms: int, partition: int) -> list[Record]:
+    """Records whose value is their time, counted from the first."""
+    return [Record(b"%d" % n, partition=partition, timestamp_ms=first_ms + n) for n in values]
+
+
+def committed(tables: Tables, batch: int, name: str = "out") -> bool:
+    return (tables.folder / f"{name}-checkpoint" / "commits" / str(batch)).exists()
+
+
+def offsets(told: Any) -> Any:
+    return json.loads(told) if isinstance(told, str) else told
+
+
+def counts(query: Any) -> list[int]:
+    return [each["numInputRows"] for each in query.recentProgress]
+
+
+# --- what there is to read ---------------------------------------------------------------------
+
+
+def test_topics_and_partitions_that_come(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
+    """While a query with a pattern runs, and while it does not."""
+    kafka.admin.produce(topic, numbered(10))
+    names = [topic, f"{topic}-second", f"{topic}-third"]
+
+    def found() -> dict[str, int]:
+        rows = tables.written()
+        return {name: sum(row.topic == name for row in rows) for name in names}
+
+    def read(count: int) -> bool:
+        return sum(rows_per_batch(query)) == count
+
+    query = tables.begin(tables.stream(subscribePattern=f"{topic}.*"), trigger=AT_ONCE)
+    tables.until(query, lambda: read(10))
+    kafka.admin.produce(kafka.admin.create_topic(names[1], 2), numbered(20, 2))
+    tables.until(query, lambda: read(30), patience_s=60)
+    kafka.admin.add_partitions(topic, 3)
+    kafka.admin.produce(topic, [Record(b"x", partition=2)] * 5)
+    tables.until(query, lambda: read(35), patience_s=60)
+    query.stop()
+    kafka.admin.produce(kafka.admin.create_topic(names[2]), numbered(7))
+    kafka.admin.add_partitions(names[1], 3)
+    kafka.admin.produce(names[1], [Record(b"x", partition=2)] * 4)
+    tables.finish(tables.stream(subscribePattern=f"{topic}.*"))
+    assert found() == {names[0]: 15, names[1]: 24, names[2]: 7}
+    kept = {(row.topic, row.partition, row.offset) for row in tables.written()}
+    assert len(kept) == 46
+
+
+@since(4, 2, "rate limits")
+def test_what_transactions_leave(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
+    """A batch of aborted records is empty; an open transaction is waited for."""
+    settings = {"bootstrap.servers": kafka.bootstrap(), "transactional.id": uuid.uuid4().hex}
+    producer = confluent_kafka.Producer(settings)
+    producer.init_transactions(30)
+
+    def begin(count: int) -> None:
+        producer.begin_transaction()
+        for _ in range(count):
+            producer.produce(topic, b"x", partition=0)
+        assert producer.flush(30) == 0
+
+    begin(10)
+    producer.commit_transaction(30)
+    begin(10)
+    producer.abort_transaction(30)
+    begin(5)
+    stream = tables.stream(topic, kafka__isolation__level="read_committed", maxOffsetsPerTrigger=11)
+    query = tables.finish(stream)
+    assert counts(query)[:2] == [10, 0]
+    assert committed(tables, 1)
+    ends = [offsets(each["sources"][0]["endOffset"])[topic]["0"] for each in query.recentProgress]
+    assert ends[:2] == [11, 22]
+    assert ends[-1] == 22
+    kafka.admin.produce(topic, numbered(3))
+    producer.commit_transaction(30)
+    tables.finish(stream)
+    assert offsets_of(tables) == {0: [*range(10), *range(22, 30)]}
+
+
+# --- where it begins ---------------------------------------------------------------------------
+
+
+@pytest.mark.partitions(3)
+def test_assigned_partitions_since_a_time(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
+    """Some columns of them, with headers, cut into more tasks than there are partitions."""
+    now_ms = int(time.time() * 1_000) - 100_000
+    for partition in range(3):
+        kafka.admin.produce(topic, timed(range(30), now_ms, partition))
+    late = Record(b"30", partition=2, timestamp_ms=now_ms + 30, headers=[("h", b"1")])
+    kafka.admin.produce(topic, [late])
+    columns = "headers array<struct<key:string,value:binary>>, topic string, partition int"
+    options = {
+        "assign": json.dumps({topic: [0, 2]}),
+        "startingTimestamp": now_ms + 12,
+        "includeHeaders": True,
+        "minPartitions": 6,
+    }
+    reader = tables.spark.readStream.format("tandem_kafka").schema(f"{columns}, offset bigint")
+    stream = tables._options(reader, None, options).load()
+    assert stream.columns == ["headers", "topic", "partition", "offset"]
+    query = tables.finish(stream.withColumn("task", spark_partition_id()))
+    assert rows_per_batch(query) == [37]
+    assert offsets_of(tables) == {0: list(range(12, 30)), 2: list(range(12, 31))}
+    written = tables.written()
+    assert len({row.task for row in written}) == 6
+    with_headers = [row for row in written if row.headers is not None]
+    assert [(row.partition, row.offset) for row in with_headers] == [(2, 30)]
+    assert [(h.key, bytes(h.value)) for h in with_headers[0].headers] == [("h", b"1")]
+
+
+@pytest.mark.partitions(2)
+def test_a_time_for_each_partition(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
+    """Where no record is that young: an error, or the end as it was."""
+    now_ms = int(time.time() * 1_000) - 100_000
+    for partition in range(2):
+        kafka.admin.produce(topic, timed(range(20), now_ms, partition))
+    options = {
+        "startingOffsetsByTimestamp": json.dumps({topic: {"0": now_ms + 8, "1": now_ms + 50}}),
+        "maxRecordsPerPartition": 4,
+    }
+    with pytest.raises(Exception, match="as young as the starting time"):
+        tables.finish(tables.stream(topic, **options), "refused")
+    options["startingOffsetsByTimestampStrategy"] = "latest"
+    stream = tables.stream(topic, **options).withColumn("task", spark_partition_id())
+    tables.finish(stream)
+    assert offsets_of(tables) == {0: list(range(8, 20))}
+    assert len({row.task for row in tables.written()}) == 3
+    kafka.admin.produce(topic, timed(range(20, 22), now_ms, 1))
+    tables.finish(stream)
+    assert offsets_of(tables) == {0: list(range(8, 20)), 1: [20, 21]}
+
+
+@pytest.mark.parametrize("way", ["latest", "-1 each", "too young", "too far"])
+@since(4, 2, "streams that tell the source where a batch starts")
+def test_a_start_that_moves_behind_the_end(kafka: KafkaCluster, topic: str, way: str) -> None:
+    """Trigger.AvailableNow settles the end first: records may come before the start is asked."""
+    each = {"latest": "latest", "-1 each": json.dumps({topic: {"0": -1}})}
+    options = {
+        "kafka.bootstrap.servers": kafka.bootstrap(),
+        "subscribe": topic,
+        "startingOffsets": each.get(way, json.dumps({topic: {"0": 99}})),
+    }
+    if way == "too young":
+        options["startingTimestamp"] = str(int(time.time() * 1_000) + 3_600_000)
+        options["startingOffsetsByTimestampStrategy"] = "latest"
+    kafka.admin.produce(topic, numbered(10))
+    reader = stream_reader(options, full_schema(headers=False))
+    reader.prepareForTriggerAvailableNow()
+    kafka.admin.produce(topic, numbered(10))
+    kafka.admin.add_partitions(topic, 2)
+    begin = reader.initialOffset()
+    end = reader.latestOffset(begin, reader.getDefaultReadLimit())
+    if way == "too far":
+        assert begin == {topic: {"0": 99}}
+        with pytest.raises(Exception, match="went back from 99 to 10"):
+            reader.partitions(begin, end)
+    else:
+        assert begin == end == {topic: {"0": 10}}
+        assert reader.partitions(begin, end) == []
+    reader.stop()
+
+
+# --- how it is cut into batches ----------------------------------------------------------------
+
+
+@since(4, 2, "rate limits")
+def test_a_minimum_is_not_waited_for_longer(
+    kafka: KafkaCluster, topic: str, tables: Tables
+) -> None:
+    kafka.admin.produce(topic, numbered(10))
+    stream = tables.stream(topic, minOffsetsPerTrigger=1_000, maxTriggerDelay="2s")
+    began = time.monotonic()
+    query = tables.begin(stream, trigger=AT_ONCE)
+    tables.until(query, lambda: rows_per_batch(query) == [10])
+    assert time.monotonic() - began >= 2
+    kafka.admin.produce(topic, numbered(5))
+    tables.until(query, lambda: rows_per_batch(query) == [10, 5])
+    query.stop()
+
+
+@since(4, 2, "rate limits")
+def test_records_that_come_after_available_now(
+    kafka: KafkaCluster, topic: str, tables: Tables
+) -> None:
+    """They are the next run's; a minimum is not waited for."""
+    kafka.admin.produce(topic, numbered(50))
+    stream = tables.stream(topic, maxOffsetsPerTrigger=20, minOffsetsPerTrigger=15)
+    query = tables.begin(stream, trigger={"availableNow": True})
+    tables.until(query, lambda: committed(tables, 0))
+    kafka.admin.produce(topic, numbered(30))
+    assert query.awaitTermination(60)
+    assert rows_per_batch(query) == [20, 20, 10]
+    assert offsets_of(tables) == whole(p0=50)
+    assert rows_per_batch(tables.finish(stream)) == [20, 10]
+    assert offsets_of(tables) == whole(p0=80)
+
+
+@since(4, 2, "rate limits")
+def test_trigger_once(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
+    """One batch of all there is, whatever the limit."""
+    kafka.admin.produce(topic, numbered(50))
+    stream = tables.stream(topic, maxOffsetsPerTrigger=20)
+    for count in (50, 25):
+        query = tables.begin(stream, trigger={"once": True})
+        assert query.awaitTermination(60)
+        assert rows_per_batch(query) == [count]
+        kafka.admin.produce(topic, numbered(25))
+    assert offsets_of(tables) == whole(p0=75)
