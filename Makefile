@@ -1,6 +1,7 @@
 # One command per task; each builds the environment it needs in .venv and is quick when run again.
 
-VENV := .venv
+# A PySpark that is named has an environment of its own: make spark-test PYSPARK='4.0.*'
+VENV := .venv$(if $(PYSPARK),-pyspark-$(subst *,x,$(PYSPARK)))
 BIN := $(VENV)/bin
 CANDIDATES := $(if $(PYTHON),$(PYTHON),python3 python3.11 python3.12 python3.13 python3.14 python)
 
@@ -13,7 +14,7 @@ help:
 	@echo "make bench  this consumer beside others on one Kafka (needs Java 17+ and Maven)"
 	@echo "make chaos  real brokers and members that are paused, killed and cut off, for five minutes"
 	@echo "make profile  where the time goes while a topic is read (needs Java 17+ and Maven)"
-	@echo "make spark-test  the tests of the Spark source and sink (downloads PySpark)"
+	@echo "make spark-test  the tests of the Spark source and sink (downloads PySpark: PYSPARK='4.0.*')"
 	@echo "make spark-kills  a Spark job that is killed and started again 20 times"
 	@echo "make spark-bench  the Spark source beside Spark's own connector"
 	@echo "make clean  remove .venv and caches"
@@ -47,7 +48,7 @@ profile: java $(VENV)/.bench
 	@$(BIN)/python -m benchmarks.profile $(ARGS)
 
 clean:
-	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-pyspark-* build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 # The demo is over in half a minute, compiling the native twin takes more: it goes without.
 $(VENV)/.demo: export TANDEM_KAFKA_NATIVE ?= off
@@ -58,7 +59,7 @@ $(VENV)/.lint: export TANDEM_KAFKA_NATIVE := off
 SOURCES := pyproject.toml setup.py rust/Cargo.toml $(wildcard rust/src/*.rs rust/src/*/*.rs)
 $(VENV)/.%: $(SOURCES) | $(BIN)/python
 	@echo "installing tandem-kafka[$*] into $(VENV)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$*]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$*]' $(if $(PYSPARK),'pyspark==$(PYSPARK)')
 	@touch $@
 
 $(BIN)/python:

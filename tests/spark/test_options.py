@@ -7,15 +7,14 @@ from typing import Any
 
 import pytest
 
+import tests.spark.session  # noqa: F401 - skips all of this without pyspark
 from tandem_kafka.errors import InvalidArgumentError, KafkaConfigurationError
 from tandem_kafka.types import TopicPartition
-from tests.spark.session import SPARK
 
 from tandem_kafka.spark.client import consumer_options, producer_options  # isort: skip
 from tandem_kafka.spark.offsets import beginning_in, from_json, rate_limited, to_json  # isort: skip
 from tandem_kafka.spark.options import SINK, SOURCE, SinkOptions, SourceOptions  # isort: skip
 from tandem_kafka.spark.ranges import OffsetRange, split  # isort: skip
-from tandem_kafka.spark.source import TandemKafkaDataSource  # isort: skip
 
 PAGE = (Path(__file__).parents[2] / "docs" / "spark.md").read_text()
 SERVERS = {"bootstrap.servers": "localhost:9092"}
@@ -177,11 +176,3 @@ def test_ranges_are_cut_without_gaps(how: dict[str, Any]) -> None:
     assert all(part.size > 0 for part in parts)
     assert len(parts) >= how.get("min_partitions", 0) - 1
     assert all(part.size <= how.get("max_records", 100) for part in parts)
-
-
-@pytest.mark.skipif(SPARK >= (4, 2), reason="Spark asks for rate limits")
-def test_limits_of_a_stream_need_a_newer_spark() -> None:
-    options = {"kafka.bootstrap.servers": "x:1", "subscribe": "a", "maxOffsetsPerTrigger": "5"}
-    source = TandemKafkaDataSource(options)
-    with pytest.raises(InvalidArgumentError, match=r"need Spark 4\.2"):
-        source.streamReader(source.schema())

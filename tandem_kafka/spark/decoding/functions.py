@@ -102,8 +102,10 @@ def from_avro(
         A column of the schema's type: records are structs.
 
     Raises:
-        InvalidArgumentError: An argument is wrong, or Spark has no type for the schema.
+        InvalidArgumentError: An argument is wrong, Spark has no type for the schema, or is older
+            than 4.1.
     """
+    _need_arrow_functions("from_avro")
     permissive = _is_permissive(mode)
     values = AvroValues.of(Registry.of(registry), schema)
     return _decoded("from_avro", _column(column), values, values.spark_type(), permissive)
@@ -130,18 +132,23 @@ def from_protobuf(
         A column of structs. A field that can be unset is null then, others have their default.
 
     Raises:
-        InvalidArgumentError: An argument is wrong, or Spark has no type for the message.
+        InvalidArgumentError: An argument is wrong, Spark has no type for the message, or is older
+            than 4.1.
     """
+    _need_arrow_functions("from_protobuf")
     permissive = _is_permissive(mode)
     values = ProtobufValues.of(Registry.of(registry), message, descriptors)
     return _decoded("from_protobuf", _column(column), values, values.spark_type(), permissive)
 
 
-def _decoded(name: str, column: Column, values: Values, kind: DataType, permissive: bool) -> Column:
+def _need_arrow_functions(name: str) -> None:
     if not hasattr(f, "arrow_udf"):
         raise InvalidArgumentError(
             f"{name} needs Spark 4.1 or newer, this is {pyspark.__version__}"
         )
+
+
+def _decoded(name: str, column: Column, values: Values, kind: DataType, permissive: bool) -> Column:
     arrow = arrow_type(kind)
 
     def decode(column: pa.Array) -> pa.Array:
