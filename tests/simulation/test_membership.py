@@ -81,7 +81,7 @@ def test_the_command_prints_the_trace_of_a_seed_that_fails(
     told = capsys.readouterr().out.split("this story does not end well")[1].splitlines()
     trace = [line.strip() for line in told if line.startswith("    ")]
     assert trace == [line.strip() for line in tell(3).trace]
-    assert len(trace) == KEPT_LINES
+    assert 100 < len(trace) <= KEPT_LINES
     assert "replay 3" in told[-1]
 
 

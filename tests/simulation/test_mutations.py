@@ -166,7 +166,7 @@ def calls_back_from_commits_on_the_network_thread(patch: Patch) -> None:
     [
         (commits_what_is_read_ahead, "consumer", "committed"),
         (starts_at_what_was_handed_out, "consumer", "begins at"),
-        (acknowledges_without_revoking, "consumer", "given to member"),
+        (acknowledges_without_revoking, "consumer", "given to member|assigned twice"),
         (heartbeats_with_a_stale_epoch, "consumer", "does not settle"),
         (calls_nothing_when_fenced, "consumer", "owned"),
         (calls_listeners_on_the_network_thread, "consumer", "on a network thread"),
