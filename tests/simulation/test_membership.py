@@ -40,6 +40,16 @@ def test_groups_under_faults(seed: int) -> None:
     assert not outcome.error, f"{outcome.error}\n" + "\n".join(outcome.trace[-40:])
 
 
+def test_members_that_ask_for_one_assignor_or_another_under_faults() -> None:
+    used: set[str] = set()
+    for seed in range(10):
+        outcome = tell(seed, "consumer-remote", whole_trace=True)
+        assert not outcome.error, f"{outcome.error}\n" + "\n".join(outcome.trace[-40:])
+        told = "\n".join(outcome.trace)
+        used |= {name for name in ("uniform", "range") if f"by '{name}'" in told}
+    assert used == {"uniform", "range"}
+
+
 @pytest.mark.parametrize(("seed", "scenario"), FOUND)
 def test_seeds_that_found_something(seed: int, scenario: str) -> None:
     assert not tell(seed, scenario).error, FOUND[seed, scenario]

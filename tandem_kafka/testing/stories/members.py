@@ -93,6 +93,9 @@ class Members:
             options["group_instance_id"] = self.simulation.random.choice(free)
         if self.scenario.local:
             options["group_local_assignors"] = drawn_assignors(self, self.simulation.random)
+        if self.scenario.remote:
+            choices = ["range", "range", "uniform", None]
+            options["group_remote_assignor"] = self.simulation.random.choice(choices)
         member = self.simulation.consumer(**options)
         if self.scenario.static:
             self._instances[member] = options["group_instance_id"]

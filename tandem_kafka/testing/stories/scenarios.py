@@ -46,6 +46,9 @@ class Scenario:
         pattern: What members subscribe to; None for the topic's name.
         static: Whether members have instance ids.
         local: Whether members bring assignors along.
+        remote: Whether members ask for assignors of the coordinator's, each for its own.
+        in_turn: Whether it has its turn, or is told by its name alone: with another one in turn,
+            every seed would tell another story.
         others: Options of half of the members, where a group has members of both protocols.
     """
 
@@ -54,6 +57,8 @@ class Scenario:
     pattern: str | SubscriptionPattern | None = None
     static: bool = False
     local: bool = False
+    remote: bool = False
+    in_turn: bool = True
     others: dict[str, Any] | None = None
 
     def drawn(self, random: Random) -> dict[str, Any]:
@@ -94,6 +99,7 @@ SCENARIOS: dict[str, Scenario] = {
         Scenario("consumer-local-static", _CONSUMER, static=True, local=True),
         Scenario("rolling", _CLASSIC, others=_CONSUMER),
         Scenario("rolling-cooperative", _COOPERATIVE, others=_CONSUMER),
+        Scenario("consumer-remote", _CONSUMER, remote=True, in_turn=False),
     )
 }
 
@@ -105,7 +111,8 @@ def scenario_for(seed: int, name: str | None = None) -> Scenario:
         ValueError: There is no scenario of that name.
     """
     if name is None:
-        return list(SCENARIOS.values())[seed % len(SCENARIOS)]
+        turns = [scenario for scenario in SCENARIOS.values() if scenario.in_turn]
+        return turns[seed % len(turns)]
     if name not in SCENARIOS:
         msg = f"no scenario {name!r}; there are: {', '.join(SCENARIOS)}"
         raise ValueError(msg)
