@@ -5,8 +5,9 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import subprocess
+import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ import pytest
 from tandem_kafka.types import TopicPartition
 from tests.kafka.admin import Record
 from tests.kafka.broker import KafkaCluster
+from tests.spark.processes import connections, runs_tasks, workers
 from tests.spark.session import Tables, since
 
 from tandem_kafka.spark.consumers import ConsumerCache  # isort: skip - needs pyspark, see session
@@ -95,23 +97,6 @@ def test_nothing_is_asked_for_beyond_the_range(
     cache._parked.clear()
 
 
-def workers() -> Iterator[Path]:
-    """The Python workers of the session: children of the JVM that this process began."""
-    ours = {os.getpid()}
-    for _ in range(4):
-        for folder in Path("/proc").iterdir():
-            if folder.name.isdigit() and int(folder.name) not in ours:
-                try:
-                    parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
-                    command = (folder / "cmdline").read_bytes()
-                except OSError:
-                    continue
-                if parent in ours:
-                    ours.add(int(folder.name))
-                    if b"pyspark.daemon" in command or b"source_runner" in command:
-                        yield folder
-
-
 class Held(NamedTuple):
     """What the workers have, all together."""
 
@@ -133,6 +118,82 @@ def held() -> Held:
             continue
         kilobytes += int(memory.partition("Anonymous:")[2].split()[0])
     return Held(len(folders), threads, descriptors, kilobytes)
+
+
+#: Looks at itself before and after; what PySpark and Arrow begin by themselves is there before.
+IMPORTS = """
+import gc, importlib, os, pkgutil, stat, sys
+import confluent_kafka, pandas, pyarrow.compute, pyspark.sql.functions, pyspark.sql.datasource
+
+def held():
+    sockets = 0
+    for descriptor in range(1024):
+        try:
+            sockets += stat.S_ISSOCK(os.fstat(descriptor).st_mode)
+        except OSError:
+            pass
+    return len(os.listdir("/proc/self/task")), sockets
+
+before = held()
+import tandem_kafka.spark, pyspark_tandem_kafka
+assert held() == before, (before, held())
+assert "tandem_kafka.consumer.consumer" not in sys.modules, "made when it is used"
+for each in pkgutil.iter_modules(tandem_kafka.spark.__path__, "tandem_kafka.spark."):
+    importlib.import_module(each.name)
+assert held() == before, (before, held())
+from tandem_kafka import KafkaConsumer
+from tandem_kafka.spark import consumers, producing
+clients = (KafkaConsumer, confluent_kafka.Producer, confluent_kafka.Consumer)
+assert not [each for each in gc.get_objects() if isinstance(each, clients)]
+assert not consumers.cache and not producing._producers
+print("nothing")
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc")
+def test_imports_begin_nothing() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", IMPORTS],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert ran.stdout.strip() == "nothing", ran.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.partitions(2)
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc")
+@since(4, 2, "rate limits")
+def test_batches_share_consumers(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
+    """Thirty batches of two tasks, and no connection more than the first ones needed."""
+    port = int(kafka.bootstrap().rpartition(":")[2])
+    kafka.admin.produce(topic, [Record(b"x", partition=n % 2) for n in range(60)])
+    query = tables.begin(
+        # A configuration that no other test has left consumers for.
+        tables.stream(topic, maxOffsetsPerTrigger=2, kafka__client__id=topic),
+        trigger={"availableNow": True},
+    )
+    commits = tables.folder / "out-checkpoint" / "commits"
+    before: set[tuple[str, str]] = set()
+    seen: set[tuple[str, str]] = set()
+
+    def finished() -> bool:
+        seen.update(connections(port))
+        if not (commits / "3").exists():
+            before.update(seen)
+        return not query.isActive
+
+    tables.until(query, finished)
+    assert len(list(commits.glob("[0-9]*"))) == 30
+    processes = {process for process, _ in seen}
+    print(f"{len(seen)} connections of {len(processes)} processes, {len(before)} by the 4th batch")
+    assert before
+    # One to the bootstrap server and one to the leader each.
+    assert len(seen) <= 2 * len(processes)
+    assert len(seen) <= len(before) + 4
 
 
 @pytest.mark.slow
@@ -171,14 +232,8 @@ def test_a_worker_that_is_killed(kafka: KafkaCluster, topic: str, tables: Tables
     kafka.admin.produce(topic, [Record(b"x", partition=n % 2) for n in range(100)])
     tables.finish(tables.stream(topic, maxOffsetsPerTrigger=50))
     for folder in workers():
-        command = (folder / "cmdline").read_bytes()
-        parent = (folder / "stat").read_text().rpartition(")")[2].split()[1]
-        if b"pyspark.daemon" in command and _is_daemon(int(parent)):
+        if runs_tasks(folder):
             os.kill(int(folder.name), signal.SIGKILL)
     kafka.admin.produce(topic, [Record(b"x", partition=n % 2) for n in range(100)])
     tables.finish(tables.stream(topic, maxOffsetsPerTrigger=50))
     assert [row.offset for row in tables.written()] == [*range(100), *range(100)]
-
-
-def _is_daemon(pid: int) -> bool:
-    return b"pyspark.daemon" in Path(f"/proc/{pid}/cmdline").read_bytes()

@@ -1,0 +1,71 @@
+"""The processes of a Spark job, as /proc has them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+__all__ = ["connections", "is_running", "runs_tasks", "workers"]
+
+_DAEMON = b"pyspark.daemon"
+
+
+def workers(root: int | None = None) -> Iterator[Path]:
+    """The Python processes that the JVM of a driver began: of this process, or of `root`."""
+    family = {os.getpid() if root is None else root}
+    for _ in range(4):
+        for folder in Path("/proc").iterdir():
+            if folder.name.isdigit() and int(folder.name) not in family:
+                try:
+                    parent, command = _parent(folder), _command(folder)
+                except OSError:
+                    continue
+                if parent in family:
+                    family.add(int(folder.name))
+                    if _DAEMON in command or b"source_runner" in command:
+                        yield folder
+
+
+def runs_tasks(folder: Path) -> bool:
+    """Tell whether it is a child of the daemon, which is what tasks run in."""
+    try:
+        return _DAEMON in _command(folder) and _DAEMON in _command(Path(f"/proc/{_parent(folder)}"))
+    except OSError:
+        return False
+
+
+def is_running(folder: Path) -> bool:
+    """Tell whether a process does something at this moment, or waits for a disk."""
+    try:
+        return (folder / "stat").read_text().rpartition(")")[2].split()[0] in "RD"
+    except OSError:
+        return False
+
+
+def connections(port: int) -> set[tuple[str, str]]:
+    """The workers' connections to a port: the process and the number of the socket."""
+    lines = [
+        line.split()
+        for table in ("tcp", "tcp6")
+        for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]
+    ]
+    there = {f"socket:[{line[9]}]" for line in lines if line[2].endswith(f":{port:04X}")}
+    found = set()
+    for folder in workers():
+        with contextlib.suppress(OSError):
+            for descriptor in (folder / "fd").iterdir():
+                with contextlib.suppress(OSError):
+                    target = str(descriptor.readlink())
+                    if target in there:
+                        found.add((folder.name, target))
+    return found
+
+
+def _parent(folder: Path) -> int:
+    return int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+
+
+def _command(folder: Path) -> bytes:
+    return (folder / "cmdline").read_bytes()
