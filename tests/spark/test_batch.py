@@ -14,6 +14,8 @@ from tests.kafka.admin import Record
 from tests.kafka.broker import KafkaCluster
 from tests.spark.session import Tables, by_offset, since
 
+from tandem_kafka.spark import TandemKafkaDataSource  # isort: skip - needs pyspark, see session
+
 COLUMNS = ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType"]
 
 
@@ -51,6 +53,25 @@ def test_schema_and_contents(kafka: KafkaCluster, topic: str, tables: Tables) ->
     ]
     assert (second.value, second.headers) == (None, None)
     assert (third.key, bytes(third.value)) == (None, b"")
+
+
+def test_it_is_registered_by_hand(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
+    """Where Spark does not find it by itself; another name shows that this is what was used."""
+
+    class ByHand(TandemKafkaDataSource):
+        @classmethod
+        def name(cls) -> str:
+            return "kafka_by_hand"
+
+    kafka.admin.produce(topic, numbered(10))
+    session = tables.spark.newSession()
+    session.dataSource.register(TandemKafkaDataSource)
+    session.dataSource.register(ByHand)
+    for name in ("tandem_kafka", "kafka_by_hand"):
+        frame = tables._options(session.read.format(name), topic, {}).load()
+        assert values(frame) == [b"%d" % n for n in range(10)]
+    with pytest.raises(Exception, match="kafka_by_hand"):
+        tables.read(topic, by="kafka_by_hand")
 
 
 @pytest.mark.partitions(3)
