@@ -1,4 +1,4 @@
-"""A job that is killed at random points, driver and all, and started again.
+"""A job that is killed at random points, driver and all or one of its workers, and started again.
 
 `make spark-kills` does it 20 times.
 """
@@ -7,23 +7,41 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.kafka.admin import Record
 from tests.kafka.broker import KafkaCluster
+from tests.spark.processes import is_running, runs_tasks, workers
 from tests.spark.session import Tables, since
 
 ROOT = Path(__file__).parents[2]
 KILLS = int(os.environ.get("TANDEM_KAFKA_SPARK_KILLS", "2"))
 
+Job = subprocess.Popen[bytes]
 
-def start_job(kafka: KafkaCluster, topic: str, folder: Path) -> subprocess.Popen[bytes]:
+
+#: A machine that is busy takes long to start a JVM.
+PATIENCE_S = 150
+
+
+@pytest.fixture
+def jobs() -> Iterator[list[Job]]:
+    """What was started; what still runs when the test ends is killed."""
+    started: list[Job] = []
+    yield started
+    for job in started:
+        kill_driver(job)
+
+
+def start_job(kafka: KafkaCluster, topic: str, folder: Path) -> Job:
     return subprocess.Popen(
         [sys.executable, "-m", "tests.spark.writer_job", kafka.bootstrap(), topic, str(folder)],
         cwd=ROOT,
@@ -34,42 +52,105 @@ def start_job(kafka: KafkaCluster, topic: str, folder: Path) -> subprocess.Popen
     )
 
 
-def noted(folder: Path) -> int:
+def noted(folder: Path, *kinds: str) -> int:
     """How much the job has noted in its checkpoint."""
-    kinds = ("offsets", "commits")
     return sum(len(list((folder / "out-checkpoint" / kind).glob("[0-9]*"))) for kind in kinds)
 
 
-def kill_after_progress(job: subprocess.Popen[bytes], folder: Path, chance: random.Random) -> None:
-    """Kill it when it has noted one to six things more, and a moment later."""
-    goal = noted(folder) + chance.randint(1, 6)
-    end = time.monotonic() + 90
-    while noted(folder) < goal and job.poll() is None:
+def until(job: Job, ready: Callable[[], object]) -> bool:
+    """Wait for something; False if the job ends before."""
+    end = time.monotonic() + PATIENCE_S
+    while not ready():
+        if job.poll() is not None:
+            return False
         assert time.monotonic() < end, "the job does not get on"
         time.sleep(0.005)
-    time.sleep(chance.random() * 0.2)  # a random point is what is wanted
+    return True
+
+
+def kill_driver(job: Job) -> None:
+    """Its JVM too; the workers end by themselves."""
     if job.poll() is None:
         os.killpg(job.pid, signal.SIGKILL)
     job.wait(30)
 
 
+def kill_in_first_batch(start: Callable[[], Job], folder: Path) -> None:
+    """Kill the driver when the first batch is planned and not finished."""
+    for _ in range(5):
+        job = start()
+        until(job, lambda: noted(folder, "offsets"))
+        kill_driver(job)
+        if noted(folder, "offsets") and not noted(folder, "commits"):
+            return
+        for name in ("out", "out-checkpoint"):
+            shutil.rmtree(folder / name, ignore_errors=True)
+    pytest.fail("the first batch was finished each time")
+
+
+def kill_driver_after_progress(job: Job, folder: Path, chance: random.Random) -> str:
+    """Kill it when it has noted one to six things more, and a moment later."""
+    goal = noted(folder, "offsets", "commits") + chance.randint(1, 6)
+    until(job, lambda: noted(folder, "offsets", "commits") >= goal)
+    time.sleep(chance.random() * 0.2)  # a random point is what is wanted
+    kill_driver(job)
+    return "the driver"
+
+
+def kill_a_worker(job: Job, folder: Path, chance: random.Random) -> str:
+    """Kill a worker in the middle of a batch: Spark repeats the task, and the job ends well."""
+    goal = noted(folder, "commits") + chance.randint(0, 2)
+    known: list[Path] = []
+
+    def at_work() -> bool:
+        if noted(folder, "commits") < goal:
+            return False
+        if noted(folder, "offsets") <= noted(folder, "commits"):
+            return False
+        if not known:
+            known.extend(each for each in workers(job.pid) if runs_tasks(each))
+        return any(map(is_running, known))
+
+    if not until(job, at_work):
+        assert job.returncode == 0
+        return "nobody, the job was faster"
+    victim = next(filter(is_running, known), known[0])
+    os.kill(int(victim.name), signal.SIGKILL)
+    assert job.wait(PATIENCE_S) == 0
+    return "a worker"
+
+
 @pytest.mark.slow
-@pytest.mark.timeout(180 + 60 * KILLS)
+@pytest.mark.timeout(300 + 150 * KILLS)
 @pytest.mark.partitions(3)
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc")
 @since(4, 2, "rate limits")
 def test_nothing_is_lost_and_nothing_is_doubled(
-    kafka: KafkaCluster, topic: str, tables: Tables
+    kafka: KafkaCluster, topic: str, tables: Tables, jobs: list[Job]
 ) -> None:
     seed = int(os.environ.get("TANDEM_KAFKA_SEED", str(time.time_ns() % 100_000)))
     print(f"TANDEM_KAFKA_SEED={seed}")
     chance = random.Random(seed)  # noqa: S311 - not a secret
-    total = 3_000
-    kafka.admin.produce(topic, [Record(b"%d" % n, partition=n % 3) for n in range(total)])
-    for _ in range(KILLS):
-        kill_after_progress(start_job(kafka, topic, tables.folder), tables.folder, chance)
-        kafka.admin.produce(topic, [Record(b"%d" % n, partition=n % 3) for n in range(600)])
-        total += 600
-    last = start_job(kafka, topic, tables.folder)
-    assert last.wait(120) == 0
+    total = 0
+
+    def more() -> None:
+        nonlocal total
+        kafka.admin.produce(topic, [Record(b"%d" % n, partition=n % 3) for n in range(3_000)])
+        total += 3_000
+
+    def start() -> Job:
+        jobs.append(start_job(kafka, topic, tables.folder))
+        return jobs[-1]
+
+    more()
+    kill_in_first_batch(start, tables.folder)
+    print("killed: the driver, in its first batch")
+    for _ in range(KILLS - 1):
+        more()
+        kill = chance.choice((kill_driver_after_progress, kill_a_worker))
+        print(f"killed: {kill(start(), tables.folder, chance)}")
+    more()
+    last = start()
+    assert last.wait(PATIENCE_S) == 0
     found = [(row.partition, row.offset) for row in tables.written()]
     assert found == [(p, at) for p in range(3) for at in range(total // 3)]
