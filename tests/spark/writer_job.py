@@ -1,8 +1,6 @@
 """A job that tests kill: a topic into Parquet files, to what is there when it starts.
 
-python -m tests.spark.writer_job <bootstrap> <topic> <folder> [<master> [<copy>]]
-
-With `copy` a batch query then writes the topic into that one, too.
+python -m tests.spark.writer_job <bootstrap> <topic> <folder> [<master>]
 """
 
 from __future__ import annotations
@@ -16,11 +14,10 @@ from pyspark.sql import SparkSession
 
 def main() -> None:
     """Run until everything is written."""
-    bootstrap, topic, folder, *more = sys.argv[1:]
-    # A task is tried four times, as in a cluster: else a worker that dies ends the query.
-    master, copy, *_ = (*more, *("local[2,4]", "")[len(more) :])
+    bootstrap, topic, folder, *master = sys.argv[1:]
     spark = (
-        SparkSession.builder.master(master)
+        # A task is tried four times, as in a cluster: else a worker that dies ends the query.
+        SparkSession.builder.master(*(master or ["local[2,4]"]))
         .config("spark.executorEnv.PYTHONPATH", os.environ["PYTHONPATH"])
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
@@ -45,11 +42,6 @@ def main() -> None:
         .start()
     )
     query.awaitTermination()
-    if copy:
-        reader = spark.read.format("tandem_kafka").option("kafka.bootstrap.servers", bootstrap)
-        rows = reader.option("subscribe", topic).load().select("value", "partition")
-        writer = rows.write.format("tandem_kafka").mode("append")
-        writer.option("kafka.bootstrap.servers", bootstrap).option("topic", copy).save()
     spark.stop()
 
 
