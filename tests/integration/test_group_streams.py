@@ -135,7 +135,7 @@ def test_86_89_one_is_killed_and_one_stops_polling(
             crasher.kill()
             crasher.wait(30)
             crasher.stdout.close()
-        hangs = join(protocol, max_poll_interval_ms=1_500)
+        hangs = join(protocol, max_poll_interval_ms=3_000)
         books.read_more()
         hangs.stall()
         books.retire(hangs)
