@@ -136,10 +136,15 @@ def _parse_deserializer(value: Any) -> object:
     return value
 
 
-def _parse_assignors(value: Any) -> tuple[object, ...]:
+def _objects(value: Any) -> tuple[Any, ...]:
+    """Take any collection but a text, which would be one of letters."""
     if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
         raise TypeError
-    assignors = tuple(value)
+    return tuple(value)
+
+
+def _parse_assignors(value: Any) -> tuple[object, ...]:
+    assignors = _objects(value)
     if not assignors or not all(
         isinstance(getattr(assignor, "name", None), (str, property))
         and callable(getattr(assignor, "assign", None))
@@ -151,9 +156,7 @@ def _parse_assignors(value: Any) -> tuple[object, ...]:
 
 
 def _parse_local_assignors(value: Any) -> tuple[object, ...]:
-    if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
-        raise TypeError
-    assignors = tuple(value)
+    assignors = _objects(value)
     for assignor in assignors:
         methods = [getattr(assignor, method, None) for method in ("assign", "metadata")]
         named = isinstance(name := getattr(assignor, "name", None), str) and name
@@ -165,9 +168,7 @@ def _parse_local_assignors(value: Any) -> tuple[object, ...]:
 
 
 def _parse_interceptors(value: Any) -> tuple[object, ...]:
-    if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
-        raise TypeError
-    interceptors = tuple(value)
+    interceptors = _objects(value)
     for each in interceptors:
         methods = [getattr(each, name, None) for name in ("on_consume", "on_commit")]
         if not any(map(callable, methods)):

@@ -5,18 +5,16 @@ They speak to a real coordinator or to the simulated one, which has to answer al
 
 from __future__ import annotations
 
-import socket
-import time
 import uuid
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any
 from uuid import UUID
 
 from tandem_kafka.errors import InvalidRegularExpressionError, for_code
-from tandem_kafka.testing import Simulation
 from tandem_kafka.wire.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from tests.integration.lines import Line
 
-__all__ = ["Answer", "Coordinator", "Owned", "RawMember", "RealCoordinator", "SimulatedCoordinator"]
+__all__ = ["Answer", "Owned", "RawMember"]
 
 Owned = Mapping[UUID, list[int]]
 
@@ -53,71 +51,11 @@ class Answer:
         return f"Answer({self.error}, {self.epoch}, {self.assigned})"
 
 
-class Coordinator(Protocol):
-    """Who answers."""
-
-    def exchange(self, frame: bytes) -> bytes:
-        """Send a request with its length in front; returns the answer without its length."""
-        ...
-
-    def sleep(self, seconds: float) -> None:
-        """Let time pass."""
-        ...
-
-
-class RealCoordinator:
-    """The only broker of a cluster."""
-
-    def __init__(self, bootstrap: str) -> None:
-        host, port = bootstrap.split(":")
-        self._socket = socket.create_connection((host, int(port)), 10.0)
-
-    def close(self) -> None:
-        self._socket.close()
-
-    def exchange(self, frame: bytes) -> bytes:
-        self._socket.sendall(frame)
-        return self._read(int.from_bytes(self._read(4), "big"))
-
-    def _read(self, count: int) -> bytes:
-        data = b""
-        while len(data) < count:
-            some = self._socket.recv(count - len(data))
-            assert some, "the broker closed the connection"
-            data += some
-        return data
-
-    def sleep(self, seconds: float) -> None:
-        time.sleep(seconds)
-
-
-class SimulatedCoordinator:
-    """The first broker of a simulated cluster, asked without a network in between."""
-
-    open = True
-    number = 0
-
-    def __init__(self, simulation: Simulation) -> None:
-        self._simulation = simulation
-        self._answer = b""
-
-    def reply(self, data: bytes, _delay_ms: int) -> None:
-        self._answer = data
-
-    def exchange(self, frame: bytes) -> bytes:
-        broker: Any = next(iter(self._simulation.cluster.brokers.values()))
-        broker.receive(self, frame[4:])
-        return self._answer
-
-    def sleep(self, seconds: float) -> None:
-        self._simulation.sleep(round(seconds * 1_000))
-
-
 class RawMember:
     """Speaks to the coordinator; keeps no epoch and no assignment of its own."""
 
     def __init__(
-        self, coordinator: Coordinator, group: str, topic: str, instance: str | None = None
+        self, coordinator: Line, group: str, topic: str, instance: str | None = None
     ) -> None:
         self._coordinator = coordinator
         self.member_id = uuid.uuid4().hex

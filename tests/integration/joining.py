@@ -5,14 +5,10 @@ Each has a line of its own to a real coordinator or to the simulated one: a Join
 
 from __future__ import annotations
 
-import select
-import socket
-import time
-from typing import Any, Protocol
+from typing import Any
 
 from kafka.errors import for_code
 
-from tandem_kafka.testing import Simulation
 from tandem_kafka.wire.messages import (
     HeartbeatRequest,
     HeartbeatResponse,
@@ -21,109 +17,13 @@ from tandem_kafka.wire.messages import (
     SyncGroupRequest,
     SyncGroupResponse,
 )
+from tests.integration.lines import Line
 
-__all__ = ["Asked", "Line", "RawClassicMember", "RealLine", "SimulatedLine", "name_of"]
+__all__ = ["RawClassicMember", "name_of"]
 
-_PATIENCE_S = 10.0
 _PARKED_S = 0.3
 _SYNC_VERSION = 5
 _HEARTBEAT_VERSION = 4
-
-
-class Line(Protocol):
-    """One connection to the coordinator."""
-
-    def send(self, frame: bytes) -> None:
-        """Send a request with its length in front."""
-        ...
-
-    def answered(self, within_s: float) -> bool:
-        """Wait until there is an answer; False if none comes in time."""
-        ...
-
-    def receive(self) -> bytes:
-        """Return the oldest answer that has come, without its length."""
-        ...
-
-    def sleep(self, seconds: float) -> None:
-        """Let time pass."""
-        ...
-
-
-class RealLine:
-    """A connection to the only broker of a cluster."""
-
-    def __init__(self, bootstrap: str) -> None:
-        host, port = bootstrap.split(":")
-        self._socket = socket.create_connection((host, int(port)), _PATIENCE_S)
-
-    def close(self) -> None:
-        self._socket.close()
-
-    def send(self, frame: bytes) -> None:
-        self._socket.sendall(frame)
-
-    def answered(self, within_s: float) -> bool:
-        return bool(select.select([self._socket], [], [], within_s)[0])
-
-    def receive(self) -> bytes:
-        return self._read(int.from_bytes(self._read(4), "big"))
-
-    def _read(self, count: int) -> bytes:
-        data = b""
-        while len(data) < count:
-            some = self._socket.recv(count - len(data))
-            assert some, "the broker closed the connection"
-            data += some
-        return data
-
-    def sleep(self, seconds: float) -> None:
-        time.sleep(seconds)
-
-
-class SimulatedLine:
-    """A link to the first broker of a simulated cluster, without a network in between."""
-
-    open = True
-
-    def __init__(self, simulation: Simulation, number: int) -> None:
-        self.number = number
-        self._simulation = simulation
-        self._answers: list[bytes] = []
-
-    def reply(self, data: bytes, _delay_ms: int) -> None:
-        self._answers.append(data)
-
-    def send(self, frame: bytes) -> None:
-        broker: Any = next(iter(self._simulation.cluster.brokers.values()))
-        broker.receive(self, frame[4:])
-
-    def answered(self, within_s: float) -> bool:
-        end_ms = self._simulation.clock.now_ms() + round(within_s * 1_000)
-        while not self._answers and self._simulation.clock.now_ms() < end_ms:
-            self._simulation.sleep(10)
-        return bool(self._answers)
-
-    def receive(self) -> bytes:
-        return self._answers.pop(0)
-
-    def sleep(self, seconds: float) -> None:
-        self._simulation.sleep(round(seconds * 1_000))
-
-
-class Asked:
-    """A line on which one question is put at a time, as `heartbeating.RawMember` does."""
-
-    def __init__(self, line: Line) -> None:
-        self._line = line
-
-    def exchange(self, frame: bytes) -> bytes:
-        self._line.send(frame)
-        assert self._line.answered(_PATIENCE_S), "no answer"
-        return self._line.receive()
-
-    def sleep(self, seconds: float) -> None:
-        self._line.sleep(seconds)
 
 
 def name_of(code: int) -> str | None:
@@ -216,5 +116,4 @@ class RawClassicMember:
         self._line.send(request.encode(version=version, header=True, framed=True))
 
     def _receive(self, kind: Any, version: int) -> Any:
-        assert self._line.answered(_PATIENCE_S), "no answer"
-        return kind.decode(self._line.receive(), version=version, header=True)
+        return kind.decode(self._line.awaited(), version=version, header=True)

@@ -12,14 +12,8 @@ import pytest
 
 from tandem_kafka.testing import Simulation
 from tandem_kafka.wire.messages import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
-from tests.integration.heartbeating import (
-    Answer,
-    Coordinator,
-    Owned,
-    RawMember,
-    RealCoordinator,
-    SimulatedCoordinator,
-)
+from tests.integration.heartbeating import Answer, Owned, RawMember
+from tests.integration.lines import Line, RealLine, SimulatedLine
 from tests.integration.polling import Consume, poll_until
 from tests.kafka.broker import KafkaCluster
 
@@ -32,20 +26,20 @@ def heartbeat_topic(kafka: KafkaCluster) -> str:
 
 
 @pytest.fixture
-def real(kafka: KafkaCluster, heartbeat_topic: str, consume: Consume) -> Iterator[Coordinator]:
+def real(kafka: KafkaCluster, heartbeat_topic: str, consume: Consume) -> Iterator[Line]:
     warm = consume(heartbeat_topic, group_id="warm", group_protocol="consumer")
     poll_until(warm, warm.assignment)  # groups have coordinators from now on
-    coordinator = RealCoordinator(kafka.bootstrap())
+    coordinator = RealLine(kafka.bootstrap())
     yield coordinator
     coordinator.close()
 
 
 @pytest.fixture
-def simulated(heartbeat_topic: str, group: str) -> Iterator[Coordinator]:
+def simulated(heartbeat_topic: str, group: str) -> Iterator[Line]:
     with Simulation("heartbeats") as simulation:
         simulation.cluster.create_topic(heartbeat_topic, 4)
         simulation.cluster.configure_group(group, assignment_interval_ms=1_000)
-        yield SimulatedCoordinator(simulation)
+        yield SimulatedLine(simulation)
 
 
 @pytest.fixture
@@ -56,7 +50,7 @@ def group() -> str:
 @pytest.fixture(params=["real", "simulated"])
 def member(request: pytest.FixtureRequest, heartbeat_topic: str, group: str) -> Join:
     """Makes members that have not spoken yet."""
-    coordinator: Coordinator = request.getfixturevalue(request.param)
+    coordinator: Line = request.getfixturevalue(request.param)
 
     def make(instance: str | None = None) -> RawMember:
         return RawMember(coordinator, group, heartbeat_topic, instance)
@@ -280,7 +274,7 @@ def test_97_the_rack_reaches_the_coordinator(
     first, second = (consume(heartbeat_topic, client_rack=f"rack-{n}", **options) for n in (1, 2))
     poll_until(first, first.assignment)
     poll_until(first, lambda: (second.poll(50), second.assignment())[1])
-    coordinator = RealCoordinator(kafka.bootstrap())
+    coordinator = RealLine(kafka.bootstrap())
     request = ConsumerGroupDescribeRequest(group_ids=[group], include_authorized_operations=False)
     request.with_header(correlation_id=1, client_id="raw")
     body = coordinator.exchange(request.encode(version=1, header=True, framed=True))

@@ -15,14 +15,8 @@ from kafka.protocol.consumer.metadata import (
 from tandem_kafka.testing import Simulation
 from tandem_kafka.wire.messages import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 from tests.integration.heartbeating import RawMember
-from tests.integration.joining import (
-    Asked,
-    Line,
-    RawClassicMember,
-    RealLine,
-    SimulatedLine,
-    name_of,
-)
+from tests.integration.joining import RawClassicMember, name_of
+from tests.integration.lines import Line, RealLine, SimulatedLine
 from tests.integration.polling import Consume, poll_until
 from tests.kafka.broker import KafkaCluster
 
@@ -250,7 +244,7 @@ def test_a_kip_848_member_is_given_at_once_what_a_classic_one_was_deprived_of_un
     for also in ("one", "two"):
         classic.protocols = {"range": said([joins_topic, also], *everything)}
         assert classic.join().error_code == 0
-    joined = RawMember(Asked(line()), group, joins_topic).join()
+    joined = RawMember(line(), group, joins_topic).join()
     assert (joined.error, joined.count) == (None, 2)
 
 
@@ -258,7 +252,7 @@ def described(line: Line, group: str) -> tuple[str | None, str]:
     """Ask for the description of a KIP-848 group; returns the error and the group's state."""
     request = ConsumerGroupDescribeRequest(group_ids=[group], include_authorized_operations=False)
     request.with_header(correlation_id=1, client_id="raw")
-    body = Asked(line).exchange(request.encode(version=1, header=True, framed=True))
+    body = line.exchange(request.encode(version=1, header=True, framed=True))
     (told,) = ConsumerGroupDescribeResponse.decode(body, version=1, header=True).groups
     return name_of(told.error_code), told.group_state
 
@@ -269,7 +263,7 @@ def test_only_a_kip_848_group_is_described_as_one(
     nothing = "GroupIdNotFoundError", ""
     asking = line()
     assert described(asking, group) == nothing
-    modern = RawMember(Asked(line()), group, joins_topic)
+    modern = RawMember(line(), group, joins_topic)
     assert modern.join().error is None
     assert described(asking, group)[0] is None
     assert modern.beat(-1).error is None

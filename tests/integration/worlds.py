@@ -10,12 +10,8 @@ from typing import Any, Protocol
 from tandem_kafka import ConsumerRecord, KafkaConsumer, TopicPartition
 from tandem_kafka.testing import Simulation
 from tandem_kafka.wire.messages import LeaveGroupRequest
-from tests.integration.heartbeating import (
-    Coordinator,
-    RawMember,
-    RealCoordinator,
-    SimulatedCoordinator,
-)
+from tests.integration.heartbeating import RawMember
+from tests.integration.lines import Line, RealLine, SimulatedLine
 from tests.integration.polling import Consume
 from tests.kafka.admin import Record
 from tests.kafka.broker import KafkaCluster
@@ -31,7 +27,7 @@ class Cluster(Protocol):
     """What the two kinds of clusters are asked for."""
 
     @property
-    def coordinator(self) -> Coordinator: ...
+    def coordinator(self) -> Line: ...
 
     def now_s(self) -> float: ...
 
@@ -51,7 +47,7 @@ class SimulatedCluster:
 
     def __init__(self, simulation: Simulation) -> None:
         self._simulation = simulation
-        self.coordinator = SimulatedCoordinator(simulation)
+        self.coordinator = SimulatedLine(simulation)
 
     def now_s(self) -> float:
         return self._simulation.clock.now_ms() / 1_000
@@ -78,7 +74,7 @@ class RealCluster:
     def __init__(self, kafka: KafkaCluster, consume: Consume) -> None:
         self._kafka = kafka
         self._consume = consume
-        self.coordinator = RealCoordinator(kafka.bootstrap())
+        self.coordinator = RealLine(kafka.bootstrap())
 
     def now_s(self) -> float:
         return time.monotonic()

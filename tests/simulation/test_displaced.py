@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from typing import Any
 
 import pytest
 
@@ -18,6 +19,17 @@ TP = TopicPartition("orders", 0)
 def read_to(consumer: KafkaConsumer, offset: int) -> None:
     while not consumer.assignment() or consumer.position(TP) < offset:
         consumer.poll(200, max_records=1)
+
+
+def member_at_20(simulation: Simulation, **options: Any) -> KafkaConsumer:
+    """One that has read the 20 records there are."""
+    topic(simulation, "orders", 1)
+    produce(simulation, TP, 20)
+    member = simulation.consumer(
+        "orders", group_id="readers", auto_offset_reset="earliest", **options
+    )
+    read_to(member, 20)
+    return member
 
 
 @pytest.mark.parametrize("way", ["close", "commit", "poll"])
@@ -63,17 +75,9 @@ def test_a_displaced_static_member_does_not_set_commits_back(way: str, empty: bo
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_a_member_that_was_expelled_commits_nothing_until_it_is_in_again(protocol: str) -> None:
     with Simulation("expelled") as simulation:
-        topic(simulation, "orders", 1)
-        produce(simulation, TP, 20)
-        member = simulation.consumer(
-            "orders",
-            group_id="readers",
-            group_protocol=protocol,
-            auto_offset_reset="earliest",
-            enable_auto_commit=False,
-            **({"heartbeat_interval_ms": 500} if protocol == "classic" else {}),
-        )
-        read_to(member, 20)
+        session = {"heartbeat_interval_ms": 500} if protocol == "classic" else {}
+        options = {"group_protocol": protocol, "enable_auto_commit": False, **session}
+        member = member_at_20(simulation, **options)
         simulation.cluster.expel("readers", member.group_metadata().member_id)
         simulation.sleep(6_000)
         assert member.group_metadata().generation_id == -1
@@ -90,16 +94,8 @@ def test_a_member_that_was_expelled_commits_nothing_until_it_is_in_again(protoco
 @pytest.mark.parametrize("code", [42, 82, 112], ids=["invalid", "fenced-instance", "assignor"])
 def test_close_after_a_fatal_error_does_not_wait_for_a_commit(code: int) -> None:
     with Simulation("fatal") as simulation:
-        topic(simulation, "orders", 1)
-        produce(simulation, TP, 20)
-        member = simulation.consumer(
-            "orders",
-            group_id="readers",
-            group_protocol="consumer",
-            auto_offset_reset="earliest",
-            auto_commit_interval_ms=60_000,
-        )
-        read_to(member, 20)
+        options = {"group_protocol": "consumer", "auto_commit_interval_ms": 60_000}
+        member = member_at_20(simulation, **options)
 
         def refused(call: Call) -> object:
             answer = call.default()

@@ -51,6 +51,21 @@ def owned(join: UnsentRequest) -> list[tuple[str, int]]:
     return [(each.topic, n) for each in described(join).owned_partitions for n in each.partitions]
 
 
+def sent_when_given_back(member: Member, wanted: type[Any]) -> UnsentRequest:
+    """Have the listener give everything back; returns the JoinGroup, or the SyncGroup after it.
+
+    The group stays with its generation, so that a late answer to a heartbeat counts.
+    """
+    member.asked()
+    member.callback_done()
+    unsent = member.send()
+    if wanted is SyncGroupRequest:
+        member.answer(unsent, joined_answer())
+        unsent = member.send()
+    assert kind(unsent) is wanted
+    return unsent
+
+
 def rebalance(member: Member) -> None:
     """The coordinator answers a heartbeat with the news of a rebalance."""
     beat = member.send(after_ms=3_000)
@@ -305,14 +320,7 @@ def test_a_heartbeat_that_is_answered_during_a_rebalance_has_nothing_sent_twice(
     rebalance(member)
     _, beat = member.world.wait_and_send(member.manager)
     assert kind(beat) is HeartbeatRequest, "the listener is slow"
-    member.asked()
-    member.callback_done()
-    unsent = member.send()
-    if in_flight is SyncGroupRequest:
-        # The group stays with its generation, so that the answer to the heartbeat counts.
-        member.answer(unsent, joined_answer())
-        unsent = member.send()
-    assert kind(unsent) is in_flight
+    unsent = sent_when_given_back(member, in_flight)
     member.answer(beat, heartbeat_answer(error))
     assert member.quiet(after_ms=500)
     answer: Any = joined_answer() if in_flight is JoinGroupRequest else synced_answer()
@@ -371,13 +379,7 @@ def test_leaving_does_not_wait_behind_a_join(early: bool, parked: type[Any]) -> 
     member.join()
     rebalance(member)
     member.world.poll(member.manager)
-    member.asked()
-    member.callback_done()
-    unsent = member.send()
-    if parked is SyncGroupRequest:
-        member.answer(unsent, joined_answer())
-        unsent = member.send()
-    assert kind(unsent) is parked
+    sent_when_given_back(member, parked)
     if early:
         member.manager.prepare_to_leave()  # as unsubscribe() and close() do
     member.leave()
