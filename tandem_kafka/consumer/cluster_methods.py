@@ -33,11 +33,14 @@ class ClusterMethods(Owned):
     def group_metadata(self) -> ConsumerGroupMetadata:
         """Return who we are in the group, as a transactional producer needs it (KIP-447).
 
+        A membership that was lost is named on, so that what is committed for it is refused, until
+        there is a new one; without any, as after `unsubscribe()`, the generation is -1.
+
         Raises:
             InvalidGroupIdError: There is no `group_id`.
         """
         self._core.require_group()
-        return self._core.link.group.metadata
+        return self._core.link.group.last
 
     @owned
     def enforce_rebalance(self, reason: str = "the application asks for it") -> None:

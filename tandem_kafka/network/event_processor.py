@@ -90,6 +90,7 @@ class EventProcessor:
                 self._group.membership.prepare_to_leave()
                 event.future.complete(None)
             case events.LeaveGroup():
+                self._context.group.forget()
                 self._group.membership.leave(event.future, event.leave, event.reason)
             case events.Pause():
                 self._set_paused(event.partitions, paused=True)

@@ -8,6 +8,7 @@ __all__ = ["NO_GENERATION", "REBALANCING", "GroupIdentity"]
 
 NO_GENERATION = -1
 
+_UNJOINED = "<unjoined>"
 #: The state of a classic member from before JoinGroup until SyncGroup is answered.
 REBALANCING = "<rebalancing>"
 
@@ -24,16 +25,39 @@ class GroupIdentity:
         #: there is nothing to give back.
         self.lost = False
         self.metadata = ConsumerGroupMetadata(group_id, NO_GENERATION, "", instance_id)
+        self._last: ConsumerGroupMetadata | None = None
 
     def joined(self, generation: int, member_id: str) -> None:
         """Take the generation (or member epoch) and id of a membership."""
         self.lost = False
-        self.metadata = self.metadata._replace(generation_id=generation, member_id=member_id)
+        metadata = self.metadata._replace(generation_id=generation, member_id=member_id)
+        if generation != NO_GENERATION:
+            self._last = metadata
+        self.metadata = metadata
+
+    def fenced(self, member_id: str) -> None:
+        """Membership is over; the next one has the same id."""
+        self.joined(NO_GENERATION, member_id)
+        self.set_state(_UNJOINED)
 
     def left(self) -> None:
         """Membership is over."""
-        self.lost = False
-        self.metadata = self.metadata._replace(generation_id=NO_GENERATION, member_id="")
+        self.fenced("")
+
+    def forget(self) -> None:
+        """The application has ended its membership."""
+        self._last = None
+
+    @property
+    def last(self) -> ConsumerGroupMetadata:
+        """The newest membership, also when it was lost, until the application has ended it.
+
+        Offsets that a producer commits for it are refused then. For somebody without id and
+        generation they would be taken: they could set back what the next owner has committed.
+        """
+        now = self.metadata
+        last = self._last if now.generation_id == NO_GENERATION else None
+        return now if last is None else last._replace(state=now.state)
 
     def set_state(self, state: str) -> None:
         """Take kafka-python's name of the member state."""

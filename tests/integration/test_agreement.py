@@ -216,7 +216,7 @@ def test_104_who_is_expelled_and_goes_has_lost_all(world: World, protocol: str, 
     consumer, listener = join(world, protocol, partitions)
     world.settle(partitions, consumer)
     world.expel(consumer, protocol)
-    world.wait_until(lambda: consumer.group_metadata().generation_id == -1)
+    world.wait_until(lambda: consumer.group_metadata().state == "<unjoined>")
     getattr(consumer, end)()
     assert told(listener) == [("assigned", set(partitions)), ("lost", set(partitions))]
 

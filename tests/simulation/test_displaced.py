@@ -80,15 +80,43 @@ def test_a_member_that_was_expelled_commits_nothing_until_it_is_in_again(protoco
         member = member_at_20(simulation, **options)
         simulation.cluster.expel("readers", member.group_metadata().member_id)
         simulation.sleep(6_000)
-        assert member.group_metadata().generation_id == -1
+        assert member.group_metadata().state == "<unjoined>"
         with pytest.raises(CommitFailedError):
             member.commit()
         assert simulation.cluster.committed("readers", TP) is None
-        while member.group_metadata().generation_id == -1:
+        while member.group_metadata().state == "<unjoined>":
             member.poll(200)
         read_to(member, 20)
         member.commit()
         assert simulation.cluster.committed("readers", TP) == 20
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_what_a_producer_commits_for_an_expelled_member_is_refused(protocol: str) -> None:
+    """Also before its listener knows, and in a group that is empty: it names who it was."""
+    with Simulation("fenced") as simulation:
+        session = {"heartbeat_interval_ms": 500} if protocol == "classic" else {}
+        options = {"group_protocol": protocol, "enable_auto_commit": False, **session}
+        member = member_at_20(simulation, **options)
+        was = member.group_metadata()
+
+        def commit() -> Any:
+            name = member.group_metadata()
+            return simulation.cluster.commit_in_transaction(
+                "readers", 7, {TP: 20}, name.member_id, name.generation_id
+            )
+
+        assert commit() is None
+        simulation.cluster.end_transaction("readers", 7, commit=False)
+        simulation.cluster.expel("readers", was.member_id)
+        simulation.sleep(6_000)
+        assert member.group_metadata() == was._replace(state="<unjoined>")
+        assert commit() is not None
+        while member.group_metadata().state == "<unjoined>":
+            member.poll(200)
+        assert commit() is None
+        member.unsubscribe()
+        assert member.group_metadata() == ("readers", -1, "", None, "<unjoined>")
 
 
 @pytest.mark.parametrize("code", [42, 82, 112], ids=["invalid", "fenced-instance", "assignor"])

@@ -72,7 +72,7 @@ def forget(simulation: Simulation, member: KafkaConsumer) -> None:
     member_id = member.group_metadata().member_id
     assert simulation.cluster.expel("readers", member_id)
     simulation.sleep(2_000)
-    assert member.group_metadata().generation_id == -1
+    assert member.group_metadata().state == "<unjoined>"
 
 
 def poll_with_another(simulation: Simulation, member: KafkaConsumer, options: Any) -> None:

@@ -31,6 +31,8 @@ FOUND = {
     "before, as somebody without membership, into a group that was empty by then",
     (750025, "consumer"): "the same, of the commit of the interval, by the poll that tells of it",
     (750035, "rolling-cooperative"): "the same, in a group of both protocols",
+    (1103, "cooperative-transactions"): "who had lost its membership and had not been told named "
+    "nobody to a transactional producer, whose commit for nobody was taken",
 }
 
 

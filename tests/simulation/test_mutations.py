@@ -13,14 +13,16 @@ from tandem_kafka import OffsetAndMetadata, TopicPartition
 from tandem_kafka.consumer.commits import Commits
 from tandem_kafka.consumer.listener import ListenerCalls
 from tandem_kafka.events.background import PartitionsAssigned
+from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.coordinator import CoordinatorManager
+from tandem_kafka.request_managers.list_offsets import LATEST
 from tandem_kafka.request_managers.membership.callbacks import CallbackRunner
 from tandem_kafka.request_managers.membership.consumer_heartbeat import HeartbeatFields
 from tandem_kafka.request_managers.membership.consumer_protocol import ConsumerMembership
 from tandem_kafka.request_managers.membership.local_assignment import LocalAssignment
 from tandem_kafka.request_managers.membership.reconciliation import Reconciliation
 from tandem_kafka.request_managers.positions import PositionsManager
-from tandem_kafka.shared.partition import Position
+from tandem_kafka.shared.partition import AssignedPartition, Position
 from tandem_kafka.shared.subscription import SubscriptionState
 from tandem_kafka.testing.coordinator.computation import Computations
 from tandem_kafka.testing.coordinator.requests import InstallAssignment
@@ -161,11 +163,47 @@ def calls_back_from_commits_on_the_network_thread(patch: Patch) -> None:
     patch.setattr(Commits, "commit_async", commit_async)
 
 
+def reads_what_is_not_committed(patch: Patch) -> None:
+    patch.setattr(ManagerContext, "read_committed", False)
+
+
+def goes_to_the_end_when_out_of_range(patch: Patch) -> None:
+    await_reset = AssignedPartition.await_reset
+
+    def to_the_end(self: Any, timestamp: int) -> None:
+        await_reset(self, LATEST if self.base is not None else timestamp)
+
+    patch.setattr(AssignedPartition, "await_reset", to_the_end)
+
+
+def commits_what_others_have_read(patch: Patch) -> None:
+    """A member commits its records as far as anybody has read."""
+    keep_books, consumed = Invariants.__init__, SubscriptionState.consumed_offsets
+    read_to: dict[TopicPartition, int] = {}
+
+    def books_are_open(self: Any, members: Any) -> None:
+        nonlocal read_to
+        keep_books(self, members)
+        read_to = self.read_to
+
+    def furthest(self: Any) -> Any:
+        return {
+            tp: OffsetAndMetadata(max(read_to.get(tp, 0), commit.offset), "", -1)
+            for tp, commit in consumed(self).items()
+        }
+
+    patch.setattr(Invariants, "__init__", books_are_open)
+    patch.setattr(SubscriptionState, "consumed_offsets", furthest)
+
+
 @pytest.mark.parametrize(
     ("mutate", "scenario", "finding"),
     [
         (commits_what_is_read_ahead, "consumer", "committed"),
+        (commits_what_others_have_read, "consumer", "committed, "),
         (starts_at_what_was_handed_out, "consumer", "begins at"),
+        (reads_what_is_not_committed, "consumer-transactions", "was due|that is not over"),
+        (goes_to_the_end_when_out_of_range, "consumer-racks", "was due|committed, "),
         (acknowledges_without_revoking, "consumer", "given to member|assigned twice"),
         (heartbeats_with_a_stale_epoch, "consumer", "does not settle"),
         (calls_nothing_when_fenced, "consumer", "owned"),

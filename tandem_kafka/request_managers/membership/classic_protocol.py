@@ -236,7 +236,7 @@ class ClassicMembership:
         member_id = self._group.metadata.member_id
         self._forget()
         if isinstance(why, IllegalGenerationError):  # the coordinator still waits for this id
-            self._group.joined(NO_GENERATION, member_id)
+            self._group.fenced(member_id)
         self._assignors.lost()
         held = frozenset(self._subscription.assigned)
         for state in self._subscription.assigned.values():
@@ -259,7 +259,6 @@ class ClassicMembership:
         self._leadership.end()
         self._joined_topics = frozenset()
         self._group.left()
-        self._group.set_state("<unjoined>")
         self._request.reset()
         self._heartbeats.reset()
 

@@ -47,7 +47,6 @@ from tandem_kafka.request_managers.membership.reconciliation import Reconciliati
 from tandem_kafka.request_managers.membership.state_machine import StateMachine
 from tandem_kafka.request_managers.metadata_refresh import MetadataRefresher
 from tandem_kafka.request_managers.reactions import GROUP_HEARTBEAT, Reaction, reaction_to
-from tandem_kafka.shared.group import NO_GENERATION
 from tandem_kafka.types import LeaveOperation
 
 __all__ = ["ConsumerMembership"]
@@ -389,7 +388,7 @@ class ConsumerMembership:
         if leaving:
             self._not_in_group()
             return
-        self._group.joined(NO_GENERATION, self.member_id)
+        self._group.fenced(self.member_id)
         self._lose(self._begin_joining)
 
     def _go_stale(self, now_ms: int) -> PollResult:
@@ -407,7 +406,6 @@ class ConsumerMembership:
         self._request.reset()
         self._machine.move(State.STALE)
         self._group.left()
-        self._group.set_state("<unjoined>")
         self._fields.forget()
         self._lose(lambda: None)
         if destination is None:
@@ -440,7 +438,6 @@ class ConsumerMembership:
         self._fields.forget()
         self._request.reset()
         self._group.left()
-        self._group.set_state("<unjoined>")
         left, self._left = self._left, []
         for future in left:
             future.complete(None)

@@ -59,6 +59,7 @@ class SimCluster:
         self.coordination = Coordination(network, self._partition_counts)
         self.disabled: set[int] = set()
         self.commit_log: list[tuple[TopicPartition, Commit, str]] = []
+        self._committed_for: dict[tuple[str, int], str] = {}
         self._producers = 0
         self._coordinators: dict[str, int] = {}
         self._scripts: dict[int, deque[Handler]] = defaultdict(deque)
@@ -305,21 +306,39 @@ class SimCluster:
         self.coordination.take_over(group_id, lost_records)
 
     def commit_in_transaction(
-        self, group_id: str, producer_id: int, offsets: dict[TopicPartition, int]
-    ) -> None:
-        """Commit as a producer does for a group; it counts when the transaction has ended."""
+        self,
+        group_id: str,
+        producer_id: int,
+        offsets: dict[TopicPartition, int],
+        member_id: str = "",
+        generation: int = -1,
+    ) -> Any:
+        """Commit as a producer does for a group; it counts when the transaction has ended.
+
+        Member id and generation (or epoch) are of whom it commits for, if it says so.
+
+        Returns:
+            The error's class, None if it was taken.
+        """
         request = CommitOffsets(
-            member_id="",
-            generation=-1,
+            member_id=member_id,
+            generation=generation,
             producer_id=producer_id,
             offsets={tp: (offset, -1, "") for tp, offset in offsets.items()},
         )
-        self.coordination.tell(group_id, request)
+        error = self.coordination.tell(group_id, request)
+        if error is None:
+            self._committed_for[group_id, producer_id] = member_id
+        return error
 
     def end_transaction(self, group_id: str, producer_id: int, *, commit: bool = True) -> None:
         """Write the marker of a transaction for a group: what it committed counts, or does not."""
         request = EndTransaction(producer_id=producer_id, committed=commit)
-        self.coordination.tell(group_id, request)
+        counts = self.coordination.tell(group_id, request)
+        member_id = self._committed_for.pop((group_id, producer_id), "")
+        for tp, offset in counts.items():
+            self.commit_log.append((tp, (offset, -1, ""), member_id))
+            self.trace.note(f"committed {tp.topic}-{tp.partition} at {offset} in a transaction")
 
     def committed(self, group_id: str, tp: TopicPartition) -> int | None:
         """Return the committed offset."""

@@ -45,6 +45,12 @@ class Quotas:
         """
         self._set.setdefault(api.API_KEY, deque()).extend(times_ms)
 
+    def lift(self) -> None:
+        """Let everybody use what it likes again."""
+        self._rates.clear()
+        self._fetched.clear()
+        self._set.clear()
+
     def most_fetched(self, client_id: str) -> int | None:
         """Return how many bytes a fetch may bring without being too much by itself."""
         rate = self._rates.get(client_id)

@@ -84,6 +84,7 @@ class Offsets:
     def handle_end(self, request: EndTransaction) -> None:
         """The marker of a transaction: what it committed counts, or never was."""
         log = self._coordinator.log
+        counts: dict[TopicPartition, int] = {}
         for tp, commit in self.pending.pop(request.producer_id, {}).items():
             pending = (PendingOffsetCommit, (request.producer_id, tp))
             # What was committed outside of the transaction since is the newer one.
@@ -91,7 +92,8 @@ class Offsets:
             log.forget((request.producer_id, tp))
             if request.committed and newest:
                 self._store(tp, commit)
-        self._turn.answer(request, None)
+                counts[tp] = commit.offset
+        self._turn.answer(request, counts)
 
     # --- asking --------------------------------------------------------------------------------
 

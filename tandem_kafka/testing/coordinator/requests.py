@@ -225,7 +225,7 @@ class FetchedOffsets:
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class EndTransaction(Request):
-    """The marker of a transaction. Answered by None."""
+    """The marker of a transaction. Answered by the offsets that count from now on."""
 
     producer_id: int
     committed: bool

@@ -10,11 +10,34 @@ from tandem_kafka.testing.coordinator.records import OffsetCommit
 from tandem_kafka.testing.network import SimTransport
 from tandem_kafka.testing.scheduler import Parked
 from tandem_kafka.testing.stories.members import Members
-from tandem_kafka.testing.stories.numbered import produce
+from tandem_kafka.testing.stories.producers import Producers
 from tandem_kafka.types import TopicPartition
-from tandem_kafka.wire.messages import ConsumerGroupInstallAssignmentRequest
+from tandem_kafka.wire.messages import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupInstallAssignmentRequest,
+    FetchRequest,
+    HeartbeatRequest,
+    JoinGroupRequest,
+    ListOffsetsRequest,
+    MetadataRequest,
+    OffsetCommitRequest,
+    OffsetFetchRequest,
+)
 
 __all__ = ["Faults"]
+
+#: What a quota of requests, or of fetched bytes, holds up.
+_THROTTLED = (
+    ConsumerGroupHeartbeatRequest,
+    FetchRequest,
+    FetchRequest,
+    HeartbeatRequest,
+    JoinGroupRequest,
+    ListOffsetsRequest,
+    MetadataRequest,
+    OffsetCommitRequest,
+    OffsetFetchRequest,
+)
 
 
 class Faults:
@@ -55,6 +78,13 @@ class Faults:
             self._happenings += [self.grow, self.grow]
         if members.scenario.local:
             self._happenings += [self.hold_up] * 4
+        self._producers = Producers(members)
+        if members.scenario.transactions:
+            self._happenings += [self.transact] * 4
+        if members.scenario.retention:
+            self._happenings += [self.produce, self.expire]
+        if members.scenario.quotas:
+            self._happenings += [self.throttle] * 3
 
     def weather(self) -> None:
         """Draw how bad the network and the listeners are."""
@@ -83,6 +113,8 @@ class Faults:
         for node_id, broker in self._cluster.brokers.items():
             if not broker.up:
                 self._cluster.start(node_id)
+            broker.quotas.lift()
+        self._producers.end_all()
         for member in self._members.listeners:
             _parked(member).stalled_ms = 0
         self._simulation.sleep(1)
@@ -128,6 +160,12 @@ class Faults:
         # Records of members, once lost, leave a partition to two of them for a while.
         commits = self._cluster.coordination.of(group_id).log.newest_of(OffsetCommit)
         self._cluster.fail_over(group_id, node_id, min(lost, commits))
+
+    def throttle(self) -> None:
+        """A broker has some of the next answers ask for silence."""
+        quotas = self._cluster.brokers[self._random.choice(list(self._cluster.brokers))].quotas
+        times = [self._random.choice([50, 700, 3_000]) for _ in range(3)]
+        quotas.throttle(self._random.choice(_THROTTLED), *times)
 
     def expel(self) -> None:
         """The coordinator forgets a member."""
@@ -213,11 +251,19 @@ class Faults:
 
     def produce(self) -> None:
         """There are new records."""
-        produce(
-            self._simulation,
-            self._random.choice(self._members.partitions),
-            self._random.randrange(1, 6),
-        )
+        partition = self._random.choice(self._members.partitions)
+        self._members.books.produce(partition, self._random.randrange(1, 6))
+
+    def transact(self) -> None:
+        """There are records, and commits, that count or do not only later."""
+        self._producers.transact()
+
+    def expire(self) -> None:
+        """Retention drops the oldest records of a partition, read or not."""
+        tp = self._random.choice(self._members.partitions)
+        log = self._cluster.at(tp).log
+        before = self._random.randint(log.start_offset, log.last_stable_offset)
+        self._cluster.delete_records(tp, before)
 
     def grow(self) -> None:
         """A topic gets a partition, or there is a new topic that the pattern matches."""

@@ -59,6 +59,7 @@ class Invariants:
         self._members = members
         self._cluster = members.simulation.cluster
         self._clock = members.simulation.clock
+        self.books = members.books
         self.read_to = dict.fromkeys(members.partitions, 0)
         self.broken: list[str] = []
         self._next: dict[tuple[int, TopicPartition], int] = {}
@@ -66,6 +67,11 @@ class Invariants:
         #: were by then; until it hands out the first record.
         self._begins: dict[tuple[int, TopicPartition], tuple[int, int]] = {}
         self._commits_seen = 0
+        #: How far each has read, and what it was committed at; and the numbers of members by the
+        #: ids that they had.
+        self._reached: dict[tuple[int, TopicPartition], int] = {}
+        self._numbers: dict[str, int] = {}
+        self._highest: dict[TopicPartition, int] = {}
         self._began_ms = self._clock.now_ms()
         self._member_ms = 0
         self._checked_ms = self._began_ms
@@ -77,7 +83,10 @@ class Invariants:
     # --- records -------------------------------------------------------------------------------
 
     def handed_out(self, owner: Watched, tp: TopicPartition, records: Sequence[Any]) -> None:
-        """Records are whole, in order, without a gap, and of partitions that are owned."""
+        """Records are whole, in order, without a gap, and of partitions that are owned.
+
+        What was aborted is no record; what retention drops may have been read before or not.
+        """
         if tp not in owner.owned:
             raise Violation(f"records of {tp}, {owner.owned} owned")
         if tp in owner.leaving:
@@ -88,12 +97,21 @@ class Invariants:
                 raise Violation(f"{tp}: {record.value!r} at offset {record.offset}")
             if expected is None:
                 self._check_beginning(owner, tp, record.offset)
-            if expected is not None and record.offset != expected:
-                raise Violation(f"{tp}: {record.offset} where {expected} was due")
+            if expected is not None:
+                self._check_offset(tp, record.offset, expected)
             expected = record.offset + 1
             self.read_to[tp] = max(self.read_to[tp], expected)
         if expected is not None:
             self._next[owner.number, tp] = expected
+            reached = self._reached.get((owner.number, tp), 0)
+            self._reached[owner.number, tp] = max(reached, expected)
+
+    def _check_offset(self, tp: TopicPartition, offset: int, expected: int) -> None:
+        due = self.books.first_due(tp, expected)
+        if offset != due and not due < offset <= self.books.last_due(tp, expected):
+            raise Violation(f"{tp}: {offset} where {due} was due")
+        if self.books.is_undecided(tp, offset):
+            raise Violation(f"{tp}: {offset} is of a transaction that is not over")
 
     def assigned(self, owner: Watched, partitions: frozenset[TopicPartition]) -> None:
         """Reading begins anew at what is committed.
@@ -116,20 +134,34 @@ class Invariants:
         """Who takes over begins no later than at a commit that was in force since it was told.
 
         That it may have lost since then does not count, nor does what it committed itself: it
-        knows no more than where it began. Stories have no transactions, no gaps and no seeks.
+        knows no more than where it began. Stories have no seeks.
         """
         committed, since = self._begins.pop((owner.number, tp))
         late = self._cluster.commit_log[since:]
         own_id = self._members.id_of(owner) if late else ""
-        others = [commit[0] for of, commit, member_id in late if of == tp and member_id != own_id]
-        due = max(committed, self._cluster.at(tp).log.start_offset, *others)
+        # What it committed through a producer may count later than it was told.
+        reached = self._reached.get((owner.number, tp), 0)
+        earlier = reached if self._members.scenario.transactions else -1
+        others = [
+            commit[0]
+            for of, commit, member_id in late
+            if of == tp and (member_id != own_id or commit[0] <= earlier)
+        ]
+        due = self.books.last_due(tp, max(committed, *others, 0))
         if offset > due:
             raise Violation(f"{tp}: begins at {offset}, {due} was due")
+        if self.books.is_undecided(tp, offset):
+            raise Violation(f"{tp}: begins at {offset}, of a transaction that is not over")
+
+    def handed_out_to(self, owner: Watched) -> dict[TopicPartition, int]:
+        """Return the offsets behind what was handed out of the partitions that a member has."""
+        keys = ((owner.number, tp) for tp in sorted(owner.owned - owner.leaving))
+        return {key[1]: self._next[key] for key in keys if key in self._next}
 
     def all_read(self) -> bool:
         """Tell whether every record that was produced has been handed out."""
-        at = self._cluster.at
-        return all(at(tp).log.end_offset <= offset for tp, offset in self.read_to.items())
+        at, last_due = self._cluster.at, self.books.last_due
+        return all(at(tp).log.end_offset <= last_due(tp, to) for tp, to in self.read_to.items())
 
     # --- owners --------------------------------------------------------------------------------
 
@@ -179,12 +211,21 @@ class Invariants:
         self._check_requests()
 
     def _check_commits(self) -> None:
+        """None is ahead of what its member was handed out, or of a commit that it went on from."""
         log = self._cluster.commit_log
+        if self._commits_seen == len(log):
+            return
+        for member, listener in self._members.listeners.items():
+            self._numbers[member.group_metadata().member_id] = listener.number
         for tp, (offset, _, _), member_id in log[self._commits_seen :]:
             if not member_id:
                 raise Violation(f"{tp}: {offset} committed by none of the members")
-            if offset > self.read_to[tp]:
-                raise Violation(f"{tp}: {offset} committed, {self.read_to[tp]} read")
+            # Who has closed, or has another id by now, is held against what all have read.
+            number = self._numbers.get(member_id)
+            read = self._reached.get((number, tp), 0) if number is not None else self.read_to[tp]
+            if offset > self.books.last_due(tp, max(read, self._highest.get(tp, 0))):
+                raise Violation(f"{tp}: {offset} committed, {read} read")
+            self._highest[tp] = max(self._highest.get(tp, 0), offset)
         self._commits_seen = len(log)
 
     def _check_target(self) -> None:

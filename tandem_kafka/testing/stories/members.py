@@ -12,6 +12,7 @@ from tandem_kafka.consumer.consumer import KafkaConsumer
 from tandem_kafka.consumer.records import ConsumerRecords
 from tandem_kafka.errors import KafkaError, RebalanceCallbackError, UnreleasedInstanceIdError
 from tandem_kafka.testing.simulation import Simulation
+from tandem_kafka.testing.stories.books import Books
 from tandem_kafka.testing.stories.invariants import LATE_MS, Invariants, Violation
 from tandem_kafka.testing.stories.listener import Reluctance, Watched, names
 from tandem_kafka.testing.stories.local_assignors import drawn_assignors
@@ -39,6 +40,7 @@ class Members:
         slow: Share of listener calls that take their time.
         failing: Share of listener calls that raise, and of assignments that fail.
         hostile: While this is True, errors of poll() are to be expected.
+        books: What was produced, and what of it counts.
     """
 
     def __init__(
@@ -57,6 +59,7 @@ class Members:
         self.stalled: set[int] = set()
         self.slow = self.failing = 0.0
         self.hostile = True
+        self.books = Books(simulation)
         self.invariants = Invariants(self)
         self._instances: dict[KafkaConsumer, str] = {}
         self._numbers = 0
@@ -93,6 +96,8 @@ class Members:
             options["group_instance_id"] = self.simulation.random.choice(free)
         if self.scenario.local:
             options["group_local_assignors"] = drawn_assignors(self, self.simulation.random)
+        if self.scenario.racks:
+            options["client_rack"] = self.simulation.random.choice(["", *self.scenario.racks])
         if self.scenario.remote:
             choices = ["range", "range", "uniform", None]
             options["group_remote_assignor"] = self.simulation.random.choice(choices)

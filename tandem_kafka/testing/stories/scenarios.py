@@ -35,6 +35,7 @@ _CONSUMER = {**_COMMON, "group_protocol": "consumer"}
 #: A coordinator that waits so long for a word cannot mend what a member forgets to say.
 _PATIENT = {"max_poll_interval_ms": 150_000, "enable_auto_commit": False}
 _GROWING = {"metadata_max_age_ms": 5_000}
+_COMMITTED = {"isolation_level": "read_committed"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,10 @@ class Scenario:
         static: Whether members have instance ids.
         local: Whether members bring assignors along.
         remote: Whether members ask for assignors of the coordinator's, each for its own.
+        transactions: Whether records and offsets are also written in transactions.
+        retention: Whether the oldest records are dropped.
+        quotas: Whether brokers ask clients to send nothing for a while.
+        racks: Where the brokers and the members stand.
         in_turn: Whether it has its turn, or is told by its name alone: with another one in turn,
             every seed would tell another story.
         others: Options of half of the members, where a group has members of both protocols.
@@ -58,6 +63,10 @@ class Scenario:
     static: bool = False
     local: bool = False
     remote: bool = False
+    transactions: bool = False
+    retention: bool = False
+    quotas: bool = False
+    racks: tuple[str, ...] = ()
     in_turn: bool = True
     others: dict[str, Any] | None = None
 
@@ -99,6 +108,10 @@ SCENARIOS: dict[str, Scenario] = {
         Scenario("consumer-local-static", _CONSUMER, static=True, local=True),
         Scenario("rolling", _CLASSIC, others=_CONSUMER),
         Scenario("rolling-cooperative", _COOPERATIVE, others=_CONSUMER),
+        Scenario("consumer-transactions", {**_CONSUMER, **_COMMITTED}, transactions=True),
+        Scenario("cooperative-transactions", {**_COOPERATIVE, **_COMMITTED}, transactions=True),
+        Scenario("consumer-racks", _CONSUMER, retention=True, racks=("here", "there")),
+        Scenario("classic-quotas", _CLASSIC, retention=True, quotas=True),
         Scenario("consumer-remote", _CONSUMER, remote=True, in_turn=False),
     )
 }

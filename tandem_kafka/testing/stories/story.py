@@ -96,6 +96,7 @@ def tell(seed: int, name: str | None = None, *, whole_trace: bool = False) -> Ou
     simulation = Simulation(
         f"{scenario.name} {seed}",
         brokers=2 + seed // 7 % 2,
+        racks=scenario.racks,
         trace_lines=None if whole_trace else KEPT_LINES,
     )
     began_ms = simulation.clock.now_ms()

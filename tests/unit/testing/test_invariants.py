@@ -166,3 +166,64 @@ def test_what_it_commits_itself_does_not_count(members: Members, tp: TopicPartit
 def test_what_is_no_more_there_is_not_due(members: Members, tp: TopicPartition) -> None:
     members.simulation.cluster.at(tp).log.delete_before(7)
     hand_out(members, told(members, tp), tp, 7)
+
+
+# --- commits of one, records of another ----------------------------------------------------------
+
+
+def test_nobody_commits_what_only_another_was_handed_out(
+    members: Members, tp: TopicPartition
+) -> None:
+    members.simulation.cluster.produce(tp, value_of(tp, 10))
+    hand_out(members, told(members, tp), tp, 5)
+    for offset in range(6, 11):
+        members.invariants.read_to[tp] = offset + 1
+    commit(members, tp, 11)
+    with pytest.raises(Violation, match="11 committed, 10 read"):
+        members.invariants.check()
+
+
+def test_what_another_has_committed_may_be_committed_again(
+    members: Members, tp: TopicPartition
+) -> None:
+    members.simulation.cluster.commit_log.append((tp, (11, -1, ""), "one that has gone"))
+    members.invariants.read_to[tp] = 11
+    members.invariants.check()
+    commit(members, tp, 11)
+    members.invariants.check()
+
+
+# --- transactions and retention ------------------------------------------------------------------
+
+
+def test_what_was_aborted_is_not_due_and_what_is_open_is_not_handed_out(
+    members: Members, tp: TopicPartition
+) -> None:
+    books, newcomer = members.books, told(members, tp)
+    hand_out(members, newcomer, tp, 5)
+    for offset in range(6, 10):
+        hand_out(members, newcomer, tp, offset)
+    aborted, undecided = books.begin(), books.begin()
+    books.produce(tp, 2, aborted)
+    books.end(aborted, commit=False)
+    books.produce(tp, 2, undecided)
+    assert members.simulation.cluster.at(tp).log.end_offset == 15
+    with pytest.raises(Violation, match="10 where 13 was due"):
+        hand_out(members, newcomer, tp, 10)
+    with pytest.raises(Violation, match="13 is of a transaction that is not over"):
+        hand_out(members, newcomer, tp, 13)
+    books.end(undecided, commit=True)
+    hand_out(members, newcomer, tp, 13)
+    hand_out(members, newcomer, tp, 14)
+    assert members.invariants.all_read(), "only a marker is behind them"
+
+
+def test_records_that_retention_drops_may_be_missing_and_no_others(
+    members: Members, tp: TopicPartition
+) -> None:
+    newcomer = told(members, tp)
+    hand_out(members, newcomer, tp, 5)
+    members.simulation.cluster.delete_records(tp, 8)
+    with pytest.raises(Violation, match="9 where 6 was due"):
+        hand_out(members, newcomer, tp, 9)
+    hand_out(members, newcomer, tp, 8)
