@@ -50,11 +50,14 @@ class MemberAssignment:
         metadata: What its own assignor of the same name is told along with them; only the
             assignors read it.
         metadata_version: Version of the metadata, from 0 to 32767.
+        error: A number that says what is wrong with this member's share, for its own assignor to
+            understand; from 0, nothing, to 127.
     """
 
     partitions: Collection[TopicPartition]
     metadata: bytes = b""
     metadata_version: int = 0
+    error: int = 0
 
 
 class PartitionAssignor(ABC):

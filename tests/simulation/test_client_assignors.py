@@ -326,7 +326,7 @@ class Handing(Dealing):
 
     def __init__(self) -> None:
         self.racks: list[str] = []
-        self.handed: list[tuple[set[TopicPartition], bytes]] = []
+        self.handed: list[tuple[set[TopicPartition], bytes, int]] = []
 
     def assign(
         self, members: Mapping[str, GroupMember], topics: Mapping[str, int]
@@ -335,12 +335,12 @@ class Handing(Dealing):
         dealt = super().assign(members, topics).values()
         places = enumerate(zip(sorted(members), dealt, strict=True))
         return {
-            name: MemberAssignment(partitions, b"%d of %d" % (at, len(members)))
+            name: MemberAssignment(partitions, b"%d of %d" % (at, len(members)), error=at)
             for at, (name, partitions) in places
         }
 
     def on_assignment(self, assignment: MemberAssignment) -> None:
-        self.handed.append((set(assignment.partitions), assignment.metadata))
+        self.handed.append((set(assignment.partitions), assignment.metadata, assignment.error))
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -351,7 +351,9 @@ def test_001_what_is_handed_to_a_member_comes_with_its_assignment(seed: int) -> 
         for rack, assignor in zip(("east", "west", ""), assignors, strict=True):
             world.join(assignor, client_rack=rack)
         world.settle()
-        assert {each.handed[-1][1] for each in assignors} == {b"0 of 3", b"1 of 3", b"2 of 3"}
+        assert {each.handed[-1][1:] for each in assignors} == {
+            (b"%d of 3" % at, at) for at in range(3)
+        }
         for assignor, member in zip(assignors, world.team.members, strict=True):
             assert assignor.handed[-1][0] == set(member.assignment())
         assert ["", "east", "west"] in [each.racks for each in assignors]

@@ -38,6 +38,7 @@ log = logging.getLogger(__name__)
 _ASSIGNOR_FAILED = -1
 #: The field has 16 bits.
 _NEWEST_VERSION = 32_767
+_HIGHEST_ERROR = 127
 
 
 class LocalAssignment:
@@ -92,7 +93,9 @@ class LocalAssignment:
             return
         self._told = partitions, along
         try:
-            assignor.on_assignment(MemberAssignment(partitions, along.metadata, along.version))
+            assignor.on_assignment(
+                MemberAssignment(partitions, along.metadata, along.version, along.error)
+            )
         except Exception as error:  # noqa: BLE001 - whatever the user's code raises
             self._report(f"{along.assignor}: its on_assignment() failed", error)
 
@@ -207,11 +210,15 @@ def _encoded(member_id: str, given: Any, ids: dict[str, Any]) -> Any:
     version = int(assignment.metadata_version)
     if not 0 <= version <= _NEWEST_VERSION:
         raise ValueError(f"metadata_version={version}: must be from 0 to {_NEWEST_VERSION}")
+    error = int(assignment.error)
+    if not 0 <= error <= _HIGHEST_ERROR:
+        raise ValueError(f"error={error}: must be from 0 to {_HIGHEST_ERROR}")
     by_topic: dict[Any, list[int]] = {}
     for topic, number in assignment.partitions:
         by_topic.setdefault(ids[topic], []).append(int(number))
     return entry(
         member_id=str(member_id),
+        error=error,
         partitions=[
             entry.TopicPartitions(topic_id=topic_id, partitions=numbers)
             for topic_id, numbers in by_topic.items()

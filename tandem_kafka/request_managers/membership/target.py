@@ -49,6 +49,7 @@ class HandedOver(NamedTuple):
     assignor: str
     version: int
     metadata: bytes
+    error: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,4 +94,5 @@ def handed_over(assignment: Any) -> HandedOver | None:
     name = assignment.assignor_name
     if name is None:
         return None
-    return HandedOver(name, assignment.metadata_version, bytes(assignment.metadata_bytes))
+    metadata = bytes(assignment.metadata_bytes)
+    return HandedOver(name, assignment.metadata_version, metadata, assignment.error)

@@ -34,6 +34,7 @@ class HandedOver:
     assignor: str
     version: int = 0
     metadata: bytes = b""
+    error: int = 0
 
 
 #: A member's, in its order of preference.

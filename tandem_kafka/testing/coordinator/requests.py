@@ -176,14 +176,14 @@ class InstallAssignment(Request):
     """Answered by an error or None; an assignment of None says that the assignor failed.
 
     Attributes:
-        metadata: What each member's own assignor is to be told: a version, and the bytes.
+        metadata: What each member's own assignor is to be told: a version, the bytes, an error.
     """
 
     member_id: str
     epoch: int
     group_epoch: int
     assignment: Mapping[str, list[TopicPartition]] | None
-    metadata: Mapping[str, tuple[int, bytes]] = field(default_factory=dict)
+    metadata: Mapping[str, tuple[int, bytes, int]] = field(default_factory=dict)
 
 
 # --- offsets -------------------------------------------------------------------------------------

@@ -166,9 +166,14 @@ class Invariants:
     # --- owners --------------------------------------------------------------------------------
 
     def known(self) -> set[str]:
-        """Return the ids of those that the coordinator takes for members."""
+        """Return the ids of those that the coordinator takes for members, and that have not left.
+
+        Who has an instance id and may come back keeps its place, but not what it was giving back.
+        """
         name = self._members.group_id
-        return {*self._cluster.group(name).members, *self._cluster.consumer_group(name).members}
+        members = self._cluster.consumer_group(name).members
+        here = {member_id for member_id, member in members.items() if not member.away}
+        return here.union(self._cluster.group(name).members)
 
     def check_nobody_else_owns(self, me: Watched, told: frozenset[TopicPartition]) -> None:
         """A partition has one owner among those that are members."""

@@ -54,14 +54,17 @@ class Dealt(PartitionAssignor):
         if self._members.failing and random.random() < self._members.failing / 2:
             return {member_id: partitions * 2 for member_id, partitions in dealt.items()}
         return {
-            member_id: MemberAssignment(partitions, _named(partitions), self.version)
+            member_id: MemberAssignment(
+                partitions, _named(partitions), self.version, int(not partitions)
+            )
             for member_id, partitions in dealt.items()
         }
 
     def on_assignment(self, assignment: MemberAssignment) -> None:
         """What is assigned is what was computed, or a part of it that is free already."""
         computed = set(assignment.metadata.split())
-        if not set(_named(assignment.partitions).split()) <= computed:
+        told = set(_named(assignment.partitions).split())
+        if not told <= computed or assignment.error != int(not computed):
             what = f"{assignment.partitions} with what was handed to {assignment.metadata!r}"
             self._members.invariants.broken.append(what)
 

@@ -98,7 +98,12 @@ class Coordinated:
         return int(self.ask(message).error_code)
 
     def entry(
-        self, member_id: str, numbers: list[int], topic_id: Any = None, metadata: bytes = b""
+        self,
+        member_id: str,
+        numbers: list[int],
+        topic_id: Any = None,
+        metadata: bytes = b"",
+        error: int = 0,
     ) -> Any:
         partitions = _ENTRY.TopicPartitions(topic_id=topic_id or self.topic_id, partitions=numbers)
         return _ENTRY(
@@ -106,6 +111,7 @@ class Coordinated:
             partitions=[partitions],
             metadata_version=len(metadata) and 1,
             metadata_bytes=metadata,
+            error=error,
         )
 
     def compute(self, member_id: str) -> None:

@@ -103,3 +103,14 @@ def test_it_can_be_sent() -> None:
         body = answer.encode(version=version)
         read = ConsumerGroupHeartbeatResponse.decode(body, version=version)
         assert along(read) == ("deal", 1, b"first")
+
+
+def test_what_is_wrong_with_a_share_is_told_to_who_has_it() -> None:
+    world = two()
+    for each in ("a", "b"):
+        world.beat(each)
+    world.beat("b", client_assignors=[assignor(metadata_bytes=b"b changed")])
+    told = world.prepare("a")
+    entries = [world.entry("a", [0, 2], error=7), world.entry("b", [1, 3])]
+    assert world.install("a", {}, told.group_epoch, members=entries) == 0
+    assert [world.beat(each).assignment.error for each in ("a", "b")] == [7, 0]

@@ -71,6 +71,7 @@ def _assignment(call: Call, partitions: Iterable[TopicPartition], along: HandedO
         assignor_name=along.assignor if along is not None else None,
         metadata_version=along.version if along is not None else 0,
         metadata_bytes=along.metadata if along is not None else b"",
+        error=along.error if along is not None else 0,
         topic_partitions=[
             _ASSIGNMENT.TopicPartitions(topic_id=topic_id, partitions=numbers)
             for _, topic_id, numbers in by_topic(call, partitions)

@@ -32,7 +32,11 @@ def _handle(call: Call) -> Any:
         group_epoch=request.group_epoch,
         assignment=None if request.error_code else _assignment(call),
         metadata={
-            member.member_id: (member.metadata_version, bytes(member.metadata_bytes))
+            member.member_id: (
+                member.metadata_version,
+                bytes(member.metadata_bytes),
+                member.error,
+            )
             for member in request.members
         },
     )

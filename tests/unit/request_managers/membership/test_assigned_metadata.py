@@ -29,12 +29,12 @@ class Told(Noted):
 
     def __init__(self) -> None:
         super().__init__()
-        self.told: list[tuple[set[Any], int, bytes]] = []
+        self.told: list[tuple[set[Any], int, bytes, int]] = []
         self.error: Exception | None = None
 
     def on_assignment(self, assignment: MemberAssignment) -> None:
-        known = set(assignment.partitions), assignment.metadata_version, assignment.metadata
-        self.told.append(known)
+        version, metadata = assignment.metadata_version, assignment.metadata
+        self.told.append((set(assignment.partitions), version, metadata, assignment.error))
         if self.error is not None:
             raise self.error
 
@@ -69,14 +69,14 @@ def test_the_assignor_is_told_before_the_listener() -> None:
     member.answer(member.send(), handing((0, 1), b"first"))
     assert told.told == []
     member.turn()
-    assert told.told == [({TP, TP1}, 3, b"first")]
+    assert told.told == [({TP, TP1}, 3, b"first", 0)]
     assert isinstance(member.asked(), PartitionsAssigned)
 
 
 def test_it_is_told_again_when_the_metadata_alone_changes() -> None:
     member, told = joined()
     member.beat(handing((0, 1), b"second", epoch=2))
-    assert told.told == [({TP, TP1}, 3, b"first"), ({TP, TP1}, 3, b"second")]
+    assert told.told == [({TP, TP1}, 3, b"first", 0), ({TP, TP1}, 3, b"second", 0)]
     assert member.asked() is None, "nothing moves"
     member.beat(handing((0, 1), b"second", epoch=2))
     assert len(told.told) == 2, "it knows"
@@ -89,7 +89,7 @@ def test_it_is_told_of_what_is_left_once_the_rest_was_given_back() -> None:
     assert isinstance(member.asked(), PartitionsRevoked)
     assert len(told.told) == 1
     member.done()
-    assert told.told[1:] == [({TP1, TP2}, 3, b"second")]
+    assert told.told[1:] == [({TP1, TP2}, 3, b"second", 0)]
 
 
 def test_metadata_goes_with_the_partitions_it_came_with() -> None:
@@ -100,11 +100,11 @@ def test_metadata_goes_with_the_partitions_it_came_with() -> None:
     assert isinstance(member.asked(), PartitionsRevoked)
     member.beat(handing((1, 2), b"third", epoch=3))
     member.done()
-    assert told.told[1:] == [({TP1}, 3, b"second")]
+    assert told.told[1:] == [({TP1}, 3, b"second", 0)]
     member.takes_over()
     member.answer(member.send(), beat_answer(3))
     member.turn()
-    assert told.told[2:] == [({TP1, TP2}, 3, b"third")]
+    assert told.told[2:] == [({TP1, TP2}, 3, b"third", 0)]
 
 
 def test_metadata_that_changes_while_its_partitions_are_taken_over_is_told_afterwards() -> None:
@@ -114,7 +114,7 @@ def test_metadata_that_changes_while_its_partitions_are_taken_over_is_told_after
     member.beat(handing((0, 1, 2), b"third", epoch=3))
     member.takes_over()
     everything = {TP, TP1, TP2}
-    assert told.told[1:] == [(everything, 3, b"second"), (everything, 3, b"third")]
+    assert told.told[1:] == [(everything, 3, b"second", 0), (everything, 3, b"third", 0)]
 
 
 @pytest.mark.parametrize("name", [None, "another"])
@@ -131,7 +131,7 @@ def test_what_it_computes_after_the_coordinator_did_is_news() -> None:
     member, told = joined()
     member.beat(handing((0, 1), b"", epoch=2, name=None))
     member.beat(handing((0, 1), b"first", epoch=3))
-    assert told.told == [({TP, TP1}, 3, b"first")] * 2
+    assert told.told == [({TP, TP1}, 3, b"first", 0)] * 2
 
 
 def test_after_joining_anew_the_same_is_news() -> None:
@@ -142,7 +142,7 @@ def test_after_joining_anew_the_same_is_news() -> None:
     member.polls()
     member.answer(member.send(), handing((0, 1), b"first"))
     member.turn()
-    assert told.told == [({TP, TP1}, 3, b"first")] * 2
+    assert told.told == [({TP, TP1}, 3, b"first", 0)] * 2
 
 
 def test_what_it_raises_comes_out_of_poll_and_the_assignment_is_taken_over() -> None:
@@ -157,12 +157,13 @@ def test_what_it_raises_comes_out_of_poll_and_the_assignment_is_taken_over() -> 
 
 def test_what_assign_hands_over_is_brought() -> None:
     member, noted, asked = signalled()
-    noted.result = {"other": MemberAssignment([TP2], b"yours", 4), "me": [TP]}
+    noted.result = {"other": MemberAssignment([TP2], b"yours", 4, 5), "me": [TP]}
     member.answer(asked, state_answer())
     brought = {each.member_id: each for each in member.send().message.members}
     assert (brought["other"].metadata_version, brought["other"].metadata_bytes) == (4, b"yours")
     assert [each.partitions for each in brought["other"].partitions] == [[2]]
     assert (brought["me"].metadata_version, brought["me"].metadata_bytes) == (0, b"")
+    assert (brought["other"].error, brought["me"].error) == (5, 0)
 
 
 @pytest.mark.parametrize("version", [-1, 32_768])
@@ -173,3 +174,21 @@ def test_a_version_that_cannot_be_sent_is_the_assignors_error(version: int) -> N
     raised: Any = member.asked()
     assert f"metadata_version={version}: must be from 0 to 32767" in str(raised.error)
     assert member.send().message.error_code != 0
+
+
+@pytest.mark.parametrize("error", [-1, 128])
+def test_an_error_that_cannot_be_sent_is_the_assignors_error(error: int) -> None:
+    member, noted, asked = signalled()
+    noted.result = {"me": MemberAssignment([TP], error=error)}
+    member.answer(asked, state_answer())
+    raised: Any = member.asked()
+    assert f"error={error}: must be from 0 to 127" in str(raised.error)
+    assert member.send().message.error_code != 0
+
+
+def test_what_is_wrong_with_a_share_is_told_to_the_members_own_assignor() -> None:
+    member, told = joined()
+    answer = handing((0, 1), b"first", epoch=2)
+    answer.assignment.error = 9
+    member.beat(answer)
+    assert [error for *_, error in told.told] == [0, 9], "which is news"
