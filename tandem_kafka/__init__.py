@@ -3,6 +3,8 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
+from tandem_kafka.version import __version__
+
 if TYPE_CHECKING:
     from tandem_kafka.config import ConsumerOptions
     from tandem_kafka.consumer.consumer import KafkaConsumer
@@ -29,6 +31,7 @@ __all__ = [
     "OffsetAndTimestamp",
     "SubscriptionPattern",
     "TopicPartition",
+    "__version__",
     "native_available",
 ]
 

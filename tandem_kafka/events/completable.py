@@ -73,16 +73,6 @@ class Completion(Generic[T]):
         else:
             self._callbacks.append(callback)
 
-    def follow(self, other: Completion[T]) -> None:
-        """End as `other` ends."""
-        other.then(self._copy)
-
-    def _copy(self, other: Completion[T]) -> None:
-        if other.error is not None:
-            self.fail(other.error)
-        else:
-            self.complete(other.result())
-
 
 class Completable(Protocol):
     """What a reaper watches: something with a result and a deadline."""

@@ -148,11 +148,6 @@ class NetworkClient:
         """Close the connections to a broker; its requests fail with the next turn."""
         self._pool.disconnect(node_id, "as asked")
 
-    def is_unavailable(self, node: Node, purpose: Purpose, now_ms: int) -> bool:
-        """True when a request for the node would have to wait for a pause between attempts."""
-        link = self._pool.link((node.node_id, purpose))
-        return link is None and now_ms < self.backoff_until_ms(node)
-
     def backoff_until_ms(self, node: Node) -> int:
         """Return when the next attempt to connect to a node may be made."""
         return self._pool.state(self._current(node)).retry_at_ms

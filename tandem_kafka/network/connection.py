@@ -35,6 +35,7 @@ from tandem_kafka.network.authentication import SaslExchange
 from tandem_kafka.network.response import parse_header, throttle_ms
 from tandem_kafka.request_managers.base import FOREVER_MS, ClientResponse, UnsentRequest
 from tandem_kafka.types import Node
+from tandem_kafka.version import __version__
 from tandem_kafka.wire.framing import decoded, framed, nullable, response_class
 from tandem_kafka.wire.messages import ApiVersionsRequest
 from tandem_kafka.wire.nulls import refuse_nulls
@@ -49,7 +50,7 @@ _UNSUPPORTED_VERSION: Final = 35
 #: More than any quota asks for: a broker that says so is mistaken, or its bytes went wrong.
 _LONGEST_DELAY_MS: Final = 300_000
 _ASK_VERSIONS: Final = ApiVersionsRequest(
-    client_software_name="tandem-kafka", client_software_version="0.1.0"
+    client_software_name="tandem-kafka", client_software_version=__version__
 )
 
 
@@ -294,11 +295,11 @@ class BrokerConnection:
         delay_ms = throttle_ms(answer, sent.message.API_KEY, sent.version)
         if delay_ms > 0:
             log.debug("%s throttles this client for %d ms", self.node, delay_ms)
+            delay_ms = min(delay_ms, _LONGEST_DELAY_MS)
             self.throttled_until_ms = max(self.throttled_until_ms, now_ms + delay_ms)
             # The broker reads nothing from this connection either: what was sent waits as well.
-            more_ms = min(delay_ms, _LONGEST_DELAY_MS)
             for other in self._in_flight:
-                other.deadline_ms += more_ms
+                other.deadline_ms += delay_ms
 
     # The end.
 

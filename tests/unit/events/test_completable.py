@@ -40,19 +40,6 @@ def test_callbacks_run_in_order_once_now_or_later() -> None:
     assert seen == ["first 7", "second 7", "third 7"]
 
 
-@pytest.mark.parametrize("fails", [True, False])
-def test_one_may_follow_another(fails: bool) -> None:
-    leader: Completion[int] = Completion()
-    follower: Completion[int] = Completion()
-    follower.follow(leader)
-    if fails:
-        leader.fail(ValueError())
-        assert isinstance(follower.error, ValueError)
-    else:
-        leader.complete(3)
-        assert follower.result() == 3
-
-
 def test_37_what_is_due_fails_and_is_named() -> None:
     reaper = Reaper()
     late, early = CommitSync(deadline_ms=100, offsets={}), Poll(deadline_ms=200)

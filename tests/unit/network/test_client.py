@@ -228,10 +228,10 @@ def test_moving_ends_the_pause() -> None:
     network.request()
     network.turn()
     network.cut(1)
-    assert network.client.is_unavailable(NODE_1, Purpose.MAIN, network.now_ms)
+    assert network.client.backoff_until_ms(NODE_1) > network.now_ms
     network.nodes.known = [Node(1, "10.0.0.77", 9092)]
     network.turn()
-    assert not network.client.is_unavailable(NODE_1, Purpose.MAIN, network.now_ms)
+    assert network.client.backoff_until_ms(network.nodes.known[0]) <= network.now_ms
 
 
 def test_disconnect_fails_what_was_in_flight_with_the_next_turn() -> None:

@@ -102,15 +102,14 @@ def test_several_connections_lost_at_once_are_one_failure() -> None:
     assert network.client.backoff_until_ms(NODE_1) - network.now_ms <= 120
 
 
-def test_a_failed_node_is_unavailable_until_its_pause_is_over() -> None:
+def test_a_failed_node_pauses_and_tells_why() -> None:
     network = Network(reconnect_backoff_ms=100)
-    assert not network.client.is_unavailable(NODE_1, Purpose.MAIN, network.now_ms)
+    assert network.client.backoff_until_ms(NODE_1) <= network.now_ms
     network.request()
     network.turn()
     network.cut(1, KafkaConnectionError("refused"))
-    assert network.client.is_unavailable(NODE_1, Purpose.MAIN, network.now_ms)
+    assert 0 < network.client.backoff_until_ms(NODE_1) - network.now_ms <= 120
     assert "refused" in str(network.client.connection_error(NODE_1))
-    assert not network.client.is_unavailable(NODE_1, Purpose.MAIN, network.now_ms + 121)
 
 
 @pytest.mark.parametrize("phase", ["connecting", "asking for versions"])

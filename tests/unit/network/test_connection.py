@@ -222,6 +222,15 @@ def test_throttling_is_noted() -> None:
     assert connection.throttled_until_ms == 1300
 
 
+def test_no_broker_asks_for_more_than_five_minutes() -> None:
+    """Whatever wrong bytes say: a connection that is silent for weeks has lost its member."""
+    connection = ready()
+    connection.send(unsent(), 0)
+    (sent,) = take_sent(connection)
+    connection.receive(frame_of(sent, metadata_answer(throttle=2**31 - 1)), 1000)
+    assert connection.throttled_until_ms == 301_000
+
+
 def test_what_is_in_flight_has_so_much_longer() -> None:
     connection = ready()
     for _ in range(2):
