@@ -248,6 +248,27 @@ def test_a_kip_848_member_is_given_at_once_what_a_classic_one_was_deprived_of_un
     assert (joined.error, joined.count) == (None, 2)
 
 
+def test_what_a_classic_member_was_deprived_of_unheard_is_given_on_each_time_the_group_changes(
+    member: Make, line: Callable[[], Line], group: str, joins_topic: str
+) -> None:
+    """Back and forth between the protocols, faster than the classic member hears of anything.
+
+    From the first way back on it has, for the coordinator, what it was to have; it owns more.
+    """
+    classic = member(range=said([joins_topic]))
+    begun = classic.join()
+    assignment = ConsumerProtocolAssignment(0, [(joins_topic, [0, 1, 2, 3])], b"").encode()
+    classic.ask_to_sync(begun.generation_id, **{classic.member_id: bytes(assignment)})
+    assert classic.synced() == (None, bytes(assignment))
+    modern = RawMember(line(), group, joins_topic)
+    counts = []
+    for _ in range(3):
+        joined = modern.join()
+        counts.append((joined.error, joined.count))
+        assert modern.beat(-1).error is None
+    assert counts == [(None, 0), (None, 2), (None, 2)]
+
+
 def described(line: Line, group: str) -> tuple[str | None, str]:
     """Ask for the description of a KIP-848 group; returns the error and the group's state."""
     request = ConsumerGroupDescribeRequest(group_ids=[group], include_authorized_operations=False)

@@ -98,6 +98,10 @@ class Migration:
         coordinator = self._coordinator
         consumer, classic = coordinator.consumer, coordinator.classic
         generation = consumer.epoch
+
+        def unheard(member_id: str) -> Partitions:
+            return consumer.unheard.get(member_id, frozenset())
+
         members = [
             ClassicMember(
                 member.member_id,
@@ -106,7 +110,8 @@ class Migration:
                 member.classic.session_timeout_ms,
                 member.rebalance_ms,
                 assignment=embedded.assignment(consumer.target.get(member.member_id, ())),
-                told=embedded.assignment(member.assigned),
+                # What it has not heard of yet it still owns, however often the group changes.
+                told=embedded.assignment(member.assigned | unheard(member.member_id)),
             )
             for member in consumer.members.values()
             if member.classic is not None

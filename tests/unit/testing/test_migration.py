@@ -268,3 +268,16 @@ def test_what_a_classic_member_may_own_that_is_free_is_noted_until_it_joins_agai
     assert driven.coordinator.consumer.unheard == {first: orders(2, 3)}
     driven.join(first, subscription(0, topics=["orders", "more"]))
     assert driven.coordinator.consumer.unheard == {first: frozenset()}
+
+
+def test_what_a_classic_member_may_own_that_is_free_is_noted_over_every_change_of_the_group() -> (
+    None
+):
+    driven = Driven()
+    first = driven.alone(0, 1, 2, 3)
+    for epoch in (2, 3, 4):
+        assert driven.beat("m", 0).epoch == epoch
+        assert len(driven.coordinator.consumer.members[first].assigned) == (4 if epoch == 2 else 2)
+        free = frozenset() if epoch == 2 else driven.coordinator.consumer.members["m"].assigned
+        assert driven.coordinator.consumer.unheard == {first: free}
+        assert driven.beat("m", -1).error is None
