@@ -16,13 +16,14 @@ import pytest
 from tests.kafka.broker import KafkaCluster
 from tests.kafka.jars import KAFKA_VERSION, classpath
 
+_BROKER = "which coordinators run the scripts that are for both"
 _WITH_BROKER = tuple(Path(__file__).with_name(name) for name in ("integration", "spark"))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """`--broker`: where the scripts run that a real and the simulated coordinator agree on."""
     choices = ["simulated", "real", "both"]
-    parser.addoption("--broker", choices=choices, default="both", help="of test_agreement.py")
+    parser.addoption("--broker", choices=choices, default="both", help=_BROKER)
 
 
 def pytest_report_header() -> str:

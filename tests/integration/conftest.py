@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,6 +12,13 @@ import pytest
 from tandem_kafka import KafkaConsumer
 from tests.integration.group_members import stop_all
 from tests.integration.polling import Consume, wait_until
+from tests.integration.raw_worlds import (
+    PARTITIONS,
+    RawWorld,
+    chosen,
+    real_world,
+    simulated_world,
+)
 from tests.kafka.broker import KafkaCluster
 
 
@@ -54,3 +62,21 @@ def guarded() -> Iterator[KafkaCluster]:
     config = {"auto.create.topics.enable": "true"}
     with KafkaCluster(authorizer=True, config=config) as cluster:
         yield cluster
+
+
+@pytest.fixture(scope="session")
+def raw_topic(kafka: KafkaCluster) -> str:
+    """A topic that nobody writes to, for members that are nothing but their requests."""
+    return kafka.admin.create_topic(f"raw-{uuid.uuid4().hex[:8]}", PARTITIONS)
+
+
+@pytest.fixture(params=["simulated", "real"])
+def raw(request: pytest.FixtureRequest) -> Iterator[RawWorld]:
+    """A group of raw members, of a real coordinator and of the simulated one."""
+    if chosen(request) == "simulated":
+        with simulated_world() as world:
+            yield world
+    else:
+        kafka, topic = request.getfixturevalue("kafka"), request.getfixturevalue("raw_topic")
+        with real_world(kafka, topic) as world:
+            yield world

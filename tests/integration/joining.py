@@ -14,6 +14,8 @@ from tandem_kafka.wire.messages import (
     HeartbeatResponse,
     JoinGroupRequest,
     JoinGroupResponse,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
     SyncGroupRequest,
     SyncGroupResponse,
 )
@@ -24,6 +26,7 @@ __all__ = ["RawClassicMember", "name_of"]
 _PARKED_S = 0.3
 _SYNC_VERSION = 5
 _HEARTBEAT_VERSION = 4
+_LEAVE_VERSION = 5
 
 
 def name_of(code: int) -> str | None:
@@ -35,15 +38,28 @@ class RawClassicMember:
     """Speaks to the coordinator; keeps its id, and nothing else.
 
     Attributes:
+        member_id: The id that it was given; empty as long as it has none.
+        session_ms: The session that it asks for when it joins.
+        rebalance_ms: Its rebalance timeout.
         protocols: What it says in JoinGroup, by the name of each protocol, most preferred first.
     """
 
-    def __init__(self, line: Line, group: str, instance: str | None = None) -> None:
+    def __init__(
+        self,
+        line: Line,
+        group: str,
+        instance: str | None = None,
+        *,
+        session_ms: int = 10_000,
+        rebalance_ms: int = 20_000,
+    ) -> None:
         self._line = line
         self._group = group
         self._instance = instance
         self._version = 9
         self.member_id = ""
+        self.session_ms = session_ms
+        self.rebalance_ms = rebalance_ms
         self.protocols = {"range": b"said"}
 
     def ask_to_join(self, version: int = 9) -> None:
@@ -52,8 +68,8 @@ class RawClassicMember:
         entry = JoinGroupRequest.JoinGroupRequestProtocol
         request = JoinGroupRequest(
             group_id=self._group,
-            session_timeout_ms=10_000,
-            rebalance_timeout_ms=20_000,
+            session_timeout_ms=self.session_ms,
+            rebalance_timeout_ms=self.rebalance_ms,
             member_id=self.member_id,
             group_instance_id=self._instance,
             protocol_type="consumer",
@@ -110,6 +126,21 @@ class RawClassicMember:
         )
         self._send(request, _HEARTBEAT_VERSION)
         return name_of(self._receive(HeartbeatResponse, _HEARTBEAT_VERSION).error_code)
+
+    def leave(self, *others: RawClassicMember) -> list[str | None]:
+        """Leave, and have others leave; returns the error of each."""
+        entry = LeaveGroupRequest.MemberIdentity
+        request = LeaveGroupRequest(
+            group_id=self._group,
+            members=[
+                entry(member_id=m.member_id, group_instance_id=m._instance, reason=None)
+                for m in (self, *others)
+            ],
+        )
+        self._send(request, _LEAVE_VERSION)
+        answer = self._receive(LeaveGroupResponse, _LEAVE_VERSION)
+        assert not answer.error_code, name_of(answer.error_code)
+        return [name_of(each.error_code) for each in answer.members]
 
     def _send(self, request: Any, version: int) -> None:
         request.with_header(correlation_id=1, client_id="raw")

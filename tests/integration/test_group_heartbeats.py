@@ -6,56 +6,24 @@ The invariants of the simulated group tests are worth what the simulated coordin
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
-from tandem_kafka.testing import Simulation
-from tandem_kafka.wire.messages import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
+from tests.integration.describing import described
 from tests.integration.heartbeating import Answer, Owned, RawMember
-from tests.integration.lines import Line, RealLine, SimulatedLine
+from tests.integration.lines import RealLine
 from tests.integration.polling import Consume, poll_until
+from tests.integration.raw_worlds import RawWorld
 from tests.kafka.broker import KafkaCluster
 
 Join = Callable[..., RawMember]
 
 
-@pytest.fixture(scope="module")
-def heartbeat_topic(kafka: KafkaCluster) -> str:
-    return kafka.admin.create_topic(f"heartbeats-{uuid.uuid4().hex[:8]}", 4)
-
-
 @pytest.fixture
-def real(kafka: KafkaCluster, heartbeat_topic: str, consume: Consume) -> Iterator[Line]:
-    warm = consume(heartbeat_topic, group_id="warm", group_protocol="consumer")
-    poll_until(warm, warm.assignment)  # groups have coordinators from now on
-    coordinator = RealLine(kafka.bootstrap())
-    yield coordinator
-    coordinator.close()
-
-
-@pytest.fixture
-def simulated(heartbeat_topic: str, group: str) -> Iterator[Line]:
-    with Simulation("heartbeats") as simulation:
-        simulation.cluster.create_topic(heartbeat_topic, 4)
-        simulation.cluster.configure_group(group, assignment_interval_ms=1_000)
-        yield SimulatedLine(simulation)
-
-
-@pytest.fixture
-def group() -> str:
-    return f"group-{uuid.uuid4().hex[:8]}"
-
-
-@pytest.fixture(params=["real", "simulated"])
-def member(request: pytest.FixtureRequest, heartbeat_topic: str, group: str) -> Join:
+def member(raw: RawWorld) -> Join:
     """Makes members that have not spoken yet."""
-    coordinator: Line = request.getfixturevalue(request.param)
-
-    def make(instance: str | None = None) -> RawMember:
-        return RawMember(coordinator, group, heartbeat_topic, instance)
-
-    return make
+    return raw.modern
 
 
 def joined(member: RawMember) -> Answer:
@@ -267,17 +235,15 @@ def test_91_a_choice_that_changes_counts_with_the_next_target(member: Join) -> N
 
 
 def test_97_the_rack_reaches_the_coordinator(
-    kafka: KafkaCluster, heartbeat_topic: str, consume: Consume, group: str
+    kafka: KafkaCluster, raw_topic: str, consume: Consume
 ) -> None:
     """Its assignors may heed it; those of Kafka 4.3 do not yet."""
+    group = f"group-{uuid.uuid4().hex[:8]}"
     options = {"group_id": group, "group_protocol": "consumer"}
-    first, second = (consume(heartbeat_topic, client_rack=f"rack-{n}", **options) for n in (1, 2))
+    first, second = (consume(raw_topic, client_rack=f"rack-{n}", **options) for n in (1, 2))
     poll_until(first, first.assignment)
     poll_until(first, lambda: (second.poll(50), second.assignment())[1])
     coordinator = RealLine(kafka.bootstrap())
-    request = ConsumerGroupDescribeRequest(group_ids=[group], include_authorized_operations=False)
-    request.with_header(correlation_id=1, client_id="raw")
-    body = coordinator.exchange(request.encode(version=1, header=True, framed=True))
+    members = described(coordinator, group).members
     coordinator.close()
-    (described,) = ConsumerGroupDescribeResponse.decode(body, version=1, header=True).groups
-    assert sorted(member.rack_id for member in described.members) == ["rack-1", "rack-2"]
+    assert sorted(member.rack_id for member in members) == ["rack-1", "rack-2"]

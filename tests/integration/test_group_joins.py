@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 from kafka.protocol.consumer.metadata import (
@@ -12,73 +10,23 @@ from kafka.protocol.consumer.metadata import (
     ConsumerProtocolSubscription,
 )
 
-from tandem_kafka.testing import Simulation
-from tandem_kafka.wire.messages import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
-from tests.integration.heartbeating import RawMember
 from tests.integration.joining import RawClassicMember, name_of
-from tests.integration.lines import Line, RealLine, SimulatedLine
-from tests.integration.polling import Consume, poll_until
-from tests.kafka.broker import KafkaCluster
+from tests.integration.pairs import alone
+from tests.integration.raw_worlds import RawWorld
 
 Make = Callable[..., RawClassicMember]
 
 
-@pytest.fixture(scope="module")
-def joins_topic(kafka: KafkaCluster) -> str:
-    return kafka.admin.create_topic(f"joins-{uuid.uuid4().hex[:8]}", 4)
-
-
 @pytest.fixture
-def real(kafka: KafkaCluster, consume: Consume, joins_topic: str) -> Iterator[Callable[[], Line]]:
-    warm = consume(joins_topic, group_id="warm", group_protocol="consumer")
-    poll_until(warm, warm.assignment)  # groups have coordinators from now on
-    lines: list[RealLine] = []
-
-    def line() -> Line:
-        lines.append(RealLine(kafka.bootstrap()))
-        return lines[-1]
-
-    yield line
-    for each in lines:
-        each.close()
-
-
-@pytest.fixture
-def simulated(joins_topic: str) -> Iterator[Callable[[], Line]]:
-    with Simulation("joins") as simulation:
-        simulation.cluster.create_topic(joins_topic, 4)
-        numbers = itertools.count()
-        yield lambda: SimulatedLine(simulation, next(numbers))
-
-
-@pytest.fixture(params=["real", "simulated"])
-def line(request: pytest.FixtureRequest) -> Callable[[], Line]:
-    made: Callable[[], Line] = request.getfixturevalue(request.param)
-    return made
-
-
-@pytest.fixture
-def group() -> str:
-    return f"group-{uuid.uuid4().hex[:8]}"
-
-
-@pytest.fixture
-def member(line: Callable[[], Line], group: str) -> Make:
+def member(raw: RawWorld) -> Make:
     """Makes members that have not spoken yet."""
 
     def make(instance: str | None = None, **protocols: bytes) -> RawClassicMember:
-        made = RawClassicMember(line(), group, instance)
+        made = raw.classic(instance)
         made.protocols = protocols or made.protocols
         return made
 
     return make
-
-
-def alone(leader: RawClassicMember) -> None:
-    begun = leader.join()
-    assert (begun.error_code, begun.generation_id, begun.leader) == (0, 1, leader.member_id)
-    leader.ask_to_sync(1, **{leader.member_id: b"all"})
-    assert leader.synced() == (None, b"all")
 
 
 def both_joined(leader: RawClassicMember, follower: RawClassicMember) -> None:
@@ -229,38 +177,38 @@ def said(topics: list[str], *owned: tuple[str, int]) -> bytes:
 
 
 def test_a_kip_848_member_is_given_at_once_what_a_classic_one_was_deprived_of_unheard(
-    member: Make, line: Callable[[], Line], group: str, joins_topic: str
+    raw: RawWorld, member: Make
 ) -> None:
     """A second change before the assignment empties what a cooperative member has, and still owns.
 
     That is two owners for a while, and why stories leave `ConsumerGroup.unheard` out.
     """
-    everything = [(joins_topic, number) for number in range(4)]
-    classic = member(range=said([joins_topic]))
+    everything = [(raw.topic, number) for number in range(4)]
+    classic = member(range=said([raw.topic]))
     begun = classic.join()
-    assignment = ConsumerProtocolAssignment(0, [(joins_topic, [0, 1, 2, 3])], b"").encode()
+    assignment = ConsumerProtocolAssignment(0, [(raw.topic, [0, 1, 2, 3])], b"").encode()
     classic.ask_to_sync(begun.generation_id, **{classic.member_id: bytes(assignment)})
     assert classic.synced()[0] is None
     for also in ("one", "two"):
-        classic.protocols = {"range": said([joins_topic, also], *everything)}
+        classic.protocols = {"range": said([raw.topic, also], *everything)}
         assert classic.join().error_code == 0
-    joined = RawMember(line(), group, joins_topic).join()
+    joined = raw.modern().join()
     assert (joined.error, joined.count) == (None, 2)
 
 
 def test_what_a_classic_member_was_deprived_of_unheard_is_given_on_each_time_the_group_changes(
-    member: Make, line: Callable[[], Line], group: str, joins_topic: str
+    raw: RawWorld, member: Make
 ) -> None:
     """Back and forth between the protocols, faster than the classic member hears of anything.
 
     From the first way back on it has, for the coordinator, what it was to have; it owns more.
     """
-    classic = member(range=said([joins_topic]))
+    classic = member(range=said([raw.topic]))
     begun = classic.join()
-    assignment = ConsumerProtocolAssignment(0, [(joins_topic, [0, 1, 2, 3])], b"").encode()
+    assignment = ConsumerProtocolAssignment(0, [(raw.topic, [0, 1, 2, 3])], b"").encode()
     classic.ask_to_sync(begun.generation_id, **{classic.member_id: bytes(assignment)})
     assert classic.synced() == (None, bytes(assignment))
-    modern = RawMember(line(), group, joins_topic)
+    modern = raw.modern()
     counts = []
     for _ in range(3):
         joined = modern.join()
@@ -269,26 +217,14 @@ def test_what_a_classic_member_was_deprived_of_unheard_is_given_on_each_time_the
     assert counts == [(None, 0), (None, 2), (None, 2)]
 
 
-def described(line: Line, group: str) -> tuple[str | None, str]:
-    """Ask for the description of a KIP-848 group; returns the error and the group's state."""
-    request = ConsumerGroupDescribeRequest(group_ids=[group], include_authorized_operations=False)
-    request.with_header(correlation_id=1, client_id="raw")
-    body = line.exchange(request.encode(version=1, header=True, framed=True))
-    (told,) = ConsumerGroupDescribeResponse.decode(body, version=1, header=True).groups
-    return name_of(told.error_code), told.group_state
-
-
-def test_only_a_kip_848_group_is_described_as_one(
-    member: Make, line: Callable[[], Line], joins_topic: str, group: str
-) -> None:
+def test_only_a_kip_848_group_is_described_as_one(raw: RawWorld, member: Make) -> None:
     nothing = "GroupIdNotFoundError", ""
-    asking = line()
-    assert described(asking, group) == nothing
-    modern = RawMember(line(), group, joins_topic)
+    assert raw.described() == nothing
+    modern = raw.modern()
     assert modern.join().error is None
-    assert described(asking, group)[0] is None
+    assert raw.described()[0] is None
     assert modern.beat(-1).error is None
-    assert described(asking, group) == (None, "Empty")
+    assert raw.described() == (None, "Empty")
     alone_again = member()
     assert alone_again.join().error_code == 0
-    assert described(asking, group) == nothing
+    assert raw.described() == nothing

@@ -1,11 +1,10 @@
-"""Scenarios of documents 000 and 002 that are the coordinator's alone, by their sections.
+"""Scenarios of documents 000 and 002 that are the coordinator's alone, to the millisecond.
 
-Requests are put to it as a client would never send them, and time passes by the millisecond.
+`tests/integration/test_coordinator_scenarios.py` has them and others of a real coordinator too,
+whose time cannot be counted like that.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 from kafka import errors
 
@@ -25,7 +24,7 @@ class Pair:
         newcomer = self.driven.join("")
         self.driven.join(self.leader)
         self.follower = str(self.driven.answers[newcomer].member_id)
-        self.sync_follower()
+        self.driven.sync(self.follower, self.group.generation)
         self.sync_leader()
         assert (self.group.state, self.group.generation) == (GroupState.STABLE, 2)
 
@@ -33,56 +32,8 @@ class Pair:
         assigned = {self.leader: assignment_of(0, 1), self.follower: assignment_of(2, 3)}
         self.driven.sync(self.leader, self.group.generation, **assigned)
 
-    def sync_follower(self) -> Any:
-        return self.driven.sync(self.follower, self.group.generation)
-
-    def beats(self) -> tuple[Any, Any]:
-        generation = self.group.generation
-        leads, follows = self.leader, self.follower
-        return self.driven.heartbeat(leads, generation), self.driven.heartbeat(follows, generation)
-
-
-# --- 000 "Failure detection protocol", "Offset commits during rebalance" -------------------------
-
-
-def test_000_failure_detection_2_id_and_generation_are_checked() -> None:
-    pair = Pair()
-    assert pair.driven.heartbeat(pair.leader, 1) is errors.IllegalGenerationError, "stale"
-    assert pair.driven.heartbeat(pair.leader, 3) is errors.IllegalGenerationError, "invalid"
-    assert pair.driven.heartbeat("nobody", 2) is errors.UnknownMemberIdError
-    assert pair.beats() == (None, None)
-    never_was = Driven()
-    assert never_was.heartbeat(pair.leader, 2) is errors.UnknownMemberIdError
-
-
-def test_000_commits_2_one_of_a_higher_generation_is_refused() -> None:
-    pair = Pair()
-    assert pair.driven.commit(pair.leader, 3, p0=5) is errors.IllegalGenerationError
-    assert pair.driven.committed() == {}
-    assert pair.driven.commit(pair.leader, 2, p0=5) is None
-    assert pair.driven.committed() == {0: 5}
-
 
 # --- 000 "Consumer id assignment" ----------------------------------------------------------------
-
-
-def test_000_ids_1_a_member_is_known_by_the_id_that_its_first_join_brought() -> None:
-    pair = Pair()
-    assert pair.driven.heartbeat(pair.follower, 2) is None
-    assert pair.driven.commit(pair.follower, 2, p2=1) is None
-    for stranger in ("", "somebody"):
-        assert pair.driven.heartbeat(stranger, 2) is errors.UnknownMemberIdError
-        assert pair.driven.commit(stranger, 2, p2=9) is errors.UnknownMemberIdError
-    assert pair.driven.committed() == {2: 1}
-
-
-def test_000_ids_2_who_names_its_id_is_not_waited_for_as_another() -> None:
-    pair = Pair()
-    newcomer = pair.driven.join("")
-    again = [pair.driven.join(pair.leader), pair.driven.join(pair.follower)]
-    assert pair.driven.now_ms == 0, "no session has to pass"
-    assert [pair.driven.answers[r].member_id for r in again] == [pair.leader, pair.follower]
-    assert {pair.driven.answers[r].generation for r in (newcomer, *again)} == {3}
 
 
 def test_000_ids_2_who_joins_without_its_id_has_its_old_self_waited_for() -> None:
@@ -94,24 +45,6 @@ def test_000_ids_2_who_joins_without_its_id_has_its_old_self_waited_for() -> Non
     pair.driven.sleep(1)
     assert pair.driven.answers[forgetful].generation == 3
     assert pair.follower not in pair.group.members
-
-
-def test_000_ids_3_each_that_has_none_gets_one_of_its_own() -> None:
-    pair = Pair()
-    newcomers = [pair.driven.join("") for _ in range(3)]
-    for member_id in (pair.leader, pair.follower):
-        pair.driven.join(member_id)
-    ids = {pair.driven.answers[each].member_id for each in newcomers}
-    assert len(ids) == 3
-    assert set(pair.group.members) == {pair.leader, pair.follower, *ids}
-
-
-def test_000_ids_4_an_unknown_id_is_refused_and_the_others_notice_nothing() -> None:
-    pair = Pair()
-    refused = pair.driven.join("somebody")
-    assert pair.driven.answers[refused].error is errors.UnknownMemberIdError
-    assert (pair.group.state, pair.group.generation) == (GroupState.STABLE, 2)
-    assert pair.beats() == (None, None)
 
 
 # --- 000 "Heartbeats during rebalance" -----------------------------------------------------------
@@ -199,17 +132,3 @@ def test_002_phase_2_case_3_a_follower_that_does_not_sync_is_removed_and_all_joi
     assert pair.follower not in pair.group.members
     assert pair.driven.heartbeat(pair.leader, 3) is errors.RebalanceInProgressError
     assert pair.driven.answers[pair.driven.join(pair.leader)].generation == 4
-
-
-def test_002_phase_2_case_4_who_joins_meanwhile_ends_the_round_for_all() -> None:
-    pair = synchronizing()
-    waiting = pair.sync_follower()
-    assert waiting not in pair.driven.answers
-    newcomer = pair.driven.join("")
-    assert pair.driven.answers[waiting].error is errors.RebalanceInProgressError
-    late = pair.driven.sync(pair.leader, 3, **{pair.leader: assignment_of(0, 1, 2, 3)})
-    assert pair.driven.answers[late].error is errors.RebalanceInProgressError
-    for member_id in (pair.leader, pair.follower):
-        pair.driven.join(member_id)
-    assert pair.driven.answers[newcomer].generation == pair.group.generation == 4
-    assert len(pair.group.members) == 3

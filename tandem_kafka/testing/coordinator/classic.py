@@ -9,14 +9,13 @@ from kafka import errors
 from tandem_kafka.testing.coordinator import embedded
 from tandem_kafka.testing.coordinator.classic_group_member import ClassicMember, GroupState
 from tandem_kafka.testing.coordinator.classic_joins import ClassicJoins
+from tandem_kafka.testing.coordinator.classic_syncs import ClassicSyncs
 from tandem_kafka.testing.coordinator.records import GroupMetadata, GroupMetadataMember
 from tandem_kafka.testing.coordinator.requests import (
     Heartbeat,
     JoinAnswer,
     JoinGroup,
     LeaveGroup,
-    SyncAnswer,
-    SyncGroup,
 )
 from tandem_kafka.testing.coordinator.turn import Error
 from tandem_kafka.testing.coordinator.votes import voted
@@ -25,6 +24,9 @@ if TYPE_CHECKING:
     from tandem_kafka.testing.coordinator.coordinator import GroupCoordinator
 
 __all__ = ["ClassicGroup"]
+
+#: How long a new member may wait for its first answer; it cannot show that it is there.
+NEW_MEMBER_MS = 300_000
 
 
 class ClassicGroup:
@@ -35,6 +37,7 @@ class ClassicGroup:
         since_ms: When its last generation was complete, or its last member gone.
         rounds: Tells the timer of this rebalance from that of an older one.
         joins: How JoinGroup is served.
+        syncs: How SyncGroup is served.
         starting: Whether a group that was empty waits for more members, though all are here.
     """
 
@@ -51,6 +54,7 @@ class ClassicGroup:
         self.rounds = 0
         self.since_ms = 0
         self.joins = ClassicJoins(coordinator, self)
+        self.syncs = ClassicSyncs(coordinator, self)
         self.starting = False
         #: Whether one has come since it began to wait; as in Kafka that may be a wait before.
         self._newcomer = False
@@ -106,6 +110,7 @@ class ClassicGroup:
         for member in self.members.values():
             self._refuse(member, errors.NotCoordinatorError)
         self.known_ids.clear()
+        self.syncs.pending.clear()
         self.rounds += 1
         self.starting = self._newcomer = False
         read = self._coordinator.log.group(GroupMetadata) or GroupMetadata(0)
@@ -121,6 +126,7 @@ class ClassicGroup:
                 m.session_timeout_ms,
                 m.rebalance_timeout_ms,
                 assignment=m.assignment,
+                is_new=False,
                 # Not of the log: whatever it was told, it owns under the next coordinator too.
                 told=before[m.member_id].told if m.member_id in before else m.assignment,
             )
@@ -136,7 +142,7 @@ class ClassicGroup:
 
     def _refuse(self, member: ClassicMember, error: Error) -> None:
         """Answer what a member waits for."""
-        self._answer_sync(member, error)
+        self.syncs.end(member, error)
         joining, member.joining = member.joining, None
         if joining is not None:
             self._turn.answer(joining, JoinAnswer(error))
@@ -145,16 +151,16 @@ class ClassicGroup:
 
     def add(self, member: ClassicMember, request: JoinGroup) -> None:
         """A member joins, or again, and waits for the others; unless one is on a round begins."""
-        if self.starting and member.member_id not in self.members:
-            self._newcomer = True
+        if member.member_id not in self.members:
+            self._newcomer = self._newcomer or self.starting
+            self._expire_in(member, NEW_MEMBER_MS)
         self.members[member.member_id] = member
         member.update(request)
         member.joining = request
-        self.touch(member)
-        if self.state is not GroupState.JOINING:
-            self.rebalance()
-        if not self.starting:
+        if self.state is GroupState.JOINING:
             self.complete_if_all_are_here()
+        else:
+            self.rebalance()
 
     def replace(self, before: ClassicMember, member_id: str) -> ClassicMember:
         """Let a static member go on under another id; who has the old one is told that it ended."""
@@ -162,7 +168,9 @@ class ClassicGroup:
         del self.members[before.member_id]
         if self.leader == before.member_id:
             self.leader = member_id
-        member = ClassicMember(member_id, before.instance_id, assignment=before.assignment)
+        member = ClassicMember(
+            member_id, before.instance_id, assignment=before.assignment, is_new=False
+        )
         self.members[member_id] = member
         return member
 
@@ -171,16 +179,27 @@ class ClassicGroup:
         for member in self.members.values():
             if self.state is GroupState.SYNCING:
                 member.assignment = b""
-            self._answer_sync(member, errors.RebalanceInProgressError)
-        patience_ms = max((m.rebalance_ms for m in self.members.values()), default=0)
+            self.syncs.end(member, errors.RebalanceInProgressError)
+        self.syncs.pending.clear()
         delay_ms = self._coordinator.settings.initial_rebalance_delay_ms
-        self.starting = self.state is GroupState.EMPTY and delay_ms > 0
+        was_empty = self.state is GroupState.EMPTY
         self.state = GroupState.JOINING
         self.rounds += 1
+        self.starting = was_empty and delay_ms > 0
         if self.starting:
-            self._delay(delay_ms, patience_ms)
+            self._delay(delay_ms, self._patience_ms)
+        elif was_empty or self._all_are_here:
+            self._complete()
         else:
-            self._turn.wake(self._turn.now_ms + patience_ms, "join", number=self.rounds)
+            self._wait()
+
+    @property
+    def _patience_ms(self) -> int:
+        """How long members have to join, and then to sync."""
+        return max((m.rebalance_ms for m in self.members.values()), default=0)
+
+    def _wait(self) -> None:
+        self._turn.wake(self._turn.now_ms + self._patience_ms, "join", number=self.rounds)
 
     def _delay(self, delay_ms: int, patience_ms: int) -> None:
         self._delays_left_ms = max(patience_ms - delay_ms, 0)
@@ -200,32 +219,46 @@ class ClassicGroup:
             delay_ms = self._coordinator.settings.initial_rebalance_delay_ms
             self._delay(min(delay_ms, left_ms), left_ms)
         else:
-            self.complete_if_all_are_here()
+            self._complete()
 
     def give_up_waiting(self, rounds: int) -> None:
         """Go on without those that have not joined in time."""
         if self.state is GroupState.JOINING and rounds == self.rounds:
-            for member_id in [m.member_id for m in self.members.values() if m.joining is None]:
-                del self.members[member_id]
-            self.complete_if_all_are_here()
+            self._complete()
+
+    @property
+    def _all_are_here(self) -> bool:
+        """Whether all members have joined, and all that were handed an id."""
+        return not self.known_ids and all(m.joining for m in self.members.values())
 
     def complete_if_all_are_here(self) -> None:
-        """Begin the next generation if the round is over."""
-        members = list(self.members.values())
-        if self.state is not GroupState.JOINING or any(m.joining is None for m in members):
-            return
-        if not members:
+        """Begin the next generation if the round is over; not if more members are waited for."""
+        if self.state is GroupState.JOINING and not self.starting and self._all_are_here:
+            self._complete()
+
+    def _complete(self) -> None:
+        """Begin the next generation with those that have joined, and with all static members."""
+        late = [m for m in self.members.values() if m.joining is None]
+        for member in late:
+            if member.instance_id is None:
+                self.drop(member.member_id)
+        if not self.members:
             self._end_of_members()
+            return
+        here = [m for m in self.members.values() if m.joining is not None]
+        if not here:
+            self._wait()  # there is nobody who could lead
             return
         self.generation += 1
         self.state, self.starting = GroupState.SYNCING, False
         self.protocol = voted([m.protocols for m in self.members.values()])
-        if self.leader not in self.members:
-            self.leader = members[0].member_id
-        for member in members:
-            request, member.joining = member.joining, None
+        if self.leader not in {m.member_id for m in here}:
+            self.leader = here[0].member_id
+        self.syncs.begin(self._patience_ms)
+        for member in self.members.values():
+            self.touch(member)
+            request, member.joining, member.is_new = member.joining, None, False
             if request is not None:
-                self.touch(member)
                 self._turn.answer(request, self.told(member))
 
     def _end_of_members(self) -> None:
@@ -248,33 +281,6 @@ class ClassicGroup:
             members=listed if member.member_id == self.leader else [],
         )
 
-    # --- syncing -------------------------------------------------------------------------------
-
-    def handle_sync(self, request: SyncGroup) -> None:
-        """A member asks for its assignment; the leader brings everybody's."""
-        error = self.check(request.member_id, request.generation, request.instance_id)
-        if error is None and self.state is GroupState.JOINING:
-            error = errors.RebalanceInProgressError
-        if error is not None:
-            self._turn.answer(request, SyncAnswer(error))
-            return
-        self.members[request.member_id].syncing = request
-        if self.state is GroupState.SYNCING and request.member_id == self.leader:
-            self.state = GroupState.STABLE
-            for member in self.members.values():
-                member.assignment = request.assignments.get(member.member_id, b"")
-            self.write()
-        if self.state is GroupState.STABLE:
-            for member in self.members.values():
-                self._answer_sync(member, None)
-
-    def _answer_sync(self, member: ClassicMember, error: Error) -> None:
-        request, member.syncing = member.syncing, None
-        if request is not None:
-            member.told = member.told if error is not None else member.assignment
-            assignment = b"" if error is not None else member.assignment
-            self._turn.answer(request, SyncAnswer(error, self.protocol, assignment))
-
     def subscribes(self, topic: str) -> bool:
         """Tell whether a member subscribes to a topic; one that cannot be read may."""
         try:
@@ -296,59 +302,80 @@ class ClassicGroup:
     def handle_heartbeat(self, request: Heartbeat) -> None:
         """A member is alive; it is told if it has to join again."""
         error = self.check(request.member_id, request.generation, request.instance_id)
-        if error is None and self.state is GroupState.JOINING:
-            error = errors.RebalanceInProgressError
+        if error is None:
+            self.touch(self.members[request.member_id])
+            if self.state is GroupState.JOINING:
+                error = errors.RebalanceInProgressError
         self._turn.answer(request, error)
 
     def handle_leave(self, request: LeaveGroup) -> None:
         """A member goes, or somebody removes a static one by its name."""
-        holder = self.with_instance(request.instance_id)
-        member_id = request.member_id or (holder.member_id if holder is not None else "")
+        member_id = request.member_id
+        if not member_id:
+            holder = self.with_instance(request.instance_id)
+            member_id = holder.member_id if holder is not None else ""
         error: Error = None
-        if holder is not None and holder.member_id != member_id:
-            error = errors.FencedInstanceIdError
-        elif member_id in self.known_ids:
-            self.known_ids.discard(member_id)
-        elif member_id not in self.members:
-            error = errors.UnknownMemberIdError
-        else:
-            self.remove(member_id)
+        if member_id not in self.known_ids:
+            error = self.check_id(member_id, request.instance_id)
+        if error is None:
+            self.drop(member_id)
+            self.complete_if_all_are_here()
+            if self.state in (GroupState.STABLE, GroupState.SYNCING):
+                self.rebalance()
         self._turn.answer(request, error)
 
-    def check(self, member_id: str, generation: int, instance_id: str | None = None) -> Error:
-        """Return the error for a request of this member and generation, if it is to be refused."""
+    def check_id(self, member_id: str, instance_id: str | None) -> Error:
+        """Return the error if somebody is not the member that it says it is."""
         holder = self.with_instance(instance_id)
         if holder is not None and holder.member_id != member_id:
             return errors.FencedInstanceIdError
-        member = self.members.get(member_id)
-        if member is None:
-            return errors.UnknownMemberIdError
-        if generation != self.generation:
-            return errors.IllegalGenerationError
-        self.touch(member)
-        return None
+        unknown = member_id not in self.members or (holder is None and instance_id is not None)
+        return errors.UnknownMemberIdError if unknown else None
+
+    def check(self, member_id: str, generation: int, instance_id: str | None = None) -> Error:
+        """Return the error for a request of this member and generation, if it is to be refused."""
+        error = self.check_id(member_id, instance_id)
+        stale = generation != self.generation
+        return errors.IllegalGenerationError if error is None and stale else error
 
     def touch(self, member: ClassicMember) -> None:
         """The member has been heard of: its session begins anew."""
-        member.expires_ms = self._turn.now_ms + member.session_ms
+        self._expire_in(member, member.session_ms)
+
+    def _expire_in(self, member: ClassicMember, duration_ms: int) -> None:
+        member.expires_ms = self._turn.now_ms + duration_ms
         self._turn.wake(member.expires_ms, "session", member.member_id)
 
     def expire(self, member_id: str) -> None:
-        """The session of a member may be over."""
+        """The session of a member may be over, or of who was handed an id.
+
+        Who waits for an answer is not missed; but a new member, of which nobody knows if it is
+        there to get it, not for ever.
+        """
         member = self.members.get(member_id)
-        if member is None or member.joining is not None or self._turn.now_ms < member.expires_ms:
+        if member is None:
+            if member_id in self.known_ids:
+                self.remove(member_id)
             return
-        self._turn.note(f"{member_id} expired")
-        self.remove(member_id)
+        waits = not member.is_new and (member.joining or member.syncing)
+        if not waits and self._turn.now_ms >= member.expires_ms:
+            self._turn.note(f"{member_id} expired")
+            self.remove(member_id)
 
     def remove(self, member_id: str) -> None:
-        """A member is gone; those that are left rebalance."""
+        """A member is gone, and not of its own accord; those that are left rebalance."""
+        known = member_id in self.known_ids
+        self.drop(member_id)
+        if self.state is GroupState.JOINING:
+            if self._all_are_here:
+                self._complete()
+        elif not known:
+            self.rebalance()
+
+    def drop(self, member_id: str) -> None:
+        """Forget a member, or who was handed an id; what it waits for is answered."""
+        self.known_ids.discard(member_id)
+        self.syncs.pending.discard(member_id)
         gone = self.members.pop(member_id, None)
         if gone is not None:
             self._refuse(gone, errors.UnknownMemberIdError)
-        if not self.members:
-            self._end_of_members()
-        elif self.state is GroupState.JOINING:
-            self.complete_if_all_are_here()
-        else:
-            self.rebalance()

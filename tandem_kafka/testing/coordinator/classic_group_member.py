@@ -24,6 +24,7 @@ class ClassicMember:
     """One member; `joining` and `syncing` are its requests that wait for the others.
 
     Attributes:
+        is_new: Whether its first JoinGroup has still to be answered.
         told: The assignment that it was answered last; what it says that it owns is older.
     """
 
@@ -37,6 +38,7 @@ class ClassicMember:
     syncing: SyncGroup | None = None
     assignment: bytes = b""
     told: bytes = b""
+    is_new: bool = True
 
     def update(self, request: JoinGroup) -> None:
         """Take in what a member says when it joins; what it was assigned stays."""

@@ -31,13 +31,13 @@ class ClassicJoins:
         group = self._group
         before = group.with_instance(request.instance_id)
         member_id = request.member_id or request.new_id
-        error = self._error(request, before, member_id)
+        error = self._error(request, member_id)
         if error is not None:
             self._turn.answer(request, JoinAnswer(error, request.member_id))
             return
         if request.needs_id and not request.member_id:
             group.known_ids.add(member_id)
-            self._turn.wake(self._turn.now_ms + request.session_ms, "known", member_id)
+            self._turn.wake(self._turn.now_ms + request.session_ms, "session", member_id)
             self._turn.answer(request, JoinAnswer(errors.MemberIdRequiredError, member_id))
             return
         group.known_ids.discard(member_id)
@@ -52,20 +52,17 @@ class ClassicJoins:
 
     # --- who is refused ------------------------------------------------------------------------
 
-    def _error(self, request: JoinGroup, before: ClassicMember | None, member_id: str) -> Error:
+    def _error(self, request: JoinGroup, member_id: str) -> Error:
         group = self._group
         if self._is_full_for(member_id):
-            group.known_ids.discard(member_id)
-            if group.members.pop(member_id, None) is not None:
-                group.complete_if_all_are_here()
+            # Nobody is answered because of that: as in Kafka they wait for the rebalance timeout.
+            group.drop(member_id)
             return errors.GroupMaxSizeReachedError
         if not self._agrees(request):
             return errors.InconsistentGroupProtocolError
-        if before is not None and request.member_id not in ("", before.member_id):
-            return errors.FencedInstanceIdError
-        if request.member_id and member_id not in {*group.members, *group.known_ids}:
-            return errors.UnknownMemberIdError
-        return None
+        if not request.member_id or member_id in group.known_ids:
+            return None
+        return group.check_id(member_id, request.instance_id)
 
     def _agrees(self, request: JoinGroup) -> bool:
         """Tell whether all members have one of the protocols, also the one that comes again."""
@@ -105,11 +102,11 @@ class ClassicJoins:
         led = group.leader
         member = group.replace(before, member_id)
         member.update(request)
+        group.touch(member)
         offers = [each.protocols for each in group.members.values()]
         if group.state is not GroupState.STABLE or voted(offers) != group.protocol:
             group.add(member, request)
             return
-        group.touch(member)
         group.write()
         answer = group.told(member)
         answer.skip_assignment = request.may_skip and answer.leader == member_id

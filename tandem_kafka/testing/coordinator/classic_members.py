@@ -90,7 +90,7 @@ class ClassicMembers:
 
     def _join_error(self, request: JoinGroup) -> Error:
         group, member_id = self._group, request.member_id
-        if group.is_full and member_id not in group.members:
+        if group.is_full_for(member_id):
             return errors.GroupMaxSizeReachedError
         others = [m.classic for m in group.members.values() if m.classic is not None]
         common = set(request.protocols).intersection(*(dict(o.protocols) for o in others))

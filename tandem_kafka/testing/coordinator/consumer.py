@@ -125,11 +125,10 @@ class ConsumerGroup:
             return errors.IllegalGenerationError if classic else errors.StaleMemberEpochError
         return None
 
-    @property
-    def is_full(self) -> bool:
-        """True when there may be no more members."""
+    def is_full_for(self, member_id: str) -> bool:
+        """Tell whether there is no room for somebody, even in the place of a static member."""
         most = self.coordinator.settings.consumer_max_size
-        return bool(most) and len(self.members) >= most
+        return bool(most) and member_id not in self.members and len(self.members) >= most
 
     def add(self, member_id: str, instance_id: str | None, *, classic: bool = False) -> Error:
         """Take a member in; a static one takes over from the one that went with its name.
@@ -143,8 +142,6 @@ class ConsumerGroup:
             if modern and before.epoch != STATIC_LEAVE_EPOCH:
                 return errors.UnreleasedInstanceIdError
             self._replace(before, member)
-        elif self.is_full:
-            return errors.GroupMaxSizeReachedError
         self.members[member_id] = member
         if before is not None:
             self.computations.begin_anew()

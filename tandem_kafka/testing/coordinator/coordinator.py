@@ -63,8 +63,8 @@ class GroupCoordinator:
         consumer, classic_members = self.consumer, self.consumer.classic_members
         self._due: dict[str, Callable[[Timer], object]] = {
             "session": self._end_session,
-            "known": lambda timer: self.classic.known_ids.discard(timer.about),
             "join": lambda timer: self.classic.give_up_waiting(timer.number),
+            "unsynced": lambda timer: self.classic.syncs.give_up_waiting(timer.number),
             "delay": lambda timer: self.classic.end_delay(timer.number),
             "revocation": lambda timer: consumer.give_up_waiting(timer.about, timer.number),
             "rejoin": lambda timer: classic_members.give_up_waiting(timer.about, timer.kind),
@@ -139,7 +139,8 @@ class GroupCoordinator:
         joins.handle_join(request)
 
     def _sync(self, request: requests.SyncGroup) -> None:
-        self._classic_side.handle_sync(request)
+        syncs = self.consumer.classic_members if self.consumer.members else self.classic.syncs
+        syncs.handle_sync(request)
 
     def _heartbeat(self, request: requests.Heartbeat) -> None:
         self._classic_side.handle_heartbeat(request)

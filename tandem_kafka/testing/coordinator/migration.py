@@ -111,6 +111,7 @@ class Migration:
                 member.rebalance_ms,
                 assignment=embedded.assignment(consumer.target.get(member.member_id, ())),
                 # What it has not heard of yet it still owns, however often the group changes.
+                is_new=False,
                 told=embedded.assignment(member.assigned | unheard(member.member_id)),
             )
             for member in consumer.members.values()

@@ -42,6 +42,8 @@ class ModernMembers:
         if request.epoch < JOIN_EPOCH:
             error = self._group.leave(request.member_id, request.instance_id, request.epoch)
             return ConsumerHeartbeatAnswer(error, 0 if error else request.epoch)
+        if self._group.is_full_for(request.member_id):
+            return ConsumerHeartbeatAnswer(errors.GroupMaxSizeReachedError)
         error = self._error(
             request.member_id, request.instance_id, request.epoch, request.owned
         ) or _expression_error(request.regex)

@@ -77,9 +77,12 @@ class Offsets:
         if transactional and request.generation < 0 and not request.member_id:
             return None  # a producer that does not say for whom it commits
         error = classic.check(request.member_id, request.generation)
-        if error is None and not transactional and classic.state is GroupState.SYNCING:
+        if error is not None or transactional:
+            return error
+        if classic.state is GroupState.SYNCING:
             return errors.RebalanceInProgressError  # who has what is about to change
-        return error
+        classic.touch(classic.members[request.member_id])
+        return None
 
     def handle_end(self, request: EndTransaction) -> None:
         """The marker of a transaction: what it committed counts, or never was."""

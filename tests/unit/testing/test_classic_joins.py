@@ -246,29 +246,51 @@ def test_a_static_member_that_comes_back_meanwhile_is_no_new_member() -> None:
     assert driven.answers[again].generation == 1
 
 
-def test_nobody_is_waited_for_once_one_has_left() -> None:
-    """All that are left have joined."""
+def test_who_leaves_does_not_end_the_wait() -> None:
     driven = delayed()
     first, second = driven.join("", new_id="one"), driven.join("", new_id="two")
     assert driven.ask(LeaveGroup(member_id="two")) is None
     assert driven.answers[second].error is errors.UnknownMemberIdError
+    driven.sleep(5_999)
+    assert is_parked(driven, first)
+    driven.sleep(1)
     assert driven.answers[first].generation == 1
-    driven.sleep(5_000)
-    assert driven.coordinator.classic.generation == 1
 
 
-def test_a_group_that_empties_while_it_waits_begins_again() -> None:
+def test_a_group_that_empties_while_it_waits_goes_on_waiting() -> None:
     driven = delayed()
     driven.join("", new_id="one")
     driven.sleep(1_000)
     assert driven.ask(LeaveGroup(member_id="one")) is None
-    assert driven.coordinator.classic.state is GroupState.EMPTY
+    assert driven.coordinator.classic.state is GroupState.JOINING
     driven.sleep(1_000)
     second = driven.join("")
-    driven.sleep(2_999)
-    assert is_parked(driven, second), "the timer of the first wait is void"
+    driven.sleep(3_999)
+    assert is_parked(driven, second), "one has come meanwhile"
     driven.sleep(1)
-    assert driven.answers[second].generation == 2
+    assert driven.answers[second].generation == 1
+
+
+def test_a_group_that_nobody_comes_to_while_it_waits_is_empty_then() -> None:
+    driven = delayed()
+    driven.join("", new_id="one")
+    assert driven.ask(LeaveGroup(member_id="one")) is None
+    driven.sleep(3_000)
+    group = driven.coordinator.classic
+    assert (group.state, group.generation) == (GroupState.EMPTY, 1)
+
+
+def test_who_is_lost_may_end_the_wait() -> None:
+    """All that are left have joined, and nobody who was handed an id is waited for any more."""
+    driven = delayed()
+    first = driven.join("")
+    driven.join("", needs_id=True, session_ms=6_000)
+    for _ in range(3):
+        driven.sleep(2_000 - 1)
+        driven.join("")
+    assert is_parked(driven, first)
+    driven.sleep(3)
+    assert driven.answers[first].generation == 1
 
 
 def test_a_group_that_has_members_does_not_wait() -> None:

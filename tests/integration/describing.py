@@ -1,0 +1,19 @@
+"""What a coordinator tells of a group to who asks for its description."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tandem_kafka.wire.messages import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
+from tests.integration.lines import Line
+
+__all__ = ["described"]
+
+
+def described(line: Line, group: str) -> Any:
+    """Ask for the description of a KIP-848 group; returns what is answered about it."""
+    request = ConsumerGroupDescribeRequest(group_ids=[group], include_authorized_operations=False)
+    request.with_header(correlation_id=1, client_id="raw")
+    body = line.exchange(request.encode(version=1, header=True, framed=True))
+    (told,) = ConsumerGroupDescribeResponse.decode(body, version=1, header=True).groups
+    return told

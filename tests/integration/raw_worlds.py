@@ -1,0 +1,167 @@
+"""Two worlds for raw requests of one group: a real coordinator, and the simulated one.
+
+`--broker=real` or `--broker=simulated` runs one of the two.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from tandem_kafka.testing import Simulation
+from tandem_kafka.wire.messages import FindCoordinatorRequest
+from tests.integration.describing import described
+from tests.integration.heartbeating import RawMember
+from tests.integration.joining import RawClassicMember, name_of
+from tests.integration.lines import Line, RealLine, SimulatedLine
+from tests.integration.offsets import RawOffsets
+from tests.kafka.broker import KafkaCluster
+
+__all__ = ["RawWorld", "chosen", "real_world", "simulated_world"]
+
+PARTITIONS = 4
+_PATIENCE_S = 60.0
+_GLANCE_S = 0.02
+
+
+class RawWorld(ABC):
+    """A coordinator, and members of one group that are nothing but their requests.
+
+    Attributes:
+        topic: A topic of four partitions.
+        group: The group of those members.
+    """
+
+    def __init__(self, topic: str) -> None:
+        self.topic = topic
+        self.group = f"group-{uuid.uuid4().hex[:8]}"
+
+    @abstractmethod
+    def line(self) -> Line:
+        """Return a new connection to the coordinator."""
+
+    @abstractmethod
+    def now_s(self) -> float:
+        """Return the time of this world."""
+
+    @abstractmethod
+    def sleep(self, seconds: float) -> None:
+        """Let time pass."""
+
+    def classic(self, instance: str | None = None, **fields: Any) -> RawClassicMember:
+        """Return a classic member that has not spoken yet, with a line of its own."""
+        return RawClassicMember(self.line(), self.group, instance, **fields)
+
+    def modern(self, instance: str | None = None) -> RawMember:
+        """Return a KIP-848 member that has not spoken yet."""
+        return RawMember(self.line(), self.group, self.topic, instance)
+
+    def offsets(self) -> RawOffsets:
+        """Return who commits and asks for committed offsets of the topic."""
+        return RawOffsets(self.line(), self.group, self.topic)
+
+    def described(self) -> tuple[str | None, str]:
+        """Ask for the description as a KIP-848 group; returns the error and the group's state."""
+        told = described(self.line(), self.group)
+        return name_of(told.error_code), told.group_state
+
+    def wait_until(self, done: Callable[[], object]) -> None:
+        """Wait until `done()`."""
+        end_s = self.now_s() + _PATIENCE_S
+        while not done():
+            assert self.now_s() < end_s, "it did not happen"
+            self.sleep(_GLANCE_S)
+
+
+class _Real(RawWorld):
+    def __init__(self, kafka: KafkaCluster, topic: str) -> None:
+        super().__init__(topic)
+        self._kafka = kafka
+        self._lines: list[RealLine] = []
+
+    def line(self) -> Line:
+        self._lines.append(RealLine(self._kafka.bootstrap()))
+        return self._lines[-1]
+
+    def now_s(self) -> float:
+        return time.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+    def await_coordinator(self) -> None:
+        """Wait until the group has a coordinator that has read its log."""
+        line, nobody = self.line(), self.classic()
+
+        def serves() -> bool:
+            request = FindCoordinatorRequest(
+                key=self.group, key_type=0, coordinator_keys=[self.group]
+            )
+            request.with_header(correlation_id=1, client_id="raw")
+            line.exchange(request.encode(version=4, header=True, framed=True))
+            return nobody.beat(1) == "UnknownMemberIdError"
+
+        self.wait_until(serves)
+
+    def close(self) -> None:
+        for each in self._lines:
+            each.close()
+
+
+class _Simulated(RawWorld):
+    def __init__(self, simulation: Simulation, topic: str) -> None:
+        super().__init__(topic)
+        self._simulation = simulation
+        self._numbers = itertools.count()
+
+    def line(self) -> Line:
+        return SimulatedLine(self._simulation, next(self._numbers))
+
+    def now_s(self) -> float:
+        return self._simulation.clock.now_ms() / 1_000
+
+    def sleep(self, seconds: float) -> None:
+        self._simulation.sleep(round(seconds * 1_000))
+
+
+@contextmanager
+def real_world(kafka: KafkaCluster, topic: str) -> Iterator[RawWorld]:
+    """A group of its own at a real broker, which has the topic."""
+    world = _Real(kafka, topic)
+    try:
+        world.await_coordinator()
+        yield world
+    finally:
+        world.close()
+
+
+@contextmanager
+def simulated_world(**settings: Any) -> Iterator[RawWorld]:
+    """The same, with the settings that the tests' broker has."""
+    with Simulation("raw") as simulation:
+        world = _Simulated(simulation, "raw")
+        simulation.cluster.create_topic(world.topic, PARTITIONS)
+        simulation.cluster.configure_group(
+            world.group,
+            **{
+                "assignment_interval_ms": 1_000,
+                "classic_session_limits_ms": (500, 1_800_000),
+                **settings,
+            },
+        )
+        yield world
+
+
+def chosen(request: pytest.FixtureRequest) -> str:
+    """Return the world of a fixture's parameter; skips the test if `--broker` is the other."""
+    wanted = request.config.getoption("broker")
+    if wanted not in {request.param, "both"}:
+        pytest.skip(f"--broker={wanted}")
+    return str(request.param)

@@ -1,0 +1,162 @@
+"""A coordinator that lets few members in and waits for more: a real one and the simulated one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.integration.joining import RawClassicMember, name_of
+from tests.integration.pairs import joined
+from tests.integration.raw_worlds import (
+    PARTITIONS,
+    RawWorld,
+    chosen,
+    real_world,
+    simulated_world,
+)
+from tests.kafka.broker import KafkaCluster
+
+DELAY_MS = 1_000
+DELAY_S = DELAY_MS / 1_000
+ROOM = 2
+REBALANCE_MS = 3_000
+
+
+@pytest.fixture(scope="module")
+def strict() -> Iterator[KafkaCluster]:
+    """A broker whose groups are small, and wait when they begin."""
+    config = {
+        "group.max.size": str(ROOM),
+        "group.consumer.max.size": str(ROOM),
+        "group.initial.rebalance.delay.ms": str(DELAY_MS),
+    }
+    with KafkaCluster(config=config) as cluster:
+        cluster.admin.create_topic("raw", PARTITIONS)
+        yield cluster
+
+
+@pytest.fixture(params=["simulated", "real"])
+def raw(request: pytest.FixtureRequest) -> Iterator[RawWorld]:
+    if chosen(request) == "simulated":
+        settings = {"classic_max_size": ROOM, "consumer_max_size": ROOM}
+        with simulated_world(initial_rebalance_delay_ms=DELAY_MS, **settings) as world:
+            yield world
+    else:
+        with real_world(request.getfixturevalue("strict"), "raw") as world:
+            yield world
+
+
+def named(raw: RawWorld) -> RawClassicMember:
+    """Return who was handed an id, and has not come with it."""
+    member = raw.classic(session_ms=60_000, rebalance_ms=REBALANCE_MS)
+    member.ask_to_join()
+    assert name_of(member.joined().error_code) == "MemberIdRequiredError"
+    return member
+
+
+# --- how many ------------------------------------------------------------------------------------
+
+
+def test_001_who_comes_to_a_group_that_is_full_is_refused(raw: RawWorld) -> None:
+    first, second, third, classic = raw.modern(), raw.modern(), raw.modern(), raw.classic()
+    assert (first.join().error, second.join().error) == (None, None)
+    assert third.join().error == "GroupMaxSizeReachedError"
+    classic.ask_to_join()
+    assert name_of(classic.joined().error_code) == "GroupMaxSizeReachedError"
+    assert third.beat(1).error == "GroupMaxSizeReachedError", "whatever it says"
+    assert third.beat(-1).error == "UnknownMemberIdError", "but that it leaves"
+    assert first.join().error is None, "it is in already"
+    assert second.beat(-1).error is None
+    assert third.join().error is None
+
+
+def test_001_nobody_takes_the_place_of_a_static_member_in_a_group_that_is_full(
+    raw: RawWorld,
+) -> None:
+    first, second, another = raw.modern(), raw.modern("two"), raw.modern("two")
+    assert (first.join().error, second.join().error) == (None, None)
+    assert second.beat(-2).error is None
+    assert another.join().error == "GroupMaxSizeReachedError", "not even who has its name"
+    assert second.join().error is None
+
+
+def test_who_comes_to_a_classic_group_that_is_full_is_refused(raw: RawWorld) -> None:
+    leader, follower, third = named(raw), named(raw), raw.classic()
+    leader.ask_to_join()
+    follower.ask_to_join()
+    assert set(joined(leader, follower).values()) == {1}
+    third.ask_to_join()
+    assert name_of(third.joined().error_code) == "GroupMaxSizeReachedError"
+    assert (leader.beat(1), follower.beat(1)) == (None, None)
+
+
+def test_in_a_round_there_is_room_for_those_who_come_first(raw: RawWorld) -> None:
+    leader, follower = named(raw), named(raw)
+    leader.ask_to_join()
+    follower.ask_to_join()
+    answers = {each: each.joined() for each in (leader, follower)}
+    assert {answer.generation_id for answer in answers.values()} == {1}
+    if answers[follower].leader == follower.member_id:
+        leader, follower = follower, leader
+    leader.ask_to_sync(1)
+    assert leader.synced()[0] is None
+    since_s = raw.now_s()
+    leader.ask_to_join()
+    raw.wait_until(lambda: follower.beat(1) == "RebalanceInProgressError")
+    newcomer = named(raw)
+    newcomer.ask_to_join()
+    assert newcomer.is_parked()
+    follower.ask_to_join()
+    assert name_of(follower.joined().error_code) == "GroupMaxSizeReachedError"
+    assert set(joined(leader, newcomer).values()) == {2}
+    assert raw.now_s() - since_s >= REBALANCE_MS / 1_000, "they are not answered earlier"
+
+
+# --- the initial delay ---------------------------------------------------------------------------
+
+
+def test_a_group_that_was_empty_waits_for_more_members(raw: RawWorld) -> None:
+    since_s = raw.now_s()
+    leader, follower = named(raw), named(raw)
+    leader.ask_to_join()
+    assert leader.is_parked()
+    follower.ask_to_join()
+    assert set(joined(leader, follower).values()) == {1}
+    assert raw.now_s() - since_s >= 2 * DELAY_S, "once more, for the one that has come meanwhile"
+
+
+def test_who_was_handed_an_id_is_not_waited_for_when_a_group_begins(raw: RawWorld) -> None:
+    since_s = raw.now_s()
+    first, second = named(raw), named(raw)
+    first.ask_to_join()
+    assert joined(first) == {first.member_id: 1}
+    assert raw.now_s() - since_s >= DELAY_S
+    second.ask_to_join()
+    raw.wait_until(lambda: first.beat(1) == "RebalanceInProgressError")
+    first.ask_to_join()
+    assert set(joined(first, second).values()) == {2}
+
+
+def test_who_leaves_while_a_group_begins_does_not_end_its_wait(raw: RawWorld) -> None:
+    first, second, remover = named(raw), named(raw), raw.classic()
+    since_s = raw.now_s()
+    first.ask_to_join()
+    second.ask_to_join()
+    assert second.is_parked()
+    remover.member_id = second.member_id
+    assert remover.leave() == [None]
+    assert name_of(second.joined().error_code) == "UnknownMemberIdError"
+    assert joined(first) == {first.member_id: 1}
+    assert raw.now_s() - since_s >= 2 * DELAY_S
+
+
+def test_a_group_that_all_leave_while_it_begins_goes_on_beginning(raw: RawWorld) -> None:
+    first, second, remover = named(raw), named(raw), raw.classic()
+    first.ask_to_join()
+    assert first.is_parked()
+    remover.member_id = first.member_id
+    assert remover.leave() == [None]
+    assert name_of(first.joined().error_code) == "UnknownMemberIdError"
+    second.ask_to_join()
+    assert joined(second) == {second.member_id: 1}, "there was no generation without members"

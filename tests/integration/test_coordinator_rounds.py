@@ -1,0 +1,258 @@
+"""Whom a round of a classic group waits for, and how long; with both coordinators.
+
+The numbers of milliseconds are in `tests/unit/testing/test_classic_rounds.py`.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import pytest
+
+from tests.integration.joining import RawClassicMember, name_of
+from tests.integration.pairs import Pair, alone, joined
+from tests.integration.raw_worlds import RawWorld
+
+SESSION_MS = 2_000
+#: Room for several requests, on a machine that stands still for a moment.
+REBALANCE_MS = 3_000
+
+
+def named(raw: RawWorld, **fields: int) -> RawClassicMember:
+    """Return who was handed an id, and has not come with it."""
+    member = raw.classic(**fields)
+    member.ask_to_join()
+    assert name_of(member.joined().error_code) == "MemberIdRequiredError"
+    return member
+
+
+def told_to_join(member: RawClassicMember, generation: int) -> bool:
+    return member.beat(generation) == "RebalanceInProgressError"
+
+
+def quick(raw: RawWorld, **follower: int) -> Pair:
+    """A pair in generation 3 whose rebalance timeout is short."""
+    pair = Pair(raw, **follower)
+    for each in (pair.leader, pair.follower, *pair.newcomers):
+        each.rebalance_ms = REBALANCE_MS
+    assert set(pair.join_again().values()) == {3}
+    return pair
+
+
+# --- who was handed an id (KIP-394) --------------------------------------------------------------
+
+
+def test_who_was_handed_an_id_is_waited_for_as_long_as_its_session(raw: RawWorld) -> None:
+    pair = Pair(raw)
+    since_s = raw.now_s()
+    idle = named(raw, session_ms=SESSION_MS)
+    told = pair.join_again()
+    assert raw.now_s() - since_s >= SESSION_MS / 1_000
+    assert set(told.values()) == {3}
+    idle.ask_to_join()
+    assert name_of(idle.joined().error_code) == "UnknownMemberIdError"
+
+
+def test_who_was_handed_an_id_is_in_the_round_if_it_comes(raw: RawWorld) -> None:
+    pair = Pair(raw)
+    late = named(raw, session_ms=60_000)
+    pair.ask_again()
+    assert pair.leader.is_parked()
+    late.ask_to_join()
+    assert set(joined(pair.leader, pair.follower, late).values()) == {3}
+
+
+def test_who_was_handed_an_id_and_gives_it_back_is_not_waited_for(raw: RawWorld) -> None:
+    pair = Pair(raw)
+    idle = named(raw, session_ms=60_000)
+    pair.ask_again()
+    assert pair.leader.is_parked()
+    assert idle.leave() == [None]
+    assert set(joined(pair.leader, pair.follower).values()) == {3}
+    assert idle.leave() == ["UnknownMemberIdError"]
+
+
+def test_who_gives_an_id_back_makes_a_group_at_rest_join_again(raw: RawWorld) -> None:
+    pair = Pair(raw)
+    idle = named(raw)
+    assert pair.beats(2) == (None, None)
+    assert idle.leave() == [None]
+    assert pair.beats(2) == ("RebalanceInProgressError",) * 2
+
+
+def test_the_first_member_waits_for_nobody_who_was_handed_an_id(raw: RawWorld) -> None:
+    named(raw, session_ms=60_000)
+    alone(raw.classic())
+
+
+def test_who_was_handed_an_id_is_not_waited_for_beyond_the_rebalance_timeout(
+    raw: RawWorld,
+) -> None:
+    pair = quick(raw)
+    pair.sync_leader(3)
+    late = named(raw, session_ms=60_000)
+    since_s = raw.now_s()
+    assert set(pair.join_again().values()) == {4}
+    assert raw.now_s() - since_s >= REBALANCE_MS / 1_000
+    late.ask_to_join()
+    pair.await_round(pair.leader)
+    assert pair.join_again(late)[late.member_id] == 5
+
+
+# --- static members ------------------------------------------------------------------------------
+
+
+def test_a_static_member_that_does_not_join_in_time_stays_until_it_does_not_sync(
+    raw: RawWorld,
+) -> None:
+    leader, static, newcomer = raw.classic(), raw.classic("two"), raw.classic()
+    for each in (leader, static, newcomer):
+        each.session_ms, each.rebalance_ms = 60_000, REBALANCE_MS
+    alone(leader)
+    static.ask_to_join()
+    raw.wait_until(lambda: leader.beat(1) == "RebalanceInProgressError")
+    leader.ask_to_join()
+    assert set(joined(leader, static).values()) == {2}
+    leader.ask_to_sync(2, **{static.member_id: b"two"})
+    static.ask_to_sync(2)
+    assert (leader.synced(), static.synced()) == ((None, b""), (None, b"two"))
+    newcomer.member_id = named(raw).member_id
+    since_s = raw.now_s()
+    newcomer.ask_to_join()
+    leader.ask_to_join()
+    answer = leader.joined()
+    assert raw.now_s() - since_s >= REBALANCE_MS / 1_000
+    ids = {leader.member_id, static.member_id, newcomer.member_id}
+    assert (answer.generation_id, {each.member_id for each in answer.members}) == (3, ids)
+    assert joined(newcomer) == {newcomer.member_id: 3}
+    assert static.beat(2) == "IllegalGenerationError", "it is a member, of this generation"
+    since_s = raw.now_s()
+    leader.ask_to_sync(3)
+    newcomer.ask_to_sync(3)
+    assert (leader.synced()[0], newcomer.synced()[0]) == (None, None)
+    raw.wait_until(lambda: leader.beat(3) == "RebalanceInProgressError")
+    assert static.beat(3) == "UnknownMemberIdError", "within its session, but it has not synced"
+
+
+def test_a_static_leader_that_does_not_join_in_time_leads_no_more(raw: RawWorld) -> None:
+    leader, follower = raw.classic("one"), raw.classic()
+    for each in (leader, follower):
+        each.session_ms, each.rebalance_ms = 60_000, REBALANCE_MS
+    alone(leader)
+    follower.member_id = named(raw).member_id
+    follower.ask_to_join()
+    answer = follower.joined()
+    assert (answer.generation_id, answer.leader) == (2, follower.member_id)
+    assert {e.member_id for e in answer.members} == {leader.member_id, follower.member_id}
+
+
+def test_a_round_that_no_member_joins_goes_on(raw: RawWorld) -> None:
+    """There is nobody who could lead but a static member, which is not here."""
+    only, other = raw.classic("one"), named(raw, session_ms=60_000)
+    only.session_ms, only.rebalance_ms = 60_000, 500
+    alone(only)
+    assert other.leave() == [None]
+    since_s = raw.now_s()
+    while raw.now_s() - since_s < 1.2:
+        assert only.beat(1) == "RebalanceInProgressError"
+        raw.sleep(0.1)
+    assert only.join().generation_id == 2
+
+
+# --- who does not sync ---------------------------------------------------------------------------
+
+
+def test_who_has_joined_and_does_not_sync_is_removed_after_the_rebalance_timeout(
+    raw: RawWorld,
+) -> None:
+    """Also if it goes on with its heartbeats."""
+    pair = quick(raw)
+    since_s = raw.now_s()
+    pair.leader.ask_to_sync(3)
+    assert pair.leader.synced()[0] is None
+
+    def told() -> bool:
+        assert pair.follower.beat(3) in {None, "UnknownMemberIdError"}
+        return pair.leader.beat(3) == "RebalanceInProgressError"
+
+    raw.wait_until(told)
+    assert raw.now_s() - since_s >= REBALANCE_MS / 1_000 - 0.5, "its time began with the answers"
+    assert pair.follower.beat(3) == "UnknownMemberIdError"
+    assert pair.lead_alone() == {pair.leader.member_id}
+
+
+def test_a_leader_that_does_not_assign_is_removed_after_the_rebalance_timeout(
+    raw: RawWorld,
+) -> None:
+    pair = quick(raw)
+    pair.follower.ask_to_sync(3)
+    raw.wait_until(lambda: pair.leader.beat(3) == "UnknownMemberIdError")
+    assert pair.follower.synced() == ("RebalanceInProgressError", b"")
+    pair.follower.ask_to_join()
+    answer = pair.follower.joined()
+    assert (answer.generation_id, answer.leader) == (4, pair.follower.member_id)
+
+
+def test_who_waits_for_its_assignment_is_not_missed(raw: RawWorld) -> None:
+    pair = Pair(raw, session_ms=SESSION_MS)
+    assert set(pair.join_again().values()) == {3}
+    pair.follower.ask_to_sync(3)
+    raw.sleep(1.5 * SESSION_MS / 1_000)
+    assert pair.leader.beat(3) is None
+    pair.sync_leader(3)
+    assert pair.follower.synced() == (None, b"two")
+
+
+# --- LeaveGroup ----------------------------------------------------------------------------------
+
+
+def test_who_leaves_is_told_if_it_was_no_member(raw: RawWorld) -> None:
+    stranger = raw.classic()
+    stranger.member_id = "somebody"
+    assert stranger.leave() == ["UnknownMemberIdError"]
+    pair = Pair(raw)
+    nobody, other = raw.classic(), raw.classic("two")
+    other.member_id = pair.follower.member_id
+    assert stranger.leave(nobody, other) == ["UnknownMemberIdError"] * 3
+    assert pair.beats(2) == (None, None), "nobody else notices"
+    assert pair.follower.leave(stranger) == [None, "UnknownMemberIdError"]
+    assert pair.beats(2) == ("RebalanceInProgressError", "UnknownMemberIdError")
+
+
+def test_a_static_member_is_removed_by_its_name_or_by_its_own_id(raw: RawWorld) -> None:
+    leader, static, named_only, wrong = (raw.classic(), *(raw.classic("two") for _ in range(3)))
+    alone(leader)
+    wrong.member_id = leader.member_id
+    for remover, generation in ((named_only, 1), (static, 2)):
+        static.member_id = ""
+        static.ask_to_join()
+        raw.wait_until(functools.partial(told_to_join, leader, generation))
+        leader.ask_to_join()
+        assert set(joined(leader, static).values()) == {generation + 1}
+        assert wrong.leave() == ["FencedInstanceIdError"]
+        assert remover.leave() == [None]
+        assert static.beat(generation + 1) == "UnknownMemberIdError"
+
+
+def test_members_that_leave_together_leave_an_empty_group(raw: RawWorld) -> None:
+    pair = Pair(raw)
+    assert pair.leader.leave(pair.follower) == [None, None]
+    assert pair.beats(2) == ("UnknownMemberIdError",) * 2
+    assert pair.newcomers[0].join().generation_id == 4
+
+
+@pytest.mark.parametrize("instance", [None, "one"])
+def test_who_waits_for_the_others_is_answered_when_it_leaves(
+    raw: RawWorld, instance: str | None
+) -> None:
+    pair = Pair(raw)
+    waiting, again = raw.classic(instance), raw.classic(instance)
+    waiting.ask_to_join()
+    if instance is None:
+        waiting.joined()
+        waiting.ask_to_join()
+    pair.await_round(pair.leader)
+    again.member_id = waiting.member_id
+    assert again.leave() == [None]
+    assert name_of(waiting.joined().error_code) == "UnknownMemberIdError"
+    assert set(pair.join_again().values()) == {3}

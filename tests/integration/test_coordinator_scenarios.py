@@ -1,0 +1,225 @@
+"""Scenarios of documents 000 and 002 that are the coordinator's alone, by their sections.
+
+Requests are put to it as a client would never send them, to a real one and to the simulated one.
+What passes to the millisecond is in `tests/simulation/test_scenarios_of_coordinators.py`.
+"""
+
+from __future__ import annotations
+
+from tests.integration.joining import name_of
+from tests.integration.pairs import Pair, joined
+from tests.integration.raw_worlds import RawWorld
+
+SESSION_MS = 2_000
+SESSION_S = SESSION_MS / 1_000
+
+
+# --- 000 "Failure detection protocol", "Offset commits during rebalance" -------------------------
+
+
+def test_000_failure_detection_2_id_and_generation_are_checked(raw: RawWorld) -> None:
+    never_was = raw.classic()
+    assert never_was.beat(2) == "UnknownMemberIdError"
+    pair = Pair(raw)
+    assert pair.leader.beat(1) == "IllegalGenerationError", "stale"
+    assert pair.leader.beat(3) == "IllegalGenerationError", "invalid"
+    assert never_was.beat(2) == "UnknownMemberIdError"
+    never_was.member_id = "nobody"
+    assert never_was.beat(2) == "UnknownMemberIdError"
+    assert pair.beats(2) == (None, None)
+
+
+def test_000_commits_2_one_of_a_higher_generation_is_refused(raw: RawWorld) -> None:
+    pair, offsets = Pair(raw), raw.offsets()
+    leader = pair.leader.member_id
+    assert offsets.commit(leader, 3, p0=5) == "IllegalGenerationError"
+    assert offsets.committed() == {}
+    assert offsets.commit(leader, 2, p0=5) is None
+    assert offsets.committed() == {0: 5}
+
+
+def test_000_commits_3_one_of_an_older_generation_is_refused(raw: RawWorld) -> None:
+    pair, offsets = Pair(raw), raw.offsets()
+    leader, follower = pair.leader.member_id, pair.follower.member_id
+    pair.come(pair.newcomers[0])
+    assert offsets.commit(leader, 2, p0=5) is None, "a round is on, and nobody is told to wait"
+    assert pair.join_again(pair.newcomers[0])[leader] == 3
+    assert offsets.commit(follower, 2, p0=7) == "IllegalGenerationError"
+    assert offsets.commit(follower, 3, p0=7) == "RebalanceInProgressError", "not assigned yet"
+    pair.sync_leader(3)
+    assert offsets.commit(follower, 2, p0=7) == "IllegalGenerationError"
+    assert offsets.committed() == {0: 5}
+    assert offsets.commit(follower, 3, p0=7) is None
+    assert offsets.committed() == {0: 7}
+
+
+# --- 000 "Consumer id assignment" ----------------------------------------------------------------
+
+
+def test_000_ids_1_a_member_is_known_by_the_id_that_its_first_join_brought(raw: RawWorld) -> None:
+    pair, offsets, stranger = Pair(raw), raw.offsets(), raw.classic()
+    assert pair.follower.beat(2) is None
+    assert offsets.commit(pair.follower.member_id, 2, p2=1) is None
+    for name in ("", "somebody"):
+        stranger.member_id = name
+        assert stranger.beat(2) == "UnknownMemberIdError"
+        assert offsets.commit(name, 2, p2=9) == "UnknownMemberIdError"
+    assert offsets.committed() == {2: 1}
+
+
+def test_000_ids_2_who_names_its_id_is_not_waited_for_as_another(raw: RawWorld) -> None:
+    """Nobody has to time out: sessions are of a minute, and answers come within seconds."""
+    pair = Pair(raw)
+    leader, follower, newcomer = pair.leader, pair.follower, pair.newcomers[0]
+    before = leader.member_id, follower.member_id
+    pair.come(newcomer)
+    told = pair.join_again(newcomer)
+    assert (leader.member_id, follower.member_id) == before
+    assert told == dict.fromkeys((*before, newcomer.member_id), 3)
+
+
+def test_000_ids_2_who_joins_without_its_id_has_its_old_self_waited_for(raw: RawWorld) -> None:
+    pair = Pair(raw, session_ms=SESSION_MS)
+    forgetful = pair.newcomers[0]
+    pair.come(forgetful)
+    assert pair.lead_alone() == {pair.leader.member_id, forgetful.member_id}
+    assert joined(forgetful) == {forgetful.member_id: 3}
+    assert raw.now_s() - pair.since_s >= SESSION_S, "not before the session is over"
+    assert pair.follower.beat(3) == "UnknownMemberIdError"
+
+
+def test_000_ids_3_each_that_has_none_gets_one_of_its_own(raw: RawWorld) -> None:
+    pair = Pair(raw)
+    for each in pair.newcomers:
+        pair.come(each)
+    told = pair.join_again(*pair.newcomers)
+    everybody = [pair.leader, pair.follower, *pair.newcomers]
+    assert told == {each.member_id: 3 for each in everybody}
+    assert len(told) == 5
+
+
+def test_000_ids_4_an_unknown_id_is_refused_and_the_others_notice_nothing(raw: RawWorld) -> None:
+    pair, stranger = Pair(raw), raw.classic()
+    stranger.member_id = "somebody"
+    stranger.ask_to_join()
+    assert name_of(stranger.joined().error_code) == "UnknownMemberIdError"
+    assert pair.beats(2) == (None, None)
+
+
+# --- 000 "Heartbeats during rebalance" -----------------------------------------------------------
+
+
+def test_000_heartbeats_3_who_waits_for_the_answer_to_its_join_is_not_missed(raw: RawWorld) -> None:
+    pair = Pair(raw, session_ms=SESSION_MS)
+    leader, follower, newcomer = pair.leader, pair.follower, pair.newcomers[0]
+    pair.come(newcomer)
+    follower.ask_to_join()
+    raw.sleep(2.5 * SESSION_S)
+    assert leader.beat(2) == "RebalanceInProgressError"
+    since_s = raw.now_s()
+    assert pair.lead_alone() == {each.member_id for each in (leader, follower, newcomer)}
+    assert set(joined(follower, newcomer).values()) == {3}
+    pair.sync_leader(3)
+    newcomer.ask_to_sync(3)
+    raw.wait_until(lambda: leader.beat(3) == "RebalanceInProgressError")
+    assert raw.now_s() - since_s >= SESSION_S, "its session began with the answer"
+    newcomer.ask_to_join()
+    assert pair.lead_alone() == {leader.member_id, newcomer.member_id}
+
+
+def test_000_heartbeats_3_who_is_silent_before_it_joins_is_left_out(raw: RawWorld) -> None:
+    pair = Pair(raw, session_ms=SESSION_MS)
+    newcomer = pair.newcomers[0]
+    pair.come(newcomer)
+    assert pair.lead_alone() == {pair.leader.member_id, newcomer.member_id}
+    assert joined(newcomer) == {newcomer.member_id: 3}
+    assert raw.now_s() - pair.since_s >= SESSION_S
+
+
+def test_000_commits_4_who_does_not_join_within_the_rebalance_timeout_is_left_out(
+    raw: RawWorld,
+) -> None:
+    """Its session is not over, and it goes on with its heartbeats."""
+    pair, offsets = Pair(raw), raw.offsets()
+    leader, follower, newcomer = pair.leader, pair.follower, pair.newcomers[0]
+    for each in (leader, follower, newcomer):
+        each.rebalance_ms = 3_000
+    assert set(pair.join_again().values()) == {3}  # from now on the group has that timeout
+    pair.sync_leader(3)
+    follower.ask_to_sync(3)
+    assert follower.synced()[0] is None
+    since_s = raw.now_s()
+    pair.come(newcomer)
+    leader.ask_to_join()
+    assert follower.beat(3) == "RebalanceInProgressError"
+    answer = leader.joined()
+    assert raw.now_s() - since_s >= 3
+    assert {each.member_id for each in answer.members} == {leader.member_id, newcomer.member_id}
+    assert follower.beat(3) == "UnknownMemberIdError"
+    assert offsets.commit(follower.member_id, 3, p0=5) == "UnknownMemberIdError"
+
+
+# --- 000 "Slow consumers" ------------------------------------------------------------------------
+
+
+def silent(raw: RawWorld) -> Pair:
+    """The follower was not heard of for its session, and the leader is told to join again."""
+    pair = Pair(raw, session_ms=SESSION_MS)
+    raw.wait_until(lambda: pair.leader.beat(2) == "RebalanceInProgressError")
+    assert raw.now_s() - pair.since_s >= SESSION_S
+    assert pair.lead_alone() == {pair.leader.member_id}
+    return pair
+
+
+def test_000_slow_consumers_4_who_comes_back_after_the_rebalance_is_told_so(raw: RawWorld) -> None:
+    pair, offsets = silent(raw), raw.offsets()
+    # Its generation is over too; Kafka tells it first that it is no member.
+    for generation in (2, 3):
+        assert pair.follower.beat(generation) == "UnknownMemberIdError"
+        refused = offsets.commit(pair.follower.member_id, generation, p0=1)
+        assert refused == "UnknownMemberIdError"
+    pair.follower.ask_to_sync(3)
+    assert pair.follower.synced()[0] == "UnknownMemberIdError"
+
+
+def test_000_slow_consumers_6_who_comes_when_the_others_are_answered_begins_another_round(
+    raw: RawWorld,
+) -> None:
+    pair = silent(raw)
+    slow = pair.newcomers[0]
+    pair.come(slow)
+    assert pair.leader.beat(3) == "RebalanceInProgressError"
+    pair.leader.ask_to_join()
+    told = joined(pair.leader, slow)
+    assert told == {pair.leader.member_id: 4, slow.member_id: 4}
+
+
+# --- 002 "Phase 2: Synchronizing Group State" ----------------------------------------------------
+
+
+def test_002_phase_2_case_3_a_follower_that_does_not_sync_is_removed_and_all_join_again(
+    raw: RawWorld,
+) -> None:
+    pair = Pair(raw, session_ms=SESSION_MS)
+    since_s = raw.now_s()
+    assert set(pair.join_again().values()) == {3}
+    pair.sync_leader(3)
+    assert pair.leader.beat(3) is None
+    raw.wait_until(lambda: pair.leader.beat(3) == "RebalanceInProgressError")
+    assert raw.now_s() - since_s >= SESSION_S
+    assert pair.lead_alone() == {pair.leader.member_id}
+
+
+def test_002_phase_2_case_4_who_joins_meanwhile_ends_the_round_for_all(raw: RawWorld) -> None:
+    pair = Pair(raw)
+    assert set(pair.join_again().values()) == {3}
+    pair.follower.ask_to_sync(3)
+    assert pair.follower.is_parked()
+    pair.come(pair.newcomers[0])
+    assert pair.follower.synced() == ("RebalanceInProgressError", b"")
+    pair.leader.ask_to_sync(3)
+    assert pair.leader.synced() == ("RebalanceInProgressError", b"")
+    assert pair.beats(3) == ("RebalanceInProgressError",) * 2
+    told = pair.join_again(pair.newcomers[0])
+    assert set(told.values()) == {4}
+    assert len(told) == 3

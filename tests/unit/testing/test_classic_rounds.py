@@ -1,0 +1,162 @@
+"""Whom a round of a classic group waits for, to the millisecond.
+
+`tests/integration/test_coordinator_rounds.py` has it of a real coordinator, as exactly as one can.
+"""
+
+from __future__ import annotations
+
+from kafka import errors
+
+from tandem_kafka.testing.coordinator.classic import NEW_MEMBER_MS
+from tandem_kafka.testing.coordinator.classic_group_member import GroupState
+from tandem_kafka.testing.coordinator.requests import LeaveGroup, SyncGroup
+from tests.unit.testing.driven import Driven, assignment_of
+
+SESSION_MS = 10_000
+REBALANCE_MS = 60_000
+
+
+def pair(driven: Driven, **follower: str) -> tuple[str, str]:
+    """A leader and a follower in generation 2; the leader may be late. Returns their ids."""
+    leader = driven.alone(0, 1, 2, 3)
+    newcomer = driven.join("", **follower)
+    driven.join(leader)
+    driven.sync(leader, 2)
+    member_id = str(driven.answers[newcomer].member_id)
+    driven.sync(member_id, 2)
+    return leader, member_id
+
+
+def beat_for(driven: Driven, duration_ms: int, generation: int, *member_ids: str) -> None:
+    """Let time pass while members are alive, up to a millisecond before its end."""
+    for _ in range(duration_ms // 5_000 - 1):
+        driven.sleep(5_000)
+        for member_id in member_ids:
+            driven.heartbeat(member_id, generation)
+    driven.sleep(4_999)
+
+
+def test_who_was_handed_an_id_is_waited_for_as_long_as_its_session() -> None:
+    driven = Driven()
+    leader = driven.alone(0)
+    driven.join("", needs_id=True, new_id="mine", session_ms=SESSION_MS)
+    driven.sleep(1_000)
+    waiting = driven.join(leader)
+    driven.sleep(SESSION_MS - 1_001)
+    assert waiting not in driven.answers
+    driven.sleep(1)
+    assert driven.answers[waiting].generation == 2
+    assert driven.answers[driven.join("mine")].error is errors.UnknownMemberIdError
+
+
+def test_a_static_member_that_does_not_join_in_time_is_in_the_next_generation() -> None:
+    driven = Driven()
+    leader, static = pair(driven, instance_id="two")
+    waiting = driven.join(leader)
+    beat_for(driven, REBALANCE_MS, 2, static)
+    driven.heartbeat(static, 2)
+    assert waiting not in driven.answers
+    driven.sleep(1)
+    assert [name for name, *_ in driven.answers[waiting].members] == [leader, static]
+    joined = driven.now_ms
+    driven.sync(leader, 3)
+    driven.sleep(SESSION_MS - 1)
+    assert static in driven.coordinator.classic.members
+    driven.heartbeat(leader, 3)
+    driven.sleep(1)
+    assert static not in driven.coordinator.classic.members, "its session began with the generation"
+    assert driven.now_ms == joined + SESSION_MS
+
+
+def test_a_round_that_no_member_joins_goes_on() -> None:
+    driven = Driven()
+    first = driven.join("", instance_id="one", rebalance_ms=5_000)
+    only = str(driven.answers[first].member_id)
+    driven.sync(only, 1)
+    idle = driven.join("", needs_id=True)
+    assert driven.ask(LeaveGroup(member_id=driven.answers[idle].member_id)) is None
+    for _ in range(3):
+        driven.sleep(5_000)
+        assert driven.heartbeat(only, 1) is errors.RebalanceInProgressError
+    again = driven.answers[driven.join(only, instance_id="one")]
+    assert (again.generation, again.leader) == (2, only)
+
+
+def test_who_does_not_sync_in_time_is_removed() -> None:
+    driven = Driven()
+    leader, follower = pair(driven)
+    driven.join(leader)
+    driven.join(follower)
+    driven.sync(leader, 3, **{leader: assignment_of(0)})
+    beat_for(driven, REBALANCE_MS, 3, leader, follower)
+    assert driven.heartbeat(leader, 3) is None
+    driven.sleep(1)
+    assert driven.heartbeat(leader, 3) is errors.RebalanceInProgressError
+    assert driven.heartbeat(follower, 3) is errors.UnknownMemberIdError
+
+
+def test_who_has_synced_in_time_stays() -> None:
+    driven = Driven()
+    leader, follower = pair(driven)
+    beat_for(driven, REBALANCE_MS + 10_000, 2, leader, follower)
+    assert driven.heartbeat(leader, 2) is None
+
+
+def test_who_waits_for_its_assignment_is_not_missed() -> None:
+    driven = Driven()
+    leader, follower = pair(driven)
+    driven.join(leader)
+    driven.join(follower)
+    waiting = driven.sync(follower, 3)
+    beat_for(driven, 2 * SESSION_MS, 3, leader)
+    driven.sync(leader, 3, **{follower: assignment_of(1)})
+    assert driven.answers[waiting].assignment == assignment_of(1)
+    driven.sleep(SESSION_MS - 1)
+    assert driven.heartbeat(follower, 3) is None, "its session began with the answer"
+
+
+def test_asking_for_an_assignment_that_is_there_does_not_prolong_the_session() -> None:
+    driven = Driven()
+    leader, follower = pair(driven)
+    driven.sleep(SESSION_MS - 1)
+    driven.heartbeat(leader, 2)
+    assert driven.answers[driven.sync(follower, 2)].error is None
+    driven.sleep(1)
+    assert follower not in driven.coordinator.classic.members
+
+
+def test_a_commit_prolongs_the_session() -> None:
+    driven = Driven()
+    _, follower = pair(driven)
+    driven.sleep(SESSION_MS - 1)
+    assert driven.commit(follower, 2, p0=1) is None
+    driven.sleep(SESSION_MS - 1)
+    assert driven.commit(follower, 2, producer_id=1, p0=1) is None, "a producer's does not"
+    driven.sleep(1)
+    assert follower not in driven.coordinator.classic.members
+
+
+def test_a_new_member_is_not_waited_for_for_ever() -> None:
+    """It may be gone: it cannot show that it is there before it has its answer."""
+    driven = Driven()
+    leader = driven.alone(0)
+    long_ms = 2 * NEW_MEMBER_MS
+    driven.join(leader, rebalance_ms=long_ms)
+    driven.sync(leader, 2)
+    newcomer = driven.join("", rebalance_ms=long_ms)
+    for _ in range(NEW_MEMBER_MS // 5_000):
+        assert newcomer not in driven.answers
+        driven.heartbeat(leader, 2)
+        driven.sleep(5_000)
+    assert driven.answers[newcomer].error is errors.UnknownMemberIdError
+    assert driven.coordinator.classic.state is GroupState.JOINING
+
+
+def test_who_syncs_for_another_protocol_is_refused() -> None:
+    driven = Driven()
+    leader = driven.alone(0)
+    for protocol in (None, "range"):
+        asked = SyncGroup(member_id=leader, generation=1, protocol=protocol)
+        assert driven.ask(asked).error is None
+    asked = SyncGroup(member_id=leader, generation=1, protocol="other")
+    assert driven.ask(asked).error is errors.InconsistentGroupProtocolError
