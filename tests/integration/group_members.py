@@ -16,6 +16,7 @@ from tests.integration.polling import Listener, wait_until
 
 __all__ = [
     "PROTOCOLS",
+    "SESSION_TIMEOUT_MS",
     "Member",
     "check_pairs",
     "commit_if_possible",

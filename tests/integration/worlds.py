@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, Protocol
 
 from tandem_kafka import ConsumerRecord, KafkaConsumer, TopicPartition
@@ -16,7 +17,7 @@ from tests.integration.polling import Consume
 from tests.kafka.admin import Record
 from tests.kafka.broker import KafkaCluster
 
-__all__ = ["Cluster", "RealCluster", "SimulatedCluster", "World"]
+__all__ = ["Cluster", "RealCluster", "SimulatedCluster", "World", "until"]
 
 _PATIENCE_S = 120.0
 _POLL_MS = 50
@@ -35,7 +36,7 @@ class Cluster(Protocol):
 
     def consumer(self, **options: Any) -> KafkaConsumer: ...
 
-    def create_topic(self, name: str, partitions: int) -> None: ...
+    def create_topic(self, name: str, partitions: int, replicas: int = 1) -> None: ...
 
     def grow(self, name: str, partitions: int) -> None: ...
 
@@ -47,7 +48,10 @@ class SimulatedCluster:
 
     def __init__(self, simulation: Simulation) -> None:
         self._simulation = simulation
-        self.coordinator = SimulatedLine(simulation)
+
+    @cached_property
+    def coordinator(self) -> Line:
+        return SimulatedLine(self._simulation)
 
     def now_s(self) -> float:
         return self._simulation.clock.now_ms() / 1_000
@@ -58,8 +62,8 @@ class SimulatedCluster:
     def consumer(self, **options: Any) -> KafkaConsumer:
         return self._simulation.consumer(**options)
 
-    def create_topic(self, name: str, partitions: int) -> None:
-        self._simulation.cluster.create_topic(name, partitions)
+    def create_topic(self, name: str, partitions: int, replicas: int = 1) -> None:
+        self._simulation.cluster.create_topic(name, partitions, replicas=replicas)
 
     def grow(self, name: str, partitions: int) -> None:
         self._simulation.cluster.add_partitions(name, partitions)
@@ -74,7 +78,10 @@ class RealCluster:
     def __init__(self, kafka: KafkaCluster, consume: Consume) -> None:
         self._kafka = kafka
         self._consume = consume
-        self.coordinator = RealLine(kafka.bootstrap())
+
+    @cached_property
+    def coordinator(self) -> RealLine:
+        return RealLine(self._kafka.bootstrap())
 
     def now_s(self) -> float:
         return time.monotonic()
@@ -83,10 +90,10 @@ class RealCluster:
         time.sleep(_GLANCE_MS / 1_000)
 
     def consumer(self, **options: Any) -> KafkaConsumer:
-        return self._consume(**options)
+        return self._consume(bootstrap_servers=self._kafka.bootstrap(), **options)
 
-    def create_topic(self, name: str, partitions: int) -> None:
-        self._kafka.admin.create_topic(name, partitions)
+    def create_topic(self, name: str, partitions: int, replicas: int = 1) -> None:
+        self._kafka.admin.create_topic(name, partitions, replicas=replicas)
 
     def grow(self, name: str, partitions: int) -> None:
         self._kafka.admin.add_partitions(name, partitions)
@@ -94,6 +101,14 @@ class RealCluster:
     def produce(self, tp: TopicPartition, values: list[bytes]) -> None:
         records = [Record(value, partition=tp.partition) for value in values]
         self._kafka.admin.produce(tp.topic, records)
+
+
+def until(cluster: Cluster, done: Callable[[], object], meanwhile: Callable[[], object]) -> None:
+    """Do something again and again until `done()`."""
+    end = cluster.now_s() + _PATIENCE_S
+    while not done():
+        assert cluster.now_s() < end, "it did not happen"
+        meanwhile()
 
 
 class World:
@@ -125,18 +140,11 @@ class World:
 
     def poll_until(self, done: Callable[[], object], *consumers: KafkaConsumer) -> None:
         """Poll these in turn until `done()`."""
-        end = self.cluster.now_s() + _PATIENCE_S
-        while not done():
-            assert self.cluster.now_s() < end, "it did not happen"
-            for consumer in consumers:
-                self.poll(consumer)
+        until(self.cluster, done, lambda: [self.poll(consumer) for consumer in consumers])
 
     def wait_until(self, done: Callable[[], object]) -> None:
         """Wait without touching a consumer until `done()`."""
-        end = self.cluster.now_s() + _PATIENCE_S
-        while not done():
-            assert self.cluster.now_s() < end, "it did not happen"
-            self.cluster.sleep()
+        until(self.cluster, done, self.cluster.sleep)
 
     def poll(self, consumer: KafkaConsumer, timeout_ms: int = _POLL_MS) -> None:
         """Poll once."""

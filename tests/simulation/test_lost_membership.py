@@ -80,12 +80,15 @@ def test_a_commit_that_outlives_its_membership_is_none_of_an_outsider(protocol: 
         (tp,) = team.partitions
         member = team.join(max_poll_interval_ms=8_000, enable_auto_commit=False, **protocol)
         team.settle()
+        identity = member.group_metadata().member_id
         simulation.cluster.stop(1)  # it coordinates the group
         simulation.sleep(1_000)
         failed: list[Any] = []
         member.commit_async(callback=lambda _, error: failed.append(error))
         simulation.sleep(20_000)
         assert not failed
+        # Its session would begin anew now, and the commit be one of a member.
+        assert simulation.cluster.expel("readers", identity)
         simulation.cluster.start(1)
         simulation.sleep(20_000)
         member.poll(0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tandem_kafka.testing.cluster.apis import APIS
@@ -30,6 +32,8 @@ class SimBroker:
 
     Attributes:
         up: False while it is down.
+        paused: True while its process is stopped: the machine takes connections and bytes for it,
+            and it sees to them when it goes on, whoever sent them has gone meanwhile or not.
         release: The Kafka release that it pretends to be of; with None it speaks all that is
             simulated, also what no release has.
         sessions: The fetch sessions it remembers.
@@ -51,6 +55,7 @@ class SimBroker:
         self.release = release
         self.rack: str | None = None
         self.up = True
+        self.paused = False
         self.sessions = FetchSessions()
         self.quotas = Quotas(cluster.clock)
         self.requests: dict[str, int] = {}
@@ -59,6 +64,25 @@ class SimBroker:
         self._offered_with: tuple[Release | None, frozenset[int]] | None = None
         self._queues: dict[int, list[Call]] = {}
         self._muted_until_ms: dict[int, int] = {}
+        self._waiting: list[Callable[[], None]] = []
+
+    @property
+    def serves(self) -> bool:
+        """True while it is up and not paused."""
+        return self.up and not self.paused
+
+    def end(self) -> None:
+        """The process is gone, with all that it had not seen to."""
+        self.up = self.paused = False
+        self.sessions.clear()
+        self._waiting.clear()
+
+    def go_on(self) -> None:
+        """After a pause: see to what has come, in its order."""
+        self.paused = False
+        waiting, self._waiting = self._waiting, []
+        for action in waiting:
+            action()
 
     @property
     def address(self) -> tuple[str, int]:
@@ -84,6 +108,9 @@ class SimBroker:
 
     def receive(self, connection: SimConnection, frame: bytes) -> None:
         """Queue a request behind those that its connection still waits for."""
+        if self.paused:
+            self._waiting.append(partial(self.receive, connection, frame))
+            return
         header = read_header(frame)
         call = Call(self._cluster, self, connection, *header[:3])
         call.client_id = header.client_id
@@ -118,12 +145,18 @@ class SimBroker:
 
     def closed(self, connection: SimConnection) -> None:
         """Forget what a connection waited for."""
+        if self.paused:
+            self._waiting.append(partial(self.closed, connection))
+            return
         for call in self._queues.pop(connection.number, ()):
             call.answered = True
         self._muted_until_ms.pop(connection.number, None)
 
     def answer(self, call: Call, response: Any) -> None:
         """Send a late answer, then go on with what came behind it on the same connection."""
+        if self.paused:
+            self._waiting.append(partial(self.answer, call, response))
+            return
         if call.answered:
             return
         self._send(call, response)

@@ -56,7 +56,7 @@ class SimCluster:
         self.auto_create = False
         self.brokers: dict[int, SimBroker] = {}
         self.topics: dict[str, SimTopic] = {}
-        self.coordination = Coordination(network, self._partition_counts)
+        self.coordination = Coordination(network, self._partition_counts, self._is_served)
         self.disabled: set[int] = set()
         self.commit_log: list[tuple[TopicPartition, Commit, str]] = []
         self._committed_for: dict[tuple[str, int], str] = {}
@@ -86,21 +86,34 @@ class SimCluster:
     def stop(self, node_id: int, *, elect: bool = False) -> None:
         """Take a broker down; with `elect` its partitions and groups move to one that is up."""
         broker = self.brokers[node_id]
-        broker.up = False
-        broker.sessions.clear()
+        broker.end()
         self.trace.note(f"broker {node_id} goes down")
         self.network.stop(broker.address)
         if elect:
-            self._elect(node_id)
+            self.elect(node_id)
         self.changed()
 
     def start(self, node_id: int) -> None:
-        """Bring a broker back."""
+        """Bring a broker back; it loads the groups that it coordinates from their logs."""
         broker = self.brokers[node_id]
-        broker.up = True
+        was_up, broker.up = broker.up, True
         self.trace.note(f"broker {node_id} comes up")
         self.network.listen(broker.address, broker)
-        self.changed()
+        if not was_up:
+            for group_id in self._coordinated_by(node_id):
+                self.coordination.take_over(group_id)
+        self._serves_again()
+
+    def pause(self, node_id: int) -> None:
+        """Stop the process of a broker: its connections stay, and it does nothing (SIGSTOP)."""
+        self.brokers[node_id].paused = True
+        self.trace.note(f"broker {node_id} is paused")
+
+    def resume(self, node_id: int) -> None:
+        """Let a broker go on after `pause`, with all that has come for it meanwhile."""
+        self.trace.note(f"broker {node_id} goes on")
+        self.brokers[node_id].go_on()
+        self._serves_again()
 
     def upgrade(self, node_id: int, kafka: str) -> None:
         """Restart a broker as one of another release; what it led moves to others that are up."""
@@ -108,16 +121,30 @@ class SimCluster:
         self.brokers[node_id].release = release_named(kafka)
         self.start(node_id)
 
-    def _elect(self, gone: int) -> None:
+    def elect(self, gone: int) -> None:
+        """Move what a broker led and coordinated, as a controller that has not heard of it does.
+
+        It goes to those that are up and not paused; without any, nothing moves.
+        """
         for partition in self.all_partitions():
             if partition.leader == gone:
-                others = [n for n in partition.replicas if self.brokers[n].up]
+                others = [n for n in partition.replicas if n != gone and self.brokers[n].serves]
                 if others:
                     self.move_leader(TopicPartition(partition.topic, partition.number), others[0])
-        for group_id, node_id in list(self._coordinators.items()):
-            up = [broker.node_id for broker in self.brokers.values() if broker.up]
-            if node_id == gone and up:
-                self.fail_over(group_id, up[0])
+        serving = [n for n, broker in self.brokers.items() if n != gone and broker.serves]
+        for group_id in self._coordinated_by(gone):
+            if serving:
+                self.fail_over(group_id, serving[0])
+
+    def _coordinated_by(self, node_id: int) -> list[str]:
+        return [group_id for group_id, mine in self._coordinators.items() if mine == node_id]
+
+    def _is_served(self, group_id: str) -> bool:
+        return self.brokers[self.coordinator_of(group_id)].serves
+
+    def _serves_again(self) -> None:
+        self.coordination.catch_up()
+        self.changed()
 
     # --- topics --------------------------------------------------------------------------------
 
@@ -291,6 +318,10 @@ class SimCluster:
 
     def move_coordinator(self, group_id: str, node_id: int) -> None:
         """Let another broker coordinate a group; its members and offsets go along."""
+        self._place(group_id, node_id)
+        self.coordination.catch_up()
+
+    def _place(self, group_id: str, node_id: int) -> None:
         self.trace.note(f"group {group_id}: coordinator {node_id}")
         self._coordinators[group_id] = node_id
 
@@ -300,10 +331,11 @@ class SimCluster:
         With `lost_records` the last of what was written had not been copied to it, be it commits
         or what members are.
         """
-        self.move_coordinator(group_id, node_id)
+        self._place(group_id, node_id)
         if lost_records:
             self.trace.note(f"group {group_id}: the last {lost_records} records are lost")
         self.coordination.take_over(group_id, lost_records)
+        self.coordination.catch_up()
 
     def commit_in_transaction(
         self,

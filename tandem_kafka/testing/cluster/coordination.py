@@ -21,13 +21,25 @@ Translate = Callable[[Any], Any]
 class Coordination:
     """The coordinators of all groups, one for each; a group comes into being when it is asked for.
 
+    Args:
+        network: Its clock tells the time; its schedule has the timers.
+        topics: Returns how many partitions each topic has.
+        served: Tells whether the broker that coordinates a group is up and not paused.
+
     Attributes:
         settings: What new groups begin with.
     """
 
-    def __init__(self, network: SimNetwork, topics: Callable[[], dict[str, int]]) -> None:
+    def __init__(
+        self,
+        network: SimNetwork,
+        topics: Callable[[], dict[str, int]],
+        served: Callable[[str], bool],
+    ) -> None:
         self._network = network
         self._topics = topics
+        self._served = served
+        self._overdue: list[tuple[str, Timer]] = []
         self.settings = GroupSettings()
         self.coordinators: dict[str, GroupCoordinator] = {}
 
@@ -75,8 +87,18 @@ class Coordination:
         return own
 
     def _arrange(self, group_id: str, timer: Timer) -> None:
-        def due() -> None:
-            now_ms = self._network.clock.now_ms()
-            self._carry_out(group_id, self.of(group_id).expire(timer, now_ms))
+        self._network.at(timer.when_ms, lambda: self._expire(group_id, timer))
 
-        self._network.at(timer.when_ms, due)
+    def _expire(self, group_id: str, timer: Timer) -> None:
+        """Have a coordinator act on a timer, once there is one: nobody is missed by nobody."""
+        if not self._served(group_id):
+            self._overdue.append((group_id, timer))
+            return
+        now_ms = self._network.clock.now_ms()
+        self._carry_out(group_id, self.of(group_id).expire(timer, now_ms))
+
+    def catch_up(self) -> None:
+        """A broker serves again: act on what was due meanwhile and still counts."""
+        overdue, self._overdue = self._overdue, []
+        for group_id, timer in overdue:
+            self._expire(group_id, timer)

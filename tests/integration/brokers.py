@@ -1,0 +1,163 @@
+"""Clusters whose brokers fail: real ones, and simulated ones that have to do the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from tandem_kafka.testing import Simulation
+from tests.integration.hosts import Host, RealHost, SimulatedHost
+from tests.integration.lines import Line, RealLine, SimulatedLine
+from tests.integration.polling import Consume
+from tests.integration.worlds import Cluster, RealCluster, SimulatedCluster
+from tests.kafka.broker import KafkaCluster
+
+__all__ = ["Brokers", "RealBrokers", "SimulatedBrokers"]
+
+#: So long a controller waits for a word of a broker: `broker.session.timeout.ms` of the real one.
+_BROKER_SESSION_MS = 3_000
+
+
+class Brokers(Cluster, Protocol):
+    """What the two kinds of clusters are asked for besides; brokers are named by their ids."""
+
+    @property
+    def node_ids(self) -> list[int]: ...
+
+    def line(self, node_id: int) -> Line:
+        """A connection to a broker that runs, beside those of the members."""
+
+    def stop(self, node_id: int) -> None:
+        """End it in order: what it leads and coordinates moves first."""
+
+    def kill(self, *node_ids: int) -> None:
+        """End them without a word: nobody takes over until a majority has missed them."""
+
+    def start(self) -> None:
+        """Start all that are not running."""
+
+    def pause(self, node_id: int) -> None:
+        """It does nothing any more, its connections stay."""
+
+    def resume(self, node_id: int) -> None:
+        """It goes on after `pause`."""
+
+    def set_session_timeout(self, group_id: str, timeout_ms: int) -> None:
+        """Give the members of a KIP-848 group another session."""
+
+    def host(self) -> Host:
+        """A process for members."""
+
+
+class SimulatedBrokers(SimulatedCluster):
+    """What controllers do, a test has to: whom they miss, and who takes over."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        super().__init__(simulation)
+        self._cluster = simulation.cluster
+        self._lines = 0
+
+    @property
+    def node_ids(self) -> list[int]:
+        return list(self._cluster.brokers)
+
+    def line(self, node_id: int) -> Line:
+        self._lines -= 1  # connections of members count upwards
+        return _LineTo(self._simulation, self._lines, node_id)
+
+    def stop(self, node_id: int) -> None:
+        self._cluster.stop(node_id, elect=True)
+
+    def kill(self, *node_ids: int) -> None:
+        for node_id in node_ids:
+            self._cluster.stop(node_id)
+        self._miss()
+
+    def start(self) -> None:
+        for node_id, broker in self._cluster.brokers.items():
+            if not broker.up:
+                self._cluster.start(node_id)
+
+    def pause(self, node_id: int) -> None:
+        self._cluster.pause(node_id)
+        self._miss()
+
+    def resume(self, node_id: int) -> None:
+        self._cluster.resume(node_id)
+
+    def _miss(self) -> None:
+        """A majority of controllers finds out who is silent; without one nobody does anything."""
+
+        def find_out() -> None:
+            brokers = self._cluster.brokers.values()
+            if 2 * sum(broker.serves for broker in brokers) > len(brokers):
+                for broker in brokers:
+                    if not broker.serves:
+                        self._cluster.elect(broker.node_id)
+
+        self._simulation.after(_BROKER_SESSION_MS, find_out)
+
+    def set_session_timeout(self, group_id: str, timeout_ms: int) -> None:
+        self._cluster.configure_group(group_id, session_timeout_ms=timeout_ms)
+
+    def host(self) -> Host:
+        return SimulatedHost(self._simulation)
+
+
+class _LineTo(SimulatedLine):
+    def __init__(self, simulation: Simulation, number: int, node_id: int) -> None:
+        super().__init__(simulation, number)
+        self._broker = simulation.cluster.brokers[node_id]
+
+    def send(self, frame: bytes) -> None:
+        connection: Any = self
+        self._broker.receive(connection, frame[4:])
+
+
+class RealBrokers(RealCluster):
+    """Brokers of the tests' own; `close` leaves all of them running."""
+
+    def __init__(self, kafka: KafkaCluster, consume: Consume) -> None:
+        super().__init__(kafka, consume)
+        self._to_close: list[Callable[[], None]] = []
+
+    @property
+    def node_ids(self) -> list[int]:
+        return self._kafka.node_ids
+
+    def line(self, node_id: int) -> Line:
+        address = next(each for each in self._kafka.addresses if each.node_id == node_id)
+        line = RealLine(f"127.0.0.1:{address.ports['PLAINTEXT']}")
+        self._to_close.append(line.close)
+        return line
+
+    def stop(self, node_id: int) -> None:
+        self._kafka.stop(node_id)
+
+    def kill(self, *node_ids: int) -> None:
+        for node_id in node_ids:
+            self._kafka.kill(node_id)
+
+    def start(self) -> None:
+        self._kafka.start_again()
+
+    def pause(self, node_id: int) -> None:
+        self._kafka.pause(node_id)
+
+    def resume(self, node_id: int) -> None:
+        self._kafka.resume(node_id)
+
+    def set_session_timeout(self, group_id: str, timeout_ms: int) -> None:
+        settings = {"consumer.session.timeout.ms": str(timeout_ms)}
+        self._kafka.admin.configure_group(group_id, settings)
+
+    def host(self) -> Host:
+        host = RealHost(self._kafka.bootstrap())
+        self._to_close.append(host.kill)
+        return host
+
+    def close(self) -> None:
+        for close in self._to_close:
+            close()
+        self._kafka.resume()
+        self._kafka.start_again()

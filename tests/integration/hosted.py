@@ -1,0 +1,57 @@
+"""A process with consumers in it that does what another one tells it, by `hosts.RealHost`.
+
+Each order is `(number, method, arguments, options)`, pickled: `make` makes a consumer, everything
+else is a method of the one with that number. The answer says what came of it, and what the
+consumer's listener has been told so far.
+"""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from typing import Any
+
+from tandem_kafka import KafkaConsumer, TopicPartition
+from tests.integration.polling import Listener
+
+__all__ = ["Answer"]
+
+#: Whether it worked; the result, or the error; what the listener was told.
+Answer = tuple[bool, Any, list[tuple[str, set[TopicPartition]]]]
+
+
+class _Consumers:
+    def __init__(self) -> None:
+        self._made: list[tuple[KafkaConsumer, Listener]] = []
+
+    def obey(self, number: int, method: str, arguments: Any, options: Any) -> Answer:
+        if method == "make":
+            self._made.append((KafkaConsumer(**options), Listener()))
+            return True, len(self._made) - 1, []
+        consumer, listener = self._made[number]
+        if method == "subscribe":
+            options["listener"] = listener
+        try:
+            result = getattr(consumer, method)(*arguments, **options)
+        except Exception as error:  # noqa: BLE001 - raised where the order came from
+            return False, error, listener.calls
+        if method == "poll":
+            result = {tp: list(records) for tp, records in result.items()}
+        return True, result, listener.calls
+
+
+def main() -> None:
+    """Obey until there are no more orders."""
+    consumers = _Consumers()
+    orders, answers = sys.stdin.buffer, sys.stdout.buffer
+    while True:
+        try:
+            order = pickle.load(orders)
+        except EOFError:
+            return
+        pickle.dump(consumers.obey(*order), answers)
+        answers.flush()
+
+
+if __name__ == "__main__":
+    main()

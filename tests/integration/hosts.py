@@ -1,0 +1,134 @@
+"""Processes that members live in and that can be stopped and killed, real and simulated ones."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+from tandem_kafka import KafkaConsumer
+from tandem_kafka.testing import Simulation
+from tandem_kafka.testing.scheduler import Parked
+from tests.integration.polling import Listener
+
+__all__ = ["Host", "RealHost", "SimulatedHost"]
+
+_ROOT = Path(__file__).resolve().parents[2]
+_FOREVER_MS = 10**9
+
+
+class Host(Protocol):
+    """A process. Its members must not be touched while it is stopped, nor once it is gone."""
+
+    def consumer(self, **options: Any) -> KafkaConsumer: ...
+
+    def stop(self) -> None:
+        """Both threads of its members stop where they are; their connections stay."""
+
+    def resume(self) -> None:
+        """It goes on after `stop`."""
+
+    def kill(self) -> None:
+        """It is gone without a word, and so are its connections."""
+
+
+class SimulatedHost:
+    """Consumers of a simulation whose network threads get no turn."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        self._simulation = simulation
+        self._consumers: list[KafkaConsumer] = []
+
+    def consumer(self, **options: Any) -> KafkaConsumer:
+        self._consumers.append(self._simulation.consumer(**options))
+        return self._consumers[-1]
+
+    def stop(self) -> None:
+        for parked in self._parked():
+            parked.stalled_ms = self._simulation.clock.now_ms() + _FOREVER_MS
+
+    def resume(self) -> None:
+        for parked in self._parked():
+            parked.stalled_ms = 0
+
+    def kill(self) -> None:
+        self.stop()
+        for parked in self._parked():
+            parked.transport.close()
+        for consumer in self._consumers:
+            consumer._core.closed = True  # nobody closes it
+
+    def _parked(self) -> list[Parked]:
+        return [consumer._core.driver.parked for consumer in self._consumers]  # type: ignore[attr-defined]
+
+
+class RealHost:
+    """A process of its own."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._bootstrap = bootstrap
+        self._process = subprocess.Popen(
+            [sys.executable, "-W", "ignore", "-m", "tests.integration.hosted"],
+            cwd=_ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+
+    def consumer(self, **options: Any) -> KafkaConsumer:
+        number = self.order(-1, "make", bootstrap_servers=self._bootstrap, **options)[0]
+        return cast(KafkaConsumer, _Far(self, number))
+
+    def order(self, number: int, method: str, *arguments: Any, **options: Any) -> Any:
+        """Have a consumer do something; returns what came of it and what its listener was told."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        pickle.dump((number, method, arguments, options), self._process.stdin)
+        self._process.stdin.flush()
+        worked, result, told = pickle.load(self._process.stdout)
+        if not worked:
+            raise result
+        return result, told
+
+    def stop(self) -> None:
+        self._process.send_signal(signal.SIGSTOP)
+        os.waitpid(self._process.pid, os.WUNTRACED)  # it stops a moment after the signal
+
+    def resume(self) -> None:
+        self._process.send_signal(signal.SIGCONT)
+
+    def kill(self) -> None:
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            assert pipe is not None
+            pipe.close()
+
+
+class _Far:
+    """A consumer in another process; its listener here is told what the one there was told."""
+
+    def __init__(self, host: RealHost, number: int) -> None:
+        self._host = host
+        self._number = number
+        self._listener: Listener | None = None
+
+    def _order(self, method: str, *arguments: Any, **options: Any) -> Any:
+        result, told = self._host.order(self._number, method, *arguments, **options)
+        if self._listener is not None:
+            self._listener.calls[:] = told
+        return result
+
+    def subscribe(self, topics: list[str], *, listener: Listener) -> None:
+        self._listener = listener
+        self._order("subscribe", topics)
+
+    def __getattr__(self, method: str) -> Any:
+        if method.startswith("_"):
+            raise AttributeError(method)
+        return partial(self._order, method)

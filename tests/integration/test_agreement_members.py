@@ -1,0 +1,229 @@
+"""The same scripts with real and simulated members that are stopped, killed, replaced, upgraded.
+
+Most scripts have a group of every protocol, so that they wait once for all. Scenarios are named by
+document and section. `--broker=real` or `--broker=simulated` runs one world.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from kafka.coordinator.assignors.range import RangePartitionAssignor
+from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+from kafka.protocol.consumer.metadata import ConsumerProtocolSubscription
+
+from tandem_kafka.errors import CommitFailedError
+from tandem_kafka.wire.messages import JoinGroupRequest
+from tests.integration.group_members import SESSION_TIMEOUT_MS, told
+from tests.integration.joining import RawClassicMember, name_of
+from tests.integration.teams import Scene, Team, check_commits, scene_of, seen_by
+from tests.integration.watching import Sent
+
+#: No commit but where the consumer has to make one.
+BY_ITSELF = {"enable_auto_commit": True, "auto_commit_interval_ms": 600_000}
+
+
+@pytest.fixture(params=["simulated", "real"])
+def scene(request: pytest.FixtureRequest) -> Iterator[Scene]:
+    yield from scene_of(request, "kafka")
+
+
+# --- 000 "Failure detection protocol", "Slow consumers" ------------------------------------------
+
+
+def test_000_slow_consumers_1_2_5_commits_3_4_who_is_silent_is_left_out_and_comes_back(
+    scene: Scene,
+) -> None:
+    """Of three members one is stopped and one is killed; then a newcomer begins a rebalance."""
+    slow, doomed = scene.cluster.host(), scene.cluster.host()
+    teams = scene.teams(session_timeout_ms=13_000)
+    for team in teams:
+        team.create_topic(6)
+        for host in (None, slow, doomed):
+            team.join(host)
+    scene.settle(*teams)
+    scene.read_more(*teams)
+    check_commits(teams)
+    slow.stop()
+    doomed.kill()
+    silent = {team: team.members[1] for team in teams}
+    before = {team: len(silent[team].heard) for team in teams}
+    for team in teams:
+        del team.members[1:]
+    newcomers_join(scene, teams)
+    scene.read_more(*teams)
+    check_commits(teams)
+    slow.resume()
+    for team in teams:
+        with pytest.raises(CommitFailedError):
+            silent[team].consumer.commit()
+        team.members.append(silent[team])
+    scene.settle(*teams)
+    scene.read_more(*teams)
+    check_commits(teams)
+    for team in teams:
+        assert silent[team].heard[before[team] :][:2] == ["lost", "assigned"], team
+        assert silent[team].heard.count("lost") == 1
+        assert "lost" not in team.members[0].heard + team.members[1].heard
+
+
+def newcomers_join(scene: Scene, teams: list[Team]) -> None:
+    """000 slow consumers 7: a round takes long, as sessions have to end before it is complete.
+
+    The newcomer of a classic group gives its JoinGroup up before that, and sends it again.
+    """
+    joins = {}
+    for team in teams:
+        newcomer = team.newcomer(max_poll_interval_ms=4_000, request_timeout_ms=5_000)
+        joins[team] = Sent(newcomer.consumer)
+        newcomer.consumer.subscribe([team.partitions[0].topic], listener=newcomer.listener)
+    classic = [team for team in teams if team.protocol != "consumer"]
+    scene.poll_until(lambda team: len(joins[team].of(JoinGroupRequest)) == 3, *classic)
+    for team in classic:
+        assert not team.members[1].consumer.assignment(), "the sessions are not over"
+    scene.settle(*teams)
+    for team in classic:
+        _, *named = (request.member_id for request in joins[team].of(JoinGroupRequest))
+        assert {*named} == {team.members[1].membership[0]}, "it is the same one"
+
+
+def test_000_slow_consumers_3_who_is_back_within_its_session_is_not_missed(scene: Scene) -> None:
+    host = scene.cluster.host()
+    teams = scene.teams(session_timeout_ms=10_000)
+    for team in teams:
+        team.create_topic(4)
+        team.join()
+        team.join(host)
+    scene.settle(*teams)
+    before = seen_by(teams)
+    host.stop()
+    stopped_s = scene.cluster.now_s()
+    scene.wait_until(lambda: scene.cluster.now_s() > stopped_s + 2)  # several heartbeats are due
+    host.resume()
+    scene.read_more(*teams)
+    check_commits(teams)
+    assert seen_by(teams) == before
+
+
+# --- 000 "Offset commits during rebalance", "Wildcard Subscription"; 003 "Assign", "Subscribe" ----
+
+
+def test_000_commits_1_what_was_read_is_committed_before_others_have_it(scene: Scene) -> None:
+    teams = scene.teams(**BY_ITSELF)
+    for team in teams:
+        team.create_topic(4)
+        team.join()
+        team.fill()
+    scene.settle(*teams)
+    for team in teams:
+        assert team.committed == 0
+        team.join()
+    scene.settle(*teams)
+    for team in teams:
+        moved = team.members[1].consumer.assignment()
+        offsets = {tp: team.members[1].consumer.committed(tp) for tp in moved}
+        assert offsets == dict.fromkeys(moved, 5), team
+        team.fill()
+    scene.settle(*teams)
+    check_commits(teams)
+
+
+def test_000_wildcard_topics_that_match_are_found_and_others_are_not(scene: Scene) -> None:
+    teams = scene.teams()
+    for team in teams:
+        team.create_topic(2)
+        for _ in range(2):
+            member = team.newcomer(metadata_max_age_ms=300)
+            # Whose coordinator resolves an expression (KIP-848) may take ten seconds more.
+            pattern = f"^{team.name}-orders"
+            member.consumer.subscribe(pattern=pattern, listener=member.listener)
+    scene.settle(*teams)
+    for team in teams:
+        team.cluster.create_topic(f"{team.name}-payments", 2)
+        team.create_topic(2, suffix="orders-abroad")
+        team.fill()
+    scene.settle(*teams)
+    for team in teams:
+        assert all(len(member.consumer.assignment()) == 2 for member in team.members), team
+
+
+def test_003_assign_and_subscribe_to_nothing_give_back_and_leave(scene: Scene) -> None:
+    teams = scene.teams(**BY_ITSELF)
+    for team in teams:
+        team.create_topic(6)
+        for _ in range(3):
+            team.join()
+    scene.settle(*teams)
+    scene.read_more(*teams)
+    for team in teams:
+        for how in ("subscribe", "assign"):
+            member = team.members.pop()
+            membership, had = member.membership, member.consumer.assignment()
+            getattr(member.consumer, how)([])
+            assert told(member.listener)[-1] == ("revoked", had)
+            assert (member.consumer.assignment(), member.consumer.subscription()) == (set(), None)
+            assert scene.beat_as(team, membership) == "UnknownMemberIdError", "it has left"
+            assert {member.consumer.committed(tp) for tp in had} == {5}
+            scene.settle(team)
+
+
+# --- 002 "Phase 2: Synchronizing Group State", "Rolling Upgrades (Consumer)" ----------------------
+
+
+def test_002_phase_2_case_3_a_follower_that_does_not_sync_is_removed_and_all_join_again(
+    scene: Scene,
+) -> None:
+    (team,) = scene.teams("eager", partition_assignment_strategy=[RangePartitionAssignor])
+    team.create_topic(4)
+    leader = team.join()
+    scene.settle(team)
+    follower = RawClassicMember(scene.cluster.line(scene.coordinator_of(team)), team.name)
+    subscription = ConsumerProtocolSubscription(topics=[team.partitions[0].topic], user_data=b"")
+    follower.protocols = {"range": subscription.encode(version=0)}
+    follower.session_ms = SESSION_TIMEOUT_MS
+    follower.ask_to_join()
+    assert name_of(follower.joined().error_code) == "MemberIdRequiredError"
+    follower.ask_to_join()
+    scene.poll_until(lambda _: len(leader.consumer.assignment()) == 2, team)
+    joined = follower.joined()
+    assert joined.generation_id == leader.membership[1]
+    assert joined.leader == leader.membership[0]
+    scene.settle(team)
+    assert leader.membership[1] == joined.generation_id + 1
+    assert follower.beat(joined.generation_id) == "UnknownMemberIdError"
+    assert leader.heard == ["assigned", "revoked", "assigned", "revoked", "assigned"]
+
+
+OLD, NEW = RoundRobinPartitionAssignor, RangePartitionAssignor
+
+
+def chosen(team: Team) -> str:
+    """Which of the two has assigned six partitions to three members."""
+    numbers = [
+        frozenset(tp.partition for tp in member.consumer.assignment()) for member in team.members
+    ]
+    ways = {
+        frozenset(map(frozenset, ({0, 3}, {1, 4}, {2, 5}))): OLD.name,
+        frozenset(map(frozenset, ({0, 1}, {2, 3}, {4, 5}))): NEW.name,
+    }
+    return ways[frozenset(numbers)]
+
+
+def test_002_rolling_upgrade_of_strategies_phases_1_to_4(scene: Scene) -> None:
+    (team,) = scene.teams("eager")
+    team.create_topic(6)
+    for _ in range(3):
+        team.join(partition_assignment_strategy=[OLD])
+    scene.settle(team)
+    phases = [chosen(team)]
+    for _ in range(3):
+        scene.read_more(team)
+        for member in team.members:
+            member.consumer.commit()
+        team.members.pop(0).consumer.close()
+        team.join(partition_assignment_strategy=[NEW, OLD])
+        scene.settle(team)
+        phases.append(chosen(team))
+    assert phases == ["roundrobin", "roundrobin", "roundrobin", "range"]
+    check_commits([team])
