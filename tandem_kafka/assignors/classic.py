@@ -75,6 +75,8 @@ class ClassicAssignors:
         """Compute everybody's assignment; `members` are those of a JoinGroup response."""
         for member in members:
             member.metadata = ConsumerProtocolSubscription.decode(member.metadata)
+        # kafka-python's range and round-robin forget those that come before and after static ones.
+        members = sorted(members, key=lambda member: member.group_instance_id is None)
         assignment = self._by_name[name].assign(ClusterView(snapshot), members)
         return {member_id: bytes(each.encode()) for member_id, each in assignment.items()}
 

@@ -30,16 +30,19 @@ def scene(request: pytest.FixtureRequest) -> Iterator[Scene]:
     yield from scene_of(request, "three")
 
 
+STATIC = {"group_instance_id": "second"}
+
+
 def at_rest(scene: Scene, *, replicas: int, host: Host | None = None, **options: Any) -> list[Team]:
     """Teams of two members that have shared out, read and committed what there is.
 
-    The first member of each lives in the `host`, if there is one.
+    The first member of each lives in the `host`, if there is one; the second one is static.
     """
     teams = scene.teams(**options)
     for team in teams:
         team.create_topic(6, replicas)
         team.join(host)
-        team.join()
+        team.join(**STATIC)
     scene.settle(*teams)
     scene.read_more(*teams)
     check_commits(teams)
@@ -82,6 +85,16 @@ def test_000_failover_2_consumer_3_coordinator_failure_1_to_3_002_phase_1_anothe
     scene.poll_until(lambda _: scene.cluster.now_s() > moved_s + 7, *calm)
     check_commits(calm)
     assert seen_by(calm) == before
+    for team in calm:
+        restarted = team.members.pop().consumer
+        had = restarted.assignment()
+        restarted.close()
+        again = team.join(**STATIC).consumer
+        scene.poll_until(lambda team: team.members[1].consumer.assignment(), team)
+        assert again.assignment() == had, "the other one knows who it was"
+    scene.read_more(*calm)
+    check_commits(calm)
+    assert [team.members[0].seen for team in calm] == before[::2]
 
 
 def has_begun(team: Team, member: Member) -> bool:

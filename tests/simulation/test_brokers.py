@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from tandem_kafka import TopicPartition
-from tandem_kafka.errors import LogTruncationError
+from tandem_kafka import OffsetAndMetadata, TopicPartition
+from tandem_kafka.errors import KafkaTimeoutError, LogTruncationError
 from tandem_kafka.testing import Conditions, Simulation
 from tests.simulation.ledger import Ledger, produce, reading, topic
+from tests.simulation.team import Listener, Team, filled
 
 TP = TopicPartition("orders", 0)
+BOTH = pytest.mark.parametrize("protocol", [{}, {"group_protocol": "consumer"}])
 
 
 def trouble(simulation: Simulation, tps: list[TopicPartition]) -> None:
@@ -162,3 +166,62 @@ def test_wires_are_silent_and_the_consumer_recovers() -> None:
         assert not ledger.poll(120_000)
         silent.clear()
         ledger.read_all()
+
+
+@BOTH
+def test_nobody_is_missed_while_there_is_no_coordinator(protocol: Any) -> None:
+    with Simulation(brokers=2) as simulation:
+        team = Team(simulation, filled(simulation))
+        for _ in range(2):
+            team.join(Listener(), **protocol)
+        team.settle()
+        before = [member.group_metadata() for member in team.members]
+        silent = team.members.pop()
+        silent._core.driver.parked.stalled_ms = 10**9  # type: ignore[attr-defined]
+        simulation.cluster.stop(1)
+        team.poll(300)
+        assert simulation.clock.now_ms() > 60_000, "ten sessions"
+        simulation.cluster.start(1)
+        began_ms = simulation.clock.now_ms()
+        team.poll(10)
+        assert [team.members[0].group_metadata(), silent.group_metadata()] == before
+        while len(team.members[0].assignment()) < 4:
+            team.poll()
+        took_ms = simulation.clock.now_ms() - began_ms
+        assert 6_000 <= took_ms <= 8_000, "a session, and a rebalance"
+
+
+def test_a_paused_broker_sees_to_everything_when_it_goes_on() -> None:
+    with Simulation(brokers=2) as simulation:
+        topic(simulation, "orders", 2)
+        consumer = simulation.consumer(group_id="readers", request_timeout_ms=5_000)
+        consumer.assign([TP])
+        consumer.commit({TP: OffsetAndMetadata(1, "", -1)})
+        cluster, coordinator = simulation.cluster, simulation.cluster.brokers[1]
+        cluster.pause(1)
+        asked = coordinator.requests["OffsetCommitRequest"]
+        with pytest.raises(KafkaTimeoutError):
+            consumer.commit({TP: OffsetAndMetadata(2, "", -1)}, timeout_ms=12_000)
+        simulation.sleep(20_000)
+        assert coordinator.requests["OffsetCommitRequest"] == asked
+        assert cluster.committed("readers", TP) == 1
+        cluster.resume(1)
+        assert cluster.committed("readers", TP) == 2, "given up by then, with its connection"
+        consumer.commit({TP: OffsetAndMetadata(3, "", -1)})
+        assert cluster.committed("readers", TP) == 3
+
+
+def test_a_paused_broker_that_is_killed_has_seen_nothing() -> None:
+    with Simulation() as simulation:
+        topic(simulation, "orders", 1)
+        consumer = simulation.consumer(group_id="readers")
+        consumer.commit({TP: OffsetAndMetadata(1, "", -1)})
+        simulation.cluster.pause(1)
+        with pytest.raises(KafkaTimeoutError):
+            consumer.commit({TP: OffsetAndMetadata(2, "", -1)}, timeout_ms=1_000)
+        simulation.cluster.stop(1)
+        simulation.cluster.start(1)
+        simulation.sleep(1_000)
+        assert simulation.cluster.committed("readers", TP) == 1
+        consumer.commit({TP: OffsetAndMetadata(3, "", -1)})
+        assert simulation.cluster.committed("readers", TP) == 3

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from kafka.coordinator.assignors.range import RangePartitionAssignor
+from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 
 from tandem_kafka import KafkaConsumer
 from tandem_kafka.testing import Simulation
 from tests.simulation.ledger import topic
+from tests.simulation.team import Team, filled
 
 OPTIONS: dict[str, Any] = {
     "group_id": "readers",
@@ -70,3 +73,14 @@ def test_57_the_leader_follows_topics_that_only_others_subscribe_to() -> None:
         leader.unsubscribe()
         until_held(other, 4)
         assert "payments" not in refresher._topics_of_interest(simulation.clock.now_ms())
+
+
+@pytest.mark.parametrize("assignor", [RangePartitionAssignor, RoundRobinPartitionAssignor])
+def test_a_static_member_among_others_leaves_none_of_them_without_partitions(assignor: Any) -> None:
+    with Simulation() as simulation:
+        team = Team(simulation, filled(simulation, partitions=6))
+        for instance in (None, "static", None):
+            options = {"group_instance_id": instance} if instance else {}
+            team.join(partition_assignment_strategy=[assignor], **options)
+            team.settle()
+        assert [len(member.assignment()) for member in team.members] == [2, 2, 2]
