@@ -29,6 +29,7 @@ class Answer:
 
     Attributes:
         error: Name of the error's class, None if there was none.
+        member_id: What it says the member is called; None with an error.
         assigned: The assignment, None if the answer says nothing of it.
     """
 
@@ -37,6 +38,7 @@ class Answer:
         error = _OTHERS.get(code) or for_code(code)
         self.error: str | None = error.__name__ if code else None
         self.epoch: int = message.member_epoch
+        self.member_id: str | None = message.member_id
         self.assigned: dict[UUID, list[int]] | None = None
         if message.assignment is not None:
             entries = message.assignment.topic_partitions
@@ -52,7 +54,12 @@ class Answer:
 
 
 class RawMember:
-    """Speaks to the coordinator; keeps no epoch and no assignment of its own."""
+    """Speaks to the coordinator; keeps no epoch and no assignment of its own.
+
+    Attributes:
+        rebalance_ms: How long it may take to give back, as it says in full heartbeats.
+        topics: What it subscribes to, as it says in full heartbeats.
+    """
 
     def __init__(
         self, coordinator: Line, group: str, topic: str, instance: str | None = None
@@ -60,8 +67,9 @@ class RawMember:
         self._coordinator = coordinator
         self.member_id = uuid.uuid4().hex
         self._group = group
-        self._topic = topic
         self._instance = instance
+        self.rebalance_ms = 30_000
+        self.topics = [topic]
 
     def join(self, owned: Owned | None = None, *, assignor: str | None = None) -> Answer:
         """A heartbeat of epoch 0 that says everything, and that nothing is owned."""
@@ -80,8 +88,8 @@ class RawMember:
         fields: dict[str, Any] = {}
         if full:
             fields = {
-                "rebalance_timeout_ms": 30_000,
-                "subscribed_topic_names": [self._topic],
+                "rebalance_timeout_ms": self.rebalance_ms,
+                "subscribed_topic_names": self.topics,
                 "subscribed_topic_regex": regex,
             }
         if owned is not None:
@@ -89,19 +97,20 @@ class RawMember:
                 _OWNED(topic_id=topic_id, partitions=list(numbers))
                 for topic_id, numbers in owned.items()
             ]
-        request = ConsumerGroupHeartbeatRequest(
-            group_id=self._group,
-            member_id=self.member_id,
-            member_epoch=epoch,
-            instance_id=self._instance,
-            server_assignor=assignor,
+        return self.say(member_epoch=epoch, server_assignor=assignor, **fields)
+
+    def say(self, version: int = _VERSION, **fields: Any) -> Answer:
+        """Send a heartbeat of these fields, which need not make sense; returns its answer."""
+        named = {
+            "group_id": self._group,
+            "member_id": self.member_id,
+            "instance_id": self._instance,
             **fields,
-        )
+        }
+        request = ConsumerGroupHeartbeatRequest(**named)
         request.with_header(correlation_id=1, client_id="raw")
-        body = self._coordinator.exchange(
-            request.encode(version=_VERSION, header=True, framed=True)
-        )
-        return Answer(ConsumerGroupHeartbeatResponse.decode(body, version=_VERSION, header=True))
+        body = self._coordinator.exchange(request.encode(version=version, header=True, framed=True))
+        return Answer(ConsumerGroupHeartbeatResponse.decode(body, version=version, header=True))
 
     def pause(self, seconds: float) -> None:
         """Let time pass."""

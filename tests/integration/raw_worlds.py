@@ -22,6 +22,7 @@ from tests.integration.heartbeating import RawMember
 from tests.integration.joining import RawClassicMember, name_of
 from tests.integration.lines import Line, RealLine, SimulatedLine
 from tests.integration.offsets import RawOffsets
+from tests.integration.transactions import RawTransaction, RealTransaction, SimulatedTransaction
 from tests.kafka.broker import KafkaCluster
 
 __all__ = ["RawWorld", "chosen", "real_world", "simulated_world"]
@@ -67,10 +68,25 @@ class RawWorld(ABC):
         """Return who commits and asks for committed offsets of the topic."""
         return RawOffsets(self.line(), self.group, self.topic)
 
+    @abstractmethod
+    def transaction(self) -> RawTransaction:
+        """Return a transaction of a new producer, which commits offsets of the topic."""
+
     def described(self) -> tuple[str | None, str]:
         """Ask for the description as a KIP-848 group; returns the error and the group's state."""
         told = described(self.line(), self.group)
         return name_of(told.error_code), told.group_state
+
+    def epochs(self) -> tuple[int, int]:
+        """Ask for the epochs of the group and of its target."""
+        told = described(self.line(), self.group)
+        return told.group_epoch, told.assignment_epoch
+
+    def assigned_to(self, member: RawMember) -> int:
+        """Ask how many partitions a member has by its description."""
+        members = described(self.line(), self.group).members
+        (told,) = (each for each in members if each.member_id == member.member_id)
+        return sum(len(topic.partitions) for topic in told.assignment.topic_partitions)
 
     def wait_until(self, done: Callable[[], object]) -> None:
         """Wait until `done()`."""
@@ -95,6 +111,11 @@ class _Real(RawWorld):
 
     def sleep(self, seconds: float) -> None:
         time.sleep(seconds)
+
+    def transaction(self) -> RawTransaction:
+        made = RealTransaction(self.line(), self.group, self.topic)
+        self.wait_until(made.begin)
+        return made
 
     def await_coordinator(self) -> None:
         """Wait until the group has a coordinator that has read its log."""
@@ -123,6 +144,11 @@ class _Simulated(RawWorld):
 
     def line(self) -> Line:
         return SimulatedLine(self._simulation, next(self._numbers))
+
+    def transaction(self) -> RawTransaction:
+        return SimulatedTransaction(
+            self._simulation.cluster, next(self._numbers), self.group, self.topic
+        )
 
     def now_s(self) -> float:
         return self._simulation.clock.now_ms() / 1_000

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from kafka.protocol.consumer.metadata import (
-    ConsumerProtocolAssignment,
-    ConsumerProtocolSubscription,
-)
+from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment
 
 from tests.integration.joining import RawClassicMember, name_of
 from tests.integration.pairs import alone
 from tests.integration.raw_worlds import RawWorld
+from tests.integration.subscriptions import said
 
 Make = Callable[..., RawClassicMember]
 
@@ -161,19 +159,6 @@ def test_a_group_begins_with_a_protocol(member: Make) -> None:
     first = member()
     first.protocols = {}
     assert name_of(first.join().error_code) == "InconsistentGroupProtocolError"
-
-
-def said(topics: list[str], *owned: tuple[str, int]) -> bytes:
-    entry = ConsumerProtocolSubscription.TopicPartition
-    message = ConsumerProtocolSubscription(
-        version=3,
-        topics=topics,
-        user_data=b"",
-        owned_partitions=[entry(topic=topic, partitions=[number]) for topic, number in owned],
-        generation_id=-1,
-        rack_id=None,
-    )
-    return bytes(message.encode())
 
 
 def test_a_kip_848_member_is_given_at_once_what_a_classic_one_was_deprived_of_unheard(

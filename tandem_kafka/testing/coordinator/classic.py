@@ -61,6 +61,11 @@ class ClassicGroup:
         #: How much longer it may wait when it has waited.
         self._delays_left_ms = 0
 
+    @property
+    def exists(self) -> bool:
+        """True from the first id that was handed out on, until the group is forgotten."""
+        return bool(self.known_ids or self.members) or self.generation > 0
+
     # --- the log -------------------------------------------------------------------------------
 
     def write(self) -> None:

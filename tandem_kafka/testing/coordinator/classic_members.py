@@ -116,7 +116,7 @@ class ClassicMembers:
             return
         member = self._group.members[request.member_id]
         protocol = member.classic.protocols[0][0] if member.classic is not None else ""
-        behind = member.epoch < self._group.epoch and member.state is not MemberState.UNREVOKED
+        behind = self._is_behind(member) and member.state is not MemberState.UNREVOKED
         if request.protocol is not None and request.protocol != protocol:
             error = errors.InconsistentGroupProtocolError
         elif behind:
@@ -168,12 +168,16 @@ class ClassicMembers:
 
     def _has_to_join(self, member: ConsumerGroupMember) -> bool:
         """Tell whether there is a step that a member can take."""
-        if member.epoch < self._group.epoch or member.state is MemberState.UNREVOKED:
+        if self._is_behind(member) or member.state is MemberState.UNREVOKED:
             return True
         if member.state is not MemberState.UNRELEASED:
             return False
         lacking = self._group.target.get(member.member_id, frozenset()) - member.assigned
         return not lacking & self._group.taken_from(member)
+
+    def _is_behind(self, member: ConsumerGroupMember) -> bool:
+        """Tell whether there is a newer target; a newer epoch of the group is none yet."""
+        return member.epoch < self._group.assignment_epoch
 
     def _call_in(self, member: ConsumerGroupMember) -> None:
         if not member.rejoin_by_ms:

@@ -6,7 +6,7 @@ The group's epoch grows with whatever changes the target; how members move to it
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -79,6 +79,8 @@ class ConsumerGroup:
         self.unheard: dict[str, Partitions] = {}
         self._next_target_ms = 0
         self._outdated = False
+        #: Whether the epoch has grown and nothing was done yet to have a target made.
+        self._due = False
 
     def begin(
         self,
@@ -94,6 +96,7 @@ class ConsumerGroup:
         self.wanted = {m.member_id: self._wants(m) for m in members}
         self.announced = {m.member_id: () for m in members}
         for member in members:
+            member.note_epochs()
             self.write(member)
             self.touch(member)
         self._write_epoch()
@@ -116,7 +119,7 @@ class ConsumerGroup:
     # --- members -------------------------------------------------------------------------------
 
     def check(self, member_id: str, epoch: int) -> Error:
-        """Return the error for a commit of this member and epoch, if it is to be refused."""
+        """Return the error for a request of this member and epoch, if it is to be refused."""
         member = self.members.get(member_id)
         if member is None:
             return errors.UnknownMemberIdError
@@ -124,6 +127,16 @@ class ConsumerGroup:
             classic = member.classic is not None
             return errors.IllegalGenerationError if classic else errors.StaleMemberEpochError
         return None
+
+    def check_commit(
+        self, member_id: str, epoch: int, partitions: Iterable[TopicPartition]
+    ) -> Error:
+        """Return the error for a commit of this member and epoch, if it is to be refused."""
+        error, member = self.check(member_id, epoch), self.members.get(member_id)
+        if error is None or member is None or epoch > member.epoch:
+            return error
+        exact = self.coordinator.settings.commit_epochs == "exact"
+        return error if exact or not member.had(partitions, epoch) else None
 
     def is_full_for(self, member_id: str) -> bool:
         """Tell whether there is no room for somebody, even in the place of a static member."""
@@ -152,6 +165,7 @@ class ConsumerGroup:
         del self.members[before.member_id]
         log.forget(before.member_id)
         member.assigned, member.along = before.assigned, before.along
+        member.since = before.since
         member.rack, member.server_assignor = before.rack, before.server_assignor
         self.target[member_id] = self.target.pop(before.member_id, frozenset())
         self.along[member_id] = self.along.pop(before.member_id, None)
@@ -180,7 +194,7 @@ class ConsumerGroup:
             return errors.UnknownMemberIdError
         if epoch == STATIC_LEAVE_EPOCH:
             member.epoch = epoch
-            member.revoking = frozenset()
+            member.revoking, member.since = frozenset(), dict.fromkeys(member.assigned, 0)
             self.write(member)
             self.computations.member_gone(member_id)
         else:
@@ -231,7 +245,9 @@ class ConsumerGroup:
         """Let a member go as far towards the target as the others allow."""
         target = self.target.get(member.member_id, frozenset())
         before = member.state, member.revoking
-        advance(member, target, self.assignment_epoch, owned, self.taken_from(member))
+        taken, wanted = self.taken_from(member), self._wants(member)
+        advance(member, target, self.assignment_epoch, owned, taken, wanted)
+        member.note_epochs()
         if member.epoch == self.assignment_epoch:
             member.along = self.along.get(member.member_id)
         if member.state is MemberState.UNREVOKED and (member.state, member.revoking) != before:
@@ -255,18 +271,24 @@ class ConsumerGroup:
         return _wanted(there, member.topics, member.regex)
 
     def update_target(self) -> None:
-        """Have a new target made if members, subscriptions, assignors or topics have changed."""
+        """Have a new target made if members, subscriptions, assignors or topics have changed.
+
+        The epoch grows at once; the target follows when its time has come.
+        """
         wanted = {m.member_id: self._wants(m) for m in self.members.values()}
         announced = {m.member_id: m.assignors for m in self.members.values()}
-        if not self._outdated and (wanted, announced) == (self.wanted, self.announced):
+        if self._outdated or (wanted, announced) != (self.wanted, self.announced):
+            self.wanted, self.announced, self._outdated = wanted, announced, False
+            self._grow()
+            self._due = True
+        if not self._due or self.epoch == self.assignment_epoch:
             return
         now_ms = self._turn.now_ms
         if now_ms < self._next_target_ms:
             self._turn.wake(self._next_target_ms, "target")
             return
         self._next_target_ms = now_ms + self.coordinator.settings.assignment_interval_ms
-        self.wanted, self.announced, self._outdated = wanted, announced, False
-        self._grow()
+        self._due = False
         self._assign()
 
     def _grow(self) -> None:
@@ -361,6 +383,8 @@ class ConsumerGroup:
             if member.state is MemberState.UNREVOKED:
                 self._give_up_later(member)
         self.computations.reload()
+        behind = self.epoch > self.assignment_epoch
+        self._due = behind and self.computations.current is None
 
 
 @lru_cache(maxsize=200)

@@ -148,6 +148,12 @@ class GroupCoordinator:
     def _leave(self, request: requests.LeaveGroup) -> None:
         self._classic_side.handle_leave(request)
 
+    @property
+    def exists(self) -> bool:
+        """True from the first member or commit on, until nothing is left of the group."""
+        offsets = self.offsets.committed or self.offsets.pending
+        return self.classic.exists or self.consumer.exists or bool(offsets)
+
     def forget_if_empty(self) -> None:
         """Nothing is committed any more: a group without members is none."""
         if not self.classic.members and not self.consumer.members:

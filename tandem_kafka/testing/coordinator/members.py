@@ -7,8 +7,9 @@ gets what it lacks, each partition once the owner before has let go of it.
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tandem_kafka.testing.coordinator import records
 from tandem_kafka.testing.coordinator.client_assignors import ClientAssignor, HandedOver
@@ -16,6 +17,7 @@ from tandem_kafka.types import TopicPartition
 
 __all__ = [
     "JOIN_EPOCH",
+    "LEAVE_EPOCH",
     "STATIC_LEAVE_EPOCH",
     "ConsumerGroupMember",
     "MemberState",
@@ -24,6 +26,7 @@ __all__ = [
 ]
 
 JOIN_EPOCH = 0
+LEAVE_EPOCH = -1
 STATIC_LEAVE_EPOCH = -2
 
 Partitions = frozenset[TopicPartition]
@@ -46,6 +49,7 @@ class ConsumerGroupMember:
     Attributes:
         assigned: What it may own.
         revoking: What it was told to give back and has not said it did.
+        since: From which epoch on it has each of them, and of what it is to give back (KIP-1251).
         along: What it was told along with the partitions of its epoch.
         assignors: Those it could compute the group's assignment with.
         server_assignor: That of the coordinator's that it asked for last; None if it never did.
@@ -66,6 +70,7 @@ class ConsumerGroupMember:
     expires_ms: int = 0
     assigned: Partitions = frozenset()
     revoking: Partitions = frozenset()
+    since: dict[TopicPartition, int] = field(default_factory=dict)
     along: HandedOver | None = None
     assignors: tuple[ClientAssignor, ...] = ()
     server_assignor: str | None = None
@@ -101,7 +106,17 @@ class ConsumerGroupMember:
             self.assigned,
             self.revoking,
             self.along,
+            tuple(sorted(self.since.items())),
         )
+
+    def note_epochs(self) -> None:
+        """What it has been given since the last call, it has from its epoch on."""
+        has = self.assigned | self.revoking
+        self.since = {tp: self.since.get(tp, self.epoch) for tp in has}
+
+    def had(self, partitions: Iterable[TopicPartition], epoch: int) -> bool:
+        """Tell whether it has partitions, and had them at an epoch."""
+        return all(self.since.get(tp, epoch + 1) <= epoch for tp in partitions)
 
     @classmethod
     def read(
@@ -122,6 +137,7 @@ class ConsumerGroupMember:
             rebalance_ms=about.rebalance_timeout_ms,
             assigned=current.assigned_partitions,
             revoking=current.partitions_pending_revocation,
+            since=dict(current.assignment_epochs),
             along=current.along,
             assignors=about.assignors,
             server_assignor=about.server_assignor,
@@ -136,6 +152,7 @@ def advance(
     epoch: int,
     owned: Partitions | None,
     taken: AbstractSet[TopicPartition],
+    wanted: Partitions,
 ) -> None:
     """Let a member go as far towards a target as the others allow.
 
@@ -145,10 +162,16 @@ def advance(
         epoch: Of the target.
         owned: What the member says that it has; None if it says nothing.
         taken: What others have, or were told to give back.
+        wanted: The partitions that it subscribes to now; the others it has to give back, also
+            before there is a target that has heard of it.
     """
+    target &= wanted
+    unwanted = member.assigned - wanted
     if member.state is MemberState.UNREVOKED and (owned is None or owned & member.revoking):
+        member.assigned -= unwanted
+        member.revoking |= unwanted
         return
-    if member.state is MemberState.STABLE and member.epoch == epoch:
+    if member.state is MemberState.STABLE and member.epoch == epoch and not unwanted:
         return
     kept = member.assigned & target
     revoking = member.assigned - target

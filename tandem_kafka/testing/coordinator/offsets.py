@@ -70,14 +70,21 @@ class Offsets:
         transactional = request.producer_id is not None
         if request.generation < 0 and not classic.members and not consumer.members:
             return None  # a simple consumer, without membership
-        if consumer.members:
-            error = consumer.check(request.member_id, request.generation)
-            stale = transactional and error is errors.StaleMemberEpochError
-            return errors.IllegalGenerationError if stale else error
-        if transactional and request.generation < 0 and not request.member_id:
+        if not self._coordinator.exists:
+            return errors.IllegalGenerationError if transactional else errors.GroupIdNotFoundError
+        named = request.generation >= 0 or request.member_id or request.instance_id is not None
+        if transactional and not named:
             return None  # a producer that does not say for whom it commits
-        error = classic.check(request.member_id, request.generation)
-        if error is not None or transactional:
+        if not consumer.exists:
+            return self._classic_error(request)
+        error = consumer.check_commit(request.member_id, request.generation, request.offsets)
+        stale = transactional and error is errors.StaleMemberEpochError
+        return errors.IllegalGenerationError if stale else error
+
+    def _classic_error(self, request: CommitOffsets) -> Error:
+        classic = self._coordinator.classic
+        error = classic.check(request.member_id, request.generation, request.instance_id)
+        if error is not None or request.producer_id is not None:
             return error
         if classic.state is GroupState.SYNCING:
             return errors.RebalanceInProgressError  # who has what is about to change
@@ -101,7 +108,14 @@ class Offsets:
     # --- asking --------------------------------------------------------------------------------
 
     def handle_fetch(self, request: FetchOffsets) -> None:
-        """Somebody asks what is committed."""
+        """Somebody asks what is committed; who says that it is a KIP-848 member has to be one."""
+        consumer = self._coordinator.consumer
+        says_who = request.member_id is not None or request.epoch >= 0
+        if consumer.exists and says_who:
+            error = consumer.check(request.member_id or "", request.epoch)
+            if error is not None:
+                self._turn.answer(request, FetchedOffsets({}, error=error))
+                return
         unstable = frozenset(self._unstable()) if request.require_stable else frozenset()
         self._turn.answer(request, FetchedOffsets(dict(self.committed), unstable))
 

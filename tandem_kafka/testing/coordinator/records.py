@@ -94,7 +94,11 @@ class ConsumerGroupTargetAssignmentMember:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerGroupCurrentMemberAssignment:
-    """What a member has, and how far it is."""
+    """What a member has, and how far it is.
+
+    Attributes:
+        assignment_epochs: Since which epoch it has each of its partitions (KIP-1251).
+    """
 
     member_epoch: int
     previous_member_epoch: int
@@ -102,6 +106,7 @@ class ConsumerGroupCurrentMemberAssignment:
     assigned_partitions: Partitions
     partitions_pending_revocation: Partitions
     along: HandedOver | None = None
+    assignment_epochs: tuple[tuple[TopicPartition, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -209,9 +209,12 @@ class FetchOffsets(Request):
     """Answered by `FetchedOffsets`.
 
     Attributes:
+        member_id: Who asks, and at which epoch; None for somebody without membership.
         require_stable: Whether what transactions may be about to change is not to be told.
     """
 
+    member_id: str | None = None
+    epoch: int = -1
     require_stable: bool = False
 
 
@@ -221,6 +224,7 @@ class FetchedOffsets:
 
     offsets: Mapping[TopicPartition, OffsetCommit]
     unstable: Partitions = frozenset()
+    error: Error = None
 
 
 @dataclass(slots=True, eq=False, kw_only=True)

@@ -11,7 +11,10 @@ from tandem_kafka.testing.coordinator.server_assignors import (
     UniformAssignor,
 )
 
-__all__ = ["GroupSettings", "MigrationPolicy"]
+__all__ = ["CommitEpochs", "GroupSettings", "MigrationPolicy"]
+
+#: Which epochs a commit of a member of a KIP-848 group may name.
+CommitEpochs = Literal["exact", "assigned"]
 
 #: What `group.consumer.migration.policy` can be.
 MigrationPolicy = Literal["disabled", "upgrade", "downgrade", "bidirectional"]
@@ -43,6 +46,9 @@ class GroupSettings:
         offsets_retention_check_interval_ms: How often such commits are looked for.
         migration_policy: Which way a group that has members may go from one protocol to the other
             (`group.consumer.migration.policy`).
+        commit_epochs: Which epoch a commit of a member of a KIP-848 group has to name: `exact`
+            that of the member, as before Kafka 4.3, or `assigned` that or an older one, if the
+            member has had the partitions since then (KIP-1251).
         assignment_interval_ms: A new target is computed this long after the one before at the
             earliest; until then members stay at the old one, and who is new has nothing.
         computation_timeout_ms: So long a member that computes may take to ask, and then to bring
@@ -62,6 +68,7 @@ class GroupSettings:
     offsets_retention_ms: int = 7 * 24 * 3_600_000
     offsets_retention_check_interval_ms: int = 600_000
     migration_policy: MigrationPolicy = "bidirectional"
+    commit_epochs: CommitEpochs = "assigned"
     assignment_interval_ms: int = 0
     computation_timeout_ms: int = 5_000
     assignors: tuple[PartitionAssignor, ...] = (UniformAssignor(), RangeAssignor())
@@ -92,7 +99,10 @@ class GroupSettings:
         if not names or len({*names}) < len(names):
             msg = f"assignors={names}: must be one or more, each of a name of its own"
             raise ValueError(msg)
-        if self.migration_policy not in get_args(MigrationPolicy):
-            allowed = ", ".join(get_args(MigrationPolicy))
-            msg = f"migration_policy={self.migration_policy!r}: must be one of {allowed}"
-            raise ValueError(msg)
+        for name, chosen, choices in (
+            ("migration_policy", self.migration_policy, get_args(MigrationPolicy)),
+            ("commit_epochs", self.commit_epochs, get_args(CommitEpochs)),
+        ):
+            if chosen not in choices:
+                msg = f"{name}={chosen!r}: must be one of {', '.join(choices)}"
+                raise ValueError(msg)

@@ -71,6 +71,8 @@ def live(simulation: Simulation, scenario: Scenario) -> tuple[int, dict[str, int
     # Of its own source: what is drawn before and after stays what it was.
     delay = Random(f"{simulation.seed}/rebalance delay")
     cluster.configure_group(GROUP, initial_rebalance_delay_ms=delay.choice([0, 3_000]))
+    epochs = Random(f"{simulation.seed}/commit epochs")
+    cluster.configure_group(GROUP, commit_epochs=epochs.choice(["exact", "assigned"]))
     if scenario.local:
         # A short one brings results that nobody waits for any more.
         cluster.configure_group(GROUP, computation_timeout_ms=random.choice([300, 5_000]))

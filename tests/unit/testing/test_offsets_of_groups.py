@@ -157,6 +157,7 @@ def test_offsets_that_a_transaction_may_change_do_not_expire() -> None:
             "heartbeat_interval_ms=2000: must be below session_timeout_ms=2000",
         ),
         ({"migration_policy": "up"}, "migration_policy='up': must be one of disabled, upgrade"),
+        ({"commit_epochs": "any"}, "commit_epochs='any': must be one of exact, assigned"),
     ],
 )
 def test_a_setting_beyond_its_limits_is_refused(changes: Any, complaint: str) -> None:

@@ -66,6 +66,7 @@ def _state(group: ConsumerGroup) -> str:
 
 def _member(call: Call, group: ConsumerGroup, member: ConsumerGroupMember) -> Any:
     target = group.target.get(member.member_id, frozenset())
+    has = member.assigned | member.revoking
     return _MEMBER(
         member_id=member.member_id,
         instance_id=member.instance_id,
@@ -76,7 +77,7 @@ def _member(call: Call, group: ConsumerGroup, member: ConsumerGroupMember) -> An
         subscribed_topic_names=sorted(member.topics),
         subscribed_topic_regex=member.regex or None,
         assignment=_MEMBER.Assignment(
-            topic_partitions=_topics(call, _MEMBER.Assignment.TopicPartitions, member.assigned)
+            topic_partitions=_topics(call, _MEMBER.Assignment.TopicPartitions, has)
         ),
         target_assignment=_MEMBER.TargetAssignment(
             topic_partitions=_topics(call, _MEMBER.TargetAssignment.TargetPartitions, target)

@@ -5,12 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from kafka import errors
+
 from tandem_kafka.testing.cluster.apis.api import Api, error_code
 from tandem_kafka.testing.cluster.apis.membership import coordinator_error
 from tandem_kafka.testing.cluster.apis.plain import Plain
 from tandem_kafka.testing.cluster.apis.topic_partitions import by_topic, named
 from tandem_kafka.testing.cluster.call import Call
 from tandem_kafka.testing.coordinator.client_assignors import ClientAssignor, HandedOver
+from tandem_kafka.testing.coordinator.members import (
+    JOIN_EPOCH,
+    LEAVE_EPOCH,
+    STATIC_LEAVE_EPOCH,
+)
 from tandem_kafka.testing.coordinator.requests import ConsumerHeartbeat, ConsumerHeartbeatAnswer
 from tandem_kafka.types import TopicPartition
 from tandem_kafka.wire.messages import (
@@ -21,16 +28,18 @@ from tandem_kafka.wire.messages import (
 __all__ = ["API"]
 
 _ASSIGNMENT = ConsumerGroupHeartbeatResponse.Assignment
+_FIRST_WITH_IDS_OF_CLIENTS = 1
+_NOT_SAID_MS = -1
 
 
 def _handle(call: Call) -> Any:
     request = call.request
-    error = coordinator_error(call)
+    error = coordinator_error(call) or (None if _is_sound(call) else errors.InvalidRequestError)
     if error is not None:
         return _response(call, ConsumerHeartbeatAnswer(error))
     topics = request.subscribed_topic_names
     asked = ConsumerHeartbeat(
-        member_id=request.member_id,
+        member_id=request.member_id or f"member-{call.cluster.random.getrandbits(32):08x}",
         instance_id=request.instance_id,
         rack=request.rack_id,
         epoch=request.member_epoch,
@@ -42,8 +51,27 @@ def _handle(call: Call) -> Any:
         owned=_owned(call),
     )
     return call.cluster.coordination.ask(
-        call, request.group_id, asked, lambda answer: _response(call, answer)
+        call, request.group_id, asked, lambda answer: _response(call, answer, asked.member_id)
     )
+
+
+def _is_sound(call: Call) -> bool:
+    """Tell whether a request says what one of its epoch has to say."""
+    request, epoch = call.request, call.request.member_epoch
+    if "" in (request.group_id, request.instance_id, request.rack_id):
+        return False
+    if not request.member_id and (
+        epoch != JOIN_EPOCH or call.version >= _FIRST_WITH_IDS_OF_CLIENTS
+    ):
+        return False
+    if epoch == STATIC_LEAVE_EPOCH:
+        return request.instance_id is not None
+    if epoch != JOIN_EPOCH:
+        return bool(epoch >= LEAVE_EPOCH)
+    regex = request.subscribed_topic_regex if call.version > 0 else None
+    subscribes = request.subscribed_topic_names is not None or regex is not None
+    owns_nothing = request.topic_partitions is not None and not request.topic_partitions
+    return subscribes and owns_nothing and request.rebalance_timeout_ms != _NOT_SAID_MS
 
 
 def _announced(request: Any) -> tuple[ClientAssignor, ...]:
@@ -79,12 +107,12 @@ def _assignment(call: Call, partitions: Iterable[TopicPartition], along: HandedO
     )
 
 
-def _response(call: Call, answer: ConsumerHeartbeatAnswer) -> Any:
+def _response(call: Call, answer: ConsumerHeartbeatAnswer, member_id: str | None = None) -> Any:
     fields = {
         "throttle_time_ms": 0,
         "error_code": error_code(answer.error),
         "error_message": None,
-        "member_id": None,
+        "member_id": member_id if answer.error is None else None,
         "member_epoch": answer.epoch,
         "heartbeat_interval_ms": answer.interval_ms,
         "should_compute_assignment": answer.compute,

@@ -17,6 +17,7 @@ __all__ = ["API"]
 
 _TOPIC = OffsetCommitResponse.OffsetCommitResponseTopic
 _FIRST_BY_ID = 10
+_FIRST_OF_EITHER_PROTOCOL = 9
 
 
 def _handle(call: Call) -> Any:
@@ -54,6 +55,8 @@ def _accepted(call: Call, asked: CommitOffsets, error: Any) -> OffsetCommitRespo
         for tp, commit in asked.offsets.items():
             call.cluster.commit_log.append((tp, commit, asked.member_id))
             call.cluster.trace.note(f"committed {tp.topic}-{tp.partition} at {commit[0]}")
+    elif error is errors.GroupIdNotFoundError and call.version < _FIRST_OF_EITHER_PROTOCOL:
+        error = errors.IllegalGenerationError
     return _response(call, error)
 
 

@@ -18,6 +18,7 @@ __all__ = ["API"]
 _GROUP = OffsetFetchResponse.OffsetFetchResponseGroup
 _FIRST_WITH_STABLE = 7
 _FIRST_WITH_GROUPS = 8
+_FIRST_WITH_MEMBERS = 9
 _NOTHING = OffsetCommit(-1, -1, "", 0)
 
 
@@ -25,8 +26,7 @@ def _handle(call: Call) -> Any:
     if call.version < _FIRST_WITH_GROUPS:
         code, topics = _answer(
             call,
-            call.request.group_id,
-            call.request.topics,
+            call.request,
             OffsetFetchResponse.OffsetFetchResponseTopic,
             OffsetFetchResponse.OffsetFetchResponseTopic.OffsetFetchResponsePartition,
         )
@@ -35,8 +35,7 @@ def _handle(call: Call) -> Any:
     for group in call.request.groups:
         code, topics = _answer(
             call,
-            group.group_id,
-            group.topics,
+            group,
             _GROUP.OffsetFetchResponseTopics,
             _GROUP.OffsetFetchResponseTopics.OffsetFetchResponsePartitions,
         )
@@ -45,15 +44,20 @@ def _handle(call: Call) -> Any:
 
 
 def _answer(
-    call: Call, group_id: str, topics: Any, topic_entry: Any, partition_entry: Any
+    call: Call, group: Any, topic_entry: Any, partition_entry: Any
 ) -> tuple[int, list[Any]]:
+    group_id = group.group_id
     if call.cluster.coordinator_of(group_id) != call.broker.node_id:
         return error_code(errors.NotCoordinatorError), []
     stable = call.version >= _FIRST_WITH_STABLE and bool(call.request.require_stable)
     asked = FetchOffsets(require_stable=stable)
+    if call.version >= _FIRST_WITH_MEMBERS:
+        asked.member_id, asked.epoch = group.member_id, group.member_epoch
     fetched: FetchedOffsets = call.cluster.coordination.tell(group_id, asked)
+    if fetched.error is not None:
+        return error_code(fetched.error), []
     answered = []
-    for topic in topics or ():
+    for topic in group.topics or ():
         found = call.cluster.topic_named(topic.name, topic.topic_id if call.version >= 10 else None)
         entries = []
         for number in topic.partition_indexes:

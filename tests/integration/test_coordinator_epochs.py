@@ -1,0 +1,211 @@
+"""Rules of document 001 for KIP-848 members, by their sections, with both coordinators.
+
+More of them are in `test_group_heartbeats.py`; those about room in `test_coordinator_limits.py`.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+import pytest
+
+from tests.integration.heartbeating import Answer, Owned, RawMember
+from tests.integration.raw_worlds import RawWorld
+
+#: `group.consumer.session.timeout.ms` of the tests' broker.
+SESSION_S = 6.0
+
+
+def joined(member: RawMember) -> Answer:
+    """Join an empty group and acknowledge all four partitions."""
+    answer = member.join()
+    assert (answer.error, answer.count) == (None, 4)
+    assert member.beat(answer.epoch, answer.assigned).error is None
+    return answer
+
+
+def nobody_of(group: RawWorld) -> dict[str, Any]:
+    """What a member that joins has to say, and who is new each time."""
+    return {
+        "member_id": uuid.uuid4().hex,
+        "member_epoch": 0,
+        "rebalance_timeout_ms": 30_000,
+        "subscribed_topic_names": [group.topic],
+        "topic_partitions": [],
+    }
+
+
+# --- "ConsumerGroupHeartbeat": requests that make no sense -------------------------------------
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"group_id": ""},
+        {"instance_id": ""},
+        {"rack_id": ""},
+        {"member_id": ""},
+        {"rebalance_timeout_ms": -1},
+        {"topic_partitions": None},
+        {"subscribed_topic_names": None},
+        {"member_epoch": -3},
+        {"member_epoch": -2},
+        {"member_epoch": -1, "member_id": ""},
+        {"member_epoch": 5, "member_id": ""},
+    ],
+    ids=repr,
+)
+def test_001_what_a_request_has_to_say_is_checked(raw: RawWorld, fields: dict[str, Any]) -> None:
+    answer = raw.modern().say(**{**nobody_of(raw), **fields})
+    assert (answer.error, answer.member_id) == ("InvalidRequestError", None)
+    assert raw.described()[0] == "GroupIdNotFoundError", "nobody has joined"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"rebalance_timeout_ms": 0},
+        {"subscribed_topic_names": []},
+        {"subscribed_topic_names": None, "subscribed_topic_regex": ""},
+        {"subscribed_topic_names": ["nowhere"]},
+    ],
+    ids=repr,
+)
+def test_001_what_makes_little_sense_is_taken(raw: RawWorld, fields: dict[str, Any]) -> None:
+    said = {**nobody_of(raw), **fields}
+    answer = raw.modern().say(**said)
+    assert (answer.error, answer.member_id) == (None, said["member_id"])
+    assert answer.count == (4 if said["subscribed_topic_names"] == [raw.topic] else 0)
+
+
+def test_001_a_member_of_the_first_version_is_given_an_id(raw: RawWorld) -> None:
+    member = raw.modern()
+    answer = member.say(0, **{**nobody_of(raw), "member_id": ""})
+    assert answer.error is None
+    assert answer.member_id
+    member.member_id = answer.member_id
+    assert member.beat(answer.epoch, answer.assigned).error is None
+
+
+# --- "ConsumerGroupHeartbeat" 4 and 5: changes, reconciliation -----------------------------------
+
+
+def test_001_4_a_changed_subscription_raises_the_epoch_and_is_reconciled(raw: RawWorld) -> None:
+    first, second = raw.modern(), raw.modern()
+    begun = joined(first)
+    assert second.join().error is None
+    told = first.beat_until(begun.epoch, lambda a: a.assigned is not None)
+    moved = first.beat_until(begun.epoch, lambda a: a.epoch > begun.epoch, told.assigned)
+    share = second.beat_until(begun.epoch, lambda a: a.count)
+    assert second.beat(share.epoch, share.assigned).error is None
+    second.topics = ["nowhere"]
+    to_give = second.beat(share.epoch, share.assigned, full=True)
+    assert (to_give.error, to_give.epoch) == (None, share.epoch)
+    assert to_give.assigned == {}, "it has to give back first, and is told so before all others"
+    newer = first.beat_until(moved.epoch, lambda a: a.epoch > moved.epoch, told.assigned)
+    assert newer.epoch == moved.epoch + 1
+    assert newer.count in {0, 2}, "what the second has is not given on yet"
+    given = second.beat_until(share.epoch, lambda a: a.epoch > share.epoch, {})
+    assert given.epoch == newer.epoch
+    assert first.beat_until(newer.epoch, lambda a: a.count).count == 4
+
+
+def test_001_5_what_a_member_names_that_it_was_not_given_is_of_no_account(raw: RawWorld) -> None:
+    first, second = raw.modern(), raw.modern()
+    begun = joined(first)
+    assert begun.assigned is not None
+    more: Owned = {**{topic_id: [0, 1, 2, 3, 77] for topic_id in begun.assigned}, uuid.uuid4(): [0]}
+    answer = first.beat(begun.epoch, more, full=True)
+    assert (answer.error, answer.epoch, answer.assigned) == (None, begun.epoch, begun.assigned)
+    joining = second.join()
+    assert joining.count == 0
+    lied = second.beat(joining.epoch, begun.assigned)
+    assert (lied.error, lied.count) == (None, 0)
+    told = first.beat_until(begun.epoch, lambda a: a.assigned is not None)
+    assert told.count == 2
+
+
+# --- sessions, and the time there is to give back ------------------------------------------------
+
+
+def test_001_who_is_silent_or_away_for_its_session_is_gone(raw: RawWorld) -> None:
+    """One wait for a dynamic member, for a static one that is away, and for a silent one."""
+    stays, silent, away, back = (raw.modern(name) for name in (None, None, "one", "two"))
+    begun = joined(stays)
+    since_s = raw.now_s()
+    answers = {each: each.join() for each in (silent, away, back)}
+    assert {answer.error for answer in answers.values()} == {None}
+    for each in (away, back):
+        assert each.beat(-2).epoch == -2
+    assert back.join().error is None
+    epoch, owned = begun.epoch, begun.assigned
+
+    def alone_again() -> bool:
+        nonlocal epoch, owned
+        answer = stays.beat(epoch, owned)
+        assert answer.error is None, answer
+        if answer.assigned is not None:
+            owned = answer.assigned
+        epoch = answer.epoch
+        back_answer = back.beat(answers[back].epoch)
+        if back_answer.error is None:
+            answers[back] = back_answer
+        return silent_is_gone()
+
+    def silent_is_gone() -> bool:
+        # An epoch that no member has: who is in is fenced, and not heard of by that.
+        return silent.beat(77).error == away.beat(77).error == "UnknownMemberIdError"
+
+    raw.wait_until(alone_again)
+    assert raw.now_s() - since_s >= SESSION_S
+    assert back.beat(77).error == "FencedMemberEpochError", "it was away, and is back"
+
+
+def test_001_who_does_not_give_back_in_time_is_gone(raw: RawWorld) -> None:
+    slow, second = raw.modern(), raw.modern()
+    slow.rebalance_ms = 1_000
+    begun = joined(slow)
+    assert second.join().error is None
+    told = slow.beat_until(begun.epoch, lambda a: a.assigned is not None)
+    assert (told.epoch, told.count) == (begun.epoch, 2)
+    since_s = raw.now_s()
+
+    def gone() -> bool:
+        answer = slow.beat(begun.epoch, begun.assigned)  # it still has everything
+        assert answer.error in {None, "UnknownMemberIdError"}
+        return answer.error is not None
+
+    raw.wait_until(gone)
+    assert raw.now_s() - since_s >= 0.5, "not at once"
+    assert second.beat_until(begun.epoch, lambda a: a.count == 4).count == 4
+    again = slow.join()
+    assert again.error is None, "it may come back"
+
+
+# --- "ConsumerGroupDescribe": states --------------------------------------------------------------
+
+
+def test_001_describe_a_group_goes_through_its_states(raw: RawWorld) -> None:
+    first, second = raw.modern(), raw.modern()
+    assert raw.described() == ("GroupIdNotFoundError", "")
+    begun = joined(first)
+    assert raw.described() == (None, "Stable")
+    assert second.join().count == 0
+    epochs = raw.epochs()
+    if epochs[0] > epochs[1]:  # not if the machine stood still
+        assert raw.described() == (None, "Assigning")
+    told = first.beat_until(begun.epoch, lambda a: a.assigned is not None)
+    assert raw.described() == (None, "Reconciling")
+    assert raw.epochs() == (begun.epoch + 1, begun.epoch + 1)
+    assert raw.assigned_to(first) == 4, "also what it has to give back"
+    moved = first.beat_until(begun.epoch, lambda a: a.epoch > begun.epoch, told.assigned)
+    assert raw.assigned_to(first) == 2
+    assert raw.described() == (None, "Reconciling"), "the other has not been told yet"
+    assert second.beat_until(begun.epoch, lambda a: a.count, {}).epoch == moved.epoch
+    assert raw.described() == (None, "Stable")
+    for each in (first, second):
+        assert each.beat(-1).error is None
+    assert raw.described() == (None, "Empty")
+    assert raw.epochs()[0] > moved.epoch, "who goes raises the epoch"

@@ -1,0 +1,167 @@
+"""The epoch of a KIP-848 group and that of its target, and what members give back when."""
+
+from __future__ import annotations
+
+from kafka import errors
+
+from tandem_kafka.testing.coordinator.members import MemberState
+from tandem_kafka.testing.coordinator.requests import FetchOffsets, JoinGroup
+from tests.unit.testing.driven import Driven, orders, subscription
+
+
+def pair(driven: Driven) -> None:
+    """Two members of epoch 2 that have two partitions each; the next target takes a second."""
+    driven.beat("a", 0)
+    driven.sleep(1_000)
+    driven.beat("b", 0)
+    driven.beat("a", 1, owned=orders())
+    driven.beat("b", 2)
+    driven.sleep(900)
+    members = driven.coordinator.consumer.members
+    assert {len(m.assigned) for m in members.values()} == {2}
+    assert {(m.epoch, m.state) for m in members.values()} == {(2, MemberState.STABLE)}
+
+
+def epochs(driven: Driven) -> tuple[int, int]:
+    group = driven.coordinator.consumer
+    return group.epoch, group.assignment_epoch
+
+
+def test_the_epoch_grows_with_each_change_and_the_target_follows() -> None:
+    driven = Driven(assignment_interval_ms=1_000)
+    driven.beat("a", 0)
+    assert epochs(driven) == (1, 1)
+    driven.beat("b", 0)
+    driven.beat("c", 0)
+    assert epochs(driven) == (3, 1)
+    driven.sleep(999)
+    assert driven.beat("a", 1).epoch == 1
+    assert epochs(driven) == (3, 1)
+    driven.sleep(1)
+    assert epochs(driven) == (3, 3)
+    driven.sleep(4_000)
+    assert epochs(driven) == (3, 3)
+
+
+def test_the_next_coordinator_makes_a_target_that_was_waited_for() -> None:
+    driven = Driven(assignment_interval_ms=1_000)
+    driven.beat("a", 0)
+    driven.beat("b", 0)
+    driven.fail_over()
+    assert epochs(driven) == (2, 1)
+    driven.beat("a", 1)
+    driven.sleep(1_000)
+    assert epochs(driven) == (2, 2)
+    assert len(driven.coordinator.consumer.target["b"]) == 2
+
+
+def test_a_classic_member_is_called_in_for_a_target_and_not_for_an_epoch() -> None:
+    driven = Driven(assignment_interval_ms=1_000)
+    driven.beat("a", 0)
+    driven.sleep(1_000)
+    joined = driven.join("", subscription(), new_id="classic")
+    assert driven.answers[joined].generation == 2
+    driven.sync("classic", 2)
+    driven.beat("b", 0)
+    assert epochs(driven) == (3, 2)
+    assert driven.heartbeat("classic", 2) is None
+    assert driven.answers[driven.sync("classic", 2)].error is None
+    driven.sleep(1_000)
+    assert driven.heartbeat("classic", 2) is errors.RebalanceInProgressError
+
+
+def test_what_is_not_subscribed_to_any_more_is_given_back_before_there_is_a_new_target() -> None:
+    driven = Driven(assignment_interval_ms=1_000)
+    pair(driven)
+    had = driven.coordinator.consumer.members["b"].assigned
+    told = driven.beat("b", 2, topics=frozenset(["more"]), owned=had, rebalance_ms=5_000)
+    assert (epochs(driven), told.epoch, told.assigned) == ((3, 2), 2, frozenset())
+    assert driven.coordinator.consumer.members["b"].revoking == had
+    given = driven.beat("b", 2, owned=frozenset())
+    assert (given.epoch, given.assigned) == (2, None)
+    driven.sleep(1_000)
+    assert driven.beat("a", 2).assigned == orders(0, 1, 2, 3)
+
+
+def test_what_is_not_subscribed_to_any_more_is_given_back_with_what_else_there_is() -> None:
+    driven = Driven()
+    driven.topics = {"orders": 2, "more": 2}
+    both = frozenset(["orders", "more"])
+    had = driven.beat("a", 0, topics=both).assigned
+    driven.beat("b", 0, topics=both)
+    driven.beat("a", 1)
+    member = driven.coordinator.consumer.members["a"]
+    assert (member.state, len(member.revoking)) == (MemberState.UNREVOKED, 2)
+    driven.beat("a", 1, topics=frozenset(["orders"]), owned=had)
+    assert {tp for tp in had if tp.topic == "more"} <= member.revoking
+    assert {tp.topic for tp in member.assigned} <= {"orders"}
+
+
+def test_a_target_that_is_older_than_a_subscription_gives_nothing_of_what_is_not_in_it() -> None:
+    driven = Driven(assignment_interval_ms=1_000)
+    driven.topics = {"orders": 4, "more": 2}
+    driven.beat("a", 0, topics=frozenset(["orders", "more"]))
+    driven.sleep(1_000)
+    driven.beat("b", 0, topics=frozenset(["more"]))
+    assert epochs(driven) == (2, 2)
+    driven.beat("a", 1, topics=frozenset(["orders"]))
+    driven.beat("a", 1, owned=orders(0, 1, 2, 3))
+    assert driven.coordinator.consumer.members["a"].assigned == orders(0, 1, 2, 3)
+
+
+def test_who_says_that_it_is_a_member_is_told_offsets_at_its_epoch() -> None:
+    driven = Driven()
+    assert driven.ask(FetchOffsets(member_id="x", epoch=3)).error is None, "there is no group"
+    driven.beat("a", 0)
+    driven.join("", subscription(), new_id="classic")
+    for member_id, epoch, error in (
+        (None, -1, None),
+        ("a", 1, None),
+        ("a", 0, errors.StaleMemberEpochError),
+        ("classic", 9, errors.IllegalGenerationError),
+        ("x", 1, errors.UnknownMemberIdError),
+        ("", -1, errors.UnknownMemberIdError),
+    ):
+        answer = driven.ask(FetchOffsets(member_id=member_id, epoch=epoch))
+        assert answer.error is error, (member_id, epoch)
+
+
+def test_who_commits_for_a_group_that_never_was_is_told_so() -> None:
+    driven = Driven()
+    assert driven.commit("x", 3, p0=1) is errors.GroupIdNotFoundError
+    assert driven.commit("x", 3, producer_id=1, p0=1) is errors.IllegalGenerationError
+    driven.ask(JoinGroup(member_id="", session_ms=10_000, rebalance_ms=1_000, protocols={"a": b""}))
+    assert driven.commit("x", 3, p0=1) is errors.UnknownMemberIdError
+
+
+def test_a_commit_may_name_an_epoch_since_which_the_member_has_had_the_partitions() -> None:
+    driven = Driven()
+    driven.beat("a", 0)
+    driven.beat("b", 0)
+    driven.beat("a", 1)
+    kept = driven.coordinator.consumer.members["a"].assigned
+    driven.beat("a", 1, owned=kept)
+    driven.fail_over()
+    mine = {f"p{tp.partition}": 5 for tp in kept}
+    other = {f"p{tp.partition}": 9 for tp in orders(0, 1, 2, 3) - kept}
+    assert driven.commit("a", 1, **mine) is None
+    assert driven.commit("a", 1, **mine, **other) is errors.StaleMemberEpochError
+    assert driven.commit("a", 0, **mine) is errors.StaleMemberEpochError
+    assert driven.commit("a", 3, **mine) is errors.StaleMemberEpochError
+    assert driven.commit("a", 1, producer_id=1, **other) is errors.IllegalGenerationError
+    driven.coordinator.configure(commit_epochs="exact")
+    assert driven.commit("a", 1, **mine) is errors.StaleMemberEpochError
+    assert driven.commit("a", 2, **other) is None
+
+
+def test_what_a_classic_group_had_its_members_have_since_its_generation() -> None:
+    driven = Driven()
+    classic = driven.alone(0, 1, 2, 3)
+    driven.beat("m", 0)
+    driven.join(classic, subscription(0, 1, 2, 3))
+    driven.sync(classic, 2)
+    kept = driven.coordinator.consumer.members[classic].assigned
+    driven.join(classic, subscription(*(tp.partition for tp in kept)))
+    member = driven.coordinator.consumer.members[classic]
+    assert (member.epoch, set(member.since.values())) == (2, {1})
+    assert driven.commit(classic, 1, **{f"p{tp.partition}": 5 for tp in kept}) is None
