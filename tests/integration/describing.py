@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from kafka.protocol.admin.groups import DescribeGroupsRequest, DescribeGroupsResponse
+
 from tandem_kafka.wire.messages import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 from tests.integration.lines import Line
 
-__all__ = ["described"]
+__all__ = ["described", "described_as_classic"]
 
 
 def described(line: Line, group: str) -> Any:
@@ -16,4 +18,13 @@ def described(line: Line, group: str) -> Any:
     request.with_header(correlation_id=1, client_id="raw")
     body = line.exchange(request.encode(version=1, header=True, framed=True))
     (told,) = ConsumerGroupDescribeResponse.decode(body, version=1, header=True).groups
+    return told
+
+
+def described_as_classic(line: Line, group: str, version: int = 6) -> Any:
+    """Ask for the description of a classic group; returns what is answered about it."""
+    request = DescribeGroupsRequest(groups=[group], include_authorized_operations=False)
+    request.with_header(correlation_id=1, client_id="raw")
+    body = line.exchange(request.encode(version=version, header=True, framed=True))
+    (told,) = DescribeGroupsResponse.decode(body, version=version, header=True).groups
     return told
