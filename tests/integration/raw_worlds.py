@@ -17,7 +17,7 @@ import pytest
 
 from tandem_kafka.testing import Simulation
 from tandem_kafka.wire.messages import FindCoordinatorRequest
-from tests.integration.describing import described
+from tests.integration.describing import described, described_as_classic
 from tests.integration.heartbeating import RawMember
 from tests.integration.joining import RawClassicMember, name_of
 from tests.integration.lines import Line, RealLine, SimulatedLine
@@ -76,6 +76,11 @@ class RawWorld(ABC):
         """Ask for the description as a KIP-848 group; returns the error and the group's state."""
         told = described(self.line(), self.group)
         return name_of(told.error_code), told.group_state
+
+    def classic_members(self) -> set[str]:
+        """Ask for the ids of the members of a classic group; also of those that wait."""
+        told = described_as_classic(self.line(), self.group)
+        return {each.member_id for each in told.members}
 
     def epochs(self) -> tuple[int, int]:
         """Ask for the epochs of the group and of its target."""

@@ -53,6 +53,18 @@ def test_000_commits_3_one_of_an_older_generation_is_refused(raw: RawWorld) -> N
     assert offsets.committed() == {0: 7}
 
 
+def test_000_a_session_has_limits(raw: RawWorld) -> None:
+    for session_ms, error in (
+        (499, "InvalidSessionTimeoutError"),
+        (1_800_001, "InvalidSessionTimeoutError"),
+        (500, "MemberIdRequiredError"),
+        (1_800_000, "MemberIdRequiredError"),
+    ):
+        member = raw.classic(session_ms=session_ms)
+        member.ask_to_join()
+        assert name_of(member.joined().error_code) == error, session_ms
+
+
 # --- 000 "Consumer id assignment" ----------------------------------------------------------------
 
 
@@ -195,6 +207,24 @@ def test_000_slow_consumers_6_who_comes_when_the_others_are_answered_begins_anot
 
 
 # --- 002 "Phase 2: Synchronizing Group State" ----------------------------------------------------
+
+
+def test_002_phase_2_id_generation_and_protocol_are_checked(raw: RawWorld) -> None:
+    pair, stranger = Pair(raw), raw.classic("nobody")
+    stranger.member_id = pair.follower.member_id
+    for member, generation, error in (
+        (pair.follower, 1, "IllegalGenerationError"),
+        (pair.follower, 3, "IllegalGenerationError"),
+        (stranger, 2, "UnknownMemberIdError"),
+    ):
+        member.ask_to_sync(generation)
+        assert member.synced()[0] == error
+    pair.follower.protocols = {"other": b""}
+    pair.follower.ask_to_sync(2)
+    assert pair.follower.synced()[0] == "InconsistentGroupProtocolError"
+    pair.follower.protocols = {"range": b"said"}
+    pair.follower.ask_to_sync(2)
+    assert pair.follower.synced() == (None, b"two"), "as often as it asks"
 
 
 def test_002_phase_2_case_3_a_follower_that_does_not_sync_is_removed_and_all_join_again(
