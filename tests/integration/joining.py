@@ -24,6 +24,8 @@ from tests.integration.lines import Line
 __all__ = ["RawClassicMember", "name_of"]
 
 _PARKED_S = 0.3
+_GLANCE_S = 0.02
+_GLANCES = 1_500
 _SYNC_VERSION = 5
 _HEARTBEAT_VERSION = 4
 _LEAVE_VERSION = 5
@@ -126,6 +128,27 @@ class RawClassicMember:
         )
         self._send(request, _HEARTBEAT_VERSION)
         return name_of(self._receive(HeartbeatResponse, _HEARTBEAT_VERSION).error_code)
+
+    @property
+    def is_static(self) -> bool:
+        """True with an instance id; who has none is handed a member id before it may join."""
+        return self._instance is not None
+
+    def is_called_in(self, generation: int) -> bool:
+        """Send a heartbeat; tells whether the answer is that it has to join again."""
+        return self.beat(generation) == "RebalanceInProgressError"
+
+    def await_round(self, generation: int) -> None:
+        """Wait until it has to join again.
+
+        Requests of several connections are not handled in the order in which they are sent: what
+        another member has asked before may still be on its way.
+        """
+        for _ in range(_GLANCES):
+            if self.is_called_in(generation):
+                return
+            self._line.sleep(_GLANCE_S)
+        raise AssertionError("there is no round")
 
     def leave(self, *others: RawClassicMember) -> list[str | None]:
         """Leave, and have others leave; returns the error of each."""

@@ -59,14 +59,7 @@ class Pair:
         member.ask_to_join()
         assert name_of(member.joined().error_code) == "MemberIdRequiredError"
         member.ask_to_join()
-        self.await_round(self.leader)
-
-    def await_round(self, member: RawClassicMember) -> None:
-        """Wait until a member is told that it has to join again.
-
-        Requests of several connections are not handled in the order in which they are sent.
-        """
-        self.raw.wait_until(lambda: member.beat(self.generation) == "RebalanceInProgressError")
+        self.leader.await_round(self.generation)
 
     def sync_leader(self, generation: int) -> None:
         """Have the leader bring what each is to have."""
@@ -81,7 +74,7 @@ class Pair:
     def ask_again(self) -> None:
         """Have both ask to join; the leader begins a round if none is on."""
         self.leader.ask_to_join()
-        self.await_round(self.follower)
+        self.follower.await_round(self.generation)
         self.follower.ask_to_join()
 
     def join_again(self, *newcomers: RawClassicMember) -> dict[str, int]:

@@ -31,7 +31,7 @@ def test_anybody_commits_for_a_group_without_members(raw: RawWorld) -> None:
 def test_a_classic_member_commits_by_its_id_name_and_generation(raw: RawWorld) -> None:
     pair, offsets, static = Pair(raw), raw.offsets(), raw.classic("two")
     static.ask_to_join()
-    pair.await_round(pair.leader)
+    pair.leader.await_round(pair.generation)
     assert set(pair.join_again(static).values()) == {3}
     pair.sync_leader(3)
     leader = pair.leader.member_id

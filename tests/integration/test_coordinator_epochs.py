@@ -12,6 +12,7 @@ import pytest
 
 from tests.integration.heartbeating import Answer, Owned, RawMember
 from tests.integration.raw_worlds import RawWorld
+from tests.integration.subscriptions import said
 
 #: `group.consumer.session.timeout.ms` of the tests' broker.
 SESSION_S = 6.0
@@ -182,6 +183,41 @@ def test_001_who_does_not_give_back_in_time_is_gone(raw: RawWorld) -> None:
     assert second.beat_until(begun.epoch, lambda a: a.count == 4).count == 4
     again = slow.join()
     assert again.error is None, "it may come back"
+
+
+# --- LeaveGroup ----------------------------------------------------------------------------------
+
+
+def test_001_members_of_either_protocol_can_be_removed_by_leave_group(raw: RawWorld) -> None:
+    modern, static, stays = raw.modern(), raw.modern("one"), raw.modern()
+    assert {each.join().error for each in (modern, static, stays)} == {None}
+    classic, named = raw.classic(), raw.classic("two")
+    for each in (classic, named):
+        each.protocols = {"range": said([raw.topic])}
+        assert each.join().error_code == 0
+    by_id, by_name, stranger, wrong = (raw.classic(name) for name in (None, "one", None, "two"))
+    by_id.member_id, stranger.member_id = modern.member_id, "somebody"
+    wrong.member_id = classic.member_id
+    told = by_id.leave(by_name, stranger, wrong)
+    assert told == [None, None, "UnknownMemberIdError", "FencedInstanceIdError"]
+    assert modern.beat(77).error == static.beat(77).error == "UnknownMemberIdError"
+    assert stays.beat(77).error == "FencedMemberEpochError", "it is in"
+    two = raw.classic("two")
+    assert classic.leave(two) == [None, None]
+    assert classic.leave(two) == ["UnknownMemberIdError"] * 2
+    assert raw.described()[0] is None
+
+
+def test_001_who_removes_the_last_kip_848_member_leaves_a_classic_group(raw: RawWorld) -> None:
+    modern, classic, remover = raw.modern(), raw.classic(), raw.classic()
+    assert modern.join().error is None
+    classic.protocols = {"range": said([raw.topic])}
+    generation = classic.join().generation_id
+    remover.member_id = modern.member_id
+    assert remover.leave() == [None]
+    assert raw.described()[0] == "GroupIdNotFoundError"
+    assert raw.classic_members() == {classic.member_id}
+    assert classic.join().generation_id > generation
 
 
 # --- "ConsumerGroupDescribe": states --------------------------------------------------------------

@@ -103,7 +103,7 @@ def test_in_a_round_there_is_room_for_those_who_come_first(raw: RawWorld) -> Non
     assert leader.synced()[0] is None
     since_s = raw.now_s()
     leader.ask_to_join()
-    raw.wait_until(lambda: follower.beat(1) == "RebalanceInProgressError")
+    follower.await_round(1)
     newcomer = named(raw, REBALANCE_MS)
     newcomer.ask_to_join()
     raw.wait_until(lambda: newcomer.member_id in raw.classic_members())
@@ -132,7 +132,7 @@ def test_who_was_handed_an_id_is_not_waited_for_when_a_group_begins(raw: RawWorl
     assert joined(first) == {first.member_id: 1}
     assert raw.now_s() - since_s >= DELAY_S
     second.ask_to_join()
-    raw.wait_until(lambda: first.beat(1) == "RebalanceInProgressError")
+    first.await_round(1)
     first.ask_to_join()
     assert set(joined(first, second).values()) == {2}
 

@@ -5,8 +5,6 @@ The numbers of milliseconds are in `tests/unit/testing/test_classic_rounds.py`.
 
 from __future__ import annotations
 
-import functools
-
 import pytest
 
 from tests.integration.joining import RawClassicMember, name_of
@@ -24,10 +22,6 @@ def named(raw: RawWorld, **fields: int) -> RawClassicMember:
     member.ask_to_join()
     assert name_of(member.joined().error_code) == "MemberIdRequiredError"
     return member
-
-
-def told_to_join(member: RawClassicMember, generation: int) -> bool:
-    return member.beat(generation) == "RebalanceInProgressError"
 
 
 def quick(raw: RawWorld, **follower: int) -> Pair:
@@ -96,7 +90,7 @@ def test_who_was_handed_an_id_is_not_waited_for_beyond_the_rebalance_timeout(
     assert set(pair.join_again().values()) == {4}
     assert raw.now_s() - since_s >= REBALANCE_MS / 1_000
     late.ask_to_join()
-    pair.await_round(pair.leader)
+    pair.leader.await_round(pair.generation)
     assert pair.join_again(late)[late.member_id] == 5
 
 
@@ -111,7 +105,7 @@ def test_a_static_member_that_does_not_join_in_time_stays_until_it_does_not_sync
         each.session_ms, each.rebalance_ms = 60_000, REBALANCE_MS
     alone(leader)
     static.ask_to_join()
-    raw.wait_until(lambda: leader.beat(1) == "RebalanceInProgressError")
+    leader.await_round(1)
     leader.ask_to_join()
     assert set(joined(leader, static).values()) == {2}
     leader.ask_to_sync(2, **{static.member_id: b"two"})
@@ -131,7 +125,7 @@ def test_a_static_member_that_does_not_join_in_time_stays_until_it_does_not_sync
     leader.ask_to_sync(3)
     newcomer.ask_to_sync(3)
     assert (leader.synced()[0], newcomer.synced()[0]) == (None, None)
-    raw.wait_until(lambda: leader.beat(3) == "RebalanceInProgressError")
+    leader.await_round(3)
     assert static.beat(3) == "UnknownMemberIdError", "within its session, but it has not synced"
 
 
@@ -226,7 +220,7 @@ def test_a_static_member_is_removed_by_its_name_or_by_its_own_id(raw: RawWorld) 
     for remover, generation in ((named_only, 1), (static, 2)):
         static.member_id = ""
         static.ask_to_join()
-        raw.wait_until(functools.partial(told_to_join, leader, generation))
+        leader.await_round(generation)
         leader.ask_to_join()
         assert set(joined(leader, static).values()) == {generation + 1}
         assert wrong.leave() == ["FencedInstanceIdError"]
@@ -251,7 +245,7 @@ def test_who_waits_for_the_others_is_answered_when_it_leaves(
     if instance is None:
         waiting.joined()
         waiting.ask_to_join()
-    pair.await_round(pair.leader)
+    pair.leader.await_round(pair.generation)
     again.member_id = waiting.member_id
     assert again.leave() == [None]
     assert name_of(waiting.joined().error_code) == "UnknownMemberIdError"

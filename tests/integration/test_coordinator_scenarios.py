@@ -133,7 +133,7 @@ def test_000_heartbeats_3_who_waits_for_the_answer_to_its_join_is_not_missed(raw
     assert set(joined(follower, newcomer).values()) == {3}
     pair.sync_leader(3)
     newcomer.ask_to_sync(3)
-    raw.wait_until(lambda: leader.beat(3) == "RebalanceInProgressError")
+    leader.await_round(3)
     assert raw.now_s() - since_s >= SESSION_S, "its session began with the answer"
     newcomer.ask_to_join()
     assert pair.lead_alone() == {leader.member_id, newcomer.member_id}
@@ -177,7 +177,7 @@ def test_000_commits_4_who_does_not_join_within_the_rebalance_timeout_is_left_ou
 def silent(raw: RawWorld) -> Pair:
     """The follower was not heard of for its session, and the leader is told to join again."""
     pair = Pair(raw, session_ms=SESSION_MS)
-    raw.wait_until(lambda: pair.leader.beat(2) == "RebalanceInProgressError")
+    pair.leader.await_round(2)
     assert raw.now_s() - pair.since_s >= SESSION_S
     assert pair.lead_alone() == {pair.leader.member_id}
     return pair
@@ -235,7 +235,7 @@ def test_002_phase_2_case_3_a_follower_that_does_not_sync_is_removed_and_all_joi
     assert set(pair.join_again().values()) == {3}
     pair.sync_leader(3)
     assert pair.leader.beat(3) is None
-    raw.wait_until(lambda: pair.leader.beat(3) == "RebalanceInProgressError")
+    pair.leader.await_round(3)
     assert raw.now_s() - since_s >= SESSION_S
     assert pair.lead_alone() == {pair.leader.member_id}
 

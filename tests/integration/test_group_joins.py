@@ -31,11 +31,10 @@ def both_joined(leader: RawClassicMember, follower: RawClassicMember) -> None:
     """Both are in generation 2, and the assignment is awaited."""
     alone(leader)
     follower.ask_to_join()
-    if not follower.is_parked():
+    if not follower.is_static:
         assert name_of(follower.joined().error_code) == "MemberIdRequiredError"
         follower.ask_to_join()
-        assert follower.is_parked()
-    assert leader.beat(1) == "RebalanceInProgressError"
+    leader.await_round(1)
     leader.ask_to_join()
     for each in (leader, follower):
         answer = each.joined()
@@ -68,7 +67,7 @@ def test_a_leader_makes_all_join_again_even_if_it_says_the_same(member: Make) ->
     both_stable(leader, follower)
     leader.ask_to_join()
     assert leader.is_parked()
-    assert follower.beat(2) == "RebalanceInProgressError"
+    follower.await_round(2)
     follower.ask_to_join()
     assert (leader.joined().generation_id, follower.joined().generation_id) == (3, 3)
 
@@ -79,7 +78,7 @@ def test_a_follower_that_says_something_else_makes_all_join_again(member: Make) 
     follower.protocols = {"range": b"something else"}
     follower.ask_to_join()
     assert follower.is_parked()
-    assert leader.beat(2) == "RebalanceInProgressError"
+    leader.await_round(2)
 
 
 def test_the_order_of_protocols_is_a_change_too(member: Make) -> None:

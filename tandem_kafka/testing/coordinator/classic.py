@@ -204,7 +204,8 @@ class ClassicGroup:
         return max((m.rebalance_ms for m in self.members.values()), default=0)
 
     def _wait(self) -> None:
-        self._turn.wake(self._turn.now_ms + self._patience_ms, "join", number=self.rounds)
+        patience_ms = max(self._patience_ms, 1)  # else there were no end if nobody comes
+        self._turn.wake(self._turn.now_ms + patience_ms, "join", number=self.rounds)
 
     def _delay(self, delay_ms: int, patience_ms: int) -> None:
         self._delays_left_ms = max(patience_ms - delay_ms, 0)

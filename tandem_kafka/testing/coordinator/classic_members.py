@@ -141,14 +141,16 @@ class ClassicMembers:
         self._turn.answer(request, error)
 
     def handle_leave(self, request: LeaveGroup) -> None:
-        """A member goes, or somebody removes a static one by its name."""
+        """A member goes, or somebody removes one: by its id, or a static one by its name.
+
+        The KIP-848 members can be removed like that, too.
+        """
         holder = self._group.with_instance(request.instance_id)
         member_id = request.member_id or (holder.member_id if holder is not None else "")
-        member = self._group.members.get(member_id)
         error: Error = None
         if request.instance_id is not None and member_id:
             error = self._holder_error(member_id, request.instance_id)
-        if error is None and (member is None or member.classic is None):
+        if error is None and member_id not in self._group.members:
             error = errors.UnknownMemberIdError
         if error is None:
             self._group.remove(member_id, "left")

@@ -165,7 +165,7 @@ def test_a_classic_member_has_the_session_that_it_asked_for() -> None:
 def test_requests_of_members_that_are_not_what_they_say_are_refused() -> None:
     driven, classic = upgraded()
     assert driven.heartbeat("m", 2) is errors.UnknownMemberIdError
-    assert driven.ask(LeaveGroup(member_id="m")) is errors.UnknownMemberIdError
+    assert driven.ask(LeaveGroup(member_id="somebody")) is errors.UnknownMemberIdError
     assert driven.heartbeat(classic, 7) is errors.IllegalGenerationError
     assert driven.commit(classic, 7, p0=1) is errors.IllegalGenerationError
     assert driven.commit("m", 7, p0=1) is errors.StaleMemberEpochError
@@ -281,3 +281,14 @@ def test_what_a_classic_member_may_own_that_is_free_is_noted_over_every_change_o
         free = frozenset() if epoch == 2 else driven.coordinator.consumer.members["m"].assigned
         assert driven.coordinator.consumer.unheard == {first: free}
         assert driven.beat("m", -1).error is None
+
+
+def test_a_kip_848_member_can_be_removed_by_leave_group() -> None:
+    driven = Driven()
+    driven.beat("m", 0)
+    driven.beat("n", 0, instance_id="one")
+    assert driven.ask(LeaveGroup(member_id="", instance_id="one")) is None
+    assert driven.ask(LeaveGroup(member_id="m", instance_id="one")) is errors.UnknownMemberIdError
+    assert set(driven.coordinator.consumer.members) == {"m"}
+    assert driven.ask(LeaveGroup(member_id="m")) is None
+    assert not driven.coordinator.consumer.members

@@ -12,6 +12,7 @@ from tandem_kafka.wire.messages import JoinGroupRequest, JoinGroupResponse
 
 __all__ = ["API", "join_response"]
 
+_FIRST_WITH_REBALANCE_TIMEOUT = 1
 _FIRST_WITH_REQUIRED_IDS = 4
 _FIRST_WITH_SKIPPED_ASSIGNMENTS = 9
 
@@ -28,7 +29,7 @@ def _handle(call: Call) -> Any:
         member_id=request.member_id,
         instance_id=request.group_instance_id,
         session_ms=request.session_timeout_ms,
-        rebalance_ms=request.rebalance_timeout_ms,
+        rebalance_ms=_rebalance_ms(call),
         protocol_type=request.protocol_type,
         protocols={p.name: bytes(p.metadata) for p in request.protocols},
         new_id=new_id,
@@ -36,6 +37,13 @@ def _handle(call: Call) -> Any:
         may_skip=call.version >= _FIRST_WITH_SKIPPED_ASSIGNMENTS,
     )
     return call.cluster.coordination.ask(call, request.group_id, asked, join_response)
+
+
+def _rebalance_ms(call: Call) -> int:
+    """Return the rebalance timeout; before there was one the session stood for it (KIP-62)."""
+    named = call.version >= _FIRST_WITH_REBALANCE_TIMEOUT
+    request = call.request
+    return int(request.rebalance_timeout_ms if named else request.session_timeout_ms)
 
 
 def join_response(answer: JoinAnswer) -> JoinGroupResponse:
