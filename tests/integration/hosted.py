@@ -1,8 +1,8 @@
 """A process with consumers in it that does what another one tells it, by `hosts.RealHost`.
 
-Each order is `(number, method, arguments, options)`, pickled: `make` makes a consumer, everything
-else is a method of the one with that number. The answer says what came of it, and what the
-consumer's listener has been told so far.
+Each order is `(number, method, arguments, options)`, pickled: `make` makes a consumer,
+`awaits_others` looks at one, everything else is a method of the one with that number. The answer
+says what came of it, and what the consumer's listener has been told so far.
 """
 
 from __future__ import annotations
@@ -14,10 +14,16 @@ from typing import Any
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tests.integration.polling import Listener
 
-__all__ = ["Answer"]
+__all__ = ["Answer", "awaits_others"]
 
 #: Whether it worked; the result, or the error; what the listener was told.
 Answer = tuple[bool, Any, list[tuple[str, set[TopicPartition]]]]
+
+
+def awaits_others(consumer: KafkaConsumer) -> bool:
+    """Whether a classic member has sent JoinGroup or SyncGroup and has no answer."""
+    membership: Any = consumer._core.link.loop._managers.group.membership  # type: ignore[attr-defined]
+    return bool(membership._parked)
 
 
 class _Consumers:
@@ -31,6 +37,8 @@ class _Consumers:
         consumer, listener = self._made[number]
         if method == "subscribe":
             options["listener"] = listener
+        if method == "awaits_others":
+            return True, awaits_others(consumer), listener.calls
         try:
             result = getattr(consumer, method)(*arguments, **options)
         except Exception as error:  # noqa: BLE001 - raised where the order came from

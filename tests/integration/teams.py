@@ -20,7 +20,8 @@ from tandem_kafka.wire.messages import (
 from tests.integration.brokers import Brokers, RealBrokers, SimulatedBrokers
 from tests.integration.group_members import PROTOCOLS, SESSION_TIMEOUT_MS, options_of, told
 from tests.integration.heartbeating import RawMember
-from tests.integration.hosts import Host
+from tests.integration.hosted import awaits_others
+from tests.integration.hosts import Host, RealHost
 from tests.integration.joining import RawClassicMember
 from tests.integration.polling import Listener
 from tests.integration.worlds import World, until
@@ -49,6 +50,14 @@ class Member:
         """Its id, and its generation or epoch."""
         known = self.consumer.group_metadata()
         return known.member_id, known.generation_id
+
+    @property
+    def awaits_others(self) -> bool:
+        """Whether it has sent JoinGroup or SyncGroup of a classic group and has no answer."""
+        if isinstance(self.host, RealHost):
+            far: Any = self.consumer
+            return bool(far.awaits_others())
+        return awaits_others(self.consumer)
 
     @property
     def seen(self) -> object:
@@ -85,9 +94,9 @@ class Team(World):
         self.cluster.create_topic(name, partitions, replicas)
         self.partitions += [TopicPartition(name, number) for number in range(partitions)]
 
-    def fill(self, partitions: Iterable[TopicPartition] = (), count: int = 5) -> None:
-        """Produce so many records to each of these partitions, else to all."""
-        for tp in partitions or self.partitions:
+    def fill(self, partitions: Iterable[TopicPartition] | None = None, count: int = 5) -> None:
+        """Produce so many records to each of these partitions; without any named, to all."""
+        for tp in self.partitions if partitions is None else partitions:
             first = self.sent[tp]
             self.cluster.produce(tp, [b"%d" % number for number in range(first, first + count)])
             self.sent[tp] += count

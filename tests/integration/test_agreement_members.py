@@ -20,6 +20,8 @@ from tests.integration.joining import RawClassicMember, name_of
 from tests.integration.teams import Scene, Team, check_commits, scene_of, seen_by
 from tests.integration.watching import Sent
 
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+
 #: No commit but where the consumer has to make one.
 BY_ITSELF = {"enable_auto_commit": True, "auto_commit_interval_ms": 600_000}
 
@@ -37,7 +39,7 @@ def test_000_slow_consumers_1_2_5_commits_3_4_who_is_silent_is_left_out_and_come
 ) -> None:
     """Of three members one is stopped and one is killed; then a newcomer begins a rebalance."""
     slow, doomed = scene.cluster.host(), scene.cluster.host()
-    teams = scene.teams(session_timeout_ms=13_000)
+    teams = scene.teams(session_timeout_ms=15_000)
     for team in teams:
         team.create_topic(6)
         for host in (None, slow, doomed):
@@ -174,10 +176,41 @@ def test_003_assign_and_subscribe_to_nothing_give_back_and_leave(scene: Scene) -
 def test_002_phase_2_case_3_a_follower_that_does_not_sync_is_removed_and_all_join_again(
     scene: Scene,
 ) -> None:
-    (team,) = scene.teams("eager", partition_assignment_strategy=[RangePartitionAssignor])
-    team.create_topic(4)
-    leader = team.join()
-    scene.settle(team)
+    """One is killed while it waits for the answer to its JoinGroup, one never meant to sync.
+
+    The round is complete with them; when their sessions are over, there is one without them.
+    """
+    options = {"partition_assignment_strategy": [RangePartitionAssignor]}
+    bereft, misled = scene.teams("eager", "eager", **options)
+    host = scene.cluster.host()
+    bereft.create_topic(6)
+    late, doomed = bereft.join(), bereft.join(host)
+    scene.settle(bereft)
+    generation = late.membership[1]
+    newcomer = bereft.join()
+    bereft.poll_until(lambda: doomed.awaits_others, doomed.consumer, newcomer.consumer)
+    host.kill()
+    bereft.members.remove(doomed)
+
+    misled.create_topic(4)
+    leader = misled.join()
+    scene.settle(misled)
+    follower = follower_of(scene, misled)
+    scene.poll_until(lambda _: len(leader.consumer.assignment()) == 2, misled)
+    joined = follower.joined()
+    assert (joined.generation_id, joined.leader) == leader.membership[::-1]
+
+    scene.poll_until(lambda _: len(newcomer.consumer.assignment()) == 2, bereft)
+    assert late.membership[1] == newcomer.membership[1] == generation + 1
+    scene.settle(bereft, misled)
+    assert late.membership[1] == newcomer.membership[1] == generation + 2
+    assert leader.membership[1] == joined.generation_id + 1
+    assert follower.beat(joined.generation_id) == "UnknownMemberIdError"
+    assert leader.heard == ["assigned", "revoked", "assigned", "revoked", "assigned"]
+
+
+def follower_of(scene: Scene, team: Team) -> RawClassicMember:
+    """A member that is nothing but its JoinGroup; the answer waits for the others."""
     follower = RawClassicMember(scene.cluster.line(scene.coordinator_of(team)), team.name)
     subscription = ConsumerProtocolSubscription(topics=[team.partitions[0].topic], user_data=b"")
     follower.protocols = {"range": subscription.encode(version=0)}
@@ -185,14 +218,7 @@ def test_002_phase_2_case_3_a_follower_that_does_not_sync_is_removed_and_all_joi
     follower.ask_to_join()
     assert name_of(follower.joined().error_code) == "MemberIdRequiredError"
     follower.ask_to_join()
-    scene.poll_until(lambda _: len(leader.consumer.assignment()) == 2, team)
-    joined = follower.joined()
-    assert joined.generation_id == leader.membership[1]
-    assert joined.leader == leader.membership[0]
-    scene.settle(team)
-    assert leader.membership[1] == joined.generation_id + 1
-    assert follower.beat(joined.generation_id) == "UnknownMemberIdError"
-    assert leader.heard == ["assigned", "revoked", "assigned", "revoked", "assigned"]
+    return follower
 
 
 OLD, NEW = RoundRobinPartitionAssignor, RangePartitionAssignor

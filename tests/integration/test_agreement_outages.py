@@ -17,6 +17,10 @@ from tests.integration.hosts import Host
 from tests.integration.teams import Member, Scene, Team, check_commits, scene_of, seen_by
 from tests.kafka.broker import KafkaCluster
 
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+
+STATIC = {"group_instance_id": "second"}
+
 
 @pytest.fixture(scope="module")
 def three() -> Iterator[KafkaCluster]:
@@ -28,9 +32,6 @@ def three() -> Iterator[KafkaCluster]:
 @pytest.fixture(params=["simulated", "real"])
 def scene(request: pytest.FixtureRequest) -> Iterator[Scene]:
     yield from scene_of(request, "three")
-
-
-STATIC = {"group_instance_id": "second"}
 
 
 def at_rest(scene: Scene, *, replicas: int, host: Host | None = None, **options: Any) -> list[Team]:
@@ -99,10 +100,7 @@ def test_000_failover_2_consumer_3_coordinator_failure_1_to_3_002_phase_1_anothe
 
 def has_begun(team: Team, member: Member) -> bool:
     """Whether it has done its part of a rebalance, and waits for the others."""
-    if team.protocol == "consumer":
-        return "revoked" in member.heard
-    membership: Any = member.consumer._core.link.loop._managers.group.membership  # type: ignore[attr-defined]
-    return bool(membership._parked)
+    return "revoked" in member.heard if team.protocol == "consumer" else member.awaits_others
 
 
 def test_000_failover_3_coordinator_4_without_a_coordinator_nobody_is_missed_until_there_is_one(

@@ -9,6 +9,7 @@ import pytest
 from tandem_kafka import OffsetAndMetadata, TopicPartition
 from tandem_kafka.errors import KafkaTimeoutError, LogTruncationError
 from tandem_kafka.testing import Conditions, Simulation
+from tandem_kafka.testing.coordinator.members import MemberState
 from tests.simulation.ledger import Ledger, produce, reading, topic
 from tests.simulation.team import Listener, Team, filled
 
@@ -189,6 +190,27 @@ def test_nobody_is_missed_while_there_is_no_coordinator(protocol: Any) -> None:
             team.poll()
         took_ms = simulation.clock.now_ms() - began_ms
         assert 6_000 <= took_ms <= 8_000, "a session, and a rebalance"
+
+
+def test_the_time_to_give_back_begins_anew_with_a_coordinator() -> None:
+    with Simulation(brokers=2) as simulation:
+        team = Team(simulation, filled(simulation))
+        options = {"group_protocol": "consumer", "max_poll_interval_ms": 10_000}
+        listener = Listener()
+        team.join(listener, **options)
+        team.settle()
+        newcomer = team.join(**options)
+        while not any(
+            member.state is MemberState.UNREVOKED
+            for member in simulation.cluster.consumer_group("readers").members.values()
+        ):
+            newcomer.poll(1)
+        simulation.cluster.stop(1)
+        team.poll(60)
+        assert simulation.clock.now_ms() > 20_000
+        simulation.cluster.start(1)
+        team.settle()
+        assert [kind for kind, _ in listener.calls] == ["assigned", "revoked", "assigned"]
 
 
 def test_a_paused_broker_sees_to_everything_when_it_goes_on() -> None:

@@ -69,6 +69,8 @@ class Coordination:
 
     def take_over(self, group_id: str, lost: int = 0) -> None:
         """Have a group taken over by a coordinator that knows what was written, but the last."""
+        # The coordinator before this one has not come to act on these, and this one begins anew.
+        self._overdue = [each for each in self._overdue if each[0] != group_id]
         outcome = self.of(group_id).take_over(self._network.clock.now_ms(), lost)
         self._carry_out(group_id, outcome)
 
