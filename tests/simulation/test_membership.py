@@ -33,6 +33,8 @@ FOUND = {
     (750035, "rolling-cooperative"): "the same, in a group of both protocols",
     (1103, "cooperative-transactions"): "who had lost its membership and had not been told named "
     "nobody to a transactional producer, whose commit for nobody was taken",
+    (930388, "classic-static"): "a story took who had been left out of a generation for an owner, "
+    "because its instance id keeps its place",
     (77310106, "rolling"): "what a classic member was deprived of unheard was forgotten when its "
     "group was classic again and then not, all before the member had asked",
 }

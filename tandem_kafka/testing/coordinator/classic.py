@@ -134,6 +134,7 @@ class ClassicGroup:
                 is_new=False,
                 # Not of the log: whatever it was told, it owns under the next coordinator too.
                 told=before[m.member_id].told if m.member_id in before else m.assignment,
+                left_out_of=before[m.member_id].left_out_of if m.member_id in before else 0,
             )
             for m in read.members
         }
@@ -264,7 +265,9 @@ class ClassicGroup:
         for member in self.members.values():
             self.touch(member)
             request, member.joining, member.is_new = member.joining, None, False
-            if request is not None:
+            if request is None:
+                member.left_out_of = self.generation
+            else:
                 self._turn.answer(request, self.told(member))
 
     def _end_of_members(self) -> None:
@@ -275,6 +278,7 @@ class ClassicGroup:
 
     def told(self, member: ClassicMember) -> JoinAnswer:
         """Return what a member is told of the generation that there is."""
+        member.left_out_of = 0
         listed = [
             (m.member_id, m.instance_id, m.protocols[self.protocol]) for m in self.members.values()
         ]

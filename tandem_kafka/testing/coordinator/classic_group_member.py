@@ -26,6 +26,7 @@ class ClassicMember:
     Attributes:
         is_new: Whether its first JoinGroup has still to be answered.
         told: The assignment that it was answered last; what it says that it owns is older.
+        left_out_of: The generation that began without it; its instance id keeps its place.
     """
 
     member_id: str
@@ -39,6 +40,7 @@ class ClassicMember:
     assignment: bytes = b""
     told: bytes = b""
     is_new: bool = True
+    left_out_of: int = 0
 
     def update(self, request: JoinGroup) -> None:
         """Take in what a member says when it joins; what it was assigned stays."""

@@ -168,12 +168,18 @@ class Invariants:
     def known(self) -> set[str]:
         """Return the ids of those that the coordinator takes for members, and that have not left.
 
-        Who has an instance id and may come back keeps its place, but not what it was giving back.
+        Who has an instance id and may come back keeps its place, but not what it was giving back,
+        nor what another has by a generation that began without it.
         """
         name = self._members.group_id
         members = self._cluster.consumer_group(name).members
         here = {member_id for member_id, member in members.items() if not member.away}
-        return here.union(self._cluster.group(name).members)
+        group = self._cluster.group(name)
+        return here.union(
+            member_id
+            for member_id, classic in group.members.items()
+            if classic.left_out_of != group.generation
+        )
 
     def check_nobody_else_owns(self, me: Watched, told: frozenset[TopicPartition]) -> None:
         """A partition has one owner among those that are members."""

@@ -58,6 +58,8 @@ def test_a_static_member_that_does_not_join_in_time_is_in_the_next_generation() 
     assert waiting not in driven.answers
     driven.sleep(1)
     assert [name for name, *_ in driven.answers[waiting].members] == [leader, static]
+    members = driven.coordinator.classic.members
+    assert [members[each].left_out_of for each in (leader, static)] == [0, 3]
     joined = driven.now_ms
     driven.sync(leader, 3)
     driven.sleep(SESSION_MS - 1)
