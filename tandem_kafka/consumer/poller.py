@@ -11,10 +11,10 @@ from tandem_kafka.errors import IllegalStateError
 from tandem_kafka.events.application import Poll
 from tandem_kafka.shared.subscription import SubscriptionKind
 
-__all__ = ["POLL_EVENT_MS", "Poller"]
+__all__ = ["NOTE_MS", "Poller"]
 
-#: While records flow, the network thread is told this often that the application is alive.
-POLL_EVENT_MS = 1_000
+#: While poll() waits, it notes this often that the application is alive.
+NOTE_MS = 1_000
 
 
 class Poller:
@@ -28,10 +28,11 @@ class Poller:
         self._collector = collector
         self._background = background
         self._event: Poll | None = None
-        self._next_event_ms = 0
+        #: What had changed when the last event was sent.
+        self._told_at = -1
         self._polled_ms = 0
         self._idle_ms = 0
-        self._interval_ms = max(1, min(POLL_EVENT_MS, core.config.max_poll_interval_ms // 4))
+        self._interval_ms = max(1, min(NOTE_MS, core.config.max_poll_interval_ms // 4))
 
     def poll(self, deadline_ms: int, max_records: int) -> ConsumerRecords:
         """Return records as soon as there are any; empty at the deadline.
@@ -58,11 +59,11 @@ class Poller:
             seen = self._core.link.buffer.added
             batch = self._collector.collect(max_records)
             now_ms = self._core.clock.now_ms()
-            self._tell_alive(now_ms, idle=not batch)
+            self._tell_alive(now_ms)
             if batch or batch.next_offsets or now_ms >= deadline_ms:
                 self._note_records(batch)
                 return batch
-            self._wait(seen, deadline_ms)
+            self._wait(seen, min(deadline_ms, now_ms + self._interval_ms))
             self._idle_ms += self._core.clock.now_ms() - now_ms
 
     def _wait(self, seen: int, deadline_ms: int) -> None:
@@ -71,19 +72,22 @@ class Poller:
         def news() -> bool:
             return link.buffer.added != seen or len(self._background) > 0 or self._commits.waiting
 
-        self._core.wait(news, min(deadline_ms, self._next_event_ms))
+        self._core.wait(news, deadline_ms)
 
-    def _tell_alive(self, now_ms: int, *, idle: bool) -> None:
-        """Send a poll event: on an interval, and whenever something has to get going.
+    def _tell_alive(self, now_ms: int) -> None:
+        """Note that the application polls; send an event if something has to get going for it.
 
-        A consumer whose records flow needs none in between, which saves the network thread a
-        wake-up, and the GIL a hand-over, for each poll().
+        While all can be read none is sent, which saves the network thread a wake-up, and the GIL
+        a hand-over, for each poll(). Of partitions that are being looked up it is told once.
         """
-        due = now_ms >= self._next_event_ms or (idle and not self._settled())
-        if due and (self._event is None or self._event.future.done):
+        link = self._core.link
+        link.polls.polled_ms = now_ms
+        changes = link.subscription.changes.count  # before looking: what changes meanwhile is told
+        news = changes != self._told_at and not link.subscription.all_settled()
+        if (news or link.polls.wanted) and (self._event is None or self._event.future.done):
+            self._told_at = changes
             self._event = Poll(deadline_ms=now_ms + self._core.config.default_api_timeout_ms)
-            self._next_event_ms = now_ms + self._interval_ms
-            self._core.link.queue.add(self._event)
+            link.queue.add(self._event)
 
     def _note_poll(self) -> None:
         """Measure the time since the last poll(), and how much of it went by waiting."""
@@ -99,10 +103,3 @@ class Poller:
         for tp, records in batch.items():
             metrics.record("records", len(records))
             metrics.record_topic("records", tp.topic, len(records))
-
-    def _settled(self) -> bool:
-        """Tell whether every partition that is to be read can be read."""
-        subscription = self._core.link.subscription
-        if subscription.auto_assigned and not subscription.assigned:
-            return False
-        return subscription.all_settled()

@@ -74,7 +74,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Poll(Event):
-    """The application is in poll(): join, reset the poll timer, look positions up."""
+    """The application is in poll(), and something waits for that: join, look positions up."""
 
     operation: ClassVar[str] = "poll()"
 

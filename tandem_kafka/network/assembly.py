@@ -18,6 +18,7 @@ from tandem_kafka.runtime import Runtime
 from tandem_kafka.shared.fetch_buffer import FetchBuffer
 from tandem_kafka.shared.group import GroupIdentity
 from tandem_kafka.shared.metadata import ClusterMetadata
+from tandem_kafka.shared.polls import Polls
 from tandem_kafka.shared.subscription import SubscriptionState
 
 __all__ = ["Link", "assemble"]
@@ -34,6 +35,7 @@ class Link:
     subscription: SubscriptionState
     metadata: ClusterMetadata
     group: GroupIdentity
+    polls: Polls
     transport: Transport
     metrics: ConsumerMetrics
 
@@ -74,6 +76,7 @@ def assemble(config: Config, runtime: Runtime, transport: Transport | None = Non
         subscription=context.subscription,
         metadata=metadata,
         group=context.group,
+        polls=context.polls,
         transport=transport,
         metrics=context.metrics,
     )

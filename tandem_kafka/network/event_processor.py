@@ -79,7 +79,7 @@ class EventProcessor:
             case events.SubscribePattern():
                 self._subscription.subscribe_pattern(event.pattern)
                 managers.metadata.request_update()
-                self._group.membership.subscription_changed()
+                self._tell_membership()
                 event.future.complete(None)
             case events.SubscribeRegex():
                 self._subscribe_regex(event)
@@ -132,6 +132,8 @@ class EventProcessor:
 
     def _poll(self, event: events.Poll) -> None:
         managers = self._managers
+        # First: what waits for a poll() after this one says so below.
+        self._context.polls.wanted = False
         if managers.group is not None and self._subscription.auto_assigned:
             managers.group.membership.application_polled()
         managers.validation.want()
@@ -149,7 +151,7 @@ class EventProcessor:
         changed = self._subscription.subscribe(event.topics)
         if changed:
             self._managers.metadata.request_update()
-        self._group.membership.subscription_changed()
+        self._tell_membership()
         event.future.complete(None)
 
     def _subscribe_regex(self, event: events.SubscribeRegex) -> None:
@@ -161,8 +163,13 @@ class EventProcessor:
             )
             raise UnsupportedVersionError(msg)
         self._subscription.subscribe_regex(event.regex)
-        membership.subscription_changed()
+        self._tell_membership()
         event.future.complete(None)
+
+    def _tell_membership(self) -> None:
+        """Who is no member yet joins when the application polls."""
+        self._context.polls.wanted = True
+        self._group.membership.subscription_changed()
 
     def _apply_assignment(self, event: events.ApplyAssignment) -> None:
         if event.number != self._context.group.callback:

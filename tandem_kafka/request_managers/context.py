@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tandem_kafka.config import Config
@@ -21,6 +21,7 @@ from tandem_kafka.shared.fetch_buffer import FetchBuffer
 from tandem_kafka.shared.group import GroupIdentity
 from tandem_kafka.shared.metadata import ClusterMetadata
 from tandem_kafka.shared.partition import AssignedPartition, Position
+from tandem_kafka.shared.polls import Polls
 from tandem_kafka.shared.subscription import SubscriptionState
 
 __all__ = ["ManagerContext"]
@@ -41,6 +42,7 @@ class ManagerContext:
     group: GroupIdentity
     background: BackgroundQueue
     metrics: ConsumerMetrics
+    polls: Polls = field(default_factory=Polls)
 
     @property
     def read_committed(self) -> bool:
@@ -78,4 +80,6 @@ class ManagerContext:
         self, error: Exception, about: Iterable[tuple[AssignedPartition, Position]] = ()
     ) -> None:
         """Have the next poll() raise this, unless it is about positions sought elsewhere."""
+        # Who was told of it and polls all the same wants it tried again.
+        self.polls.wanted = True
         self.background.add_error(ErrorEvent(error, tuple(about)))

@@ -110,6 +110,7 @@ class CoordinatorManager:
         self._state.failed(self._context.clock.now_ms())
         if reaction_to(COORDINATOR, error) is Reaction.FAIL and isinstance(error, KafkaError):
             self._wanted = False  # until somebody asks again
+            self._context.polls.wanted = True
             for callback in self._on_fatal:
                 callback(error)
         else:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from tandem_kafka.events.background import PartitionsAssigned, PartitionsLost, PartitionsRevoked
 from tandem_kafka.events.queues import BackgroundQueue
 from tandem_kafka.shared.group import GroupIdentity
+from tandem_kafka.shared.polls import Polls
 
 __all__ = ["CallbackRunner", "RebalanceEvent"]
 
@@ -27,9 +28,10 @@ class CallbackRunner:
     partitions; only `on_partitions_lost` is not: what was lost is gone either way.
     """
 
-    def __init__(self, background: BackgroundQueue, group: GroupIdentity) -> None:
+    def __init__(self, background: BackgroundQueue, group: GroupIdentity, polls: Polls) -> None:
         self._background = background
         self._group = group
+        self._polls = polls
         self._numbers = 0
         self._event: RebalanceEvent | None = None
         self._then: Callable[[], None] | None = None
@@ -59,7 +61,7 @@ class CallbackRunner:
             return  # cancelled meanwhile
         if error is not None and not isinstance(event, PartitionsLost):
             log.info("a rebalance callback failed and will be called again: %s", error)
-            self._failed = True
+            self._failed = self._polls.wanted = True
             return
         self.cancel()
         then()

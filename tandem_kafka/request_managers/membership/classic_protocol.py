@@ -59,7 +59,7 @@ class ClassicMembership:
         self._subscription = context.subscription
         self._coordinator = coordinator
         self._machine: StateMachine[State] = StateMachine(State.UNJOINED, TRANSITIONS)
-        self._callbacks = CallbackRunner(context.background, context.group)
+        self._callbacks = CallbackRunner(context.background, context.group, context.polls)
         self._assignors = ClassicAssignors(context.config.partition_assignment_strategy)
         self._requests = ClassicRequests(context, self._assignors)
         self._leadership = Leadership(context, metadata, self._assignors)
@@ -89,7 +89,6 @@ class ClassicMembership:
 
     def application_polled(self) -> None:
         """The application is alive: join, and call again what failed."""
-        self._timer.restart()
         if self._group.fatal is not None:
             return
         self._callbacks.retry()
@@ -110,7 +109,8 @@ class ClassicMembership:
         """The listener is about to run; heartbeats go on."""
         self._callbacks.cancel()
         self._rebalance.fail()
-        self._wanted = False
+        self._wanted = False  # until the application polls
+        self._context.polls.wanted = True
         self._rejoin_reason = None
         if self.state not in (State.UNJOINED, State.LEAVING):
             self._behind_join = self._parked

@@ -73,7 +73,7 @@ class ConsumerMembership:
         self._static = context.config.group_instance_id is not None
         self._coordinator = coordinator
         self._machine: StateMachine[State] = StateMachine(State.UNSUBSCRIBED, TRANSITIONS)
-        self._callbacks = CallbackRunner(context.background, context.group)
+        self._callbacks = CallbackRunner(context.background, context.group, context.polls)
         self._local = LocalAssignment(context)
         self._reconciliation = Reconciliation(
             context, self._callbacks, metadata, self._acknowledge, self._local.hand_over
@@ -109,7 +109,6 @@ class ConsumerMembership:
 
     def application_polled(self) -> None:
         """The application is alive: join, join again, call again what failed."""
-        self._timer.restart()
         if self._group.fatal is not None:
             return
         self._callbacks.retry()
@@ -133,7 +132,8 @@ class ConsumerMembership:
         """The listener is about to run; heartbeats go on."""
         self._callbacks.cancel()
         self._rebalance.fail()
-        self._wanted = False
+        self._wanted = False  # until the application polls
+        self._context.polls.wanted = True
         if self.state in TAKES_TARGETS:
             self._machine.move(State.PREPARE_LEAVING)
 
@@ -394,10 +394,7 @@ class ConsumerMembership:
     def _go_stale(self, now_ms: int) -> PollResult:
         """Leave at once; the partitions are lost when the application polls again."""
         self._timer.log_expiry(now_ms)
-        self._callbacks.cancel()
-        self._rebalance.fail()
-        self._wanted = False
-        self._machine.move(State.PREPARE_LEAVING)
+        self.prepare_to_leave()
         self._machine.move(State.LEAVING)
         destination = self._coordinator.destination()
         epoch = STATIC_LEAVE_EPOCH if self._static else LEAVE_EPOCH

@@ -10,26 +10,22 @@ __all__ = ["PollTimer"]
 
 log = logging.getLogger(__name__)
 
-#: poll() tells the network thread of itself this often at least, while records flow.
+#: poll() notes its time at least this often while it waits, and may return just before the next.
 GRACE_MS = 1_000
 
 
 class PollTimer:
-    """Restarted by every poll event; expires when none came for the interval."""
+    """Expires when the application was not seen inside poll() for the interval."""
 
     def __init__(self, context: ManagerContext) -> None:
         self._context = context
+        self._polls = context.polls
         self._interval_ms = context.config.max_poll_interval_ms
         self._patience_ms = self._interval_ms + min(GRACE_MS, self._interval_ms // 4)
-        self._polled_ms = 0
-
-    def restart(self) -> None:
-        """The application polls."""
-        self._polled_ms = self._context.clock.now_ms()
 
     def left_ms(self, now_ms: int) -> int:
         """Until it expires."""
-        return self._polled_ms + self._patience_ms - now_ms
+        return self._polls.polled_ms + self._patience_ms - now_ms
 
     def log_expiry(self, now_ms: int) -> None:
         """Say what happened, and what to do about it."""
@@ -37,6 +33,6 @@ class PollTimer:
             "group %s: poll() was not called for %d ms (max_poll_interval_ms=%d): leaving the "
             "group. Poll more often, or take fewer records at a time (max_poll_records)",
             self._context.config.group_id,
-            now_ms - self._polled_ms,
+            now_ms - self._polls.polled_ms,
             self._interval_ms,
         )

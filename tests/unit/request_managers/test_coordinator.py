@@ -50,7 +50,9 @@ def test_reactions(world: World, error: type[Exception], reaction: Reaction) -> 
     fatal: list[Exception] = []
     coordinator.on_fatal(fatal.append)
     coordinator.destination()
+    world.context.polls.wanted = False
     world.answer(world.sent(coordinator), coordinator_answer(None, error))
+    assert world.context.polls.wanted is (reaction is Reaction.FAIL)
     if reaction is Reaction.FAIL:
         assert [type(each) for each in fatal] == [error]
         assert not world.poll(coordinator, after_ms=60_000).unsent, "until somebody asks again"

@@ -115,6 +115,12 @@ class World:
         self.answer(unsent, coordinator_answer(NODE_1))
         assert self.group.coordinator.known
 
+    def application_polls(self) -> None:
+        """What a poll() whose event is wanted does to the membership."""
+        self.context.polls.polled_ms = self.now_ms
+        self.context.polls.wanted = False
+        self.group.membership.application_polled()
+
     # --- turns ---------------------------------------------------------------------------------
 
     def poll(self, manager: RequestManager, *, after_ms: int = 0) -> PollResult:

@@ -80,7 +80,7 @@ class ConsumerMember:
     # --- what the application does -------------------------------------------------------------
 
     def polls(self) -> None:
-        self.manager.application_polled()
+        self.world.application_polls()
 
     def asked(self) -> BackgroundEvent | None:
         """Return what the application is asked to do, without its number."""

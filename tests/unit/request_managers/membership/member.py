@@ -88,7 +88,7 @@ class Member:
         return self.manager.state  # type: ignore[attr-defined]
 
     def application_polls(self) -> None:
-        self.manager.application_polled()
+        self.world.application_polls()
 
     def send(self, *, after_ms: int = 0) -> UnsentRequest:
         return self.world.sent(self.manager, after_ms=after_ms)

@@ -15,6 +15,7 @@ from tandem_kafka.events.background import (
 from tandem_kafka.events.queues import BackgroundQueue
 from tandem_kafka.request_managers.membership.callbacks import CallbackRunner, RebalanceEvent
 from tandem_kafka.shared.group import GroupIdentity
+from tandem_kafka.shared.polls import Polls
 from tests.unit.request_managers.world import TP
 
 HELD = frozenset({TP})
@@ -24,7 +25,8 @@ class Runner:
     def __init__(self) -> None:
         self.queue = BackgroundQueue()
         self.group = GroupIdentity("readers", None)
-        self.callbacks = CallbackRunner(self.queue, self.group)
+        self.polls = Polls()
+        self.callbacks = CallbackRunner(self.queue, self.group, self.polls)
         self.done = 0
 
     def run(self, event: RebalanceEvent) -> None:

@@ -169,7 +169,7 @@ def test_an_answer_of_a_membership_that_is_over_is_dropped() -> None:
 def test_without_a_coordinator_it_waits() -> None:
     world = World(group_id="readers")
     world.subscription.subscribe(["orders"])
-    world.group.membership.application_polled()
+    world.application_polls()
     assert not world.poll(world.group.membership).unsent
     assert world.poll(world.group.coordinator).unsent
 

@@ -152,7 +152,7 @@ def test_65_the_interval_is_what_the_coordinator_says() -> None:
 def test_without_a_coordinator_it_waits() -> None:
     world = World(group_id="readers", group_protocol="consumer")
     world.subscription.subscribe(["orders"])
-    world.group.membership.application_polled()
+    world.application_polls()
     assert not world.poll(world.group.membership).unsent
     assert world.poll(world.group.coordinator).unsent
 

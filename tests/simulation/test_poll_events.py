@@ -1,0 +1,182 @@
+"""What poll() tells the network thread: that it lives always, more only if something waits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tandem_kafka import TopicPartition
+from tandem_kafka.consumer import poller
+from tandem_kafka.consumer.consumer import KafkaConsumer
+from tandem_kafka.errors import RebalanceCallbackError, TopicAuthorizationFailedError
+from tandem_kafka.events.application import Poll
+from tandem_kafka.testing import DROP, Simulation
+from tandem_kafka.wire.messages import ListOffsetsRequest, ListOffsetsResponse
+from tests.simulation.ledger import produce, topic
+
+TP = TopicPartition("orders", 0)
+OPTIONS: dict[str, Any] = {"group_id": "readers", "auto_offset_reset": "earliest"}
+MINUTE_MS = 60_000
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[Poll]:
+    """Every event that a poll() sends."""
+    events: list[Poll] = []
+
+    def made(**fields: Any) -> Poll:
+        events.append(Poll(**fields))
+        return events[-1]
+
+    monkeypatch.setattr(poller, "Poll", made)
+    return events
+
+
+def poll_for(simulation: Simulation, duration_ms: int, *consumers: KafkaConsumer) -> None:
+    until_ms = simulation.clock.now_ms() + duration_ms
+    while simulation.clock.now_ms() < until_ms:
+        for consumer in consumers:
+            consumer.poll(100)
+
+
+def refused(call: Any) -> ListOffsetsResponse:
+    answer = call.default()
+    answer.topics[0].partitions[0].error_code = TopicAuthorizationFailedError.errno
+    return answer
+
+
+def refused_late(call: Any) -> ListOffsetsResponse:
+    call.delay_ms = 2_000
+    return refused(call)
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_members_that_have_all_they_are_to_have_send_nothing(
+    sent: list[Poll], protocol: str
+) -> None:
+    with Simulation() as simulation:
+        topic(simulation, "orders", 1)
+        reader, idle = (
+            simulation.consumer("orders", **OPTIONS, group_protocol=protocol) for _ in range(2)
+        )
+        poll_for(simulation, 15_000, reader, idle)
+        assert sorted([len(reader.assignment()), len(idle.assignment())]) == [0, 1]
+        sent.clear()
+        for _ in range(3):
+            produce(simulation, TP, 10)
+            poll_for(simulation, MINUTE_MS, reader, idle)
+        assert not sent
+
+
+def test_a_look_up_that_lasts_is_asked_for_once(sent: list[Poll]) -> None:
+    with Simulation() as simulation:
+        topic(simulation, "orders", 1)
+        simulation.cluster.script(ListOffsetsRequest, lambda _: DROP)
+        consumer = simulation.consumer(auto_offset_reset="earliest")
+        consumer.assign([TP])
+        poll_for(simulation, 20_000, consumer)
+        assert consumer._core.link.subscription.without_position()
+        assert len(sent) <= 3
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+@pytest.mark.parametrize("timeout_ms", [50, 3 * MINUTE_MS])
+def test_who_polls_stays_a_member_without_a_word(protocol: str, timeout_ms: int) -> None:
+    with Simulation() as simulation:
+        topic(simulation, "orders", 1)
+        options = {**OPTIONS, "group_protocol": protocol, "max_poll_interval_ms": 7_000}
+        consumer = simulation.consumer("orders", **options)
+        poll_for(simulation, 10_000, consumer)
+        before = consumer.group_metadata()
+        until_ms = simulation.clock.now_ms() + 3 * MINUTE_MS
+        while simulation.clock.now_ms() < until_ms:
+            assert not consumer.poll(timeout_ms)
+            simulation.sleep(2_000)
+        assert consumer.group_metadata() == before
+        assert consumer.assignment() == {TP}
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_who_was_away_for_too_long_joins_with_the_next_poll(protocol: str) -> None:
+    with Simulation() as simulation:
+        topic(simulation, "orders", 1)
+        options = {**OPTIONS, "group_protocol": protocol, "max_poll_interval_ms": 7_000}
+        consumer = simulation.consumer("orders", **options)
+        for _ in range(2):
+            poll_for(simulation, 10_000, consumer)
+            assert consumer.assignment() == {TP}
+            simulation.sleep(7_500)
+            assert consumer.group_metadata().generation_id >= 0
+            simulation.sleep(2_000)
+            assert consumer.group_metadata().generation_id < 0
+
+
+def test_a_listener_that_was_told_of_nothing_and_raised_is_called_again() -> None:
+    class Reluctant:
+        calls = 0
+
+        def on_partitions_assigned(self, partitions: set[TopicPartition]) -> None:
+            assert not partitions
+            self.calls += 1
+            if self.calls < 4:
+                raise ValueError("not yet")
+
+        def on_partitions_revoked(self, partitions: set[TopicPartition]) -> None:
+            """There is nothing to give back."""
+
+    with Simulation() as simulation:
+        topic(simulation, "orders", 1)
+        holder = simulation.consumer("orders", **OPTIONS)
+        poll_for(simulation, 5_000, holder)
+        listener = Reluctant()
+        # The range assignor leaves the only partition to the member that comes first by name.
+        other = simulation.consumer(**OPTIONS)
+        other.subscribe(["orders"], listener=listener)
+        raised = 0
+        for _ in range(40):
+            holder.poll(50)
+            try:
+                other.poll(50)
+            except RebalanceCallbackError:
+                raised += 1
+        assert (raised, listener.calls) == (3, 4)
+
+
+def test_an_error_that_was_raised_is_raised_again_by_each_poll() -> None:
+    with Simulation() as simulation:
+        topic(simulation, "orders", 1)
+        for _ in range(3):
+            simulation.cluster.script(ListOffsetsRequest, refused)
+        consumer = simulation.consumer(auto_offset_reset="earliest")
+        consumer.assign([TP])
+        for _ in range(3):
+            with pytest.raises(TopicAuthorizationFailedError):
+                consumer.poll(5_000)
+        produce(simulation, TP, 1)
+        assert consumer.poll(5_000)
+
+
+def test_a_position_that_could_not_be_had_is_looked_up_by_the_next_poll() -> None:
+    with Simulation() as simulation:
+        topic(simulation, "orders", 1)
+        simulation.cluster.script(ListOffsetsRequest, refused_late)
+        consumer = simulation.consumer(auto_offset_reset="earliest")
+        consumer.assign([TP])
+        poll_for(simulation, 1_000, consumer)  # all that is to be told has been told by then
+        with pytest.raises(TopicAuthorizationFailedError):
+            consumer.position(TP, timeout_ms=5_000)
+        produce(simulation, TP, 1)
+        assert consumer.poll(5_000)
+
+
+def test_who_subscribes_after_reading_by_itself_joins() -> None:
+    with Simulation() as simulation:
+        topic(simulation, "orders", 1)
+        consumer = simulation.consumer(**OPTIONS)
+        consumer.assign([TP])
+        poll_for(simulation, 5_000, consumer)
+        consumer.unsubscribe()
+        consumer.subscribe(["nothing-yet"])
+        poll_for(simulation, 10_000, consumer)
+        assert consumer.group_metadata().generation_id > 0
