@@ -223,7 +223,9 @@ class ClassicMembership:
             self._subscription.assigned[tp].pending_revocation = True
 
         def revoked() -> None:
-            self._subscription.set_assigned(frozenset(self._subscription.assigned) - partitions)
+            # In the order that there was: a set of names has another with every start of Python.
+            kept = [tp for tp in self._subscription.assigned if tp not in partitions]
+            self._subscription.set_assigned(kept)
             then()
 
         self._callbacks.run(PartitionsRevoked(partitions), revoked)

@@ -136,7 +136,8 @@ class Reconciliation:
         self._callbacks.run(PartitionsRevoked(revoked), lambda: self._revoked(taking, resolved))
 
     def _revoked(self, taking: Assignment, resolved: Resolved) -> None:
-        kept = frozenset(self._subscription.assigned) & resolved.partitions
+        # In the order that there was: a set of names has another with every start of Python.
+        kept = [tp for tp in self._subscription.assigned if tp in resolved.partitions]
         self._subscription.set_assigned(kept)
         self._assign(taking, resolved)
 

@@ -275,6 +275,19 @@ def test_cooperative_what_was_taken_away_is_given_back_then_it_joins_again() -> 
     assert member.world.subscription.assigned[TP] is kept
 
 
+def test_cooperative_what_is_kept_keeps_its_order() -> None:
+    """A set of partitions has another one with every start of Python."""
+    member = Member(partition_assignment_strategy=COOPERATIVE)
+    partitions = tuple(TopicPartition("orders", number) for number in range(12))
+    member.join(partitions)
+    rebalance(member)
+    member.answer(member.send(), joined_answer())
+    member.answer(member.send(), synced_answer(partitions[:10]))
+    member.asked()
+    member.callback_done()
+    assert tuple(member.world.subscription.assigned) == partitions[:10]
+
+
 def test_cooperative_partitions_of_a_dropped_topic_are_given_back_first() -> None:
     more = TopicPartition("more", 0)
     member = Member(partition_assignment_strategy=COOPERATIVE)

@@ -57,6 +57,17 @@ def test_66_67_only_what_moves_is_given_back() -> None:
     assert owned(member.send()) == {TOPIC_ID: [0, 2]}
 
 
+def test_what_is_kept_keeps_its_order() -> None:
+    """A set of partitions has another one with every start of Python."""
+    member = ConsumerMember()
+    member.settle(tuple(range(12)))
+    member.beat(beat_answer(1, tuple(range(10))))
+    member.turn()
+    member.asked()
+    member.done()
+    assert [tp.partition for tp in member.world.subscription.assigned] == list(range(10))
+
+
 def test_67_the_listener_hears_of_an_assignment_without_news() -> None:
     member = ConsumerMember()
     member.settle()
