@@ -72,6 +72,8 @@ class NetworkClient:
         self._defects: list[Exception] = []
         # Once is enough until a broker has answered again.
         self._rebootstrapped = False
+        #: There may be connections to servers that are asked no more.
+        self._leftovers = False
 
     @property
     def counters(self) -> NetworkCounters:
@@ -100,6 +102,8 @@ class NetworkClient:
         """
         self._notice_nodes()
         self._pool.turn(now_ms)
+        if not (self._queues or self._any or self._leftovers or self._pool.has_outcomes):
+            return max(1, min(self._pool.attention_ms(now_ms) - now_ms, FOREVER_MS))
         self._take_downs()
         self._expire(now_ms)
         self._send_to_nodes(now_ms)
@@ -109,12 +113,16 @@ class NetworkClient:
             return 0
         return max(1, min(self._attention_ms(now_ms) - now_ms, FOREVER_MS))
 
-    def complete(self, events: Iterable[TransportEvent], now_ms: int) -> None:
-        """Take what `poll` returned; completes the futures of the requests concerned."""
+    def complete(self, events: Iterable[TransportEvent], now_ms: int) -> bool:
+        """Take what `poll` returned; completes the futures of the requests concerned.
+
+        Returns True if a manager was told anything: of a connection's own affairs none is.
+        """
+        told = False
         for event in events:
-            self._pool.handle(event, now_ms)
+            told |= self._pool.handle(event, now_ms)
         self._take_downs()
-        self._deliver()
+        return self._deliver() or told
 
     def take_defects(self) -> list[Exception]:
         """Return what was raised by those who were told an outcome."""
@@ -163,6 +171,7 @@ class NetworkClient:
         if known is self._known or known == self._known:
             return
         self._known = known
+        self._leftovers = True
         self._known_by_id = {node.node_id: node for node in known}
         for node in known:
             self._pool.move(node)
@@ -207,7 +216,8 @@ class NetworkClient:
                 return self._find_a_node(now_ms)
             self._rebootstrapped = False
             self._pool.send(link, self._any.popleft(), now_ms)
-        self._pool.close_unused(self._known_by_id)
+        if self._leftovers:
+            self._leftovers = self._pool.close_unused(self._known_by_id)
         return False
 
     def _least_loaded(self, now_ms: int) -> Link | None:

@@ -68,6 +68,9 @@ class NetworkLoop:
         #: Everything has been failed and closed: nobody needs to wait any longer.
         self.finished = False
         self._told = 0
+        #: Managers are asked if one was told something, or at the time that one has named.
+        self._stirred = True
+        self._due_ms = 0
 
     @property
     def running(self) -> bool:
@@ -92,6 +95,7 @@ class NetworkLoop:
         closing = self._close_deadline_ms is not None
         managers_ms = self._close_managers(now_ms) if closing else self._ask_managers(now_ms)
         client_ms = self._client.prepare(now_ms)
+        self._stirred |= client_ms == 0
         self._tell_defects()
         self._tell_application()
         if self._queue:
@@ -103,11 +107,11 @@ class NetworkLoop:
         """Deal with what came in while the thread slept."""
         now_ms = self._context.clock.now_ms()
         bytes_before = self._context.buffer.added_bytes
-        self._client.complete(transport_events, now_ms)
+        self._stirred |= self._client.complete(transport_events, now_ms)
         self._tell_defects()
         self._hand_over_metadata_error()
         # After the client's turn: an operation with no time at all has had its one attempt.
-        self._reaper.reap(now_ms)
+        self._stirred |= self._reaper.reap(now_ms) > 0
         few = self._context.buffer.added_bytes - bytes_before < MANY_BYTES
         self._tell_application(first=few)
         if self._close_deadline_ms is not None:
@@ -131,6 +135,7 @@ class NetworkLoop:
             event = self._queue.take()
             if event is None:
                 return
+            self._stirred = True
             self._processor.process(event)
             self._reaper.watch(event)
             if isinstance(event, events.Close):
@@ -139,6 +144,14 @@ class NetworkLoop:
                 )
 
     def _ask_managers(self, now_ms: int) -> int:
+        """Have managers send what they want to; returns how long none of them needs a turn.
+
+        Not in a turn that concerns none of them: a connection was opened, say. Who has made room in
+        the buffer only wakes this thread.
+        """
+        if not self._stirred and now_ms < self._due_ms and not self._context.buffer.starved:
+            return self._due_ms - now_ms
+        self._stirred = False
         waits_ms = []
         for manager in self._in_turn:
             try:
@@ -149,7 +162,9 @@ class NetworkLoop:
             for request in unsent:
                 self._client.add(request, now_ms)
             waits_ms.append(manager_wait_ms)
-        return min(waits_ms)
+        wait_ms = min(waits_ms)
+        self._due_ms = now_ms + wait_ms
+        return wait_ms
 
     def _tell_defects(self) -> None:
         for error in self._client.take_defects():

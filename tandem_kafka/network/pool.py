@@ -115,9 +115,14 @@ class ConnectionPool:
             self._states[node.node_id] = state
         return state
 
+    @property
+    def has_outcomes(self) -> bool:
+        """True when `take_outcomes` would return something."""
+        return bool(self._downs or self._deliveries)
+
     def take_outcomes(self) -> tuple[Sequence[LinkDown], Sequence[Delivery]]:
         """Return the losses, and the requests that have an outcome, since the last call."""
-        if not self._downs and not self._deliveries:
+        if not self.has_outcomes:
             return (), ()
         downs, self._downs = self._downs, []
         deliveries, self._deliveries = self._deliveries, []
@@ -182,11 +187,11 @@ class ConnectionPool:
 
     # What the transport tells.
 
-    def handle(self, event: TransportEvent, now_ms: int) -> None:
-        """Take in one event."""
+    def handle(self, event: TransportEvent, now_ms: int) -> bool:
+        """Take in one event; True if somebody was told of it at once, without an outcome."""
         link = self._by_number.get(event.connection)
         if link is None:
-            return  # closed by us in the meantime
+            return False  # closed by us in the meantime
         self._now_ms = now_ms
         self._attention_ms = 0
         link.used_ms = now_ms
@@ -194,8 +199,10 @@ class ConnectionPool:
             self._cut(link, event.error)
         elif isinstance(event, KeptAlive):
             self._keep_alives.answered(link, event.frame)
+            return True
         else:
             self._converse(link, event)
+        return False
 
     def _converse(self, link: Link, event: ConnectionOpened | FrameReceived) -> None:
         try:
@@ -342,13 +349,17 @@ class ConnectionPool:
         self.disconnect(node.node_id, f"it moved to {node.host}:{node.port}")
         state.move(node)
 
-    def close_unused(self, keep: Container[int]) -> None:
-        """Close idle connections to bootstrap servers that are no longer asked."""
+    def close_unused(self, keep: Container[int]) -> bool:
+        """Close idle connections to bootstrap servers that are no longer asked; True if not all."""
         unwanted = [key for key in self._links if key[0] < 0 and key[0] not in keep]
+        busy = False
         for key in unwanted:
             link = self._links[key]
             if link.ready and not link.connection.in_flight:
                 self._remove(link)
+            else:
+                busy = True
+        return busy
 
     def disconnect(self, node_id: int, reason: str) -> None:
         """Close all connections to a broker."""

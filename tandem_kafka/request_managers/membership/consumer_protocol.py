@@ -210,7 +210,7 @@ class ConsumerMembership:
             wait_ms = max(wait_ms, self._next_ms - now_ms)
         if wait_ms > 0:
             return PollResult(wait_ms=wait_ms)
-        return PollResult((self._heartbeat(destination, now_ms),), max(1, self._interval_ms))
+        return PollResult((self._heartbeat(destination, now_ms),))  # its answer wakes the loop
 
     def _heartbeat(self, destination: ToNode, now_ms: int) -> UnsentRequest:
         message = self._fields.message(

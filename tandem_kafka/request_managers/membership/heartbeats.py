@@ -57,7 +57,7 @@ class Heartbeats:
         request = self._context.request(self._message(), destination, timeout_ms=timeout_ms)
         request.keep_alive = self.keep_alive(now_ms)
         request.future.then(lambda future: self._answered(member.generation_id, future))
-        return PollResult((request,), config.heartbeat_interval_ms)
+        return PollResult((request,))  # its answer wakes the loop
 
     def _message(self) -> HeartbeatRequest:
         member, last = self._context.group.metadata, self._last

@@ -18,9 +18,16 @@ from tandem_kafka.events.background import ErrorEvent
 from tandem_kafka.events.queues import ApplicationQueue
 from tandem_kafka.network.client import NetworkClient
 from tandem_kafka.network.loop import MAX_SLEEP_MS, NetworkLoop
+from tandem_kafka.network.transport import ConnectionOpened, FrameReceived, TransportEvent
 from tandem_kafka.request_managers.base import IDLE, PollResult
 from tandem_kafka.types import TopicPartition
-from tests.unit.network.scripted import ScriptedDriver, ScriptedTransport
+from tests.unit.network.scripted import (
+    ScriptedDriver,
+    ScriptedTransport,
+    api_versions,
+    frame_of,
+    metadata_answer,
+)
 from tests.unit.request_managers.world import World
 
 TP = TopicPartition("orders", 0)
@@ -194,6 +201,41 @@ def test_the_application_is_told_of_news_and_only_then() -> None:
     world.ask(events.Pause(partitions=frozenset(), deadline_ms=world.now_ms + 10))
     world.turn()
     assert world.driver.notified == 2
+
+
+def test_managers_are_asked_in_the_turns_that_concern_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = Looped()
+    asked: list[int] = []
+    positions = world.managers.positions
+
+    def poll(now_ms: int) -> PollResult:
+        asked.append(now_ms)
+        return PollResult(wait_ms=4_000)
+
+    def turns(*transport_events: TransportEvent, after_ms: int = 0) -> int:
+        """Tell the loop something; returns how often managers were asked for it."""
+        asked.clear()
+        world.transport.events += transport_events
+        world.turn(after_ms=after_ms)
+        world.turn()
+        return len(asked)
+
+    monkeypatch.setattr(positions, "poll", poll)
+    world.ask(events.Bootstrap(deadline_ms=world.now_ms + 60_000))
+    assert turns() == 1, "an event was taken"
+    assert turns(ConnectionOpened(1)) == 0, "a connection was opened"
+    (versions,) = world.transport.take_sent()
+    assert turns(FrameReceived(1, frame_of(versions, api_versions()))) == 0, "its versions came"
+    (metadata,) = world.transport.take_sent()
+    monkeypatch.setattr(world.managers.metadata, "poll", lambda _: IDLE)
+    assert turns(FrameReceived(1, frame_of(metadata, metadata_answer()))) == 1, "one was answered"
+    assert turns(after_ms=3_000) == 0
+    assert turns(after_ms=1_000) == 1, "one wanted to be"
+    world.context.buffer.starved = True
+    monkeypatch.setattr(world.managers.fetch, "poll", lambda _: IDLE)
+    assert turns() == 2, "there may be room meanwhile"
 
 
 def test_an_event_that_came_late_ends_the_sleep() -> None:
