@@ -200,6 +200,7 @@ class SimBroker:
             call = queue[0]
             understood = call.request is not None
             handler = self._cluster.take_script(call.api_key) if understood else None
+            call.scripted = handler is not None
             outcome = call.default() if handler is None else handler(call)
             if outcome is None or outcome is DROP:
                 return  # parked: `answer` goes on; where it never comes, nothing behind it either

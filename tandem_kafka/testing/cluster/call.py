@@ -37,6 +37,7 @@ class Call:
         client_id: Who asks.
         request: kafka-python's request object; None if the broker does not understand it.
         delay_ms: How much later than at once the answer leaves; for scripts.
+        scripted: Whether a test answers it: what the broker itself would say may be changed.
         default: What the broker itself would answer; for scripts. None if it answers later.
     """
 
@@ -51,6 +52,12 @@ class Call:
     delay_ms: int = 0
     answered: bool = False
     client_id: str = ""
+    scripted: bool = False
+
+    @property
+    def may_be_changed(self) -> bool:
+        """True when somebody may change what is answered: a test, or a quota."""
+        return self.scripted or self.broker.quotas.any
 
     def answer(self, response: Any) -> None:
         """Send the answer, once."""

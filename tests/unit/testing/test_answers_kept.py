@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
 
 import pytest
 
+from tandem_kafka import TopicPartition
+from tandem_kafka.testing import Call, Simulation
 from tandem_kafka.testing.clock import SimClock
 from tandem_kafka.testing.cluster.apis.plain import Plain
 from tandem_kafka.testing.network import SimNetwork
 from tandem_kafka.testing.trace import Trace
-from tandem_kafka.wire.messages import ConsumerGroupHeartbeatResponse, HeartbeatResponse
+from tandem_kafka.wire.messages import (
+    ConsumerGroupHeartbeatResponse,
+    HeartbeatResponse,
+    MetadataRequest,
+    MetadataResponse,
+)
+from tests.unit.testing.bare_client import Client
 
 
 def test_a_plain_answer_has_the_bytes_of_its_message_also_when_it_is_changed() -> None:
@@ -61,3 +72,46 @@ def test_a_trace_is_the_same_whenever_it_is_looked_at() -> None:
     assert looked_at.digest == left_alone.digest
     assert looked_at.lines == left_alone.lines
     assert len(left_alone.lines) == 300
+
+
+def test_metadata_tell_of_today_and_a_test_may_change_them() -> None:
+    def changed(call: Call) -> Any:
+        answer = call.default()
+        answer.cluster_id = "another"
+        answer.topics.clear()
+        return answer
+
+    def told() -> Any:
+        frame = client.say(MetadataRequest(topics=None), 13)
+        assert frame is not None
+        return frame[5:], MetadataResponse.decode(frame[5:], version=13)
+
+    tp = TopicPartition("orders", 1)
+    with Simulation(brokers=3) as simulation:
+        cluster, client = simulation.cluster, Client(simulation)
+        cluster.create_topic("orders", 2)
+        changes: list[Callable[[], object]] = [
+            lambda: None,
+            lambda: cluster.move_leader(tp, 3),
+            lambda: cluster.stop(3),
+            lambda: cluster.stop(2, elect=True),
+            lambda: cluster.start(3),
+            lambda: cluster.start(2),
+            lambda: cluster.fall_behind(tp, 1),
+            lambda: cluster.add_partitions("orders", 3),
+            lambda: cluster.create_topic("payments"),
+            lambda: cluster.delete_topic("orders"),
+        ]
+        answers = []
+        for change in changes:
+            change()
+            kept, _ = told()
+            assert told()[0] == kept
+            cluster.script(MetadataRequest, lambda call: call.default(), changed)
+            assert told()[0] == kept, "made anew it is the same"
+            assert told()[1].cluster_id == "another"
+            assert told()[0] == kept
+            answers.append(kept)
+        assert all(before != after for before, after in pairwise(answers))
+        cluster.brokers[1].quotas.throttle(MetadataRequest, 700)
+        assert told()[1].throttle_time_ms == 700

@@ -2,87 +2,137 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from kafka import errors
 
 from tandem_kafka.testing.cluster.apis.api import Api, error_code
+from tandem_kafka.testing.cluster.apis.plain import Kept
 from tandem_kafka.testing.cluster.call import Call
 from tandem_kafka.testing.cluster.topics import SimPartition, SimTopic
 from tandem_kafka.wire.messages import MetadataRequest, MetadataResponse
 
 __all__ = ["API"]
 
+_BROKER = MetadataResponse.MetadataResponseBroker
 _TOPIC = MetadataResponse.MetadataResponseTopic
 _PARTITION = _TOPIC.MetadataResponsePartition
+_NO_LEADER = error_code(errors.LeaderNotAvailableError)
+
+
+class _Topic(NamedTuple):
+    """What is told of a topic; of each partition what `_listed` takes."""
+
+    error_code: int
+    name: str | None
+    topic_id: UUID
+    internal: bool = False
+    partitions: tuple[tuple[Any, ...], ...] = ()
+
+
+class _Picture(NamedTuple):
+    """All that an answer says, to tell whether it has been said before."""
+
+    controller: int
+    brokers: tuple[tuple[int, str, int, str | None], ...]
+    topics: tuple[_Topic, ...]
 
 
 def _handle(call: Call) -> Any:
     cluster = call.cluster
     if call.request.topics is None:
-        described = [_describe(call, topic) for topic in cluster.topics.values()]
+        topics = [_describe(call, topic) for topic in cluster.topics.values()]
     else:
-        described = [_wanted(call, wanted) for wanted in call.request.topics]
-    brokers = [
-        MetadataResponse.MetadataResponseBroker(
-            node_id=broker.node_id, host=broker.host, port=broker.port, rack=broker.rack
-        )
-        for broker in cluster.brokers.values()
-        if broker.up
-    ]
+        topics = [_wanted(call, wanted) for wanted in call.request.topics]
+    brokers = [(b.node_id, b.host, b.port, b.rack) for b in cluster.brokers.values() if b.up]
+    picture = _Picture(call.broker.node_id, tuple(brokers), tuple(topics))
+    return _message(picture) if call.may_be_changed else _kept(picture)
+
+
+@lru_cache(maxsize=500)
+def _kept(picture: _Picture) -> Kept:
+    """Many members ask again and again while there is no leader, and are told the same."""
+    return Kept(_message(picture))
+
+
+def _message(picture: _Picture) -> Any:
     return MetadataResponse(
         throttle_time_ms=0,
-        brokers=brokers,
+        brokers=[
+            _BROKER(node_id=node_id, host=host, port=port, rack=rack)
+            for node_id, host, port, rack in picture.brokers
+        ],
         cluster_id="simulated",
-        controller_id=call.broker.node_id,
-        topics=described,
+        controller_id=picture.controller,
+        topics=[
+            _TOPIC(
+                error_code=topic.error_code,
+                name=topic.name,
+                topic_id=topic.topic_id,
+                is_internal=topic.internal,
+                partitions=[_listed(*partition) for partition in topic.partitions],
+            )
+            for topic in picture.topics
+        ],
         error_code=0,
     )
 
 
-def _wanted(call: Call, wanted: Any) -> Any:
+def _listed(
+    number: int,
+    leader: int,
+    epoch: int,
+    replicas: tuple[int, ...],
+    in_sync: tuple[int, ...],
+    down: tuple[int, ...],
+) -> Any:
+    return _PARTITION(
+        error_code=0 if leader >= 0 else _NO_LEADER,
+        partition_index=number,
+        leader_id=leader,
+        leader_epoch=epoch,
+        replica_nodes=list(replicas),
+        isr_nodes=list(in_sync),
+        offline_replicas=list(down),
+    )
+
+
+def _wanted(call: Call, wanted: Any) -> _Topic:
     if wanted.name is not None:
         return _named(call, wanted.name)
     topic = call.cluster.topic_named(None, wanted.topic_id)
     if topic is not None:
         return _describe(call, topic)
-    missing = error_code(errors.UnknownTopicIdError)
-    return _TOPIC(error_code=missing, name=None, topic_id=wanted.topic_id, partitions=[])
+    return _Topic(error_code(errors.UnknownTopicIdError), None, wanted.topic_id)
 
 
-def _named(call: Call, name: str) -> Any:
+def _named(call: Call, name: str) -> _Topic:
     topic = call.cluster.topics.get(name)
     if topic is None and call.cluster.auto_create and call.request.allow_auto_topic_creation:
         topic = call.cluster.create_topic(name)
     if topic is not None:
         return _describe(call, topic)
-    missing = error_code(errors.UnknownTopicOrPartitionError)
-    return _TOPIC(error_code=missing, name=name, topic_id=UUID(int=0), partitions=[])
+    return _Topic(error_code(errors.UnknownTopicOrPartitionError), name, UUID(int=0))
 
 
-def _describe(call: Call, topic: SimTopic) -> Any:
-    return _TOPIC(
-        error_code=0,
-        name=topic.name,
-        topic_id=topic.topic_id,
-        is_internal=topic.internal,
-        partitions=[_partition(call, partition) for partition in topic.partitions],
-    )
+def _describe(call: Call, topic: SimTopic) -> _Topic:
+    partitions = tuple([_partition(call, partition) for partition in topic.partitions])
+    return _Topic(0, topic.name, topic.topic_id, topic.internal, partitions)
 
 
-def _partition(call: Call, partition: SimPartition) -> Any:
+def _partition(call: Call, partition: SimPartition) -> tuple[Any, ...]:
+    """Return the arguments of `_listed`."""
     cluster, brokers = call.cluster, call.cluster.brokers
-    led = brokers[partition.leader].up
     down = [node_id for node_id in partition.replicas if not brokers[node_id].up]
-    return _PARTITION(
-        error_code=0 if led else error_code(errors.LeaderNotAvailableError),
-        partition_index=partition.number,
-        leader_id=partition.leader if led else -1,
-        leader_epoch=partition.epoch,
-        replica_nodes=list(partition.replicas),
-        isr_nodes=cluster.in_sync(partition),
-        offline_replicas=down,
+    return (
+        partition.number,
+        partition.leader if brokers[partition.leader].up else -1,
+        partition.epoch,
+        partition.replicas,
+        tuple(cluster.in_sync(partition)),
+        tuple(down),
     )
 
 

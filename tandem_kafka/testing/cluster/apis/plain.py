@@ -7,7 +7,7 @@ from typing import Any
 
 from tandem_kafka.wire.framing import encoded
 
-__all__ = ["Plain"]
+__all__ = ["Kept", "Plain"]
 
 
 class Plain:
@@ -26,6 +26,27 @@ class Plain:
     def flexible_version_q(self, version: int) -> bool:
         """Tell whether a version has tagged fields."""
         return bool(self._kind.flexible_version_q(version))
+
+
+class Kept:
+    """A message of kafka-python that nobody changes any more: each version is encoded once."""
+
+    __slots__ = ("_bytes", "_message")
+
+    def __init__(self, message: Any) -> None:
+        self._message = message
+        self._bytes: dict[int, bytes] = {}
+
+    def encode(self, *, version: int) -> bytes:
+        """Return the bytes of the body."""
+        body = self._bytes.get(version)
+        if body is None:
+            body = self._bytes[version] = encoded(self._message, version)
+        return body
+
+    def flexible_version_q(self, version: int) -> bool:
+        """Tell whether a version has tagged fields."""
+        return bool(self._message.flexible_version_q(version))
 
 
 @lru_cache(maxsize=500)
