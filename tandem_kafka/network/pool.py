@@ -93,6 +93,9 @@ class ConnectionPool:
         self._now_ms = 0
         #: When `turn` is needed next, 0 where that has to be found out: something has changed.
         self._attention_ms = 0
+        #: The same as it was last found out, or when a session ends whose last answer came since;
+        #: whatever else changes has time until it is found out again, at the end of the turn.
+        self._found_ms = 0
         if settings.security_protocol == "SASL_PLAINTEXT" and settings.sasl_mechanism == "PLAIN":
             log.warning("security_protocol=SASL_PLAINTEXT sends the password in the clear")
         self.counters = NetworkCounters()
@@ -194,6 +197,7 @@ class ConnectionPool:
             return False  # closed by us in the meantime
         self._now_ms = now_ms
         self._attention_ms = 0
+        self._found_ms = min(self._found_ms, link.reauthenticate_at_ms)
         link.used_ms = now_ms
         if isinstance(event, ConnectionClosed):
             self._cut(link, event.error)
@@ -297,7 +301,7 @@ class ConnectionPool:
             self._attention_ms = 0
             for link in self._in_state(ConnectionState.AUTHENTICATING):
                 self._advance(link)
-        if now_ms < self.attention_ms(now_ms):
+        if now_ms < self._found_ms:
             return
         self._attention_ms = 0
         for link in list(self._links.values()):
@@ -336,7 +340,7 @@ class ConnectionPool:
         if not self._attention_ms:
             idle_ms = self._settings.connections_max_idle_ms
             moments = [link.attention_ms(now_ms, idle_ms) for link in self._links.values()]
-            self._attention_ms = min(moments, default=NO_DEADLINE_MS)
+            self._attention_ms = self._found_ms = min(moments, default=NO_DEADLINE_MS)
         return self._attention_ms
 
     # Closing.

@@ -106,6 +106,9 @@ class MetadataRefresher:
         self._told: frozenset[str] | None = frozenset()
         self._transient: dict[str, int] = {}
         self._watched: frozenset[str] = frozenset()
+        #: All that is watched or transient, and until when that is so.
+        self._besides: frozenset[str] = frozenset()
+        self._besides_until_ms = FOREVER_MS * FOREVER_MS
         self._succeeded_ms: int | None = None
         self._failing_since_ms: int | None = None
         self._error: Exception | None = None
@@ -123,10 +126,16 @@ class MetadataRefresher:
         """Keep these topics in the picture for a while (a look-up of unassigned partitions)."""
         for topic in topics:
             self._transient[topic] = max(until_ms, self._transient.get(topic, 0))
+        self._look_besides()
 
     def watch(self, topics: frozenset[str]) -> None:
         """Keep these topics in the picture, instead of those watched before."""
         self._watched = topics
+        self._look_besides()
+
+    def _look_besides(self) -> None:
+        self._besides = self._watched | self._transient.keys()
+        self._besides_until_ms = min(self._transient.values(), default=FOREVER_MS * FOREVER_MS)
 
     def need_ids(self, topic_ids: frozenset[UUID]) -> None:
         """Find the names of these topics, of which the coordinator told the ids alone."""
@@ -214,11 +223,11 @@ class MetadataRefresher:
         subscription = self._context.subscription
         if subscription.kind is SubscriptionKind.PATTERN:
             return None
-        if not self._transient:
-            topics = subscription.topics_of_interest()
-            return topics | self._watched if self._watched else topics
-        self._transient = {t: until for t, until in self._transient.items() if until > now_ms}
-        return subscription.topics_of_interest() | self._watched | self._transient.keys()
+        if now_ms >= self._besides_until_ms:
+            self._transient = {t: until for t, until in self._transient.items() if until > now_ms}
+            self._look_besides()
+        topics = subscription.topics_of_interest()
+        return topics | self._besides if self._besides else topics
 
     def _due_in_ms(self, topics: frozenset[str] | None, now_ms: int) -> int:
         if self._requested or not self._covers(topics):
@@ -306,7 +315,7 @@ class MetadataRefresher:
     def _unsettled(self, answer: ClusterSnapshot) -> bool:
         """Tell whether something will be there soon: a topic to appear, a leader to be elected."""
         own = self._context.subscription.topics_of_interest()
-        wanted = own | self._watched | self._transient.keys()
+        wanted = own | self._besides
         waiting = {
             name
             for name, error in answer.topic_errors.items()

@@ -86,35 +86,36 @@ class Scheduler:
         return parked
 
     def step(self, until_ms: int) -> None:
-        """One turn of one loop; if all sleep, time passes to the next moment, or to `until_ms`."""
+        """One turn of one loop; if all sleep, time passes before, at most to `until_ms`."""
         network = self._network
         now_ms = self.clock.now_ms()
         if network.next_ms <= now_ms:
             network.deliver()
-        due, next_ms = self._due(now_ms)
-        if due:
-            self._turn(self._random.choice(due))
-            return
-        next_ms = min(until_ms, network.next_ms, next_ms)
-        if next_ms > now_ms:
+        due = self._due(now_ms)
+        if not due:
+            next_ms = min(until_ms, network.next_ms, self._next_ms(now_ms))
+            if next_ms <= now_ms:
+                return
             self._turns_now = 0
             self.clock.advance_to(next_ms)
             if network.next_ms <= next_ms:
                 network.deliver()
+            due = self._due(next_ms)
+        if due:
+            self._turn(due[0] if len(due) == 1 else self._random.choice(due))
 
-    def _due(self, now_ms: int) -> tuple[list[Parked], int]:
-        """Return the loops that have something to do and may, and when the next one will."""
-        due = []
-        moments = [NEVER_MS]
-        for parked in self._parked:
-            moment_ms = parked.wakes_ms
-            if parked.stalled_ms > now_ms:
-                moment_ms = parked.stalled_ms
-            elif moment_ms <= now_ms or parked.transport.ready:
-                due.append(parked)
-                continue
-            moments.append(moment_ms)
-        return due, min(moments)
+    def _due(self, now_ms: int) -> list[Parked]:
+        """Return the loops that have something to do and may."""
+        return [
+            parked
+            for parked in self._parked
+            if (parked.wakes_ms <= now_ms or parked.transport.ready) and parked.stalled_ms <= now_ms
+        ]
+
+    def _next_ms(self, now_ms: int) -> int:
+        """Return when one of the loops will have something to do by itself."""
+        moments = [p.stalled_ms if p.stalled_ms > now_ms else p.wakes_ms for p in self._parked]
+        return min(moments, default=NEVER_MS)
 
     def _turn(self, parked: Parked) -> None:
         self._turns_now += 1

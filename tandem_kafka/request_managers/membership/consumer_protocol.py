@@ -160,20 +160,22 @@ class ConsumerMembership:
 
     def poll(self, now_ms: int) -> PollResult:
         """Send the heartbeat that is due, and go on with the target."""
-        self._maybe_join()
-        if self.state not in IN_GROUP:
-            return IDLE
+        machine = self._machine
+        if machine.state not in IN_GROUP:
+            self._maybe_join()
+            if machine.state not in IN_GROUP:
+                return IDLE
         left_ms = self._timer.left_ms(now_ms)
-        if left_ms <= 0 and self.state in TAKES_TARGETS:
+        if left_ms <= 0 and machine.state in TAKES_TARGETS:
             return self._go_stale(now_ms)
-        if self.state is State.RECONCILING and not self._reporting:
+        if machine.state is State.RECONCILING and not self._reporting:
             self._reconciliation.step()
-        result = self._send_if_due(now_ms)
-        wait_ms = min(result.wait_ms, left_ms) if left_ms > 0 else result.wait_ms
-        if self.state not in TAKES_TARGETS:
-            return PollResult(result.unsent, wait_ms)
-        computing = self._local.poll(self._coordinator.destination())
-        return PollResult((*result.unsent, *computing), wait_ms)
+        unsent, wait_ms = self._send_if_due(now_ms)
+        if 0 < left_ms < wait_ms:
+            wait_ms = left_ms
+        if self._local.concerned and machine.state in TAKES_TARGETS:
+            unsent += self._local.poll(self._coordinator.destination())
+        return PollResult(unsent, wait_ms)
 
     def close(self, now_ms: int) -> PollResult:
         """Send the last heartbeat if it still waits."""
@@ -204,8 +206,8 @@ class ConsumerMembership:
             return IDLE  # its discovery wakes the loop
         if self.state is State.LEAVING:
             return PollResult((self._last_heartbeat(destination),))
-        wait_ms = self._request.wait_ms(now_ms)
-        urgent = self.state in (State.JOINING, State.ACKNOWLEDGING) or self._fields.outdated
+        wait_ms, state = self._request.wait_ms(now_ms), self._machine.state
+        urgent = state in (State.JOINING, State.ACKNOWLEDGING) or self._fields.outdated
         if not urgent:
             wait_ms = max(wait_ms, self._next_ms - now_ms)
         if wait_ms > 0:

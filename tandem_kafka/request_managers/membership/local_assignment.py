@@ -99,6 +99,11 @@ class LocalAssignment:
         except Exception as error:  # noqa: BLE001 - whatever the user's code raises
             self._report(f"{along.assignor}: its on_assignment() failed", error)
 
+    @property
+    def concerned(self) -> bool:
+        """True when there is anything to compute, to bring or to wait for."""
+        return self._signalled or self._result is not None or self._waits_for is not None
+
     def poll(self, destination: ToNode | None) -> tuple[UnsentRequest, ...]:
         """Ask for the group's state, or bring what was computed."""
         if self._waits_for not in (None, destination):

@@ -42,6 +42,8 @@ class Coordination:
         self._overdue: list[tuple[str, Timer]] = []
         self.settings = GroupSettings()
         self.coordinators: dict[str, GroupCoordinator] = {}
+        #: When a session is looked at next, and when it has to be as far as known, by member.
+        self._sessions: dict[tuple[str, str], tuple[int, Timer]] = {}
 
     def of(self, group_id: str) -> GroupCoordinator:
         """Return what coordinates a group."""
@@ -71,6 +73,7 @@ class Coordination:
         """Have a group taken over by a coordinator that knows what was written, but the last."""
         # The coordinator before this one has not come to act on these, and this one begins anew.
         self._overdue = [each for each in self._overdue if each[0] != group_id]
+        self._sessions = {who: when for who, when in self._sessions.items() if who[0] != group_id}
         outcome = self.of(group_id).take_over(self._network.clock.now_ms(), lost)
         self._carry_out(group_id, outcome)
 
@@ -89,7 +92,8 @@ class Coordination:
         return own
 
     def _arrange(self, group_id: str, timer: Timer) -> None:
-        self._network.at(timer.when_ms, lambda: self._expire(group_id, timer))
+        if timer.kind != "session" or self._sooner(group_id, timer):
+            self._network.at(timer.when_ms, lambda: self._expire(group_id, timer))
 
     def _expire(self, group_id: str, timer: Timer) -> None:
         """Have a coordinator act on a timer, once there is one: nobody is missed by nobody."""
@@ -98,9 +102,32 @@ class Coordination:
             return
         now_ms = self._network.clock.now_ms()
         self._carry_out(group_id, self.of(group_id).expire(timer, now_ms))
+        if timer.kind == "session":
+            self._look_later(group_id, timer, now_ms)
 
     def catch_up(self) -> None:
         """A broker serves again: act on what was due meanwhile and still counts."""
         overdue, self._overdue = self._overdue, []
         for group_id, timer in overdue:
             self._expire(group_id, timer)
+
+    def _sooner(self, group_id: str, timer: Timer) -> bool:
+        """Tell whether a session must be looked at before it is anyway.
+
+        Each heartbeat moves its end: one timer of it at a time is enough.
+        """
+        member = group_id, timer.about
+        next_ms, last = self._sessions.get(member, (timer.when_ms + 1, timer))
+        last = max(last, timer, key=lambda each: each.when_ms)
+        self._sessions[member] = min(next_ms, timer.when_ms), last
+        return timer.when_ms < next_ms
+
+    def _look_later(self, group_id: str, timer: Timer, now_ms: int) -> None:
+        """A session was looked at; once more when its end as it is now has come."""
+        member = group_id, timer.about
+        next_ms, last = self._sessions.get(member, (0, timer))
+        if next_ms != timer.when_ms:
+            return  # another timer has its place
+        del self._sessions[member]
+        if last.when_ms > now_ms:
+            self._arrange(group_id, last)

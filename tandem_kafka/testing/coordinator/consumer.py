@@ -93,7 +93,7 @@ class ConsumerGroup:
         self.epoch = self.assignment_epoch = epoch
         self.members = {member.member_id: member for member in members}
         self.unheard = dict(unheard)
-        self.wanted = {m.member_id: self._wants(m) for m in members}
+        self.wanted = self._wants(members)
         self.announced = {m.member_id: () for m in members}
         for member in members:
             member.note_epochs()
@@ -266,16 +266,16 @@ class ConsumerGroup:
 
     # --- the target ----------------------------------------------------------------------------
 
-    def _wants(self, member: ConsumerGroupMember) -> Partitions:
+    def _wants(self, members: Iterable[ConsumerGroupMember]) -> dict[str, Partitions]:
         there = tuple(self.coordinator.topics().items())
-        return _wanted(there, member.topics, member.regex)
+        return {m.member_id: _wanted(there, m.topics, m.regex) for m in members}
 
     def update_target(self) -> None:
         """Have a new target made if members, subscriptions, assignors or topics have changed.
 
         The epoch grows at once; the target follows when its time has come.
         """
-        wanted = {m.member_id: self._wants(m) for m in self.members.values()}
+        wanted = self._wants(self.members.values())
         announced = {m.member_id: m.assignors for m in self.members.values()}
         if self._outdated or (wanted, announced) != (self.wanted, self.announced):
             self.wanted, self.announced, self._outdated = wanted, announced, False

@@ -8,11 +8,12 @@ from types import SimpleNamespace
 import pytest
 
 from tandem_kafka import KafkaConsumer, OffsetAndMetadata, TopicPartition
+from tandem_kafka.events.application import Poll
 from tandem_kafka.events.completable import NO_DEADLINE_MS
 from tandem_kafka.request_managers.base import ANY_NODE, FOREVER_MS, UnsentRequest
 from tandem_kafka.testing import Simulation
 from tandem_kafka.testing.stories import SCENARIOS, Violation
-from tandem_kafka.testing.stories.invariants import WAITING
+from tandem_kafka.testing.stories.invariants import QUEUED, WAITING
 from tandem_kafka.testing.stories.listener import Watched
 from tandem_kafka.testing.stories.members import Members
 from tandem_kafka.testing.stories.numbered import create_topic, produce, value_of
@@ -49,6 +50,7 @@ def test_requests_that_cannot_be_sent_may_not_pile_up(members: Members) -> None:
     put(member, WAITING - 5)
     members.invariants.check()
     put(member, 6)
+    members.simulation.sleep(1)  # a turn of the network thread
     with pytest.raises(Violation, match=r"requests pile up: unsent=3\d"):
         members.invariants.check()
 
@@ -75,6 +77,16 @@ def test_commits_that_wait_for_a_coordinator_may_not_pile_up(members: Members) -
     member.commit_async()
     with pytest.raises(Violation, match=f"commits={WAITING + 1}"):
         members.poll(member, 10)
+
+
+def test_events_that_nobody_takes_may_not_pile_up(members: Members) -> None:
+    (member,) = members.listeners
+    for _ in range(QUEUED):
+        member._core.link.queue.add(Poll())
+    members.invariants.check()
+    member._core.link.queue.add(Poll())
+    with pytest.raises(Violation, match=f"events queued for the network thread: {QUEUED + 1}"):
+        members.invariants.check()
 
 
 def test_who_is_no_member_may_not_commit(members: Members) -> None:
