@@ -72,6 +72,8 @@ class NetworkClient:
         self._defects: list[Exception] = []
         # Once is enough until a broker has answered again.
         self._rebootstrapped = False
+        #: No request that waits is overdue before that.
+        self._expires_ms = NO_DEADLINE_MS
         #: There may be connections to servers that are asked no more.
         self._leftovers = False
 
@@ -86,6 +88,7 @@ class NetworkClient:
         """Queue a request; the next `prepare` sends it or sees to its connection."""
         del now_ms  # part of the contract with the managers; the deadline is in the request
         destination = request.destination
+        self._expires_ms = min(self._expires_ms, request.deadline_ms)
         if isinstance(destination, AnyNode):
             self._any.append(request)
         else:
@@ -282,11 +285,10 @@ class NetworkClient:
         queue.clear()
 
     def _expire(self, now_ms: int) -> None:
-        if not self._queues and not self._any:
+        if now_ms < self._expires_ms:
             return
+        self._expires_ms = NO_DEADLINE_MS
         for queue in (*self._queues.values(), self._any):
-            if not queue or all(now_ms < request.deadline_ms for request in queue):
-                continue
             waiting = [request for request in queue if now_ms < request.deadline_ms]
             self._deliveries += [
                 Delivery(request, self._too_late(request))
@@ -295,6 +297,8 @@ class NetworkClient:
             ]
             queue.clear()
             queue.extend(waiting)
+            deadlines = [request.deadline_ms for request in waiting]
+            self._expires_ms = min([self._expires_ms, *deadlines])
 
     def _too_late(self, request: UnsentRequest) -> Exception:
         destination = request.destination

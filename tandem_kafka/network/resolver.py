@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import socket
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 from typing import Final
 
 from tandem_kafka.errors import KafkaConnectionError
@@ -59,6 +59,7 @@ class Resolver:
                 done(list(result))
 
 
+@lru_cache(maxsize=1_000)
 def _numeric(host: str) -> str | None:
     ip = host.removeprefix("[").removesuffix("]")
     try:

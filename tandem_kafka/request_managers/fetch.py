@@ -68,11 +68,22 @@ class FetchManager:
         self._holding: dict[AssignedPartition, None] = {}
         self._starved = False
         self._sent_count = 0
+        #: What there was when nothing could be sent, and until when that holds; see `_same`.
+        self._seen: tuple[int, int, int] | None = None
+        self._due_ms = 0
 
     # --- the turn ------------------------------------------------------------------------------
 
     def poll(self, now_ms: int) -> PollResult:
         """Send a fetch through every free slot that has something to ask and room for it."""
+        if self._same(now_ms):
+            return PollResult(wait_ms=self._due_ms - now_ms)
+        result = self._fill_slots(now_ms)
+        if not self._starved:
+            self._seen, self._due_ms = self._now_there(), now_ms + result.wait_ms
+        return result
+
+    def _fill_slots(self, now_ms: int) -> PollResult:
         self._placement.update(now_ms)
         buffer = self._context.buffer
         # Set before anything is measured: room that is made meanwhile wakes this thread again.
@@ -100,6 +111,21 @@ class FetchManager:
         buffer.starved = self._starved
         return PollResult(tuple(unsent), wait_ms)
 
+    def _now_there(self) -> tuple[int, int, int]:
+        subscription = self._context.subscription
+        snapshot = self._context.metadata.snapshot
+        return subscription.changes.count, subscription.version, snapshot.version
+
+    def _same(self, now_ms: int) -> bool:
+        """Tell whether nothing has changed since there was nothing to send, time aside."""
+        if self._seen is None:
+            return False
+        due_ms = min(self._due_ms, self._placement.lease_ends_ms)
+        if now_ms < due_ms and self._seen == self._now_there():
+            return True
+        self._seen = None
+        return False
+
     def close(self, now_ms: int) -> PollResult:  # noqa: ARG002 - the managers' interface
         """End the sessions, so that brokers need not remember them."""
         nodes = self._context.metadata.snapshot.nodes
@@ -114,6 +140,7 @@ class FetchManager:
             if slot.session.open and slot.node_id in nodes
         ]
         self._placement.slots.clear()
+        self._seen = None
         return PollResult(tuple(unsent))
 
     # --- who is asked for what -----------------------------------------------------------------
@@ -263,6 +290,7 @@ class FetchManager:
 
     def _answered(self, slot: FetchSlot, future: Completion[ClientResponse], sent_ms: int) -> None:
         now_ms = self._context.clock.now_ms()
+        self._seen = None
         slot.reserved_bytes = 0
         if future.error is not None:
             self._failed(slot, future.error, now_ms)

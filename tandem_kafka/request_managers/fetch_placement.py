@@ -38,6 +38,7 @@ class FetchPlacement:
 
     Attributes:
         slots: By broker and purpose.
+        lease_ends_ms: When a partition is to be read from its leader again, for one at least.
     """
 
     def __init__(
@@ -53,7 +54,7 @@ class FetchPlacement:
         self.slots: dict[tuple[int, Purpose], FetchSlot] = {}
         self._slot_of: dict[AssignedPartition, FetchSlot] = {}
         self._seen = (-1, -1)
-        self._lease_ends_ms = FOREVER_MS
+        self.lease_ends_ms = FOREVER_MS
 
     def has(self, state: AssignedPartition) -> bool:
         """Tell whether a partition is ours, and in a slot."""
@@ -63,7 +64,7 @@ class FetchPlacement:
         """Follow assignment, leaders and replicas; note what else has changed."""
         subscription, snapshot = self._context.subscription, self._context.metadata.snapshot
         seen = (subscription.version, snapshot.version)
-        if seen != self._seen or now_ms >= self._lease_ends_ms:
+        if seen != self._seen or now_ms >= self.lease_ends_ms:
             self._seen = seen
             self._place_all(now_ms)
         changed = subscription.changes.states
@@ -114,7 +115,7 @@ class FetchPlacement:
 
     def _place_all(self, now_ms: int) -> None:
         subscription, snapshot = self._context.subscription, self._context.metadata.snapshot
-        self._lease_ends_ms = FOREVER_MS * FOREVER_MS
+        self.lease_ends_ms = FOREVER_MS * FOREVER_MS
         by_node: dict[int, list[AssignedPartition]] = defaultdict(list)
         for state in subscription.assigned.values():
             node_id = self._read_from(state, now_ms)
@@ -146,7 +147,7 @@ class FetchPlacement:
                 and replica.node_id not in info.offline_replicas
             )
             if online and now_ms < replica.expires_ms:
-                self._lease_ends_ms = min(self._lease_ends_ms, replica.expires_ms)
+                self.lease_ends_ms = min(self.lease_ends_ms, replica.expires_ms)
                 return replica.node_id
             state.preferred_replica = None
             if not online:

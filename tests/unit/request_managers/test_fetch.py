@@ -7,6 +7,7 @@ from kafka import errors
 
 from tandem_kafka.errors import GroupAuthorizationFailedError, KafkaConnectionError
 from tandem_kafka.request_managers.base import Purpose, ToNode
+from tandem_kafka.request_managers.fetch_placement import FetchPlacement
 from tandem_kafka.shared.partition import Position, PreferredReplica
 from tandem_kafka.types import TopicPartition
 from tests.unit.request_managers.fetching import (
@@ -67,6 +68,39 @@ def test_nothing_is_fetched_from_the_end_of_a_range_on() -> None:
     state.stop_at = 13
     (second,) = send(world)
     assert wanted(second) == {0: 12}
+
+
+def test_slots_are_looked_at_when_something_has_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(leaders=(1,))
+    (state,) = world.assign(TP, at=10)
+    looks: list[int] = []
+    update = FetchPlacement.update
+
+    def counted(placement: FetchPlacement, now_ms: int) -> None:
+        looks.append(now_ms)
+        update(placement, now_ms)
+
+    def looked() -> bool:
+        looks.clear()
+        send(world)
+        return bool(looks)
+
+    monkeypatch.setattr(FetchPlacement, "update", counted)
+    (first,) = send(world)
+    assert not looked()
+    state.paused = True
+    assert looked()
+    assert not looked()
+    world.lead(1, epoch=4)
+    assert looked()
+    world.answer(first, answer({}))
+    state.paused = False
+    (second,) = send(world, after_ms=100)
+    assert not looked()
+    second.future.fail(KafkaConnectionError("gone"))
+    assert looked(), "it may be tried again after a pause"
+    assert not looked()
+    assert send(world, after_ms=1_000)
 
 
 def test_each_broker_is_asked_for_what_it_leads() -> None:
