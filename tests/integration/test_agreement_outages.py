@@ -53,9 +53,10 @@ def at_rest(scene: Scene, *, replicas: int, host: Host | None = None, **options:
 def test_000_failover_2_consumer_3_coordinator_failure_1_to_3_002_phase_1_another_one_goes_on(
     scene: Scene,
 ) -> None:
-    """The coordinator of nine groups is stopped, three of them are at rest: nobody joins again.
+    """The coordinator of nine groups is stopped; three of them are at rest: nobody joins again.
 
-    In three a newcomer waits for both of the others, in three it waits for one of them.
+    In three a newcomer has begun a rebalance, in three another member has done its part as well;
+    one of each is stopped, so that it does not end before the coordinator does.
     """
     calm = at_rest(scene, replicas=3)
     gone = scene.coordinator_of(calm[0])
