@@ -201,11 +201,11 @@ def commits_what_others_have_read(patch: Patch) -> None:
     [
         (commits_what_is_read_ahead, "consumer", "committed"),
         (commits_what_others_have_read, "consumer", "committed, "),
-        (starts_at_what_was_handed_out, "consumer", "begins at"),
+        (starts_at_what_was_handed_out, "consumer", "begins at|committed, "),
         (reads_what_is_not_committed, "consumer-transactions", "was due|that is not over"),
         (goes_to_the_end_when_out_of_range, "consumer-racks", "was due|committed, "),
         (acknowledges_without_revoking, "consumer", "given to member|assigned twice"),
-        (heartbeats_with_a_stale_epoch, "consumer", "does not settle"),
+        (heartbeats_with_a_stale_epoch, "consumer", "does not settle|times Consumer"),
         (calls_nothing_when_fenced, "consumer", "owned|parted with"),
         (calls_listeners_on_the_network_thread, "consumer", "on a network thread"),
         (calls_back_from_commits_on_the_network_thread, "classic", "on a network thread"),

@@ -22,6 +22,9 @@ from tandem_kafka.types import TopicPartition
 
 __all__ = ["SimCluster"]
 
+#: No broker has this id.
+NOBODY = -1
+
 PORT = 9092
 
 
@@ -140,7 +143,8 @@ class SimCluster:
         return [group_id for group_id, mine in self._coordinators.items() if mine == node_id]
 
     def _is_served(self, group_id: str) -> bool:
-        return self.brokers[self.coordinator_of(group_id)].serves
+        broker = self.brokers.get(self.coordinator_of(group_id))
+        return broker is not None and broker.serves
 
     def _serves_again(self) -> None:
         self.coordination.catch_up()
@@ -313,8 +317,15 @@ class SimCluster:
         return {name: len(topic.partitions) for name, topic in self.topics.items()}
 
     def coordinator_of(self, group_id: str) -> int:
-        """Return the broker that coordinates a group."""
+        """Return the broker that coordinates a group, -1 if none does."""
         return self._coordinators.setdefault(group_id, next(iter(self.brokers)))
+
+    def orphan(self, group_id: str) -> None:
+        """Let nobody coordinate a group until it is given to a broker.
+
+        So it is while its partition of Kafka's offsets topic has no leader.
+        """
+        self._place(group_id, NOBODY)
 
     def move_coordinator(self, group_id: str, node_id: int) -> None:
         """Let another broker coordinate a group; its members and offsets go along."""

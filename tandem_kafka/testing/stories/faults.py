@@ -63,6 +63,7 @@ class Faults:
             self.coordinate,
             self.fail_over,
             self.lose_commits,
+            self.orphan,
             self.cut,
             self.part,
             self.slow_down,
@@ -160,6 +161,17 @@ class Faults:
         # Records of members, once lost, leave a partition to two of them for a while.
         commits = self._cluster.coordination.of(group_id).log.newest_of(OffsetCommit)
         self._cluster.fail_over(group_id, node_id, min(lost, commits))
+
+    def orphan(self) -> None:
+        """Nobody coordinates the group for a while; who does then knows what was written."""
+        group_id, node_id = self._members.group_id, self._random.choice(self._up())
+        self._cluster.orphan(group_id)
+
+        def adopt() -> None:
+            if self._cluster.coordinator_of(group_id) not in self._cluster.brokers:
+                self._cluster.fail_over(group_id, node_id)
+
+        self._simulation.after(self._random.choice([500, 3_000, 9_000]), adopt)
 
     def throttle(self) -> None:
         """A broker has some of the next answers ask for silence."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,8 @@ __all__ = ["LATE_MS", "Invariants", "Violation"]
 
 #: The application thread notices a little late: up to two extra steps of the driver, a few times.
 LATE_MS = 25
+#: What is left of a budget is not saved up for longer.
+WINDOW_MS = 5_000
 #: Turns of one network thread per second of simulated time, and so many more at any moment; far
 #: more than any work takes, far less than a loop that spins.
 TURNS_PER_SECOND = 120
@@ -72,9 +75,10 @@ class Invariants:
         self._reached: dict[tuple[int, TopicPartition], int] = {}
         self._numbers: dict[str, int] = {}
         self._highest: dict[TopicPartition, int] = {}
-        self._began_ms = self._clock.now_ms()
         self._member_ms = 0
-        self._checked_ms = self._began_ms
+        #: From when on requests are counted, and how many there had been by then, by name.
+        self._counted_ms = self._checked_ms = self._clock.now_ms()
+        self._counted = Counter[str]()
         self._turns: dict[int, tuple[int, int]] = {}
         self._seen_turns: dict[int, int] = {}
         self._epochs = 0, 0
@@ -296,18 +300,25 @@ class Invariants:
         allowed = TURNS_AT_ONCE + TURNS_PER_SECOND * (now_ms - since_ms) // 1_000
         if turns - before > allowed:
             raise Violation(f"member {number}: {turns - before} turns in {now_ms - since_ms} ms")
-        if now_ms - since_ms > 5_000:
+        if now_ms - since_ms > WINDOW_MS:
             self._turns[number] = now_ms, turns
 
     def _check_requests(self) -> None:
+        """Budget of each kind, as for turns: what is left after a while is not saved up."""
         now_ms = self._clock.now_ms()
         self._member_ms += (now_ms - self._checked_ms) * len(self._members.listeners)
         self._checked_ms = now_ms
+        since_ms = now_ms - self._counted_ms
+        received = sum([broker.received for broker in self._cluster.brokers.values()])
         allowed = REQUESTS_AT_ONCE + REQUESTS_PER_SECOND * self._member_ms / 1_000
-        brokers = self._cluster.brokers.values()
-        if sum([broker.received for broker in brokers]) <= allowed:
+        if since_ms <= WINDOW_MS and received - self._counted.total() <= allowed:
             return
+        counted = Counter[str]()
+        for broker in self._cluster.brokers.values():
+            counted.update(broker.requests)
         for name in RARE:
-            count = sum(broker.requests.get(name, 0) for broker in brokers)
+            count = counted[name] - self._counted[name]
             if count > allowed:
-                raise Violation(f"{count} times {name} in {now_ms - self._began_ms} ms")
+                raise Violation(f"{count} times {name} in {since_ms} ms")
+        if since_ms > WINDOW_MS:
+            self._counted, self._counted_ms, self._member_ms = counted, now_ms, 0

@@ -26,8 +26,8 @@ def _handle(call: Call) -> Any:
 
 
 def _find(call: Call, group_id: str) -> dict[str, Any]:
-    broker = call.cluster.brokers[call.cluster.coordinator_of(group_id)]
-    if not broker.up:
+    broker = call.cluster.brokers.get(call.cluster.coordinator_of(group_id))
+    if broker is None or not broker.up:
         missing = error_code(errors.CoordinatorNotAvailableError)
         return {"error_code": missing, "node_id": -1, "host": "", "port": -1}
     return {"error_code": 0, "node_id": broker.node_id, "host": broker.host, "port": broker.port}
