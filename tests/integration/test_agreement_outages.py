@@ -144,7 +144,7 @@ def test_000_failover_3_coordinator_4_without_a_coordinator_nobody_is_missed_unt
 def test_000_failure_detection_4_003_timeouts_a_paused_coordinator_is_given_up(
     scene: Scene,
 ) -> None:
-    teams = at_rest(scene, replicas=1, session_timeout_ms=20_000, request_timeout_ms=5_000)
+    teams = at_rest(scene, replicas=1, session_timeout_ms=45_000, request_timeout_ms=5_000)
     before = seen_by(teams)
     paused = scene.coordinator_of(teams[0])
     others = [node_id for node_id in scene.cluster.node_ids if node_id != paused]

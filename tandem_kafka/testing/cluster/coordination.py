@@ -114,12 +114,12 @@ class Coordination:
     def _sooner(self, group_id: str, timer: Timer) -> bool:
         """Tell whether a session must be looked at before it is anyway.
 
-        Each heartbeat moves its end: one timer of it at a time is enough.
+        Each heartbeat moves its end: one timer of it at a time is enough. The newest one tells
+        the end, which may be earlier than before: a new member has more time for its first word.
         """
         member = group_id, timer.about
-        next_ms, last = self._sessions.get(member, (timer.when_ms + 1, timer))
-        last = max(last, timer, key=lambda each: each.when_ms)
-        self._sessions[member] = min(next_ms, timer.when_ms), last
+        next_ms, _ = self._sessions.get(member, (timer.when_ms + 1, timer))
+        self._sessions[member] = min(next_ms, timer.when_ms), timer
         return timer.when_ms < next_ms
 
     def _look_later(self, group_id: str, timer: Timer, now_ms: int) -> None:

@@ -55,6 +55,8 @@ def test_a_session_that_is_made_shorter_ends_sooner(group: Coordinated) -> None:
     until(group, clock.now_ms() + 1_000)
     group.cluster.configure_group(GROUP, session_timeout_ms=2_000)
     group.beat("m")
+    until(group, clock.now_ms() + 1_500)
+    group.beat("m")  # which is later than it was, and earlier than at first
     began_ms = clock.now_ms()
     until(group, began_ms + 1_999)
     assert "m" in group.group.members
