@@ -105,15 +105,14 @@ class NetworkClient:
         """
         self._notice_nodes()
         self._pool.turn(now_ms)
-        if not (self._queues or self._any or self._leftovers or self._pool.has_outcomes):
-            return max(1, min(self._pool.attention_ms(now_ms) - now_ms, FOREVER_MS))
-        self._take_downs()
-        self._expire(now_ms)
-        self._send_to_nodes(now_ms)
-        changed = self._send_to_any(now_ms)
-        self._take_downs()
-        if self._deliver() or changed:
-            return 0
+        if self._queues or self._any or self._leftovers or self._pool.has_outcomes:
+            self._take_downs()
+            self._expire(now_ms)
+            self._send_to_nodes(now_ms)
+            changed = self._send_to_any(now_ms)
+            self._take_downs()
+            if self._deliver() or changed:
+                return 0
         return max(1, min(self._attention_ms(now_ms) - now_ms, FOREVER_MS))
 
     def complete(self, events: Iterable[TransportEvent], now_ms: int) -> bool:

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from tandem_kafka import KafkaConsumer
+from tests.integration.choice_of_world import chosen
 from tests.integration.group_members import stop_all
 from tests.integration.polling import Consume, wait_until
 from tests.integration.raw_worlds import (
     PARTITIONS,
     RawWorld,
-    chosen,
     real_world,
     simulated_world,
 )

@@ -15,16 +15,12 @@ __all__ = ["described", "described_as_classic"]
 def described(line: Line, group: str) -> Any:
     """Ask for the description of a KIP-848 group; returns what is answered about it."""
     request = ConsumerGroupDescribeRequest(group_ids=[group], include_authorized_operations=False)
-    request.with_header(correlation_id=1, client_id="raw")
-    body = line.exchange(request.encode(version=1, header=True, framed=True))
-    (told,) = ConsumerGroupDescribeResponse.decode(body, version=1, header=True).groups
+    (told,) = line.ask(request, ConsumerGroupDescribeResponse, 1).groups
     return told
 
 
 def described_as_classic(line: Line, group: str, version: int = 6) -> Any:
     """Ask for the description of a classic group; returns what is answered about it."""
     request = DescribeGroupsRequest(groups=[group], include_authorized_operations=False)
-    request.with_header(correlation_id=1, client_id="raw")
-    body = line.exchange(request.encode(version=version, header=True, framed=True))
-    (told,) = DescribeGroupsResponse.decode(body, version=version, header=True).groups
+    (told,) = line.ask(request, DescribeGroupsResponse, version).groups
     return told

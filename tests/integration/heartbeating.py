@@ -108,9 +108,7 @@ class RawMember:
             **fields,
         }
         request = ConsumerGroupHeartbeatRequest(**named)
-        request.with_header(correlation_id=1, client_id="raw")
-        body = self._coordinator.exchange(request.encode(version=version, header=True, framed=True))
-        return Answer(ConsumerGroupHeartbeatResponse.decode(body, version=version, header=True))
+        return Answer(self._coordinator.ask(request, ConsumerGroupHeartbeatResponse, version))
 
     def pause(self, seconds: float) -> None:
         """Let time pass."""

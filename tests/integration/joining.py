@@ -78,7 +78,7 @@ class RawClassicMember:
             protocols=[entry(name=n, metadata=said) for n, said in self.protocols.items()],
             reason=None,
         )
-        self._send(request, version)
+        self._line.say(request, version)
 
     def is_parked(self) -> bool:
         """Tell whether the answer does not come at once."""
@@ -86,7 +86,7 @@ class RawClassicMember:
 
     def joined(self) -> Any:
         """Return the answer to JoinGroup; the member takes its id from it."""
-        answer = self._receive(JoinGroupResponse, self._version)
+        answer = self._line.hear(JoinGroupResponse, self._version)
         self.member_id = answer.member_id
         return answer
 
@@ -111,11 +111,11 @@ class RawClassicMember:
             protocol_name=next(iter(self.protocols)),
             assignments=[entry(member_id=m, assignment=a) for m, a in assigned.items()],
         )
-        self._send(request, _SYNC_VERSION)
+        self._line.say(request, _SYNC_VERSION)
 
     def synced(self) -> tuple[str | None, bytes]:
         """Return the error and the assignment that SyncGroup brought."""
-        answer = self._receive(SyncGroupResponse, _SYNC_VERSION)
+        answer = self._line.hear(SyncGroupResponse, _SYNC_VERSION)
         return name_of(answer.error_code), bytes(answer.assignment)
 
     def beat(self, generation: int) -> str | None:
@@ -126,8 +126,8 @@ class RawClassicMember:
             member_id=self.member_id,
             group_instance_id=self._instance,
         )
-        self._send(request, _HEARTBEAT_VERSION)
-        return name_of(self._receive(HeartbeatResponse, _HEARTBEAT_VERSION).error_code)
+        self._line.say(request, _HEARTBEAT_VERSION)
+        return name_of(self._line.hear(HeartbeatResponse, _HEARTBEAT_VERSION).error_code)
 
     @property
     def is_static(self) -> bool:
@@ -160,14 +160,7 @@ class RawClassicMember:
                 for m in (self, *others)
             ],
         )
-        self._send(request, _LEAVE_VERSION)
-        answer = self._receive(LeaveGroupResponse, _LEAVE_VERSION)
+        self._line.say(request, _LEAVE_VERSION)
+        answer = self._line.hear(LeaveGroupResponse, _LEAVE_VERSION)
         assert not answer.error_code, name_of(answer.error_code)
         return [name_of(each.error_code) for each in answer.members]
-
-    def _send(self, request: Any, version: int) -> None:
-        request.with_header(correlation_id=1, client_id="raw")
-        self._line.send(request.encode(version=version, header=True, framed=True))
-
-    def _receive(self, kind: Any, version: int) -> Any:
-        return kind.decode(self._line.awaited(), version=version, header=True)

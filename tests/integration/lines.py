@@ -34,15 +34,20 @@ class Line(ABC):
     def sleep(self, seconds: float) -> None:
         """Let time pass."""
 
-    def exchange(self, frame: bytes) -> bytes:
-        """Send a request with its length in front; returns the answer without its length."""
-        self.send(frame)
-        return self.awaited()
+    def say(self, request: Any, version: int) -> None:
+        """Send a request."""
+        request.with_header(correlation_id=1, client_id="raw")
+        self.send(request.encode(version=version, header=True, framed=True))
 
-    def awaited(self) -> bytes:
-        """Wait for an answer; returns it without its length."""
+    def hear(self, kind: Any, version: int) -> Any:
+        """Wait for an answer and return it, read as one of that kind."""
         assert self.answered(_PATIENCE_S), "no answer"
-        return self.receive()
+        return kind.decode(self.receive(), version=version, header=True)
+
+    def ask(self, request: Any, kind: Any, version: int) -> Any:
+        """Send a request and return its answer."""
+        self.say(request, version)
+        return self.hear(kind, version)
 
 
 class RealLine(Line):

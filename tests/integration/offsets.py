@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from tandem_kafka.wire.messages import (
@@ -13,12 +14,25 @@ from tandem_kafka.wire.messages import (
 from tests.integration.joining import name_of
 from tests.integration.lines import Line
 
-__all__ = ["RawOffsets"]
+__all__ = ["RawOffsets", "entries_of"]
 
 #: The last versions that name topics and not their ids.
 _COMMIT_VERSION = 9
 _FETCH_VERSION = 9
 _PARTITIONS = range(4)
+
+
+def entries_of(kind: Any, offsets: Mapping[str, int]) -> list[Any]:
+    """Return what a commit says of the partitions that are named as in `p0=5`."""
+    return [
+        kind(
+            partition_index=int(name[1:]),
+            committed_offset=offset,
+            committed_leader_epoch=-1,
+            committed_metadata="",
+        )
+        for name, offset in offsets.items()
+    ]
 
 
 class RawOffsets:
@@ -34,15 +48,7 @@ class RawOffsets:
     ) -> str | None:
         """Commit offsets of partitions by `p0=5`; returns the error, which all of them have."""
         topic = OffsetCommitRequest.OffsetCommitRequestTopic
-        entries = [
-            topic.OffsetCommitRequestPartition(
-                partition_index=int(name[1:]),
-                committed_offset=offset,
-                committed_leader_epoch=-1,
-                committed_metadata="",
-            )
-            for name, offset in offsets.items()
-        ]
+        entries = entries_of(topic.OffsetCommitRequestPartition, offsets)
         request = OffsetCommitRequest(
             group_id=self._group,
             generation_id_or_member_epoch=generation,
@@ -50,7 +56,7 @@ class RawOffsets:
             group_instance_id=instance,
             topics=[topic(name=self._topic, partitions=entries)],
         )
-        answer = self._ask(request, OffsetCommitResponse, _COMMIT_VERSION)
+        answer = self._line.ask(request, OffsetCommitResponse, _COMMIT_VERSION)
         (code,) = {p.error_code for told in answer.topics for p in told.partitions}
         return name_of(code)
 
@@ -77,13 +83,8 @@ class RawOffsets:
             ],
             require_stable=stable,
         )
-        (told,) = self._ask(request, OffsetFetchResponse, _FETCH_VERSION).groups
+        (told,) = self._line.ask(request, OffsetFetchResponse, _FETCH_VERSION).groups
         entries = [entry for each in told.topics for entry in each.partitions]
         assert {name_of(e.error_code) for e in entries} <= {None, "UnstableOffsetCommitError"}
         found = {e.partition_index: e.committed_offset for e in entries if e.committed_offset >= 0}
         return name_of(told.error_code), found
-
-    def _ask(self, request: Any, kind: Any, version: int) -> Any:
-        request.with_header(correlation_id=1, client_id="raw")
-        body = self._line.exchange(request.encode(version=version, header=True, framed=True))
-        return kind.decode(body, version=version, header=True)

@@ -13,10 +13,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import pytest
-
 from tandem_kafka.testing import Simulation
-from tandem_kafka.wire.messages import FindCoordinatorRequest
+from tandem_kafka.wire.messages import FindCoordinatorRequest, FindCoordinatorResponse
 from tests.integration.describing import described, described_as_classic
 from tests.integration.heartbeating import RawMember
 from tests.integration.joining import RawClassicMember, name_of
@@ -25,7 +23,7 @@ from tests.integration.offsets import RawOffsets
 from tests.integration.transactions import RawTransaction, RealTransaction, SimulatedTransaction
 from tests.kafka.broker import KafkaCluster
 
-__all__ = ["RawWorld", "chosen", "real_world", "simulated_world"]
+__all__ = ["RawWorld", "real_world", "simulated_world"]
 
 PARTITIONS = 4
 _PATIENCE_S = 60.0
@@ -130,8 +128,7 @@ class _Real(RawWorld):
             request = FindCoordinatorRequest(
                 key=self.group, key_type=0, coordinator_keys=[self.group]
             )
-            request.with_header(correlation_id=1, client_id="raw")
-            line.exchange(request.encode(version=4, header=True, framed=True))
+            line.ask(request, FindCoordinatorResponse, 4)
             return nobody.beat(1) == "UnknownMemberIdError"
 
         self.wait_until(serves)
@@ -188,11 +185,3 @@ def simulated_world(**settings: Any) -> Iterator[RawWorld]:
             },
         )
         yield world
-
-
-def chosen(request: pytest.FixtureRequest) -> str:
-    """Return the world of a fixture's parameter; skips the test if `--broker` is the other."""
-    wanted = request.config.getoption("broker")
-    if wanted not in {request.param, "both"}:
-        pytest.skip(f"--broker={wanted}")
-    return str(request.param)

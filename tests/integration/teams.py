@@ -18,6 +18,7 @@ from tandem_kafka.wire.messages import (
     MetadataResponse,
 )
 from tests.integration.brokers import Brokers, RealBrokers, SimulatedBrokers
+from tests.integration.choice_of_world import chosen
 from tests.integration.group_members import PROTOCOLS, SESSION_TIMEOUT_MS, options_of, told
 from tests.integration.heartbeating import RawMember
 from tests.integration.hosted import awaits_others
@@ -296,10 +297,7 @@ class Scene:
         return [node_id for node_id in self.cluster.node_ids if node_id not in self.silent]
 
     def _ask(self, node_id: int, request: Any, response: Any, version: int) -> Any:
-        request.with_header(correlation_id=1, client_id="raw")
-        frame = request.encode(version=version, header=True, framed=True)
-        body = self.cluster.line(node_id).exchange(frame)
-        return response.decode(body, version=version, header=True)
+        return self.cluster.line(node_id).ask(request, response, version)
 
     def stop(self, node_id: int) -> None:
         """End a broker in order."""
@@ -334,9 +332,7 @@ def scene_of(request: pytest.FixtureRequest, cluster: str) -> Iterator[Scene]:
         request: Of that fixture.
         cluster: Name of the fixture with the real cluster; the simulated one has as many brokers.
     """
-    if request.config.getoption("broker") not in {request.param, "both"}:
-        pytest.skip(f"--broker={request.config.getoption('broker')}")
-    if request.param == "simulated":
+    if chosen(request) == "simulated":
         count = {"kafka": 1, "three": 3}[cluster]
         with Simulation(request.node.name, brokers=count) as simulation:
             yield Scene(SimulatedBrokers(simulation))

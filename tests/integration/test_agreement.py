@@ -20,6 +20,7 @@ from tandem_kafka.errors import (
     UnreleasedInstanceIdError,
 )
 from tandem_kafka.testing import Simulation
+from tests.integration.choice_of_world import chosen
 from tests.integration.group_members import PROTOCOLS, check_pairs, options_of, told
 from tests.integration.heartbeating import RawMember
 from tests.integration.polling import Listener
@@ -30,9 +31,7 @@ pytestmark = pytest.mark.parametrize("protocol", PROTOCOLS)
 
 @pytest.fixture(params=["simulated", "real"])
 def world(request: pytest.FixtureRequest) -> Iterator[World]:
-    if request.config.getoption("broker") not in {request.param, "both"}:
-        pytest.skip(f"--broker={request.config.getoption('broker')}")
-    if request.param == "simulated":
+    if chosen(request) == "simulated":
         with Simulation() as simulation:
             yield World(SimulatedCluster(simulation))
     else:

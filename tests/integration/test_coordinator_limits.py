@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.integration.choice_of_world import chosen
 from tests.integration.joining import RawClassicMember, name_of
 from tests.integration.pairs import joined
 from tests.integration.raw_worlds import (
     PARTITIONS,
     RawWorld,
-    chosen,
     real_world,
     simulated_world,
 )

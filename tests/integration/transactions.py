@@ -17,11 +17,11 @@ from kafka.protocol.producer.transaction import (
     TxnOffsetCommitResponse,
 )
 
-from tandem_kafka.testing.coordinator.requests import CommitOffsets
 from tandem_kafka.types import TopicPartition
-from tandem_kafka.wire.messages import FindCoordinatorRequest
+from tandem_kafka.wire.messages import FindCoordinatorRequest, FindCoordinatorResponse
 from tests.integration.joining import name_of
 from tests.integration.lines import Line
+from tests.integration.offsets import entries_of
 
 __all__ = ["RawTransaction", "RealTransaction", "SimulatedTransaction"]
 
@@ -57,8 +57,7 @@ class RealTransaction(RawTransaction):
         """Ask for an id; False as long as there is no coordinator that gives any."""
         name = self._producer["transactional_id"]
         request = FindCoordinatorRequest(key_type=_TRANSACTIONS, coordinator_keys=[name])
-        request.with_header(correlation_id=1, client_id="raw")
-        self._line.exchange(request.encode(version=4, header=True, framed=True))
+        self._line.ask(request, FindCoordinatorResponse, 4)
         asked = InitProducerIdRequest(
             transactional_id=name, transaction_timeout_ms=60_000, producer_id=-1, producer_epoch=-1
         )
@@ -73,15 +72,7 @@ class RealTransaction(RawTransaction):
         added = AddOffsetsToTxnRequest(group_id=self._group, **self._producer)
         assert not self._ask(added, AddOffsetsToTxnResponse).error_code
         topic = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
-        entries = [
-            topic.TxnOffsetCommitRequestPartition(
-                partition_index=int(name[1:]),
-                committed_offset=offset,
-                committed_leader_epoch=-1,
-                committed_metadata="",
-            )
-            for name, offset in offsets.items()
-        ]
+        entries = entries_of(topic.TxnOffsetCommitRequestPartition, offsets)
         request = TxnOffsetCommitRequest(
             group_id=self._group,
             generation_id=generation,
@@ -99,9 +90,7 @@ class RealTransaction(RawTransaction):
         assert not answer.error_code, name_of(answer.error_code)
 
     def _ask(self, request: Any, kind: Any) -> Any:
-        request.with_header(correlation_id=1, client_id="raw")
-        body = self._line.exchange(request.encode(version=_VERSION, header=True, framed=True))
-        return kind.decode(body, version=_VERSION, header=True)
+        return self._line.ask(request, kind, _VERSION)
 
 
 class SimulatedTransaction(RawTransaction):
@@ -116,17 +105,10 @@ class SimulatedTransaction(RawTransaction):
     def commit(
         self, member_id: str, generation: int, instance: str | None = None, **offsets: int
     ) -> str | None:
-        request = CommitOffsets(
-            member_id=member_id,
-            instance_id=instance,
-            generation=generation,
-            producer_id=self._producer_id,
-            offsets={
-                TopicPartition(self._topic, int(name[1:])): (offset, -1, "")
-                for name, offset in offsets.items()
-            },
+        named = {TopicPartition(self._topic, int(name[1:])): o for name, o in offsets.items()}
+        error = self._cluster.commit_in_transaction(
+            self._group, self._producer_id, named, member_id, generation, instance
         )
-        error = self._cluster.coordination.tell(self._group, request)
         return None if error is None else str(error.__name__)
 
     def end(self, *, committed: bool) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from tandem_kafka import ConsumerRecord, KafkaConsumer, TopicPartition
 from tandem_kafka.testing import Simulation
-from tandem_kafka.wire.messages import LeaveGroupRequest
+from tandem_kafka.wire.messages import LeaveGroupRequest, LeaveGroupResponse
 from tests.integration.heartbeating import RawMember
 from tests.integration.lines import Line, RealLine, SimulatedLine
 from tests.integration.polling import Consume
@@ -175,5 +175,4 @@ class World:
             return
         members = [LeaveGroupRequest.MemberIdentity(member_id=member_id, group_instance_id=None)]
         request = LeaveGroupRequest(group_id=group_id, members=members)
-        request.with_header(correlation_id=1, client_id="raw")
-        self.cluster.coordinator.exchange(request.encode(version=4, header=True, framed=True))
+        self.cluster.coordinator.ask(request, LeaveGroupResponse, 4)

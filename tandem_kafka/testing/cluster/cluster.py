@@ -355,16 +355,18 @@ class SimCluster:
         offsets: dict[TopicPartition, int],
         member_id: str = "",
         generation: int = -1,
+        instance_id: str | None = None,
     ) -> Any:
         """Commit as a producer does for a group; it counts when the transaction has ended.
 
-        Member id and generation (or epoch) are of whom it commits for, if it says so.
+        Member id, generation (or epoch) and instance id are of whom it commits for, if it says so.
 
         Returns:
             The error's class, None if it was taken.
         """
         request = CommitOffsets(
             member_id=member_id,
+            instance_id=instance_id,
             generation=generation,
             producer_id=producer_id,
             offsets={tp: (offset, -1, "") for tp, offset in offsets.items()},

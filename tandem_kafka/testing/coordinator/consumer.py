@@ -245,7 +245,8 @@ class ConsumerGroup:
         """Let a member go as far towards the target as the others allow."""
         target = self.target.get(member.member_id, frozenset())
         before = member.state, member.revoking
-        taken, wanted = self.taken_from(member), self._wants([member])[member.member_id]
+        (wanted,) = self._wants([member]).values()
+        taken = self.taken_from(member)
         advance(member, target, self.assignment_epoch, owned, taken, wanted)
         member.note_epochs()
         if member.epoch == self.assignment_epoch:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tandem_kafka.testing.cluster.transactions import Transaction
 from tandem_kafka.testing.simulation import Simulation
-from tandem_kafka.testing.stories.numbered import produce, value_of
+from tandem_kafka.testing.stories.numbered import next_values, produce
 from tandem_kafka.types import TopicPartition
 
 __all__ = ["Books", "Work"]
@@ -60,10 +60,8 @@ class Books:
         if work is None:
             produce(self._simulation, tp, count)
             return
-        end = self._cluster.at(tp).log.end_offset
-        offsets = range(end, end + count)
-        work.transaction.produce(tp, *(value_of(tp, offset) for offset in offsets))
-        work.offsets.setdefault(tp, set()).update(offsets)
+        first = work.transaction.produce(tp, *next_values(self._simulation, tp, count))
+        work.offsets.setdefault(tp, set()).update(range(first, first + count))
 
     def end(self, work: Work, *, commit: bool) -> None:
         """End a transaction; its markers, and its records if it is aborted, do not count."""

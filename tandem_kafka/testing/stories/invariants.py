@@ -100,10 +100,7 @@ class Invariants:
         for record in records:
             if record.value != value_of(tp, record.offset):
                 raise Violation(f"{tp}: {record.value!r} at offset {record.offset}")
-            if expected is None:
-                self._check_beginning(owner, tp, record.offset)
-            if expected is not None:
-                self._check_offset(tp, record.offset, expected)
+            self._check_offset(owner, tp, record.offset, expected)
             expected = record.offset + 1
             self.read_to[tp] = max(self.read_to[tp], expected)
         if expected is not None:
@@ -111,12 +108,17 @@ class Invariants:
             reached = self._reached.get((owner.number, tp), 0)
             self._reached[owner.number, tp] = max(reached, expected)
 
-    def _check_offset(self, tp: TopicPartition, offset: int, expected: int) -> None:
+    def _check_offset(
+        self, owner: Watched, tp: TopicPartition, offset: int, expected: int | None
+    ) -> None:
+        if self.books.is_undecided(tp, offset):
+            raise Violation(f"{tp}: {offset} is of a transaction that is not over")
+        if expected is None:
+            self._check_beginning(owner, tp, offset)
+            return
         due = self.books.first_due(tp, expected)
         if offset != due and not due < offset <= self.books.last_due(tp, expected):
             raise Violation(f"{tp}: {offset} where {due} was due")
-        if self.books.is_undecided(tp, offset):
-            raise Violation(f"{tp}: {offset} is of a transaction that is not over")
 
     def assigned(self, owner: Watched, partitions: frozenset[TopicPartition]) -> None:
         """Reading begins anew at what is committed.
@@ -155,8 +157,6 @@ class Invariants:
         due = self.books.last_due(tp, max(committed, *others, 0))
         if offset > due:
             raise Violation(f"{tp}: begins at {offset}, {due} was due")
-        if self.books.is_undecided(tp, offset):
-            raise Violation(f"{tp}: begins at {offset}, of a transaction that is not over")
 
     def handed_out_to(self, owner: Watched) -> dict[TopicPartition, int]:
         """Return the offsets behind what was handed out of the partitions that a member has."""

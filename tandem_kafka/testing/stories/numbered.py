@@ -5,7 +5,7 @@ from __future__ import annotations
 from tandem_kafka.testing.simulation import Simulation
 from tandem_kafka.types import TopicPartition
 
-__all__ = ["create_topic", "produce", "value_of"]
+__all__ = ["create_topic", "next_values", "produce", "value_of"]
 
 
 def value_of(tp: TopicPartition, offset: int) -> bytes:
@@ -15,8 +15,13 @@ def value_of(tp: TopicPartition, offset: int) -> bytes:
 
 def produce(simulation: Simulation, tp: TopicPartition, count: int) -> None:
     """Append records whose values tell their offsets."""
+    simulation.cluster.produce(tp, *next_values(simulation, tp, count))
+
+
+def next_values(simulation: Simulation, tp: TopicPartition, count: int) -> list[bytes]:
+    """Return what the next records of a partition hold."""
     end = simulation.cluster.at(tp).log.end_offset
-    simulation.cluster.produce(tp, *(value_of(tp, end + number) for number in range(count)))
+    return [value_of(tp, end + number) for number in range(count)]
 
 
 def create_topic(simulation: Simulation, name: str, partitions: int) -> list[TopicPartition]:

@@ -8,6 +8,7 @@ from typing import Any
 from kafka import errors
 
 from tandem_kafka.testing.cluster.apis.api import Api, error_code
+from tandem_kafka.testing.cluster.apis.membership import coordinator_error
 from tandem_kafka.testing.cluster.apis.topic_partitions import by_topic
 from tandem_kafka.testing.cluster.call import Call
 from tandem_kafka.testing.coordinator.consumer import ConsumerGroup
@@ -31,8 +32,9 @@ def _handle(call: Call) -> Any:
 
 
 def _described(call: Call, group_id: str) -> Any:
-    if call.cluster.coordinator_of(group_id) != call.broker.node_id:
-        return _GROUP(group_id=group_id, error_code=error_code(errors.NotCoordinatorError))
+    error = coordinator_error(call, group_id)
+    if error is not None:
+        return _GROUP(group_id=group_id, error_code=error_code(error))
     known = call.cluster.coordination.coordinators.get(group_id)
     if known is None or not known.consumer.exists:
         return _GROUP(group_id=group_id, error_code=error_code(errors.GroupIdNotFoundError))

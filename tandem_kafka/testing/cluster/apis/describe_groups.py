@@ -8,6 +8,7 @@ from kafka import errors
 from kafka.protocol.admin.groups import DescribeGroupsRequest, DescribeGroupsResponse
 
 from tandem_kafka.testing.cluster.apis.api import Api, error_code
+from tandem_kafka.testing.cluster.apis.membership import coordinator_error
 from tandem_kafka.testing.cluster.call import Call
 from tandem_kafka.testing.coordinator.classic import ClassicGroup
 from tandem_kafka.testing.coordinator.classic_group_member import ClassicMember, GroupState
@@ -32,8 +33,9 @@ def _handle(call: Call) -> Any:
 
 
 def _described(call: Call, group_id: str) -> Any:
-    if call.cluster.coordinator_of(group_id) != call.broker.node_id:
-        return _GROUP(group_id=group_id, error_code=error_code(errors.NotCoordinatorError))
+    error = coordinator_error(call, group_id)
+    if error is not None:
+        return _GROUP(group_id=group_id, error_code=error_code(error))
     known = call.cluster.coordination.coordinators.get(group_id)
     if known is None or not known.exists or known.consumer.exists:
         told = call.version >= _FIRST_WITH_NOT_FOUND

@@ -11,7 +11,8 @@ from tandem_kafka.testing.cluster.call import Call
 __all__ = ["coordinator_error"]
 
 
-def coordinator_error(call: Call) -> Any:
-    """Return the error if this broker does not coordinate the request's group."""
-    mine = call.cluster.coordinator_of(call.request.group_id) == call.broker.node_id
+def coordinator_error(call: Call, group_id: str | None = None) -> Any:
+    """Return the error if this broker does not coordinate a group, that of the request if None."""
+    group_id = call.request.group_id if group_id is None else group_id
+    mine = call.cluster.coordinator_of(group_id) == call.broker.node_id
     return None if mine else errors.NotCoordinatorError

@@ -7,6 +7,7 @@ from typing import Any
 from kafka import errors
 
 from tandem_kafka.testing.cluster.apis.api import Api, error_code
+from tandem_kafka.testing.cluster.apis.membership import coordinator_error
 from tandem_kafka.testing.cluster.call import Call
 from tandem_kafka.testing.coordinator.records import OffsetCommit
 from tandem_kafka.testing.coordinator.requests import FetchedOffsets, FetchOffsets
@@ -47,8 +48,9 @@ def _answer(
     call: Call, group: Any, topic_entry: Any, partition_entry: Any
 ) -> tuple[int, list[Any]]:
     group_id = group.group_id
-    if call.cluster.coordinator_of(group_id) != call.broker.node_id:
-        return error_code(errors.NotCoordinatorError), []
+    error = coordinator_error(call, group_id)
+    if error is not None:
+        return error_code(error), []
     stable = call.version >= _FIRST_WITH_STABLE and bool(call.request.require_stable)
     asked = FetchOffsets(require_stable=stable)
     if call.version >= _FIRST_WITH_MEMBERS:
