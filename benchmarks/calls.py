@@ -7,7 +7,7 @@ import sys
 from cProfile import Profile
 
 from benchmarks.child import Task, run
-from tandem_kafka.network.loop import NetworkLoop
+from tandem_kafka.engine.loop import NetworkLoop
 
 __all__: list[str] = []
 

@@ -37,9 +37,9 @@ from tandem_kafka.consumer.owned import owned
 from tandem_kafka.consumer.poller import Poller
 from tandem_kafka.consumer.positions import Positions
 from tandem_kafka.consumer.records import ConsumerRecords
+from tandem_kafka.engine.assembly import assemble
 from tandem_kafka.errors import IllegalStateError, InvalidArgumentError
 from tandem_kafka.events.application import Assign, Subscribe, SubscribePattern, SubscribeRegex
-from tandem_kafka.network.assembly import assemble
 from tandem_kafka.records import check_arrow_columns, to_record_batch
 from tandem_kafka.runtime import Runtime
 from tandem_kafka.shared.subscription import SubscriptionKind

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from tandem_kafka.config import Config
+from tandem_kafka.engine.handle import EngineHandle
 from tandem_kafka.errors import (
     ConcurrentModificationError,
     ConsumerClosedError,
@@ -19,7 +20,6 @@ from tandem_kafka.errors import (
 )
 from tandem_kafka.events.application import ApplicationEvent
 from tandem_kafka.events.completable import NO_DEADLINE_MS
-from tandem_kafka.network.assembly import Link
 from tandem_kafka.runtime import OwnerLock, Runtime
 
 __all__ = ["Core"]
@@ -33,7 +33,7 @@ STUCK_MS = 30_000
 class Core:
     """Owner, clock and the way to the network thread."""
 
-    def __init__(self, config: Config, runtime: Runtime, link: Link) -> None:
+    def __init__(self, config: Config, runtime: Runtime, link: EngineHandle) -> None:
         self.config = config
         self.link = link
         self.clock = runtime.clock

@@ -1,7 +1,7 @@
 """What the application thread asks of the network thread.
 
 Every event carries a future and an absolute deadline. The network thread looks at each one once,
-in order (`network/event_processor.py`); the future may end much later.
+in order (`engine/application_event_processor.py`); the future may end much later.
 """
 
 from __future__ import annotations

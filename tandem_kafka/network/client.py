@@ -14,19 +14,14 @@ from typing import Protocol
 
 from tandem_kafka.errors import KafkaConnectionError, KafkaTimeoutError
 from tandem_kafka.events.completable import NO_DEADLINE_MS
+from tandem_kafka.network.backoff import FOREVER_MS
 from tandem_kafka.network.connection import Delivery
 from tandem_kafka.network.link import ConnectionKey, Link
 from tandem_kafka.network.offloading import Offloader
 from tandem_kafka.network.pool import ConnectionPool, NetworkCounters
+from tandem_kafka.network.request import AnyNode, Purpose, ToNode, UnsentRequest
 from tandem_kafka.network.settings import NetworkSettings
 from tandem_kafka.network.transport import Transport, TransportEvent
-from tandem_kafka.request_managers.base import (
-    FOREVER_MS,
-    AnyNode,
-    Purpose,
-    ToNode,
-    UnsentRequest,
-)
 from tandem_kafka.runtime import Random
 from tandem_kafka.types import Node
 

@@ -32,8 +32,9 @@ from tandem_kafka.errors import (
     for_code,
 )
 from tandem_kafka.network.authentication import SaslExchange
+from tandem_kafka.network.backoff import FOREVER_MS
+from tandem_kafka.network.request import ClientResponse, UnsentRequest
 from tandem_kafka.network.response import parse_header, throttle_ms
-from tandem_kafka.request_managers.base import FOREVER_MS, ClientResponse, UnsentRequest
 from tandem_kafka.types import Node
 from tandem_kafka.version import __version__
 from tandem_kafka.wire.framing import decoded, framed, nullable, response_class

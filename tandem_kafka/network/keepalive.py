@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from tandem_kafka.errors import KafkaError
 from tandem_kafka.network.link import Aside, Link
+from tandem_kafka.network.request import KeepAlive
 from tandem_kafka.network.response import parse_header
 from tandem_kafka.network.transport import KeepsAlive, Transport
-from tandem_kafka.request_managers.base import KeepAlive
 from tandem_kafka.wire.framing import response_class
 
 __all__ = ["KeepAlives"]

@@ -7,7 +7,7 @@ from typing import Final
 
 from tandem_kafka.events.completable import NO_DEADLINE_MS
 from tandem_kafka.network.connection import BrokerConnection, ConnectionState
-from tandem_kafka.request_managers.base import KeepAlive, Purpose
+from tandem_kafka.network.request import KeepAlive, Purpose
 from tandem_kafka.types import Node
 
 __all__ = ["Aside", "ConnectionKey", "Link", "LinkDown"]

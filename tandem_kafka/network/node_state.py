@@ -6,9 +6,10 @@ import logging
 from collections import deque
 from typing import Final
 
+from tandem_kafka.network.backoff import Backoff
+from tandem_kafka.network.request import Purpose
 from tandem_kafka.network.settings import NetworkSettings
 from tandem_kafka.network.transport import ServerAddress
-from tandem_kafka.request_managers.base import Backoff, Purpose
 from tandem_kafka.runtime import Random
 from tandem_kafka.types import Node
 

@@ -26,6 +26,7 @@ from tandem_kafka.network.keepalive import KeepAlives
 from tandem_kafka.network.link import ConnectionKey, Link, LinkDown
 from tandem_kafka.network.node_state import NodeState
 from tandem_kafka.network.offloading import Offloader, Offloading
+from tandem_kafka.network.request import Purpose, UnsentRequest
 from tandem_kafka.network.resolver import CANONICAL, Resolver
 from tandem_kafka.network.settings import NetworkSettings
 from tandem_kafka.network.transport import (
@@ -37,7 +38,6 @@ from tandem_kafka.network.transport import (
     Transport,
     TransportEvent,
 )
-from tandem_kafka.request_managers.base import Purpose, UnsentRequest
 from tandem_kafka.runtime import Random
 from tandem_kafka.types import Node
 from tandem_kafka.wire.versions import versions_of_release

@@ -10,12 +10,9 @@ from tandem_kafka.config import Config
 from tandem_kafka.events.background import ErrorEvent
 from tandem_kafka.events.queues import BackgroundQueue
 from tandem_kafka.metrics import ConsumerMetrics
-from tandem_kafka.request_managers.base import (
-    Backoff,
-    Destination,
-    RequestState,
-    UnsentRequest,
-)
+from tandem_kafka.network.backoff import Backoff
+from tandem_kafka.network.request import Destination, UnsentRequest
+from tandem_kafka.request_managers.base import RequestState
 from tandem_kafka.runtime import Clock, Random
 from tandem_kafka.shared.fetch_buffer import FetchBuffer
 from tandem_kafka.shared.group import GroupIdentity

@@ -8,15 +8,9 @@ from typing import Any
 
 from tandem_kafka.errors import KafkaError, for_code
 from tandem_kafka.events.completable import Completion
-from tandem_kafka.request_managers.base import (
-    ANY_NODE,
-    FOREVER_MS,
-    IDLE,
-    ClientResponse,
-    PollResult,
-    Purpose,
-    ToNode,
-)
+from tandem_kafka.network.backoff import FOREVER_MS
+from tandem_kafka.network.request import ANY_NODE, ClientResponse, Purpose, ToNode
+from tandem_kafka.request_managers.base import IDLE, PollResult
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.reactions import COORDINATOR, Reaction, reaction_to
 from tandem_kafka.types import Node

@@ -10,15 +10,9 @@ from typing import Any
 
 from tandem_kafka.errors import TopicAuthorizationFailedError, for_code
 from tandem_kafka.events.completable import Completion
-from tandem_kafka.request_managers.base import (
-    FOREVER_MS,
-    IDLE,
-    Backoff,
-    ClientResponse,
-    PollResult,
-    ToNode,
-    UnsentRequest,
-)
+from tandem_kafka.network.backoff import FOREVER_MS, Backoff
+from tandem_kafka.network.request import ClientResponse, ToNode, UnsentRequest
+from tandem_kafka.request_managers.base import IDLE, PollResult
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.metadata_refresh import NEEDED_MS, MetadataRefresher
 from tandem_kafka.request_managers.reactions import LIST_OFFSETS, Reaction, reaction_to

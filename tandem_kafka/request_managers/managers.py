@@ -6,16 +6,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tandem_kafka.request_managers.base import RequestManager
-from tandem_kafka.request_managers.commit import CommitManager
-from tandem_kafka.request_managers.committed import CommittedOffsetsManager
+from tandem_kafka.request_managers.commit_manager import CommitManager
+from tandem_kafka.request_managers.committed_offsets import CommittedOffsetsManager
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.coordinator import CoordinatorManager
-from tandem_kafka.request_managers.fetch import FetchManager
+from tandem_kafka.request_managers.fetching.fetch_manager import FetchManager
 from tandem_kafka.request_managers.list_offsets import ListOffsetsManager
 from tandem_kafka.request_managers.membership.choice import choose_membership
 from tandem_kafka.request_managers.membership.interface import Membership
 from tandem_kafka.request_managers.metadata_refresh import MetadataRefresher
-from tandem_kafka.request_managers.positions import PositionsManager
+from tandem_kafka.request_managers.position_manager import PositionsManager
 from tandem_kafka.request_managers.topic_metadata import TopicMetadataManager
 from tandem_kafka.request_managers.validation import ValidationManager
 

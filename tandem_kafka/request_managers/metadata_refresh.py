@@ -15,13 +15,9 @@ from tandem_kafka.errors import (
     for_code,
 )
 from tandem_kafka.events.completable import Completion
-from tandem_kafka.request_managers.base import (
-    ANY_NODE,
-    FOREVER_MS,
-    IDLE,
-    ClientResponse,
-    PollResult,
-)
+from tandem_kafka.network.backoff import FOREVER_MS
+from tandem_kafka.network.request import ANY_NODE, ClientResponse
+from tandem_kafka.request_managers.base import IDLE, PollResult
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.shared.metadata import NO_TOPIC_ID, ClusterSnapshot, PartitionInfo, TopicInfo
 from tandem_kafka.shared.subscription import SubscriptionKind

@@ -7,15 +7,9 @@ from dataclasses import dataclass
 from tandem_kafka.errors import KafkaError, for_code
 from tandem_kafka.events.application import ListTopics, PartitionsForTopic
 from tandem_kafka.events.completable import Completion
-from tandem_kafka.request_managers.base import (
-    ANY_NODE,
-    FOREVER_MS,
-    IDLE,
-    ClientResponse,
-    PollResult,
-    RequestState,
-    UnsentRequest,
-)
+from tandem_kafka.network.backoff import FOREVER_MS
+from tandem_kafka.network.request import ANY_NODE, ClientResponse, UnsentRequest
+from tandem_kafka.request_managers.base import IDLE, PollResult, RequestState
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.metadata_refresh import describe_topics, read_topics
 

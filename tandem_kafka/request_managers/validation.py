@@ -15,17 +15,12 @@ from typing import Any
 
 from tandem_kafka.errors import LogTruncationError, UnsupportedVersionError, for_code
 from tandem_kafka.events.completable import Completion
-from tandem_kafka.request_managers.base import (
-    FOREVER_MS,
-    IDLE,
-    ClientResponse,
-    PollResult,
-    ToNode,
-    UnsentRequest,
-)
+from tandem_kafka.network.backoff import FOREVER_MS
+from tandem_kafka.network.request import ClientResponse, ToNode, UnsentRequest
+from tandem_kafka.request_managers.base import IDLE, PollResult
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.metadata_refresh import MetadataRefresher
-from tandem_kafka.request_managers.positions import PositionsManager
+from tandem_kafka.request_managers.position_manager import PositionsManager
 from tandem_kafka.request_managers.reactions import LIST_OFFSETS, Reaction, reaction_to
 from tandem_kafka.shared.partition import AssignedPartition, FetchState, Position
 from tandem_kafka.types import (

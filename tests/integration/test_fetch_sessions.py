@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tandem_kafka import KafkaConsumer, TopicPartition
-from tandem_kafka.request_managers.fetch_session import FetchSession
+from tandem_kafka.request_managers.fetching.session import FetchSession
 from tandem_kafka.wire.fetch_request import ConsumerFetch
 from tests.integration.polling import Consume, partitions_of, poll_until, read_all, wait_until
 from tests.integration.watching import Sent

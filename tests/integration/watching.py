@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tandem_kafka import KafkaConsumer, TopicPartition
-from tandem_kafka.request_managers.base import ToNode, UnsentRequest
+from tandem_kafka.network.request import ToNode, UnsentRequest
 from tandem_kafka.wire.fetch_request import ConsumerFetch
 from tests.kafka.broker import KafkaCluster
 

@@ -17,11 +17,11 @@ from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.coordinator import CoordinatorManager
 from tandem_kafka.request_managers.list_offsets import LATEST
 from tandem_kafka.request_managers.membership.callbacks import CallbackRunner
-from tandem_kafka.request_managers.membership.consumer_heartbeat import HeartbeatFields
-from tandem_kafka.request_managers.membership.consumer_protocol import ConsumerMembership
-from tandem_kafka.request_managers.membership.local_assignment import LocalAssignment
-from tandem_kafka.request_managers.membership.reconciliation import Reconciliation
-from tandem_kafka.request_managers.positions import PositionsManager
+from tandem_kafka.request_managers.membership.consumer.consumer_heartbeat import HeartbeatFields
+from tandem_kafka.request_managers.membership.consumer.consumer_membership import ConsumerMembership
+from tandem_kafka.request_managers.membership.consumer.local_assignment import LocalAssignment
+from tandem_kafka.request_managers.membership.consumer.reconciliation import Reconciliation
+from tandem_kafka.request_managers.position_manager import PositionsManager
 from tandem_kafka.shared.partition import AssignedPartition, Position
 from tandem_kafka.shared.subscription import SubscriptionState
 from tandem_kafka.testing.coordinator.computation import Computations

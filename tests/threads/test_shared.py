@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tandem_kafka.consumer import collector as collector_module
-from tandem_kafka.request_managers import fetch as fetch_module
+from tandem_kafka.request_managers.fetching import fetch_manager as fetch_module
 from tandem_kafka.shared import fetch_buffer, partition, subscription
 from tandem_kafka.shared.partition import AssignedPartition, Consumed, Position
 from tandem_kafka.testing import Lockstep

@@ -10,8 +10,8 @@ from tandem_kafka.events.completable import Completion
 from tandem_kafka.request_managers.base import PollResult
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.coordinator import CoordinatorManager
-from tandem_kafka.request_managers.membership.classic_protocol import ClassicMembership
-from tandem_kafka.request_managers.membership.consumer_protocol import ConsumerMembership
+from tandem_kafka.request_managers.membership.classic.classic_membership import ClassicMembership
+from tandem_kafka.request_managers.membership.consumer.consumer_membership import ConsumerMembership
 from tandem_kafka.request_managers.membership.interface import Membership
 from tandem_kafka.request_managers.metadata_refresh import MetadataRefresher
 from tandem_kafka.types import LeaveOperation

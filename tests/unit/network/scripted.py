@@ -9,6 +9,7 @@ from typing import Any
 
 from tandem_kafka.errors import KafkaConnectionError
 from tandem_kafka.network.client import NetworkClient
+from tandem_kafka.network.request import ANY_NODE, Purpose, ToNode, UnsentRequest
 from tandem_kafka.network.transport import (
     ConnectionClosed,
     ConnectionOpened,
@@ -16,7 +17,6 @@ from tandem_kafka.network.transport import (
     ServerAddress,
     TransportEvent,
 )
-from tandem_kafka.request_managers.base import ANY_NODE, Purpose, ToNode, UnsentRequest
 from tandem_kafka.runtime import Random
 from tandem_kafka.types import Node
 from tandem_kafka.wire.messages import ApiVersionsResponse, MetadataRequest, MetadataResponse

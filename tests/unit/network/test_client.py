@@ -3,8 +3,9 @@ from __future__ import annotations
 import pytest
 
 from tandem_kafka.errors import KafkaConnectionError, KafkaTimeoutError, UnsupportedVersionError
+from tandem_kafka.network.backoff import FOREVER_MS
+from tandem_kafka.network.request import Purpose
 from tandem_kafka.network.transport import FrameReceived
-from tandem_kafka.request_managers.base import FOREVER_MS, Purpose
 from tandem_kafka.types import Node
 from tandem_kafka.wire.messages import FetchRequest
 from tests.unit.network.scripted import (

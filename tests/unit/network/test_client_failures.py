@@ -12,8 +12,8 @@ from tandem_kafka.errors import (
     TlsAuthenticationError,
     UnsupportedVersionError,
 )
+from tandem_kafka.network.request import Purpose
 from tandem_kafka.network.transport import FrameReceived, ServerAddress
-from tandem_kafka.request_managers.base import Purpose
 from tandem_kafka.types import Node
 from tests.unit.network.scripted import (
     BOOTSTRAP,

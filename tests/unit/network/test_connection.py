@@ -12,8 +12,8 @@ from tandem_kafka.errors import (
     UnsupportedVersionError,
 )
 from tandem_kafka.network.connection import TRANSITIONS, BrokerConnection, ConnectionState
+from tandem_kafka.network.request import ANY_NODE, ClientResponse, UnsentRequest
 from tandem_kafka.network.response import parse_header, throttle_ms
-from tandem_kafka.request_managers.base import ANY_NODE, ClientResponse, UnsentRequest
 from tandem_kafka.wire.messages import (
     ApiVersionsRequest,
     FetchRequest,

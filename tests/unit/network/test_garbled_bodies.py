@@ -23,9 +23,9 @@ from hypothesis import strategies as st
 from tandem_kafka.errors import KafkaConnectionError, KafkaError, KafkaProtocolError
 from tandem_kafka.network.authentication import SaslExchange, run_inline
 from tandem_kafka.network.connection import BrokerConnection, ConnectionState
+from tandem_kafka.network.request import ANY_NODE, ClientResponse, UnsentRequest
 from tandem_kafka.network.response import parse_header
 from tandem_kafka.records import decode_fetch_response
-from tandem_kafka.request_managers.base import ANY_NODE, ClientResponse, UnsentRequest
 from tandem_kafka.wire import messages
 from tandem_kafka.wire.framing import decoded, encoded, response_class
 from tandem_kafka.wire.nulls import refuse_nulls

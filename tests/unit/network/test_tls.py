@@ -16,9 +16,9 @@ from tandem_kafka.errors import (
 )
 from tandem_kafka.network.client import NetworkClient
 from tandem_kafka.network.native import NativeTransport
+from tandem_kafka.network.request import ToNode, UnsentRequest
 from tandem_kafka.network.tls import build_context
 from tandem_kafka.network.transport import ConnectionClosed, ConnectionOpened, FrameReceived
-from tandem_kafka.request_managers.base import ToNode, UnsentRequest
 from tandem_kafka.runtime import Runtime
 from tandem_kafka.types import Node
 from tandem_kafka.wire.messages import MetadataRequest

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from tandem_kafka.request_managers.base import PollResult, UnsentRequest
+from tandem_kafka.network.request import UnsentRequest
+from tandem_kafka.request_managers.base import PollResult
 from tandem_kafka.shared.fetch_buffer import FetchedChunk
 from tandem_kafka.types import Node, TopicPartition
 from tandem_kafka.wire.messages import FetchResponse

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tandem_kafka.request_managers.base import FOREVER_MS, Backoff, RequestState
+from tandem_kafka.network.backoff import FOREVER_MS, Backoff
+from tandem_kafka.request_managers.base import RequestState
 from tandem_kafka.runtime import Random
 
 

@@ -15,7 +15,7 @@ from tandem_kafka.errors import (
     TopicAuthorizationFailedError,
 )
 from tandem_kafka.events.completable import Completion
-from tandem_kafka.request_managers.base import Purpose, ToNode
+from tandem_kafka.network.request import Purpose, ToNode
 from tandem_kafka.request_managers.reactions import COMMIT, Reaction
 from tandem_kafka.shared.group import REBALANCING
 from tandem_kafka.types import OffsetAndMetadata, TopicPartition

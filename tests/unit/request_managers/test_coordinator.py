@@ -6,7 +6,8 @@ import pytest
 from kafka import errors
 
 from tandem_kafka.errors import KafkaConnectionError, KafkaError
-from tandem_kafka.request_managers.base import ANY_NODE, IDLE, Purpose, ToNode
+from tandem_kafka.network.request import ANY_NODE, Purpose, ToNode
+from tandem_kafka.request_managers.base import IDLE
 from tandem_kafka.request_managers.reactions import COORDINATOR, Reaction
 from tests.unit.request_managers.world import NODE_1, NODE_2, World, coordinator_answer
 

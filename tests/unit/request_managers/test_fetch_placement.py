@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tandem_kafka.request_managers.base import Purpose, ToNode, UnsentRequest
+from tandem_kafka.network.request import Purpose, ToNode, UnsentRequest
 from tandem_kafka.types import TopicPartition
 from tests.unit.request_managers.fetching import Found, answer, forgotten, records, send, wanted
 from tests.unit.request_managers.world import World

@@ -10,7 +10,7 @@ from tandem_kafka.errors import (
     OffsetOutOfRangeError,
     TopicAuthorizationFailedError,
 )
-from tandem_kafka.request_managers.base import Purpose, ToNode, UnsentRequest
+from tandem_kafka.network.request import Purpose, ToNode, UnsentRequest
 from tandem_kafka.request_managers.reactions import FETCH, Reaction
 from tandem_kafka.shared.partition import AssignedPartition, FetchState, Position, PreferredReplica
 from tandem_kafka.types import Node

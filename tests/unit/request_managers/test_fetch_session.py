@@ -6,7 +6,7 @@ from uuid import UUID
 
 from kafka import errors
 
-from tandem_kafka.request_managers.fetch_session import (
+from tandem_kafka.request_managers.fetching.session import (
     FINAL_EPOCH,
     MAX_EPOCH,
     FetchSession,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tandem_kafka.request_managers.base import UnsentRequest
+from tandem_kafka.network.request import UnsentRequest
 from tests.unit.request_managers.fetching import Found, answer, consume, records, send
 from tests.unit.request_managers.world import TP, TP1, World
 

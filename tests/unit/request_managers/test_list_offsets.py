@@ -9,7 +9,7 @@ from kafka import errors
 
 from tandem_kafka.errors import KafkaConnectionError, TopicAuthorizationFailedError
 from tandem_kafka.events.completable import Completion
-from tandem_kafka.request_managers.base import ToNode
+from tandem_kafka.network.request import ToNode
 from tandem_kafka.request_managers.list_offsets import EARLIEST, LATEST
 from tandem_kafka.request_managers.reactions import LIST_OFFSETS, Reaction
 from tandem_kafka.types import OffsetAndTimestamp, TopicPartition
@@ -129,8 +129,8 @@ def test_a_look_up_whose_caller_gave_up_ends(world: World) -> None:
 
 
 def test_149_lag_is_looked_up_once_and_known_later() -> None:
+    from tandem_kafka.engine.application_event_processor import EventProcessor
     from tandem_kafka.events import application as events
-    from tandem_kafka.network.event_processor import EventProcessor
 
     world = World()
     world.assign(TP, at=4)

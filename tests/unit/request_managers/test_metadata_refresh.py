@@ -17,7 +17,7 @@ from tandem_kafka.errors import (
     UnsupportedVersionError,
 )
 from tandem_kafka.events.completable import Completion
-from tandem_kafka.request_managers.base import ANY_NODE, UnsentRequest
+from tandem_kafka.network.request import ANY_NODE, UnsentRequest
 from tandem_kafka.types import Node, TopicPartition
 from tandem_kafka.wire.messages import MetadataResponse
 from tests.unit.request_managers.world import NODE_1, NODE_2, TOPIC_ID, TP, World, code

@@ -7,7 +7,7 @@ from kafka import errors
 
 from tandem_kafka.errors import GroupAuthorizationFailedError, NoOffsetForPartitionError
 from tandem_kafka.events.application import UpdatePositions
-from tandem_kafka.request_managers.base import UnsentRequest
+from tandem_kafka.network.request import UnsentRequest
 from tandem_kafka.request_managers.list_offsets import EARLIEST, LATEST
 from tandem_kafka.shared.partition import FetchState
 from tandem_kafka.types import TopicPartition

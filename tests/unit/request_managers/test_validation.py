@@ -7,7 +7,7 @@ from kafka import errors
 
 from tandem_kafka.errors import LogTruncationError, UnsupportedVersionError
 from tandem_kafka.events.background import ErrorEvent
-from tandem_kafka.request_managers.base import ToNode, UnsentRequest
+from tandem_kafka.network.request import ToNode, UnsentRequest
 from tandem_kafka.request_managers.reactions import LIST_OFFSETS, Reaction
 from tandem_kafka.shared.partition import Consumed, FetchState, Position, PreferredReplica
 from tandem_kafka.types import OffsetAndMetadata

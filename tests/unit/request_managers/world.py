@@ -10,13 +10,8 @@ from tandem_kafka.config import Config
 from tandem_kafka.events.background import ErrorEvent
 from tandem_kafka.events.queues import BackgroundQueue
 from tandem_kafka.metrics import ConsumerMetrics
-from tandem_kafka.request_managers.base import (
-    ClientResponse,
-    PollResult,
-    RequestManager,
-    ToNode,
-    UnsentRequest,
-)
+from tandem_kafka.network.request import ClientResponse, ToNode, UnsentRequest
+from tandem_kafka.request_managers.base import PollResult, RequestManager
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.managers import GroupManagers, RequestManagers
 from tandem_kafka.runtime import Random

@@ -10,7 +10,8 @@ import pytest
 from tandem_kafka import KafkaConsumer, OffsetAndMetadata, TopicPartition
 from tandem_kafka.events.application import Poll
 from tandem_kafka.events.completable import NO_DEADLINE_MS
-from tandem_kafka.request_managers.base import ANY_NODE, FOREVER_MS, UnsentRequest
+from tandem_kafka.network.backoff import FOREVER_MS
+from tandem_kafka.network.request import ANY_NODE, UnsentRequest
 from tandem_kafka.testing import Simulation
 from tandem_kafka.testing.stories import SCENARIOS, Violation
 from tandem_kafka.testing.stories.invariants import QUEUED, WAITING

@@ -10,7 +10,7 @@ from kafka import errors
 from tandem_kafka.assignors import MemberAssignment
 from tandem_kafka.errors import LocalAssignorError
 from tandem_kafka.events.background import PartitionsAssigned, PartitionsRevoked
-from tandem_kafka.request_managers.membership.consumer_states import State
+from tandem_kafka.request_managers.membership.consumer.consumer_states import State
 from tests.unit.request_managers.membership.consumer_member import (
     INTERVAL_MS,
     ConsumerMember,

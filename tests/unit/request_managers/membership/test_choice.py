@@ -8,9 +8,9 @@ import pytest
 from kafka import errors
 
 from tandem_kafka.assignors import PartitionAssignor
-from tandem_kafka.request_managers.membership.classic_protocol import ClassicMembership
-from tandem_kafka.request_managers.membership.consumer_protocol import ConsumerMembership
-from tandem_kafka.request_managers.membership.consumer_states import State
+from tandem_kafka.request_managers.membership.classic.classic_membership import ClassicMembership
+from tandem_kafka.request_managers.membership.consumer.consumer_membership import ConsumerMembership
+from tandem_kafka.request_managers.membership.consumer.consumer_states import State
 from tandem_kafka.wire.messages import JoinGroupRequest
 from tests.unit.request_managers.membership.consumer_member import ConsumerMember
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from kafka import errors
 
-from tandem_kafka.request_managers.membership.consumer_states import State
+from tandem_kafka.request_managers.membership.consumer.consumer_states import State
 from tandem_kafka.types import LeaveOperation
 from tests.unit.request_managers.membership.consumer_member import (
     INTERVAL_MS,

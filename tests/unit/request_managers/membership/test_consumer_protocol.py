@@ -8,7 +8,7 @@ import pytest
 from kafka import errors
 
 from tandem_kafka.events.background import PartitionsAssigned, PartitionsLost, PartitionsRevoked
-from tandem_kafka.request_managers.membership.consumer_states import State
+from tandem_kafka.request_managers.membership.consumer.consumer_states import State
 from tandem_kafka.types import TopicPartition
 from tests.unit.request_managers.membership.consumer_member import (
     HELD,

@@ -16,8 +16,8 @@ from tandem_kafka.errors import (
     LocalAssignorError,
     UnsupportedVersionError,
 )
-from tandem_kafka.request_managers.base import Purpose, ToNode, UnsentRequest
-from tandem_kafka.request_managers.membership.consumer_states import State
+from tandem_kafka.network.request import Purpose, ToNode, UnsentRequest
+from tandem_kafka.request_managers.membership.consumer.consumer_states import State
 from tandem_kafka.types import TopicPartition
 from tandem_kafka.wire.messages import (
     ConsumerGroupInstallAssignmentRequest,

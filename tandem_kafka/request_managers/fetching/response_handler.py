@@ -16,10 +16,10 @@ from tandem_kafka.errors import (
 from tandem_kafka.records import open_reader
 from tandem_kafka.records.decoder import FetchedPartition, FetchedResponse, ReaderOptions
 from tandem_kafka.request_managers.context import ManagerContext
-from tandem_kafka.request_managers.fetch_session import FetchSession
-from tandem_kafka.request_managers.fetch_sizing import FetchSizing
+from tandem_kafka.request_managers.fetching.session import FetchSession
+from tandem_kafka.request_managers.fetching.sizing import FetchSizing
 from tandem_kafka.request_managers.metadata_refresh import MetadataRefresher
-from tandem_kafka.request_managers.positions import PositionsManager
+from tandem_kafka.request_managers.position_manager import PositionsManager
 from tandem_kafka.request_managers.reactions import FETCH, Reaction, reaction_to
 from tandem_kafka.shared.fetch_buffer import FetchedChunk
 from tandem_kafka.shared.partition import AssignedPartition, Position, PreferredReplica

@@ -10,19 +10,35 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tandem_kafka.request_managers.base import KeepAlive
+from tandem_kafka.errors import (
+    InvalidRegularExpressionError,
+    KafkaError,
+    UnsupportedVersionError,
+    for_code,
+)
+from tandem_kafka.network.request import KeepAlive
 from tandem_kafka.request_managers.context import ManagerContext
-from tandem_kafka.request_managers.membership.announcement import Announcement
-from tandem_kafka.request_managers.membership.target import Assignment
+from tandem_kafka.request_managers.membership.consumer.local_assignment import Announcement
+from tandem_kafka.request_managers.membership.consumer.target import Assignment
 from tandem_kafka.shared.subscription import SubscriptionKind
 from tandem_kafka.types import LeaveOperation
 from tandem_kafka.wire.messages import ConsumerGroupHeartbeatRequest
 
-__all__ = ["JOIN_EPOCH", "LEAVE_EPOCH", "STATIC_LEAVE_EPOCH", "HeartbeatFields", "epoch_to_leave"]
+__all__ = [
+    "JOIN_EPOCH",
+    "LEAVE_EPOCH",
+    "STATIC_LEAVE_EPOCH",
+    "HeartbeatFields",
+    "epoch_to_leave",
+    "error_of",
+    "explained",
+]
 
 JOIN_EPOCH = 0
 LEAVE_EPOCH = -1
 STATIC_LEAVE_EPOCH = -2
+
+INVALID_REGULAR_EXPRESSION = 128
 
 #: Expressions are resolved by the coordinator from this version on.
 FIRST_VERSION_WITH_REGEX = 1
@@ -160,3 +176,34 @@ class HeartbeatFields:
             entry(topic_id=topic_id, partitions=sorted(numbers))
             for topic_id, numbers in sorted(partitions.items())
         ]
+
+
+def error_of(message: Any) -> KafkaError:
+    """Return the error of an answer, with the coordinator's own words."""
+    text = message.error_message or ""
+    if message.error_code == INVALID_REGULAR_EXPRESSION:
+        return InvalidRegularExpressionError(text)
+    error: KafkaError = for_code(message.error_code)(text)
+    return error
+
+
+def explained(error: UnsupportedVersionError, context: ManagerContext) -> UnsupportedVersionError:
+    """Say what to do where the cluster does not know the request."""
+    if context.config.group_local_assignors:
+        advice = (
+            "the cluster does not let members compute an assignment, as no released broker does; "
+            "leave group_local_assignors out"
+        )
+    elif context.subscription.regex is not None:
+        advice = (
+            "the cluster cannot resolve a regular expression (SubscriptionPattern needs "
+            "ConsumerGroupHeartbeat version 1); subscribe to names or a Python pattern"
+        )
+    else:
+        advice = (
+            "the cluster does not support the consumer group protocol (KIP-848); "
+            "set group_protocol='classic'"
+        )
+    found = UnsupportedVersionError(f"{advice}: {error}")
+    found.__cause__ = error
+    return found

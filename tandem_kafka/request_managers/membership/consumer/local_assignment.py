@@ -15,22 +15,22 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from tandem_kafka.assignors.local import GroupMember, MemberAssignment, PartitionAssignor
 from tandem_kafka.errors import InvalidAssignmentError, LocalAssignorError, for_code
 from tandem_kafka.events.completable import Completion
-from tandem_kafka.request_managers.base import ClientResponse, ToNode, UnsentRequest
+from tandem_kafka.network.request import ClientResponse, ToNode, UnsentRequest
 from tandem_kafka.request_managers.context import ManagerContext
-from tandem_kafka.request_managers.membership.announcement import Announcement, announced
-from tandem_kafka.request_managers.membership.target import HandedOver
+from tandem_kafka.request_managers.membership.consumer.target import HandedOver
 from tandem_kafka.types import TopicPartition
 from tandem_kafka.wire.messages import (
+    ConsumerGroupHeartbeatRequest,
     ConsumerGroupInstallAssignmentRequest,
     ConsumerGroupPrepareAssignmentRequest,
 )
 
-__all__ = ["LocalAssignment"]
+__all__ = ["Announcement", "LocalAssignment"]
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +39,33 @@ _ASSIGNOR_FAILED = -1
 #: The field has 16 bits.
 _NEWEST_VERSION = 32_767
 _HIGHEST_ERROR = 127
+
+
+class Announcement(NamedTuple):
+    """The fields of ClientAssignors, comparable with what was said before."""
+
+    name: str
+    minimum_version: int
+    maximum_version: int
+    reason: int
+    metadata_version: int
+    metadata_bytes: bytes
+
+    def encoded(self) -> Any:
+        """Return the entry of the message."""
+        return ConsumerGroupHeartbeatRequest.ClientAssignor(**self._asdict())
+
+
+def _announced(assignor: PartitionAssignor, metadata: bytes | None = None) -> Announcement:
+    """Ask an assignor; with `metadata` it is not asked for that."""
+    return Announcement(
+        assignor.name,
+        assignor.minimum_version,
+        assignor.maximum_version,
+        assignor.reason,
+        assignor.version,
+        bytes(assignor.metadata()) if metadata is None else metadata,
+    )
 
 
 class LocalAssignment:
@@ -66,10 +93,10 @@ class LocalAssignment:
         """Return what a heartbeat says of the assignors; an assignor that fails says the same."""
         for name, assignor in self._assignors.items():
             try:
-                self._announcements[name] = announced(assignor)
+                self._announcements[name] = _announced(assignor)
                 self._mute.discard(name)
             except Exception as error:  # noqa: BLE001 - whatever the user's code raises
-                self._announcements.setdefault(name, announced(assignor, metadata=b""))
+                self._announcements.setdefault(name, _announced(assignor, metadata=b""))
                 if name not in self._mute:
                     self._mute.add(name)
                     self._report(f"{name}: its metadata() failed", error)

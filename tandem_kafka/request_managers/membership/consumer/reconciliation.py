@@ -26,7 +26,7 @@ from uuid import UUID
 from tandem_kafka.events.background import PartitionsAssigned, PartitionsRevoked
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.membership.callbacks import CallbackRunner
-from tandem_kafka.request_managers.membership.target import (
+from tandem_kafka.request_managers.membership.consumer.target import (
     NO_PARTITIONS,
     Assignment,
     HandedOver,

@@ -12,15 +12,16 @@ from __future__ import annotations
 
 import logging
 
+from tandem_kafka.engine.application_event_processor import EventProcessor, internal_error
 from tandem_kafka.errors import ConsumerClosedError
 from tandem_kafka.events import application as events
 from tandem_kafka.events.background import ErrorEvent
 from tandem_kafka.events.completable import Completion, Reaper
 from tandem_kafka.events.queues import ApplicationQueue
 from tandem_kafka.network.client import NetworkClient
-from tandem_kafka.network.event_processor import EventProcessor, internal_error
+from tandem_kafka.network.request import ClientResponse
 from tandem_kafka.network.transport import Transport, TransportEvent
-from tandem_kafka.request_managers.base import ClientResponse, RequestManager
+from tandem_kafka.request_managers.base import RequestManager
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.managers import RequestManagers
 from tandem_kafka.runtime import Driver

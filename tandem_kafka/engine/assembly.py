@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tandem_kafka.config import Config
+from tandem_kafka.engine.handle import EngineHandle
+from tandem_kafka.engine.loop import NetworkLoop
 from tandem_kafka.events.queues import ApplicationQueue, BackgroundQueue
 from tandem_kafka.metrics import CONSUMER, COORDINATOR, ConsumerMetrics
 from tandem_kafka.network.client import NetworkClient
 from tandem_kafka.network.implementation import open_transport
-from tandem_kafka.network.loop import NetworkLoop
 from tandem_kafka.network.transport import Transport
 from tandem_kafka.records import ReaderOptions
 from tandem_kafka.request_managers.context import ManagerContext
@@ -18,29 +17,12 @@ from tandem_kafka.runtime import Runtime
 from tandem_kafka.shared.fetch_buffer import FetchBuffer
 from tandem_kafka.shared.group import GroupIdentity
 from tandem_kafka.shared.metadata import ClusterMetadata
-from tandem_kafka.shared.polls import Polls
 from tandem_kafka.shared.subscription import SubscriptionState
 
-__all__ = ["Link", "assemble"]
+__all__ = ["assemble"]
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
-    """The application thread's end: queues to speak through, shared state to read."""
-
-    loop: NetworkLoop
-    queue: ApplicationQueue
-    background: BackgroundQueue
-    buffer: FetchBuffer
-    subscription: SubscriptionState
-    metadata: ClusterMetadata
-    group: GroupIdentity
-    polls: Polls
-    transport: Transport
-    metrics: ConsumerMetrics
-
-
-def assemble(config: Config, runtime: Runtime, transport: Transport | None = None) -> Link:
+def assemble(config: Config, runtime: Runtime, transport: Transport | None = None) -> EngineHandle:
     """Wire everything up; nothing runs yet.
 
     Raises:
@@ -68,7 +50,7 @@ def assemble(config: Config, runtime: Runtime, transport: Transport | None = Non
     _register_gauges(context, client, queue)
     managers = RequestManagers.build(context)
     loop = NetworkLoop(context, managers, client, transport, queue, runtime.driver)
-    return Link(
+    return EngineHandle(
         loop=loop,
         queue=queue,
         background=context.background,

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tandem_kafka.request_managers.base import Purpose, RequestState
-from tandem_kafka.request_managers.fetch_response import AskedPartition
-from tandem_kafka.request_managers.fetch_session import FetchSession, FetchTarget
+from tandem_kafka.network.request import Purpose
+from tandem_kafka.request_managers.base import RequestState
+from tandem_kafka.request_managers.fetching.response_handler import AskedPartition
+from tandem_kafka.request_managers.fetching.session import FetchSession, FetchTarget
 from tandem_kafka.shared.partition import AssignedPartition
 from tandem_kafka.types import TopicPartition
 

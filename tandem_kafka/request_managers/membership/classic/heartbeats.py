@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 from tandem_kafka.errors import for_code
 from tandem_kafka.events.completable import Completion
-from tandem_kafka.request_managers.base import IDLE, ClientResponse, KeepAlive, PollResult, ToNode
+from tandem_kafka.network.request import ClientResponse, KeepAlive, ToNode
+from tandem_kafka.request_managers.base import IDLE, PollResult
 from tandem_kafka.request_managers.context import ManagerContext
-from tandem_kafka.request_managers.membership.poll_timer import PollTimer
+from tandem_kafka.request_managers.membership.timers import PollTimer
 from tandem_kafka.shared.group import NO_GENERATION
 from tandem_kafka.wire.messages import HeartbeatRequest
 

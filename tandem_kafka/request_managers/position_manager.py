@@ -9,7 +9,7 @@ from tandem_kafka.errors import KafkaError, NoOffsetForPartitionError
 from tandem_kafka.events.application import UpdatePositions
 from tandem_kafka.events.completable import Completion
 from tandem_kafka.request_managers.base import IDLE, PollResult
-from tandem_kafka.request_managers.committed import Committed, CommittedOffsetsManager
+from tandem_kafka.request_managers.committed_offsets import Committed, CommittedOffsetsManager
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.list_offsets import EARLIEST, LATEST, ListOffsetsManager
 from tandem_kafka.shared.partition import AssignedPartition, FetchState, Position

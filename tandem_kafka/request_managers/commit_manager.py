@@ -21,15 +21,9 @@ from tandem_kafka.errors import (
     for_code,
 )
 from tandem_kafka.events.completable import Completion
-from tandem_kafka.request_managers.base import (
-    FOREVER_MS,
-    IDLE,
-    ClientResponse,
-    PollResult,
-    RequestState,
-    ToNode,
-    UnsentRequest,
-)
+from tandem_kafka.network.backoff import FOREVER_MS
+from tandem_kafka.network.request import ClientResponse, ToNode, UnsentRequest
+from tandem_kafka.request_managers.base import IDLE, PollResult, RequestState
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.coordinator import CoordinatorManager
 from tandem_kafka.request_managers.reactions import (

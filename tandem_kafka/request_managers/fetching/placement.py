@@ -13,10 +13,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from tandem_kafka.request_managers.base import FOREVER_MS, Purpose
+from tandem_kafka.network.backoff import FOREVER_MS
+from tandem_kafka.network.request import Purpose
 from tandem_kafka.request_managers.context import ManagerContext
-from tandem_kafka.request_managers.fetch_session import FetchSession
-from tandem_kafka.request_managers.fetch_slot import FetchSlot
+from tandem_kafka.request_managers.fetching.session import FetchSession
+from tandem_kafka.request_managers.fetching.slot import FetchSlot
 from tandem_kafka.request_managers.metadata_refresh import MetadataRefresher
 from tandem_kafka.shared.partition import AssignedPartition
 from tandem_kafka.types import TopicPartition

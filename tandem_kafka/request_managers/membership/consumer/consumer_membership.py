@@ -6,47 +6,44 @@ States and transitions are in `consumer_states.py`, the fields of a heartbeat in
 
 from __future__ import annotations
 
+import base64
 import logging
 from collections.abc import Callable
 from typing import Any
+from uuid import UUID
 
 from kafka.errors import GroupIdNotFoundError
 
 from tandem_kafka.errors import LOGIN_ERRORS, UnreleasedInstanceIdError, UnsupportedVersionError
 from tandem_kafka.events.background import PartitionsLost
 from tandem_kafka.events.completable import Completion
-from tandem_kafka.request_managers.base import (
-    IDLE,
-    ClientResponse,
-    PollResult,
-    ToNode,
-    UnsentRequest,
-)
+from tandem_kafka.network.request import ClientResponse, ToNode, UnsentRequest
+from tandem_kafka.request_managers.base import IDLE, PollResult
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.coordinator import CoordinatorManager
 from tandem_kafka.request_managers.membership.callbacks import CallbackRunner
-from tandem_kafka.request_managers.membership.consumer_heartbeat import (
+from tandem_kafka.request_managers.membership.consumer.consumer_heartbeat import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
     STATIC_LEAVE_EPOCH,
     HeartbeatFields,
     epoch_to_leave,
+    error_of,
+    explained,
 )
-from tandem_kafka.request_managers.membership.consumer_states import (
+from tandem_kafka.request_managers.membership.consumer.consumer_states import (
     IN_GROUP,
     TAKES_TARGETS,
     TRANSITIONS,
     State,
 )
-from tandem_kafka.request_managers.membership.heartbeat_errors import error_of, explained
-from tandem_kafka.request_managers.membership.local_assignment import LocalAssignment
-from tandem_kafka.request_managers.membership.member_id import new_member_id
-from tandem_kafka.request_managers.membership.poll_timer import PollTimer
-from tandem_kafka.request_managers.membership.rebalance_timer import RebalanceTimer
-from tandem_kafka.request_managers.membership.reconciliation import Reconciliation
+from tandem_kafka.request_managers.membership.consumer.local_assignment import LocalAssignment
+from tandem_kafka.request_managers.membership.consumer.reconciliation import Reconciliation
 from tandem_kafka.request_managers.membership.state_machine import StateMachine
+from tandem_kafka.request_managers.membership.timers import PollTimer, RebalanceTimer
 from tandem_kafka.request_managers.metadata_refresh import MetadataRefresher
 from tandem_kafka.request_managers.reactions import GROUP_HEARTBEAT, Reaction, reaction_to
+from tandem_kafka.runtime import Random
 from tandem_kafka.types import LeaveOperation
 
 __all__ = ["ConsumerMembership"]
@@ -83,7 +80,7 @@ class ConsumerMembership:
         self._rebalance = RebalanceTimer(context)
         self._request = context.request_state()
         #: Made by the client and kept for as long as the consumer lives (KIP-1082).
-        self.member_id = new_member_id(context.random)
+        self.member_id = _new_member_id(context.random)
         self._epoch = JOIN_EPOCH
         self._interval_ms = 0
         self._next_ms = 0
@@ -440,3 +437,9 @@ class ConsumerMembership:
         left, self._left = self._left, []
         for future in left:
             future.complete(None)
+
+
+def _new_member_id(random: Random) -> str:
+    """Return an id that nobody else has."""
+    raw = UUID(int=random.getrandbits(128), version=4).bytes
+    return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()

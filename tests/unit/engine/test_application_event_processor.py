@@ -7,13 +7,13 @@ from typing import Any, get_args
 
 import pytest
 
+from tandem_kafka.engine.application_event_processor import EventProcessor
 from tandem_kafka.errors import (
     IllegalStateError,
     InvalidGroupIdError,
     NotAssignedError,
 )
 from tandem_kafka.events import application as events
-from tandem_kafka.network.event_processor import EventProcessor
 from tandem_kafka.shared.subscription import SubscriptionKind
 from tandem_kafka.types import OffsetAndMetadata, TopicPartition
 from tests.unit.request_managers.world import TP, TP1, TP2, World

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tandem_kafka.engine.loop import MAX_SLEEP_MS, NetworkLoop
 from tandem_kafka.errors import (
     ConsumerClosedError,
     KafkaError,
@@ -17,7 +18,6 @@ from tandem_kafka.events import application as events
 from tandem_kafka.events.background import ErrorEvent
 from tandem_kafka.events.queues import ApplicationQueue
 from tandem_kafka.network.client import NetworkClient
-from tandem_kafka.network.loop import MAX_SLEEP_MS, NetworkLoop
 from tandem_kafka.network.transport import ConnectionOpened, FrameReceived, TransportEvent
 from tandem_kafka.request_managers.base import IDLE, PollResult
 from tandem_kafka.types import TopicPartition

@@ -15,22 +15,20 @@ from uuid import UUID
 from tandem_kafka.errors import KafkaError
 from tandem_kafka.events.completable import Completion
 from tandem_kafka.metrics import Gauge
+from tandem_kafka.network.backoff import FOREVER_MS
+from tandem_kafka.network.request import ClientResponse, Purpose, ToNode, UnsentRequest
 from tandem_kafka.records import decode_fetch_response
-from tandem_kafka.request_managers.base import (
-    FOREVER_MS,
-    ClientResponse,
-    PollResult,
-    Purpose,
-    ToNode,
-    UnsentRequest,
-)
+from tandem_kafka.request_managers.base import PollResult
 from tandem_kafka.request_managers.context import ManagerContext
-from tandem_kafka.request_managers.fetch_placement import FetchPlacement
-from tandem_kafka.request_managers.fetch_response import AskedPartition, FetchResponseHandler
-from tandem_kafka.request_managers.fetch_session import FetchTarget, SessionRequest
-from tandem_kafka.request_managers.fetch_slot import FetchSlot
+from tandem_kafka.request_managers.fetching.placement import FetchPlacement
+from tandem_kafka.request_managers.fetching.response_handler import (
+    AskedPartition,
+    FetchResponseHandler,
+)
+from tandem_kafka.request_managers.fetching.session import FetchTarget, SessionRequest
+from tandem_kafka.request_managers.fetching.slot import FetchSlot
 from tandem_kafka.request_managers.metadata_refresh import MetadataRefresher
-from tandem_kafka.request_managers.positions import PositionsManager
+from tandem_kafka.request_managers.position_manager import PositionsManager
 from tandem_kafka.shared.metadata import NO_TOPIC_ID
 from tandem_kafka.shared.partition import AssignedPartition
 from tandem_kafka.types import Node, TopicPartition

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from tandem_kafka.assignors.classic import ClassicAssignors
-from tandem_kafka.request_managers.base import ToNode, UnsentRequest
+from tandem_kafka.errors import for_code
+from tandem_kafka.network.request import ToNode, UnsentRequest
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.types import TopicPartition
 from tandem_kafka.wire.messages import JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
 
-__all__ = ["ClassicRequests"]
+__all__ = ["ClassicRequests", "join_error"]
 
 PROTOCOL_TYPE = "consumer"
 #: Answering JoinGroup may take the broker as long as the slowest member.
 JOIN_GRACE_MS = 5_000
+_INCONSISTENT_GROUP_PROTOCOL: Final = 23
 
 
 class ClassicRequests:
@@ -89,3 +91,19 @@ class ClassicRequests:
             min_version=3 if static else 0,
         )
         return self._context.request(message, destination)
+
+
+def join_error(code: int, context: ManagerContext) -> Exception:
+    """Return the error of a code; it says more than its name where the user has to act."""
+    return for_code(code)(_explanation(code, context))  # type: ignore[no-any-return]
+
+
+def _explanation(code: int, context: ManagerContext) -> str:
+    config = context.config
+    if code == _INCONSISTENT_GROUP_PROTOCOL:
+        names = ", ".join(str(each.name) for each in config.partition_assignment_strategy)
+        return (
+            f"group {config.group_id!r} has no assignor in common with this member, which offers "
+            f"{names}; have all members offer one more assignor before you take one away"
+        )
+    return f"group {config.group_id!r}"

@@ -17,25 +17,21 @@ from tandem_kafka.assignors.classic import ClassicAssignors
 from tandem_kafka.errors import LOGIN_ERRORS, KafkaError, for_code
 from tandem_kafka.events.background import PartitionsAssigned, PartitionsLost, PartitionsRevoked
 from tandem_kafka.events.completable import Completion
-from tandem_kafka.request_managers.base import (
-    FOREVER_MS,
-    IDLE,
-    ClientResponse,
-    PollResult,
-    ToNode,
-    UnsentRequest,
-)
+from tandem_kafka.network.backoff import FOREVER_MS
+from tandem_kafka.network.request import ClientResponse, ToNode, UnsentRequest
+from tandem_kafka.request_managers.base import IDLE, PollResult
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.coordinator import CoordinatorManager
 from tandem_kafka.request_managers.membership.callbacks import CallbackRunner
-from tandem_kafka.request_managers.membership.classic_requests import ClassicRequests
-from tandem_kafka.request_managers.membership.classic_states import TRANSITIONS, State
-from tandem_kafka.request_managers.membership.heartbeats import Heartbeats
-from tandem_kafka.request_managers.membership.join_errors import join_error
-from tandem_kafka.request_managers.membership.leadership import Leadership
-from tandem_kafka.request_managers.membership.poll_timer import PollTimer
-from tandem_kafka.request_managers.membership.rebalance_timer import RebalanceTimer
+from tandem_kafka.request_managers.membership.classic.classic_states import TRANSITIONS, State
+from tandem_kafka.request_managers.membership.classic.heartbeats import Heartbeats
+from tandem_kafka.request_managers.membership.classic.join_and_sync import (
+    ClassicRequests,
+    join_error,
+)
+from tandem_kafka.request_managers.membership.classic.leadership import Leadership
 from tandem_kafka.request_managers.membership.state_machine import StateMachine
+from tandem_kafka.request_managers.membership.timers import PollTimer, RebalanceTimer
 from tandem_kafka.request_managers.metadata_refresh import MetadataRefresher
 from tandem_kafka.request_managers.reactions import MEMBERSHIP, Reaction, reaction_to
 from tandem_kafka.shared.group import NO_GENERATION, REBALANCING
