@@ -60,6 +60,7 @@ __all__ = [
     "GroupMaxSizeReachedError",
     "IllegalArgumentError",
     "IllegalStateError",
+    "IncompleteResponseError",
     "InconsistentGroupProtocolError",
     "InvalidArgumentError",
     "InvalidAssignmentError",
@@ -74,6 +75,7 @@ __all__ = [
     "KafkaTimeoutError",
     "LocalAssignorError",
     "LogTruncationError",
+    "NetworkThreadError",
     "NoOffsetForPartitionError",
     "NotAssignedError",
     "OffsetOutOfRangeError",
@@ -85,6 +87,7 @@ __all__ = [
     "SaslAuthenticationFailedError",
     "TlsAuthenticationError",
     "TopicAuthorizationFailedError",
+    "UnexpectedResponseError",
     "UnreleasedInstanceIdError",
     "UnsupportedAssignorError",
     "UnsupportedCodecError",
@@ -163,6 +166,20 @@ class CommitDuringRebalanceError(CommitFailedError, RebalanceInProgressError):
 
 class RetriableCommitFailedError(RetriableError):
     """An asynchronous commit failed for a passing reason; the cause tells which."""
+
+
+class NetworkThreadError(KafkaError):
+    """The network thread ended or never started; see the cause. Make a new consumer."""
+
+
+class UnexpectedResponseError(KafkaProtocolError):
+    """A broker's response can be decoded but not used; see the cause. The request is retried."""
+
+
+class IncompleteResponseError(UnexpectedResponseError):
+    """A broker's response leaves out what it was asked for."""
+
+    retriable = True
 
 
 class WakeupError(KafkaError):

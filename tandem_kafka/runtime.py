@@ -56,8 +56,11 @@ class Loop(Protocol):
         """One turn: prepare, wait in the transport's poll, complete."""
         ...
 
-    def finish(self) -> None:
-        """Called once after the last turn, on the loop's thread: close what it owns."""
+    def finish(self, failure: BaseException | None = None) -> None:
+        """Called once after the last turn, on the loop's thread: close what it owns.
+
+        `failure` is what a turn raised, if that ended the loop. Must not raise.
+        """
         ...
 
 
@@ -65,7 +68,11 @@ class Driver(Protocol):
     """Who runs the loop, and how the application thread waits for it."""
 
     def start(self, loop: Loop, name: str) -> None:
-        """Begin to run the loop."""
+        """Begin to run the loop.
+
+        Raises:
+            RuntimeError: The system has no thread to spare.
+        """
         ...
 
     def notify(self, *, first: bool = False) -> None:
@@ -85,7 +92,8 @@ class Driver(Protocol):
     def offload(self, work: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
         """Run `work` where it may block (a DNS look-up); `done` gets what came of it.
 
-        `done` may be called on another thread and must only touch thread-safe things.
+        `done` may be called on another thread and must only touch thread-safe things. It gets a
+        `RuntimeError`, at once, if the system has no thread to spare.
         """
         ...
 
@@ -121,11 +129,15 @@ class ThreadDriver:
         self._thread.start()
 
     def _run(self, loop: Loop) -> None:
+        failure: BaseException | None = None
         try:
             while loop.running:
                 loop.run_once()
+        except BaseException as error:  # noqa: BLE001 - a panic in the extension, too: calls raise it
+            failure = error
+        try:
+            loop.finish(failure)
         finally:
-            loop.finish()
             self.notify()
 
     def notify(self, *, first: bool = False) -> None:
@@ -165,7 +177,11 @@ class ThreadDriver:
                 result = error
             done(result)
 
-        threading.Thread(target=run, name="tandem-kafka-offload", daemon=True).start()
+        thread = threading.Thread(target=run, name="tandem-kafka-offload", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:  # "can't start new thread": the caller may try again later
+            done(error)
 
     def join(self, deadline_ms: int) -> bool:
         """Join the network thread."""

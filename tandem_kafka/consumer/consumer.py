@@ -70,6 +70,7 @@ class KafkaConsumer(OffsetMethods, ClusterMethods):
         InvalidGroupIdError: `group_id` is blank, or topics are given without one.
         KafkaTimeoutError: No bootstrap server answered within `bootstrap_timeout_ms` (with 0,
             or with `api_version` given, the constructor does not wait).
+        NetworkThreadError: The system has no thread to spare.
         KafkaError: The cluster refused the connection, for example its authentication.
     """
 
@@ -86,12 +87,12 @@ class KafkaConsumer(OffsetMethods, ClusterMethods):
         hooks = (self._interceptors, self._deserializers)
         try:
             link = assemble(config, runtime, transport)
+            core = Core(config, runtime, link)
+            core.start_network_thread()
         except BaseException:
             for hook in hooks:
                 hook.close()
             raise
-        core = Core(config, runtime, link)
-        runtime.driver.start(link.loop, f"tandem-kafka-network ({config.client_id})")
         self._core = core
         self._config = config
         self._listener = ListenerCalls(core)

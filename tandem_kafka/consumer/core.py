@@ -45,6 +45,19 @@ class Core:
         # Writer: whoever calls wakeup(); taken back by the application thread.
         self._woken = False
 
+    def start_network_thread(self) -> None:
+        """Start the network thread.
+
+        Raises:
+            NetworkThreadError: The system has no thread to spare.
+        """
+        loop = self.link.loop
+        try:
+            self.driver.start(loop, f"tandem-kafka-network ({self.config.client_id})")
+        except RuntimeError as error:
+            loop.finish(error)
+            raise loop.error() from error
+
     # --- one owner at a time -------------------------------------------------------------------
 
     def acquire(self) -> None:
@@ -54,11 +67,15 @@ class Core:
             ForkedConsumerError: This process is a fork of the one that made the consumer.
             ConcurrentModificationError: Another thread is inside a method.
             ConsumerClosedError: The consumer has been closed.
+            NetworkThreadError: The network thread has ended.
         """
         self.acquire_for_close()
         if self.closed:
             self.release()
             self.raise_closed()
+        if self.link.loop.failure is not None:
+            self.release()
+            raise self.link.loop.error()
 
     def raise_closed(self) -> NoReturn:
         """Say that the consumer is closed."""
@@ -127,14 +144,19 @@ class Core:
 
         Raises:
             WakeupError: `wakeup()` was called and this wait may be ended by it.
+            NetworkThreadError: The network thread has ended.
         """
         loop = self.link.loop
         if not interruptible:
             self.driver.wait(lambda: ready() or loop.finished, deadline_ms)
+        else:
+            self.driver.wait(lambda: ready() or self._woken or loop.finished, deadline_ms)
+        if ready():
             return
-        self.driver.wait(lambda: ready() or self._woken or loop.finished, deadline_ms)
-        if not ready():
+        if interruptible:
             self.raise_if_woken()
+        if loop.finished:
+            raise loop.error()
 
     def wakeup(self) -> None:
         """End the running or the next interruptible wait. Any thread, any signal handler."""

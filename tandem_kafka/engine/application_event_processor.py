@@ -8,23 +8,17 @@ from typing import assert_never
 from tandem_kafka.errors import InvalidGroupIdError, KafkaError, UnsupportedVersionError
 from tandem_kafka.events import application as events
 from tandem_kafka.request_managers.context import ManagerContext
+from tandem_kafka.request_managers.exchange import internal_error
 from tandem_kafka.request_managers.list_offsets import LATEST
 from tandem_kafka.request_managers.managers import GroupManagers, RequestManagers
 from tandem_kafka.types import OffsetAndTimestamp, TopicPartition
 
-__all__ = ["EventProcessor", "internal_error"]
+__all__ = ["ApplicationEventProcessor"]
 
 log = logging.getLogger(__name__)
 
 
-def internal_error(error: Exception) -> KafkaError:
-    """Return what the user is told of a defect on the network thread."""
-    wrapped: KafkaError = KafkaError(f"internal error on the network thread: {error!r}")
-    wrapped.__cause__ = error
-    return wrapped
-
-
-class EventProcessor:
+class ApplicationEventProcessor:
     """One method per kind of event that takes more than a line."""
 
     def __init__(self, context: ManagerContext, managers: RequestManagers) -> None:
@@ -57,7 +51,7 @@ class EventProcessor:
             case events.CommitAsync():
                 self._group.commit.commit(event.offsets, event.future, retry=False)
             case events.FetchCommitted():
-                self._group.committed.look_up(event.partitions, event.deadline_ms, event.future)
+                self._group.committed.look_up(event.partitions, event.future)
             case events.ListOffsets():
                 managers.list_offsets.collect(event.timestamps, event.future)
             case events.UpdatePositions():

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import logging
 
-from tandem_kafka.engine.application_event_processor import EventProcessor, internal_error
-from tandem_kafka.errors import ConsumerClosedError
+from tandem_kafka.engine.application_event_processor import ApplicationEventProcessor
+from tandem_kafka.errors import ConsumerClosedError, KafkaError, NetworkThreadError
 from tandem_kafka.events import application as events
 from tandem_kafka.events.background import ErrorEvent
 from tandem_kafka.events.completable import Completion, Reaper
@@ -23,6 +23,7 @@ from tandem_kafka.network.request import ClientResponse
 from tandem_kafka.network.transport import Transport, TransportEvent
 from tandem_kafka.request_managers.base import RequestManager
 from tandem_kafka.request_managers.context import ManagerContext
+from tandem_kafka.request_managers.exchange import internal_error
 from tandem_kafka.request_managers.managers import RequestManagers
 from tandem_kafka.runtime import Driver
 
@@ -57,7 +58,7 @@ class NetworkLoop:
         self._context = context
         self._managers = managers
         self._in_turn: tuple[RequestManager, ...] = tuple(managers)
-        self._processor = EventProcessor(context, managers)
+        self._processor = ApplicationEventProcessor(context, managers)
         self._client = client
         self._transport = transport
         self._queue = queue
@@ -68,6 +69,8 @@ class NetworkLoop:
         self._stopped = False
         #: Everything has been failed and closed: nobody needs to wait any longer.
         self.finished = False
+        #: What ended the thread, if it was not `stop` or a `Close` event.
+        self.failure: BaseException | None = None
         self._told = 0
         #: Managers are asked if one was told something, or at the time that one has named.
         self._stirred = True
@@ -97,7 +100,6 @@ class NetworkLoop:
         managers_ms = self._close_managers(now_ms) if closing else self._ask_managers(now_ms)
         client_ms = self._client.prepare(now_ms)
         self._stirred |= client_ms == 0
-        self._tell_defects()
         self._tell_application()
         if self._queue:
             return 0
@@ -109,7 +111,6 @@ class NetworkLoop:
         now_ms = self._context.clock.now_ms()
         bytes_before = self._context.buffer.added_bytes
         self._stirred |= self._client.complete(transport_events, now_ms)
-        self._tell_defects()
         self._hand_over_metadata_error()
         # After the client's turn: an operation with no time at all has had its one attempt.
         self._stirred |= self._reaper.reap(now_ms) > 0
@@ -118,15 +119,43 @@ class NetworkLoop:
         if self._close_deadline_ms is not None:
             self._stopped = now_ms >= self._close_deadline_ms or self._said_all()
 
-    def finish(self) -> None:
-        """Fail what is still open and close the sockets."""
-        error = ConsumerClosedError("the consumer was closed before this could be completed")
+    def finish(self, failure: BaseException | None = None) -> None:
+        """Fail what is still open and close the sockets; raises nothing.
+
+        Args:
+            failure: What ended the loop, if it did not end by itself. Every later call of the
+                consumer raises a `NetworkThreadError` with this cause.
+        """
+        self.failure = failure
+        try:
+            self._close_everything(self.error())
+        except BaseException as error:  # the transport, after a panic in it
+            log.exception("the network thread could not close everything")
+            self.failure = self.failure or error
+        finally:
+            self.finished = True
+
+    def error(self) -> KafkaError:
+        """Return what a call gets that the ended network thread cannot serve."""
+        if self.failure is None:
+            closed: KafkaError = ConsumerClosedError(
+                "the consumer was closed before this could be completed"
+            )
+            return closed
+        error = NetworkThreadError(
+            f"the network thread has ended: {self.failure!r}; make a new consumer"
+        )
+        error.__cause__ = self.failure
+        return error
+
+    def _close_everything(self, error: KafkaError) -> None:
+        if self.failure is not None:
+            log.critical("the network thread has ended; every call raises this", exc_info=error)
         while (event := self._queue.take()) is not None:
             event.future.fail(error)
         self._reaper.fail_all(error)
         self._client.close()
         self._transport.close()
-        self.finished = True
 
     # --- parts ---------------------------------------------------------------------------------
 
@@ -166,10 +195,6 @@ class NetworkLoop:
         wait_ms = min(waits_ms)
         self._due_ms = now_ms + wait_ms
         return wait_ms
-
-    def _tell_defects(self) -> None:
-        for error in self._client.take_defects():
-            self._defect(error)
 
     def _defect(self, error: Exception) -> None:
         log.error("a request manager failed; poll() raises this", exc_info=error)

@@ -64,7 +64,6 @@ class NetworkClient:
         self._known_by_id: dict[int, Node] = {}
         self._asked_for: dict[int, Node] = {}
         self._deliveries: list[Delivery] = []
-        self._defects: list[Exception] = []
         # Once is enough until a broker has answered again.
         self._rebootstrapped = False
         #: No request that waits is overdue before that.
@@ -120,11 +119,6 @@ class NetworkClient:
             told |= self._pool.handle(event, now_ms)
         self._take_downs()
         return self._deliver() or told
-
-    def take_defects(self) -> list[Exception]:
-        """Return what was raised by those who were told an outcome."""
-        defects, self._defects = self._defects, []
-        return defects
 
     def close(self) -> None:
         """Fail everything that is open and close every connection."""
@@ -314,10 +308,7 @@ class NetworkClient:
             deliveries, self._deliveries = self._deliveries, []
             for delivery in deliveries:
                 some = some or not delivery.request.future.done
-                try:
-                    delivery.deliver()
-                except Exception as error:  # noqa: BLE001 - the others must be told all the same
-                    self._defects.append(error)
+                delivery.deliver()
         return some
 
     # Waiting.

@@ -8,12 +8,13 @@ sends it when this thread is overdue. The other transports cannot.
 
 from __future__ import annotations
 
-from tandem_kafka.errors import KafkaError
+from tandem_kafka.errors import KafkaError, KafkaProtocolError
 from tandem_kafka.network.link import Aside, Link
 from tandem_kafka.network.request import KeepAlive
 from tandem_kafka.network.response import parse_header
 from tandem_kafka.network.transport import KeepsAlive, Transport
-from tandem_kafka.wire.framing import response_class
+from tandem_kafka.wire.framing import decoded, response_class
+from tandem_kafka.wire.nulls import refuse_nulls
 
 __all__ = ["KeepAlives"]
 
@@ -39,9 +40,22 @@ class KeepAlives:
         self._transport.keep_alive(link.number, frame, keep_alive.period_ms, left_ms)
 
     def answered(self, link: Link, frame: memoryview) -> None:
-        """Tell the membership what an answer says."""
+        """Hand over what a response says.
+
+        Raises:
+            KafkaProtocolError: It cannot be decoded.
+        """
         if link.aside is None:
             return
         keep_alive, version = link.aside.keep_alive, link.aside.version
-        _, body = parse_header(frame, keep_alive.message, version)
-        keep_alive.answered(response_class(keep_alive.message.API_KEY, version).decode(body))
+        message = keep_alive.message
+        try:
+            _, body = parse_header(frame, message, version)
+            response = decoded(response_class(message.API_KEY, version), version, body)
+            refuse_nulls(response, version)
+        except Exception as error:
+            raise KafkaProtocolError(
+                f"cannot decode the answer of {link.node} to {message.name} v{version} "
+                f"({len(frame)} bytes): {type(error).__name__}: {error}"
+            ) from error
+        keep_alive.answered(response)

@@ -202,11 +202,17 @@ class ConnectionPool:
         if isinstance(event, ConnectionClosed):
             self._cut(link, event.error)
         elif isinstance(event, KeptAlive):
-            self._keep_alives.answered(link, event.frame)
+            self._kept_alive(link, event.frame)
             return True
         else:
             self._converse(link, event)
         return False
+
+    def _kept_alive(self, link: Link, frame: memoryview) -> None:
+        try:
+            self._keep_alives.answered(link, frame)
+        except KafkaError as error:
+            self._fail(link, error)
 
     def _converse(self, link: Link, event: ConnectionOpened | FrameReceived) -> None:
         try:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -17,13 +17,11 @@ from tandem_kafka.errors import (
     KafkaError,
     RebalanceInProgressError,
     RetriableCommitFailedError,
-    TopicAuthorizationFailedError,
-    for_code,
 )
 from tandem_kafka.events.completable import Completion
 from tandem_kafka.network.backoff import FOREVER_MS
 from tandem_kafka.network.request import ClientResponse, ToNode, UnsentRequest
-from tandem_kafka.request_managers.base import IDLE, PollResult, RequestState
+from tandem_kafka.request_managers.base import IDLE, PollResult, RequestManager, RequestState
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.coordinator import CoordinatorManager
 from tandem_kafka.request_managers.reactions import (
@@ -36,6 +34,7 @@ from tandem_kafka.shared.group import NO_GENERATION
 from tandem_kafka.shared.metadata import NO_TOPIC_ID
 from tandem_kafka.types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from tandem_kafka.wire.messages import OffsetCommitRequest
+from tandem_kafka.wire.topic_partitions import answered_entries, by_topic, raise_error_of
 
 __all__ = ["CommitManager"]
 
@@ -45,6 +44,8 @@ Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 
 #: How long close() lets the coordinator be looked for.
 CLOSE_GRACE_MS = 1_000
+#: Topics go by their ids from this version on.
+FIRST_VERSION_WITH_IDS = 10
 
 
 @dataclass(slots=True, eq=False)
@@ -59,8 +60,12 @@ class _Commit:
     asked_by: ConsumerGroupMetadata | None
 
 
-class CommitManager:
-    """Sends commits in the order they were asked for; several may be in flight."""
+class CommitManager(RequestManager):
+    """Sends commits in the order they were asked for; several may be in flight.
+
+    They reach the coordinator in that order: all take one connection, and a commit waits for an
+    older one of the same partition that may have to be sent again.
+    """
 
     def __init__(
         self,
@@ -129,19 +134,26 @@ class CommitManager:
     # --- the turn ------------------------------------------------------------------------------
 
     def poll(self, now_ms: int) -> PollResult:
-        """Send every commit whose back-off is over."""
+        """Send every commit whose back-off is over, none before an older one of its partitions."""
         if self._commits:
             self._commits = [c for c in self._commits if not c.future.done]
         if not self._commits:
             return IDLE
-        destination = self._coordinator.beside_parked()
+        destination = self._coordinator.offsets_destination()
         if destination is None:
             return self._without_coordinator(now_ms)
-        unsent = tuple(
-            self._send(c, destination) for c in self._commits if c.state.can_send(now_ms)
-        )
-        wait_ms = min((c.state.wait_ms(now_ms) for c in self._commits), default=FOREVER_MS)
-        return PollResult(unsent, wait_ms)
+        unsent = []
+        wait_ms = FOREVER_MS
+        #: Partitions of commits that may have to be sent again.
+        unsettled: set[TopicPartition] = set()
+        for commit in self._commits:
+            if unsettled.isdisjoint(commit.offsets):
+                if commit.state.can_send(now_ms):
+                    unsent.append(self._send(commit, destination))
+                wait_ms = min(wait_ms, commit.state.wait_ms(now_ms))
+            if commit.retry:
+                unsettled.update(commit.offsets)
+        return PollResult(tuple(unsent), wait_ms)
 
     def close(self, now_ms: int) -> PollResult:
         """Send what is there now; without a coordinator it fails."""
@@ -157,15 +169,17 @@ class CommitManager:
         return IDLE
 
     def _send(self, commit: _Commit, destination: ToNode) -> UnsentRequest:
-        commit.state.sent()
         topic_ids = self._topic_ids(commit.offsets)
         member = self._context.group.metadata
         if member.generation_id == NO_GENERATION and commit.asked_by is not None:
             member = commit.asked_by  # the coordinator knows whether that still is somebody
-        message = self._message(commit.offsets, topic_ids, member)
-        request = self._context.request(message, destination)
-        request.future.then(lambda future: self._answered(commit, topic_ids, member, future))
-        return request
+        return self._context.request(
+            self._message(commit.offsets, topic_ids, member),
+            destination,
+            answered=partial(self._answered, commit, topic_ids),
+            failed=partial(self._failed, commit, member),
+            state=commit.state,
+        )
 
     def _topic_ids(self, offsets: Offsets) -> dict[str, UUID] | None:
         """Return the topics' ids, if all are known: only then may version 10 be spoken."""
@@ -178,16 +192,15 @@ class CommitManager:
     ) -> OffsetCommitRequest:
         topic_entry = OffsetCommitRequest.OffsetCommitRequestTopic
         partition_entry = topic_entry.OffsetCommitRequestPartition
-        by_topic = defaultdict(list)
-        for tp, offset in offsets.items():
-            by_topic[tp.topic].append(
-                partition_entry(
-                    partition_index=tp.partition,
-                    committed_offset=offset.offset,
-                    committed_leader_epoch=offset.leader_epoch,
-                    committed_metadata=offset.metadata,
-                )
-            )
+        entries = by_topic(
+            offsets,
+            lambda tp, offset: partition_entry(
+                partition_index=tp.partition,
+                committed_offset=offset.offset,
+                committed_leader_epoch=offset.leader_epoch,
+                committed_metadata=offset.metadata,
+            ),
+        )
         return OffsetCommitRequest(
             group_id=member.group_id,
             generation_id_or_member_epoch=member.generation_id,
@@ -200,29 +213,25 @@ class CommitManager:
                     topic_id=topic_ids[topic] if topic_ids else NO_TOPIC_ID,
                     partitions=partitions,
                 )
-                for topic, partitions in by_topic.items()
+                for topic, partitions in entries.items()
             ],
-            max_version=None if topic_ids else 9,
+            max_version=None if topic_ids else FIRST_VERSION_WITH_IDS - 1,
         )
 
     # --- the answer ----------------------------------------------------------------------------
 
     def _answered(
-        self,
-        commit: _Commit,
-        topic_ids: dict[str, UUID] | None,
-        member: ConsumerGroupMetadata,
-        future: Completion[ClientResponse],
+        self, commit: _Commit, topic_ids: dict[str, UUID] | None, response: ClientResponse
     ) -> None:
-        error = future.error
-        if error is None:
-            self._context.metrics.record("commit-latency", future.result().latency_ms)
-            names = {i: n for n, i in topic_ids.items()} if topic_ids else {}
-            error = _first_error(future.result(), names)
-        if error is None:
-            self._finish(commit)
-            commit.future.complete(commit.offsets)
-            return
+        self._context.metrics.record("commit-latency", response.latency_ms)
+        names = None
+        if topic_ids is not None and response.version >= FIRST_VERSION_WITH_IDS:
+            names = {topic_id: name for name, topic_id in topic_ids.items()}
+        raise_error_of(answered_entries(response.message.topics, commit.offsets, names))
+        self._finish(commit)
+        commit.future.complete(commit.offsets)
+
+    def _failed(self, commit: _Commit, member: ConsumerGroupMetadata, error: Exception) -> None:
         rebalanced = self._context.group.rebalanced_since(member)
         if isinstance(error, IllegalGenerationError) and rebalanced:
             # It was overtaken by the end of a JoinGroup: the member has lost nothing.
@@ -231,7 +240,7 @@ class CommitManager:
             error = overtaken
         self._react(commit, error)
 
-    def _react(self, commit: _Commit, error: BaseException) -> None:
+    def _react(self, commit: _Commit, error: Exception) -> None:
         table = COMMIT_GIVING_BACK if commit.giving_back else COMMIT
         reaction = reaction_to(table, error)
         if reaction is Reaction.REDISCOVER:
@@ -242,9 +251,7 @@ class CommitManager:
             self._fail(commit, _fenced(commit.offsets, error))
         elif reaction is Reaction.FAIL:
             self._fail(commit, error)
-        elif commit.retry:
-            commit.state.failed(self._context.clock.now_ms())
-        else:
+        elif not commit.retry:
             passing = RetriableCommitFailedError(f"the commit failed for a passing reason: {error}")
             passing.__cause__ = error
             self._fail(commit, passing)
@@ -261,22 +268,6 @@ class CommitManager:
         commits, self._commits = self._commits, []
         for commit in commits:
             commit.future.fail(error)
-
-
-def _first_error(response: ClientResponse, names: Mapping[UUID, str]) -> Exception | None:
-    """Return the error that decides: unauthorized topics together, else the first there is."""
-    first: Exception | None = None
-    unauthorized = set()
-    for topic in response.message.topics:
-        name = names.get(topic.topic_id, topic.name) if response.version >= 10 else topic.name
-        for partition in topic.partitions:
-            if not partition.error_code:
-                continue
-            error_type = for_code(partition.error_code)
-            if error_type is TopicAuthorizationFailedError:
-                unauthorized.add(name)
-            first = first or error_type(f"{name}-{partition.partition_index}")
-    return TopicAuthorizationFailedError(unauthorized) if unauthorized else first
 
 
 def _fenced(offsets: Mapping[TopicPartition, OffsetAndMetadata], error: BaseException) -> Exception:

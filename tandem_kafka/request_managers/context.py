@@ -11,8 +11,9 @@ from tandem_kafka.events.background import ErrorEvent
 from tandem_kafka.events.queues import BackgroundQueue
 from tandem_kafka.metrics import ConsumerMetrics
 from tandem_kafka.network.backoff import Backoff
-from tandem_kafka.network.request import Destination, UnsentRequest
+from tandem_kafka.network.request import ClientResponse, Destination, KeepAlive, UnsentRequest
 from tandem_kafka.request_managers.base import RequestState
+from tandem_kafka.request_managers.exchange import Exchange, Outlet
 from tandem_kafka.runtime import Clock, Random
 from tandem_kafka.shared.fetch_buffer import FetchBuffer
 from tandem_kafka.shared.group import GroupIdentity
@@ -60,18 +61,43 @@ class ManagerContext:
         """Return the state of one kind of request."""
         return RequestState(self.backoff())
 
-    def request(
+    def request(  # noqa: PLR0913 - a request has that many sides
         self,
         message: Any,
         destination: Destination,
         *,
+        answered: Callable[[ClientResponse], None],
+        failed: Callable[[Exception], None],
+        state: RequestState | None = None,
         decode: Callable[[memoryview, int], Any] | None = None,
         timeout_ms: int | None = None,
     ) -> UnsentRequest:
-        """Make a request with the configured timeout."""
+        """Make a request whose outcome comes to `answered` or `failed` (see `Exchange`)."""
         timeout_ms = self.config.request_timeout_ms if timeout_ms is None else timeout_ms
         deadline_ms = self.clock.now_ms() + timeout_ms
-        return UnsentRequest(message, destination, deadline_ms, timeout_ms, decode=decode)
+        request = UnsentRequest(message, destination, deadline_ms, timeout_ms, decode=decode)
+        outlet = Outlet(message.name, failed, self.raise_in_poll)
+        request.future.then(Exchange(outlet, answered, self.clock, state).arrived)
+        return request
+
+    def keep_alive(
+        self,
+        message: Any,
+        *,
+        period_ms: int,
+        until_ms: int,
+        answered: Callable[[Any], None],
+        failed: Callable[[Exception], None],
+    ) -> KeepAlive:
+        """Make a heartbeat that the transport sends by itself; its responses come likewise."""
+        outlet = Outlet(message.name, failed, self.raise_in_poll)
+
+        def heard(response: Any) -> None:
+            error = outlet.run(lambda: answered(response))
+            if error is not None:
+                outlet.fail(error)
+
+        return KeepAlive(message, period_ms, until_ms, heard)
 
     def raise_in_poll(
         self, error: Exception, about: Iterable[tuple[AssignedPartition, Position]] = ()

@@ -6,11 +6,10 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from tandem_kafka.errors import KafkaError, for_code
-from tandem_kafka.events.completable import Completion
+from tandem_kafka.errors import for_code
 from tandem_kafka.network.backoff import FOREVER_MS
 from tandem_kafka.network.request import ANY_NODE, ClientResponse, Purpose, ToNode
-from tandem_kafka.request_managers.base import IDLE, PollResult
+from tandem_kafka.request_managers.base import IDLE, PollResult, RequestManager
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.reactions import COORDINATOR, Reaction, reaction_to
 from tandem_kafka.types import Node
@@ -23,7 +22,7 @@ log = logging.getLogger(__name__)
 GROUP_KEY = 0
 
 
-class CoordinatorManager:
+class CoordinatorManager(RequestManager):
     """Knows the coordinator, or looks for it as soon as somebody needs it."""
 
     def __init__(self, context: ManagerContext, group_id: str) -> None:
@@ -33,10 +32,10 @@ class CoordinatorManager:
         self._node: Node | None = None
         #: Asked for at every turn, so made once.
         self._way = ToNode(Node(-1, "", 0), Purpose.GROUP)
+        self._offsets_way = ToNode(Node(-1, "", 0), Purpose.MAIN)
         self._wanted = False
         self._closing = False
         self._on_fatal: list[Callable[[Exception], None]] = []
-        self._parked: Callable[[], bool] = lambda: False
 
     def destination(self) -> ToNode | None:
         """Return where group requests go; None (and a look-up begins) while that is unknown."""
@@ -45,18 +44,18 @@ class CoordinatorManager:
             return None
         if self._way.node is not self._node:
             self._way = ToNode(self._node, Purpose.GROUP)
+            self._offsets_way = ToNode(self._node, Purpose.MAIN)
         return self._way
 
-    def beside_parked(self) -> ToNode | None:
-        """Return where goes what must not wait behind a parked request of the membership."""
-        destination = self.destination()
-        if destination is None or not self._parked():
-            return destination
-        return ToNode(destination.node, Purpose.MAIN)
+    def offsets_destination(self) -> ToNode | None:
+        """Return where commits, look-ups of committed offsets and LeaveGroup go.
 
-    def parked_if(self, parked: Callable[[], bool]) -> None:
-        """Have `parked` tell whether the group's connection may carry a parked request."""
-        self._parked = parked
+        All take one connection, always the same: commits must reach the coordinator in the order
+        in which they were made. It is not the one on which JoinGroup may be parked, behind which a
+        member that keeps partitions could not commit for as long as the rebalance lasts.
+        """
+        destination = self.destination()
+        return None if destination is None else self._offsets_way
 
     @property
     def known(self) -> bool:
@@ -80,12 +79,12 @@ class CoordinatorManager:
             return IDLE
         if not self._state.can_send(now_ms):
             return PollResult(wait_ms=self._state.wait_ms(now_ms))
-        self._state.sent()
         message = FindCoordinatorRequest(
             key=self._group_id, key_type=GROUP_KEY, coordinator_keys=[self._group_id]
         )
-        request = self._context.request(message, ANY_NODE)
-        request.future.then(self._answered)
+        request = self._context.request(
+            message, ANY_NODE, answered=self._answered, failed=self._failed, state=self._state
+        )
         return PollResult((request,), FOREVER_MS)
 
     def close(self, now_ms: int) -> PollResult:  # noqa: ARG002 - the managers' interface
@@ -93,25 +92,25 @@ class CoordinatorManager:
         self._closing = True
         return IDLE
 
-    def _answered(self, future: Completion[ClientResponse]) -> None:
-        error = future.error
-        if error is None:
-            found = _found(future.result())
-            if not found.error_code:
-                self._found(Node(found.node_id, found.host, found.port))
-                return
-            error = for_code(found.error_code)(found.error_message or self._group_id)
-        self._state.failed(self._context.clock.now_ms())
-        if reaction_to(COORDINATOR, error) is Reaction.FAIL and isinstance(error, KafkaError):
+    def _answered(self, response: ClientResponse) -> None:
+        found = _found(response)
+        if found.error_code:
+            raise for_code(found.error_code)(found.error_message or self._group_id)
+        self._found(Node(found.node_id, found.host, found.port))
+
+    def _failed(self, error: Exception) -> None:
+        reaction = reaction_to(COORDINATOR, error)
+        if reaction is Reaction.FAIL:
             self._wanted = False  # until somebody asks again
             self._context.polls.wanted = True
             for callback in self._on_fatal:
                 callback(error)
+        elif reaction is Reaction.RAISE:
+            self._context.raise_in_poll(error)
         else:
             log.debug("group %s: no coordinator yet: %s", self._group_id, error)
 
     def _found(self, node: Node) -> None:
-        self._state.succeeded()
         self._node = node
         self._wanted = False
         log.info("group %s: the coordinator is %s", self._group_id, node)

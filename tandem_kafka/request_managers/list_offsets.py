@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from tandem_kafka.errors import TopicAuthorizationFailedError, for_code
 from tandem_kafka.events.completable import Completion
 from tandem_kafka.network.backoff import FOREVER_MS, Backoff
 from tandem_kafka.network.request import ClientResponse, ToNode, UnsentRequest
-from tandem_kafka.request_managers.base import IDLE, PollResult
+from tandem_kafka.request_managers.base import IDLE, PollResult, RequestManager
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.metadata_refresh import NEEDED_MS, MetadataRefresher
 from tandem_kafka.request_managers.reactions import LIST_OFFSETS, Reaction, reaction_to
 from tandem_kafka.types import UNKNOWN_EPOCH, Node, OffsetAndTimestamp, TopicPartition
 from tandem_kafka.wire.messages import ListOffsetsRequest
+from tandem_kafka.wire.topic_partitions import answered_entries, by_topic
 
 __all__ = ["EARLIEST", "LATEST", "ListOffsetsManager", "OffsetLookup"]
 
@@ -29,8 +31,16 @@ EARLIEST = -2
 
 CONSUMER_REPLICA = -1
 
-#: The leader of each partition and its epoch.
-Leaders = Mapping[TopicPartition, tuple[Node | None, int]]
+#: The leader of a partition, if it is known, and its epoch.
+Leader = tuple[Node | None, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Pause:
+    """Back-off of one partition: until a time, or until another leader is known."""
+
+    until_ms: int
+    leader: Leader
 
 
 @dataclass(slots=True, eq=False)
@@ -39,23 +49,24 @@ class OffsetLookup:
 
     Attributes:
         pending: Timestamps still to be looked up.
-        on_offset: Told each result; None where no record is that young.
-        on_error: Told an error that trying again will not mend; ends the look-up.
+        on_offset: Takes each result; None where no record is that young.
+        on_error: Takes an error that a retry will not mend; ends the look-up.
         alive: False when nobody waits any more.
+        in_flight: Partitions whose leader has been asked.
+        backoffs: By broker, so that one that fails delays no other; -1 while no leader is known.
+        pauses: Partitions that are to be asked for again, and when.
     """
 
     pending: dict[TopicPartition, int]
     on_offset: Callable[[TopicPartition, OffsetAndTimestamp | None], None]
     on_error: Callable[[BaseException], None]
     alive: Callable[[], bool]
-    backoff: Backoff
     in_flight: set[TopicPartition] = field(default_factory=set)
-    next_send_ms: int = 0
-    #: The leaders, as far as known, with which the last attempt failed.
-    blocked_by: Leaders | None = None
+    backoffs: dict[int, Backoff] = field(default_factory=dict)
+    pauses: dict[TopicPartition, _Pause] = field(default_factory=dict)
 
 
-class ListOffsetsManager:
+class ListOffsetsManager(RequestManager):
     """Asks each partition's leader, again and again until all have answered."""
 
     def __init__(self, context: ManagerContext, metadata: MetadataRefresher) -> None:
@@ -71,8 +82,7 @@ class ListOffsetsManager:
         alive: Callable[[], bool],
     ) -> None:
         """Begin a look-up."""
-        backoff = self._context.backoff()
-        self._lookups.append(OffsetLookup(dict(timestamps), on_offset, on_error, alive, backoff))
+        self._lookups.append(OffsetLookup(dict(timestamps), on_offset, on_error, alive))
         self._need_topics(timestamps)
 
     def collect(
@@ -101,18 +111,10 @@ class ListOffsetsManager:
         unsent: list[UnsentRequest] = []
         wait_ms = FOREVER_MS
         for lookup in self._lookups:
-            if not lookup.pending.keys() - lookup.in_flight:
-                continue
-            self._unblock(lookup)
-            if now_ms >= lookup.next_send_ms:
-                unsent.extend(self._send(lookup, now_ms))
-            if lookup.pending.keys() - lookup.in_flight:
-                wait_ms = min(wait_ms, max(0, lookup.next_send_ms - now_ms))
+            unsent.extend(self._send(lookup, now_ms))
+            pauses = lookup.pauses.values()
+            wait_ms = min([wait_ms, *(max(0, pause.until_ms - now_ms) for pause in pauses)])
         return PollResult(tuple(unsent), wait_ms)
-
-    def close(self, now_ms: int) -> PollResult:  # noqa: ARG002 - the managers' interface
-        """Nothing to say at the end."""
-        return IDLE
 
     # --- the request ---------------------------------------------------------------------------
 
@@ -120,131 +122,137 @@ class ListOffsetsManager:
         until_ms = self._context.clock.now_ms() + NEEDED_MS
         self._metadata.need({tp.topic for tp in timestamps}, until_ms)
 
-    def _unblock(self, lookup: OffsetLookup) -> None:
-        """Look again at once, and not after the back-off, when the metadata tell of new leaders."""
-        blocked_by = lookup.blocked_by
-        if blocked_by is not None and blocked_by != self._leaders(blocked_by):
-            lookup.blocked_by = None
-            lookup.next_send_ms = 0
-
-    def _leaders(self, partitions: Iterable[TopicPartition]) -> Leaders:
+    def _leader(self, tp: TopicPartition) -> Leader:
         snapshot = self._context.metadata.snapshot
-        return {tp: (snapshot.leader(tp), snapshot.leader_epoch(tp)) for tp in partitions}
+        return snapshot.leader(tp), snapshot.leader_epoch(tp)
 
     def _send(self, lookup: OffsetLookup, now_ms: int) -> Iterator[UnsentRequest]:
-        snapshot = self._context.metadata.snapshot
-        by_leader: dict[Node, list[TopicPartition]] = defaultdict(list)
-        missing = False
+        by_leader: dict[Node | None, list[TopicPartition]] = defaultdict(list)
         # In the order asked for: a set of partitions has another with every start of Python.
-        for tp in [tp for tp in lookup.pending if tp not in lookup.in_flight]:
-            leader = snapshot.leader(tp)
-            if leader is None:
-                missing = True
+        for tp in lookup.pending:
+            if tp in lookup.in_flight:
+                continue
+            leader = self._leader(tp)
+            pause = lookup.pauses.get(tp)
+            if pause is not None and now_ms < pause.until_ms and pause.leader == leader:
+                continue
+            lookup.pauses.pop(tp, None)
+            by_leader[leader[0]].append(tp)
+        for node, partitions in by_leader.items():
+            if node is None:
+                self._again_later(lookup, partitions, node)
             else:
-                by_leader[leader].append(tp)
-        if missing:
-            self._again_later(lookup, now_ms)
-        for leader, partitions in by_leader.items():
-            lookup.in_flight.update(partitions)
-            yield self._request(lookup, leader, partitions)
+                lookup.in_flight.update(partitions)
+                yield self._request(lookup, node, partitions)
 
     def _request(
         self, lookup: OffsetLookup, leader: Node, partitions: list[TopicPartition]
     ) -> UnsentRequest:
         asked = {tp: lookup.pending[tp] for tp in partitions}
-        request = self._context.request(self._message(asked), ToNode(leader))
-        request.future.then(lambda future: self._answered(lookup, asked, future))
-        return request
+        return self._context.request(
+            self._message(asked),
+            ToNode(leader),
+            answered=partial(self._answered, lookup, asked, leader),
+            failed=partial(self._failed, lookup, asked, leader),
+        )
 
     def _message(self, timestamps: Mapping[TopicPartition, int]) -> ListOffsetsRequest:
         topic_entry = ListOffsetsRequest.ListOffsetsTopic
         snapshot = self._context.metadata.snapshot
-        by_topic = defaultdict(list)
-        for tp, timestamp in sorted(timestamps.items()):
-            by_topic[tp.topic].append(
-                topic_entry.ListOffsetsPartition(
-                    partition_index=tp.partition,
-                    current_leader_epoch=snapshot.leader_epoch(tp),
-                    timestamp=timestamp,
-                )
-            )
+        entries = by_topic(
+            dict(sorted(timestamps.items())),
+            lambda tp, timestamp: topic_entry.ListOffsetsPartition(
+                partition_index=tp.partition,
+                current_leader_epoch=snapshot.leader_epoch(tp),
+                timestamp=timestamp,
+            ),
+        )
         read_committed = self._context.read_committed
         return ListOffsetsRequest(
             replica_id=CONSUMER_REPLICA,
             isolation_level=1 if read_committed else 0,
-            topics=[topic_entry(name=name, partitions=ps) for name, ps in by_topic.items()],
+            topics=[topic_entry(name=name, partitions=ps) for name, ps in entries.items()],
             timeout_ms=self._context.config.request_timeout_ms,
             # Isolation levels came with version 2; without them "latest" would be too late.
             min_version=2 if read_committed else 1,
         )
 
-    # --- the answer ----------------------------------------------------------------------------
+    # --- the response --------------------------------------------------------------------------
 
     def _answered(
         self,
         lookup: OffsetLookup,
         asked: Mapping[TopicPartition, int],
-        future: Completion[ClientResponse],
+        leader: Node,
+        response: ClientResponse,
     ) -> None:
+        entries = answered_entries(response.message.topics, asked)
         lookup.in_flight.difference_update(asked)
-        if future.error is not None:
-            if self._react(lookup, future.error):
-                self._again_later(lookup, self._context.clock.now_ms())
-        elif self._read(lookup, asked, future.result().message):
-            # Once for the whole answer: the pause grows with failures, not with partitions.
-            self._again_later(lookup, self._context.clock.now_ms())
-
-    def _read(
-        self, lookup: OffsetLookup, asked: Mapping[TopicPartition, int], message: Any
-    ) -> bool:
-        """Take in what was answered; True if something is to be tried again."""
         unauthorized = set()
-        again = False
-        for tp, entry in _entries(message):
-            if tp not in asked or lookup.pending.get(tp) != asked[tp]:
+        again = []
+        for tp, entry in entries.items():
+            if lookup.pending.get(tp) != asked[tp]:
                 continue
             error_type = for_code(entry.error_code) if entry.error_code else None
-            if error_type is None:
-                del lookup.pending[tp]
-                lookup.on_offset(tp, _offset(entry))
-            elif error_type is TopicAuthorizationFailedError:
+            if error_type is TopicAuthorizationFailedError:
                 unauthorized.add(tp.topic)
-            else:
-                again |= self._react(lookup, error_type(f"{tp.topic}-{tp.partition}"), tp)
+            elif error_type is None:
+                self._found(lookup, tp, _offset(entry))
+            elif self._react(lookup, error_type(f"{tp.topic}-{tp.partition}"), tp):
+                again.append(tp)
         if unauthorized:
             self._fail(lookup, TopicAuthorizationFailedError(unauthorized))
-        return again and not unauthorized
+        elif again:
+            # Once for the whole response: the pause grows with failures, not with partitions.
+            self._again_later(lookup, again, leader)
+        else:
+            lookup.backoffs.pop(leader.node_id, None)
+
+    def _failed(
+        self,
+        lookup: OffsetLookup,
+        asked: Mapping[TopicPartition, int],
+        leader: Node,
+        error: Exception,
+    ) -> None:
+        lookup.in_flight.difference_update(asked)
+        if self._react(lookup, error):
+            self._again_later(lookup, [tp for tp in asked if tp in lookup.pending], leader)
 
     def _react(
-        self, lookup: OffsetLookup, error: BaseException, tp: TopicPartition | None = None
+        self, lookup: OffsetLookup, error: Exception, tp: TopicPartition | None = None
     ) -> bool:
-        """Deal with an error; True if it is to be tried again."""
+        """Deal with an error; True if the request is to be tried again."""
         reaction = reaction_to(LIST_OFFSETS, error)
         if reaction is Reaction.FAIL:
             self._fail(lookup, error)
         elif reaction is Reaction.NONE and tp is not None:
-            del lookup.pending[tp]
-            lookup.on_offset(tp, None)
+            self._found(lookup, tp, None)
         else:
             log.debug("looking offsets up again: %s", error)
             return True
         return False
 
-    def _again_later(self, lookup: OffsetLookup, now_ms: int) -> None:
+    def _found(
+        self, lookup: OffsetLookup, tp: TopicPartition, offset: OffsetAndTimestamp | None
+    ) -> None:
+        del lookup.pending[tp]
+        lookup.on_offset(tp, offset)
+
+    def _again_later(
+        self, lookup: OffsetLookup, partitions: list[TopicPartition], leader: Node | None
+    ) -> None:
         self._need_topics(lookup.pending)
         self._metadata.request_update()
-        lookup.next_send_ms = now_ms + lookup.backoff.next_ms()
-        lookup.blocked_by = self._leaders(lookup.pending)
+        node_id = -1 if leader is None else leader.node_id
+        backoff = lookup.backoffs.setdefault(node_id, self._context.backoff())
+        until_ms = self._context.clock.now_ms() + backoff.next_ms()
+        lookup.pauses.update({tp: _Pause(until_ms, self._leader(tp)) for tp in partitions})
 
-    def _fail(self, lookup: OffsetLookup, error: BaseException) -> None:
+    def _fail(self, lookup: OffsetLookup, error: Exception) -> None:
         lookup.pending.clear()
+        lookup.pauses.clear()
         lookup.on_error(error)
-
-
-def _entries(message: Any) -> Iterator[tuple[TopicPartition, Any]]:
-    for topic in message.topics:
-        for entry in topic.partitions:
-            yield TopicPartition(topic.name, entry.partition_index), entry
 
 
 def _offset(entry: Any) -> OffsetAndTimestamp | None:

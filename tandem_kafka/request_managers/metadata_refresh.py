@@ -11,13 +11,14 @@ from tandem_kafka.errors import (
     LOGIN_ERRORS,
     InvalidTopicError,
     TopicAuthorizationFailedError,
+    UnexpectedResponseError,
     UnsupportedVersionError,
     for_code,
 )
 from tandem_kafka.events.completable import Completion
 from tandem_kafka.network.backoff import FOREVER_MS
 from tandem_kafka.network.request import ANY_NODE, ClientResponse
-from tandem_kafka.request_managers.base import IDLE, PollResult
+from tandem_kafka.request_managers.base import IDLE, PollResult, RequestManager
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.shared.metadata import NO_TOPIC_ID, ClusterSnapshot, PartitionInfo, TopicInfo
 from tandem_kafka.shared.subscription import SubscriptionKind
@@ -86,7 +87,7 @@ def _or_default(value: Any, default: Any) -> Any:
     return default if value is None else value
 
 
-class MetadataRefresher:
+class MetadataRefresher(RequestManager):
     """Asks any broker for the topics of interest.
 
     Of interest is what is subscribed or assigned, what a look-up under way needs (`need`), what
@@ -175,24 +176,32 @@ class MetadataRefresher:
             return IDLE
         if not self._ids.can_send(now_ms):
             return PollResult(wait_ms=self._ids.wait_ms(now_ms))
-        self._ids.sent()
         entry = MetadataRequest.MetadataRequestTopic
         message = MetadataRequest(
             topics=[entry(topic_id=topic_id, name=None) for topic_id in sorted(self._wanted_ids)],
             allow_auto_topic_creation=False,
             min_version=FIRST_VERSION_WITH_IDS,
         )
-        request = self._context.request(message, ANY_NODE)
-        request.future.then(self._ids_answered)
+        request = self._context.request(
+            message,
+            ANY_NODE,
+            answered=self._ids_answered,
+            failed=self._ids_failed,
+            state=self._ids,
+        )
         return PollResult((request,))
 
-    def _ids_answered(self, future: Completion[ClientResponse]) -> None:
-        if future.error is None and future.result().message.brokers:
-            self._context.metadata.update(snapshot_of(future.result().message), partial=True)
-        # Until all names are known each further try waits longer.
-        self._ids.failed(self._context.clock.now_ms())
-        if self._wanted_ids <= self._context.metadata.snapshot.topic_names.keys():
-            self._ids.succeeded()
+    def _ids_answered(self, response: ClientResponse) -> None:
+        if response.message.brokers:
+            self._context.metadata.update(snapshot_of(response.message), partial=True)
+        if not self._wanted_ids <= self._context.metadata.snapshot.topic_names.keys():
+            # Until all names are known each further try waits longer.
+            self._ids.failed(self._context.clock.now_ms())
+
+    def _ids_failed(self, error: Exception) -> None:
+        if isinstance(error, UnexpectedResponseError):
+            self._error = error
+        log.debug("metadata request for topic ids failed: %s", error)
 
     def _poll_names(self, now_ms: int) -> PollResult:
         topics = self._topics_of_interest(now_ms)
@@ -202,18 +211,14 @@ class MetadataRefresher:
         self._maybe_rebootstrap(now_ms)
         if not self._state.can_send(now_ms):
             return PollResult(wait_ms=self._state.wait_ms(now_ms))
-        self._state.sent()
         self._requested = False
         self._asked = topics
         config = self._context.config
         message = describe_topics(topics, auto_create=config.allow_auto_create_topics)
-        request = self._context.request(message, ANY_NODE)
-        request.future.then(self._answered)
+        request = self._context.request(
+            message, ANY_NODE, answered=self._answered, failed=self._failed, state=self._state
+        )
         return PollResult((request,))
-
-    def close(self, now_ms: int) -> PollResult:  # noqa: ARG002 - the managers' interface
-        """Nothing to say at the end."""
-        return IDLE
 
     def _topics_of_interest(self, now_ms: int) -> frozenset[str] | None:
         subscription = self._context.subscription
@@ -253,22 +258,17 @@ class MetadataRefresher:
 
     # --- the answer ----------------------------------------------------------------------------
 
-    def _answered(self, future: Completion[ClientResponse]) -> None:
+    def _answered(self, response: ClientResponse) -> None:
         now_ms = self._context.clock.now_ms()
-        error = future.error
-        if error is not None:
-            self._failed(error, now_ms)
-            return
-        response = future.result().message
-        if (response.error_code or 0) == REBOOTSTRAP_REQUIRED:
+        message = response.message
+        if (message.error_code or 0) == REBOOTSTRAP_REQUIRED:
             log.info("the broker asks to start over from the bootstrap servers (KIP-1102)")
             self._context.metadata.rebootstrap()
             self._retry(now_ms)
-            return
-        if not response.brokers:
+        elif not message.brokers:
             self._retry(now_ms)  # a broker that has just started knows nobody yet
-            return
-        self._take(snapshot_of(response), now_ms)
+        else:
+            self._take(snapshot_of(message), now_ms)
 
     def _take(self, answer: ClusterSnapshot, now_ms: int) -> None:
         self._succeeded_ms, self._failing_since_ms = now_ms, None
@@ -281,17 +281,15 @@ class MetadataRefresher:
         self._note_errors(answer)
         if self._unsettled(answer):
             self._retry(now_ms)
-        else:
-            self._state.succeeded()
         self._match_pattern()
 
-    def _failed(self, error: BaseException, now_ms: int) -> None:
-        if isinstance(error, (*LOGIN_ERRORS, UnsupportedVersionError)):
+    def _failed(self, error: Exception) -> None:
+        if isinstance(error, (*LOGIN_ERRORS, UnsupportedVersionError, UnexpectedResponseError)):
             self._error = error
         log.debug("metadata request failed: %s", error)
         if self._failing_since_ms is None:
-            self._failing_since_ms = now_ms
-        self._retry(now_ms)
+            self._failing_since_ms = self._context.clock.now_ms()
+        self._requested = True
 
     def _retry(self, now_ms: int) -> None:
         self._state.failed(now_ms)

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from tandem_kafka.errors import KafkaError, NoOffsetForPartitionError
 from tandem_kafka.events.application import UpdatePositions
 from tandem_kafka.events.completable import Completion
-from tandem_kafka.request_managers.base import IDLE, PollResult
+from tandem_kafka.request_managers.base import IDLE, PollResult, RequestManager
 from tandem_kafka.request_managers.committed_offsets import Committed, CommittedOffsetsManager
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.list_offsets import EARLIEST, LATEST, ListOffsetsManager
@@ -20,7 +20,7 @@ __all__ = ["PositionsManager"]
 log = logging.getLogger(__name__)
 
 
-class PositionsManager:
+class PositionsManager(RequestManager):
     """Sends nothing itself: it asks the look-ups and takes in what they find.
 
     It works from a poll() or position() on until every partition has a position, so that a loop
@@ -78,13 +78,13 @@ class PositionsManager:
 
     # --- the turn ------------------------------------------------------------------------------
 
-    def poll(self, now_ms: int) -> PollResult:
+    def poll(self, now_ms: int) -> PollResult:  # noqa: ARG002 - the managers' interface
         """Start the look-ups that are missing."""
         self._forget_resets()
         if self._wanted:
             states = list(self._context.subscription.without_position())
             self._wanted = bool(states)
-            self._look_committed_up(states, now_ms)
+            self._look_committed_up(states)
             self._look_resets_up(states)
         if self._waiting:
             self._waiting = [event for event in self._waiting if not self._settled(event)]
@@ -102,7 +102,7 @@ class PositionsManager:
 
     # --- committed offsets ---------------------------------------------------------------------
 
-    def _look_committed_up(self, states: Iterable[AssignedPartition], now_ms: int) -> None:
+    def _look_committed_up(self, states: Iterable[AssignedPartition]) -> None:
         fresh = [
             state
             for state in states
@@ -118,8 +118,7 @@ class PositionsManager:
         self._looking.update(fresh)
         future: Completion[Committed] = Completion()
         future.then(lambda done: self._committed_found(fresh, done))
-        deadline_ms = now_ms + self._context.config.default_api_timeout_ms
-        self._committed.look_up(frozenset(state.tp for state in fresh), deadline_ms, future)
+        self._committed.look_up(frozenset(state.tp for state in fresh), future)
 
     def _committed_found(
         self, states: list[AssignedPartition], future: Completion[Committed]

@@ -46,7 +46,7 @@ class Reaction(enum.Enum):
     REJOIN = enum.auto()
     #: The coordinator knows us no more: partitions are lost, join as new.
     LOST = enum.auto()
-    #: Raise from poll() and go on fetching later.
+    #: Raise from poll(), and try again after a back-off.
     RAISE = enum.auto()
 
 
@@ -58,6 +58,8 @@ COORDINATOR: Table = {
     broker.CoordinatorLoadInProgressError: Reaction.RETRY,
     broker.GroupAuthorizationFailedError: Reaction.FAIL,
     broker.InvalidGroupIdError: Reaction.FAIL,
+    broker.CorrelationIdError: Reaction.RETRY,
+    broker.KafkaProtocolError: Reaction.RAISE,
 }
 
 #: OffsetCommit, per partition.
@@ -120,6 +122,8 @@ MEMBERSHIP: Table = {
     broker.InconsistentGroupProtocolError: Reaction.FAIL,
     broker.GroupAuthorizationFailedError: Reaction.FAIL,
     broker.InvalidSessionTimeoutError: Reaction.FAIL,
+    broker.CorrelationIdError: Reaction.RETRY,
+    broker.KafkaProtocolError: Reaction.RAISE,
 }
 
 #: ConsumerGroupHeartbeat (KIP-848).
@@ -139,6 +143,8 @@ GROUP_HEARTBEAT: Table = {
     broker.UnsupportedVersionError: Reaction.FAIL,
     broker.UnreleasedInstanceIdError: Reaction.FAIL,
     broker.FencedInstanceIdError: Reaction.FAIL,
+    broker.CorrelationIdError: Reaction.RETRY,
+    broker.KafkaProtocolError: Reaction.RAISE,
 }
 
 #: ListOffsets and OffsetForLeaderEpoch, per partition.

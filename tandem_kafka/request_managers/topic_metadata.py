@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
-from tandem_kafka.errors import KafkaError, for_code
+from tandem_kafka.errors import for_code
 from tandem_kafka.events.application import ListTopics, PartitionsForTopic
-from tandem_kafka.events.completable import Completion
 from tandem_kafka.network.backoff import FOREVER_MS
 from tandem_kafka.network.request import ANY_NODE, ClientResponse, UnsentRequest
-from tandem_kafka.request_managers.base import IDLE, PollResult, RequestState
+from tandem_kafka.request_managers.base import IDLE, PollResult, RequestManager, RequestState
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.metadata_refresh import describe_topics, read_topics
 
@@ -24,7 +24,7 @@ class _Lookup:
     state: RequestState
 
 
-class TopicMetadataManager:
+class TopicMetadataManager(RequestManager):
     """Looks topics up until their event is done."""
 
     def __init__(self, context: ManagerContext) -> None:
@@ -44,38 +44,29 @@ class TopicMetadataManager:
         wait_ms = min((lk.state.wait_ms(now_ms) for lk in self._lookups), default=FOREVER_MS)
         return PollResult(unsent, wait_ms)
 
-    def close(self, now_ms: int) -> PollResult:  # noqa: ARG002 - the managers' interface
-        """Nothing to say at the end."""
-        return IDLE
-
     def _send(self, lookup: _Lookup) -> UnsentRequest:
         event = lookup.event
         topics = None if isinstance(event, ListTopics) else (event.topic,)
         create = topics is not None and self._context.config.allow_auto_create_topics
-        lookup.state.sent()
-        request = self._context.request(describe_topics(topics, auto_create=create), ANY_NODE)
-        request.future.then(lambda future: self._answered(lookup, future))
-        return request
+        return self._context.request(
+            describe_topics(topics, auto_create=create),
+            ANY_NODE,
+            answered=partial(self._answered, lookup),
+            failed=partial(self._failed, lookup),
+            state=lookup.state,
+        )
 
-    def _answered(self, lookup: _Lookup, future: Completion[ClientResponse]) -> None:
-        error = future.error
-        if error is None:
-            error = self._read(lookup, future.result())
-        if error is None:
-            return
-        if isinstance(error, KafkaError) and error.retriable:
-            lookup.state.failed(self._context.clock.now_ms())
-        else:
-            lookup.event.future.fail(error)
-
-    def _read(self, lookup: _Lookup, response: ClientResponse) -> Exception | None:
+    def _answered(self, lookup: _Lookup, response: ClientResponse) -> None:
         topics, errors = read_topics(response.message)
         event = lookup.event
         if isinstance(event, ListTopics):
             event.future.complete(topics)
-            return None
+            return
         error = errors.get(event.topic)
-        if error is None or error is UNKNOWN_TOPIC:
-            event.future.complete(topics.get(event.topic))
-            return None
-        return error(event.topic)
+        if error is not None and error is not UNKNOWN_TOPIC:
+            raise error(event.topic)
+        event.future.complete(topics.get(event.topic))
+
+    def _failed(self, lookup: _Lookup, error: Exception) -> None:
+        if not getattr(error, "retriable", False):
+            lookup.event.future.fail(error)

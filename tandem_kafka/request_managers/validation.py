@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from tandem_kafka.errors import LogTruncationError, UnsupportedVersionError, for_code
-from tandem_kafka.events.completable import Completion
 from tandem_kafka.network.backoff import FOREVER_MS
 from tandem_kafka.network.request import ClientResponse, ToNode, UnsentRequest
-from tandem_kafka.request_managers.base import IDLE, PollResult
+from tandem_kafka.request_managers.base import IDLE, PollResult, RequestManager, RequestState
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.metadata_refresh import MetadataRefresher
 from tandem_kafka.request_managers.position_manager import PositionsManager
@@ -31,6 +31,7 @@ from tandem_kafka.types import (
     TopicPartition,
 )
 from tandem_kafka.wire.messages import OffsetForLeaderEpochRequest
+from tandem_kafka.wire.topic_partitions import answered_entries, by_topic
 
 __all__ = ["ValidationManager"]
 
@@ -41,7 +42,11 @@ CONSUMER_REPLICA = -1
 FIRST_VERSION = 3
 
 
-class ValidationManager:
+#: The positions in doubt that a request asked about.
+Asked = Mapping[TopicPartition, tuple[AssignedPartition, Position]]
+
+
+class ValidationManager(RequestManager):
     """Watches leaders, and validates positions that a change of leader put in doubt."""
 
     def __init__(
@@ -50,11 +55,9 @@ class ValidationManager:
         self._context = context
         self._metadata = metadata
         self._positions = positions
-        self._state = context.request_state()
         self._seen = (-1, -1)
-        self._in_flight = 0
-        #: An answer of this round was an error: its pause holds until the next round.
-        self._failing = False
+        #: By leader, so that one that is silent delays no other.
+        self._states: dict[int, RequestState] = {}
         self._unsupported = False
         #: Truncated, and no policy says where to go: asked again when the user polls again.
         self._stranded: set[AssignedPartition] = set()
@@ -74,19 +77,13 @@ class ValidationManager:
             for state in without_position
             if state.state is FetchState.AWAIT_VALIDATION and state not in self._stranded
         ]
-        if not doubtful or self._in_flight:
+        if not doubtful:
             return IDLE
         if self._unsupported:
             for state in doubtful:
                 state.validated()
             return IDLE
-        if not self._state.can_send(now_ms):
-            return PollResult(wait_ms=self._state.wait_ms(now_ms))
         return self._ask(doubtful, now_ms)
-
-    def close(self, now_ms: int) -> PollResult:  # noqa: ARG002 - the managers' interface
-        """Nothing to say at the end."""
-        return IDLE
 
     def _follow_leaders(self) -> None:
         subscription, snapshot = self._context.subscription, self._context.metadata.snapshot
@@ -110,73 +107,82 @@ class ValidationManager:
 
     def _ask(self, doubtful: list[AssignedPartition], now_ms: int) -> PollResult:
         snapshot = self._context.metadata.snapshot
-        by_leader: dict[Node, list[AssignedPartition]] = defaultdict(list)
+        by_leader: dict[Node | None, list[AssignedPartition]] = defaultdict(list)
         for state in doubtful:
-            leader = snapshot.leader(state.tp)
-            if leader is not None:
-                by_leader[leader].append(state)
-        if not by_leader:
-            self._metadata.request_update()
-            self._state.failed(now_ms)
-            return PollResult(wait_ms=self._state.wait_ms(now_ms))
-        unsent = tuple(self._request(leader, states) for leader, states in by_leader.items())
-        self._in_flight = len(unsent)
-        self._failing = False
-        return PollResult(unsent, FOREVER_MS)
+            by_leader[snapshot.leader(state.tp)].append(state)
+        unsent = []
+        wait_ms = FOREVER_MS
+        for leader, states in by_leader.items():
+            request_state = self._state_of(leader)
+            if request_state.can_send(now_ms):
+                if leader is not None:
+                    unsent.append(self._request(leader, states, request_state))
+                    continue
+                self._metadata.request_update()
+                request_state.failed(now_ms)
+            wait_ms = min(wait_ms, request_state.wait_ms(now_ms))
+        return PollResult(tuple(unsent), wait_ms)
 
-    def _request(self, leader: Node, states: list[AssignedPartition]) -> UnsentRequest:
+    def _state_of(self, leader: Node | None) -> RequestState:
+        node_id = -1 if leader is None else leader.node_id
+        if node_id not in self._states:
+            self._states[node_id] = self._context.request_state()
+        return self._states[node_id]
+
+    def _request(
+        self, leader: Node, states: list[AssignedPartition], request_state: RequestState
+    ) -> UnsentRequest:
+        asked = {s.tp: (s, s.position) for s in states if s.position is not None}
         topic_entry = OffsetForLeaderEpochRequest.OffsetForLeaderTopic
-        by_topic = defaultdict(list)
-        asked: dict[TopicPartition, tuple[AssignedPartition, Position]] = {}
-        for state in states:
-            position = state.position
-            if position is None:
-                continue
-            asked[state.tp] = (state, position)
-            by_topic[state.tp.topic].append(
-                topic_entry.OffsetForLeaderPartition(
-                    partition=state.tp.partition,
-                    current_leader_epoch=state.leader_epoch,
-                    leader_epoch=position.leader_epoch,
-                )
-            )
+        entries = by_topic(
+            asked,
+            lambda tp, each: topic_entry.OffsetForLeaderPartition(
+                partition=tp.partition,
+                current_leader_epoch=each[0].leader_epoch,
+                leader_epoch=each[1].leader_epoch,
+            ),
+        )
         message = OffsetForLeaderEpochRequest(
             replica_id=CONSUMER_REPLICA,
-            topics=[topic_entry(topic=name, partitions=ps) for name, ps in by_topic.items()],
+            topics=[topic_entry(topic=name, partitions=ps) for name, ps in entries.items()],
             min_version=FIRST_VERSION,
         )
-        request = self._context.request(message, ToNode(leader))
-        request.future.then(lambda future: self._answered(asked, future))
-        return request
+        return self._context.request(
+            message,
+            ToNode(leader),
+            answered=partial(self._answered, asked),
+            failed=self._failed,
+            state=request_state,
+        )
 
-    # --- the answer ----------------------------------------------------------------------------
+    # --- the response --------------------------------------------------------------------------
 
-    def _answered(
-        self,
-        asked: dict[TopicPartition, tuple[AssignedPartition, Position]],
-        future: Completion[ClientResponse],
-    ) -> None:
-        self._in_flight -= 1
-        if isinstance(future.error, UnsupportedVersionError):
-            self._unsupported = True  # an old broker: adopt its leaders as they come
-            return
-        if future.error is not None:
-            self._react(future.error)
-            return
+    def _answered(self, asked: Asked, response: ClientResponse) -> None:
         truncated: dict[TopicPartition, OffsetAndMetadata | None] = {}
-        for tp, entry in _entries(future.result().message):
-            state, position = asked.get(tp, (None, None))
-            if state is None or position is None or not self._still_asks(state, position):
+        errors = []
+        for tp, entry in answered_entries(response.message.topics, asked).items():
+            state, position = asked[tp]
+            if not self._still_asks(state, position):
                 continue
             if entry.error_code:
-                self._react(for_code(entry.error_code)(f"{tp.topic}-{tp.partition}"))
+                errors.append(for_code(entry.error_code)(f"{tp.topic}-{tp.partition}"))
             else:
                 self._validated(state, position, entry, truncated)
-        if not self._in_flight and not self._failing:
-            self._state.succeeded()
         if truncated:
             error = LogTruncationError(truncated)
             self._context.raise_in_poll(error, [asked[tp] for tp in truncated])
+        for further in errors[1:]:
+            self._failed(further)
+        if errors:
+            raise errors[0]
+
+    def _failed(self, error: Exception) -> None:
+        if isinstance(error, UnsupportedVersionError):
+            self._unsupported = True  # an old broker: adopt its leaders as they come
+        elif reaction_to(LIST_OFFSETS, error) is Reaction.FAIL:
+            self._context.raise_in_poll(error)
+        else:
+            self._metadata.request_update()
 
     def _still_asks(self, state: AssignedPartition, position: Position) -> bool:
         return (
@@ -223,18 +229,3 @@ class ValidationManager:
             self._positions.want()
         else:
             state.set_position(Position(diverged.offset, diverged.leader_epoch))
-
-    def _react(self, error: BaseException) -> None:
-        if not self._failing:
-            self._failing = True
-            self._state.failed(self._context.clock.now_ms())
-        if reaction_to(LIST_OFFSETS, error) is Reaction.FAIL and isinstance(error, Exception):
-            self._context.raise_in_poll(error)
-        else:
-            self._metadata.request_update()
-
-
-def _entries(message: Any) -> Iterator[tuple[TopicPartition, Any]]:
-    for topic in message.topics:
-        for entry in topic.partitions:
-            yield TopicPartition(topic.topic, entry.partition), entry

@@ -121,10 +121,10 @@ def test_heartbeats_wait_while_their_coordinator_throttles(protocol: str, heartb
         generation = consumer.group_metadata().generation_id
         broker = simulation.cluster.brokers[1]
         duration_ms = 4_000
-        broker.quotas.throttle(OffsetCommitRequest, duration_ms)
-        produce(simulation, TP, 3)
-        assert consumer.poll(5_000).count == 3
-        consumer.commit()
+        assert not throttled(simulation)
+        broker.quotas.throttle(heartbeat, duration_ms)
+        while not throttled(simulation):
+            consumer.poll(100)
         ((since_ms, _, _),) = throttled(simulation)
         produce(simulation, TP, 2)
         assert consumer.poll(5_000).count == 2, "fetches go on"

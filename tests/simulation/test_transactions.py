@@ -24,9 +24,12 @@ def twin(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Non
     answers = importlib.import_module(
         f"tandem_kafka.records.{'native' if native else 'fetch_response'}"
     )
-    managers, collector = "tandem_kafka.request_managers", "tandem_kafka.consumer.collector"
-    monkeypatch.setattr(f"{managers}.fetch.decode_fetch_response", answers.decode_fetch_response)
-    monkeypatch.setattr(f"{managers}.fetch_response.open_reader", readers.open_reader)
+    managers = "tandem_kafka.request_managers.fetching"
+    collector = "tandem_kafka.consumer.collector"
+    monkeypatch.setattr(
+        f"{managers}.fetch_manager.decode_fetch_response", answers.decode_fetch_response
+    )
+    monkeypatch.setattr(f"{managers}.response_handler.open_reader", readers.open_reader)
     monkeypatch.setattr(f"{collector}.join_records", readers.join_records)
 
 

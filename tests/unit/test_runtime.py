@@ -21,6 +21,7 @@ class Turning:
         self.thread = ""
         self.turns = 0
         self.finished = 0
+        self.failure: BaseException | None = None
         self._each = each
 
     def run_once(self) -> None:
@@ -28,8 +29,9 @@ class Turning:
         self.turns += 1
         self._each()
 
-    def finish(self) -> None:
+    def finish(self, failure: BaseException | None = None) -> None:
         self.finished += 1
+        self.failure = failure
 
 
 @pytest.fixture
@@ -61,19 +63,34 @@ def test_the_loop_runs_on_a_thread_of_its_own_until_it_is_over(driver: ThreadDri
     assert loop.finished == 1
 
 
-def test_a_loop_that_dies_is_finished_all_the_same(
-    driver: ThreadDriver, monkeypatch: pytest.MonkeyPatch
+class PanicError(BaseException):
+    """Like that of the extension, no `Exception`."""
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError, PanicError, SystemExit])
+def test_a_loop_that_dies_is_finished_with_what_killed_it(
+    driver: ThreadDriver, error: type[BaseException]
 ) -> None:
     def fail() -> None:
-        raise ZeroDivisionError
+        raise error
 
-    seen: list[Any] = []
-    monkeypatch.setattr(threading, "excepthook", lambda args: seen.append(args.exc_type))
     loop = Turning(fail)
     driver.start(loop, "network")
     assert driver.join(deadline_ms())
     assert loop.finished == 1
-    assert seen == [ZeroDivisionError]
+    assert isinstance(loop.failure, error)
+
+
+def test_work_that_no_thread_can_be_had_for_fails(
+    driver: ThreadDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_thread(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", no_thread)
+    results: list[Any] = []
+    driver.offload(lambda: 1, results.append)
+    assert isinstance(results[0], RuntimeError)
 
 
 def test_there_is_nothing_to_join_before_the_start(driver: ThreadDriver) -> None:

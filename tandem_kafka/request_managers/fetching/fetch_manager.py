@@ -10,15 +10,14 @@ import logging
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from functools import partial
 from uuid import UUID
 
-from tandem_kafka.errors import KafkaError
-from tandem_kafka.events.completable import Completion
 from tandem_kafka.metrics import Gauge
 from tandem_kafka.network.backoff import FOREVER_MS
 from tandem_kafka.network.request import ClientResponse, Purpose, ToNode, UnsentRequest
 from tandem_kafka.records import decode_fetch_response
-from tandem_kafka.request_managers.base import PollResult
+from tandem_kafka.request_managers.base import PollResult, RequestManager
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.fetching.placement import FetchPlacement
 from tandem_kafka.request_managers.fetching.response_handler import (
@@ -52,7 +51,7 @@ EMPTY_PAUSE_MS = 10
 QUIET_WAIT_MS = 5_000
 
 
-class FetchManager:
+class FetchManager(RequestManager):
     """Decides what to fetch from whom, and when there is room for it."""
 
     def __init__(
@@ -132,6 +131,8 @@ class FetchManager:
                 self._message(slot.session.close(), 0),
                 # On the main connection: the slot's own may be waiting for a parked fetch.
                 ToNode(nodes[slot.node_id]),
+                answered=lambda _: None,
+                failed=lambda _: None,
                 decode=decode_fetch_response,
             )
             for slot in self._placement.slots.values()
@@ -234,22 +235,20 @@ class FetchManager:
 
     def _send(self, slot: FetchSlot, node: Node, now_ms: int) -> UnsentRequest:
         config = self._context.config
-        slot.state.sent()
         self._sent_count += 1
         slot.sent_count = self._sent_count
         if slot.purpose is not Purpose.FETCH_QUIET:  # of which nothing is expected
             expected = sum(asking.max_bytes for asking in slot.asked.values() if asking.behind)
             slot.reserved_bytes = min(config.fetch_max_bytes, expected)
         message = self._message(slot.session.build(), self._wait_ms(slot))
-        destination = ToNode(node, slot.purpose)
-        request = self._context.request(
+        return self._context.request(
             message,
-            destination,
+            ToNode(node, slot.purpose),
+            answered=partial(self._answered, slot, now_ms),
+            failed=partial(self._failed, slot),
+            state=slot.state,
             decode=decode_fetch_response,
-            timeout_ms=config.request_timeout_ms,
         )
-        request.future.then(lambda future: self._answered(slot, future, now_ms))
-        return request
 
     def _wait_ms(self, slot: FetchSlot) -> int:
         """How long a broker that has nothing may keep the request; one record ends it at once."""
@@ -286,21 +285,16 @@ class FetchManager:
 
     # --- the answer ----------------------------------------------------------------------------
 
-    def _answered(self, slot: FetchSlot, future: Completion[ClientResponse], sent_ms: int) -> None:
+    def _answered(self, slot: FetchSlot, sent_ms: int, answer: ClientResponse) -> None:
         now_ms = self._context.clock.now_ms()
         self._seen = None
         slot.reserved_bytes = 0
-        if future.error is not None:
-            self._failed(slot, future.error, now_ms)
-            return
-        answer = future.result()
         response = answer.message
         self._measure(answer)
         if not slot.session.answered(response.session_id, response.error_code):
             slot.state.failed(now_ms)
             self._metadata.request_update()
             return
-        slot.state.succeeded()
         got_records, affected = self._handler.take(
             response, slot.asked, slot.session, answer.latency_ms
         )
@@ -318,16 +312,16 @@ class FetchManager:
         sizes = sum(len(fetched.records) for fetched in response.partitions if fetched.records)
         metrics.record("fetch-size", sizes)
 
-    def _failed(self, slot: FetchSlot, error: BaseException, now_ms: int) -> None:
+    def _failed(self, slot: FetchSlot, error: Exception) -> None:
+        self._seen = None
+        slot.reserved_bytes = 0
         slot.session.failed()
-        slot.state.failed(now_ms)
         for asking in slot.asked.values():
             if asking.state.preferred_replica is not None:
                 asking.state.preferred_replica = None
                 self._context.subscription.version += 1
         log.debug("fetch from broker %d failed: %s", slot.node_id, error)
-        retriable = not isinstance(error, KafkaError) or error.retriable
-        if isinstance(error, Exception) and not retriable:
-            self._context.raise_in_poll(error)
-        else:
+        if getattr(error, "retriable", False):
             self._metadata.request_update()
+        else:
+            self._context.raise_in_poll(error)

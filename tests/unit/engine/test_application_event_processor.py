@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 import pytest
 
-from tandem_kafka.engine.application_event_processor import EventProcessor
+from tandem_kafka.engine.application_event_processor import ApplicationEventProcessor
 from tandem_kafka.errors import (
     IllegalStateError,
     InvalidGroupIdError,
@@ -50,7 +50,7 @@ def example(kind: type[Any]) -> Any:
 
 
 def process(world: World, event: Any) -> Any:
-    EventProcessor(world.context, world.managers).process(event)
+    ApplicationEventProcessor(world.context, world.managers).process(event)
     return event.future
 
 

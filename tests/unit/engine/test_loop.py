@@ -12,7 +12,9 @@ from tandem_kafka.errors import (
     ConsumerClosedError,
     KafkaError,
     KafkaTimeoutError,
+    NetworkThreadError,
     TopicAuthorizationFailedError,
+    UnexpectedResponseError,
 )
 from tandem_kafka.events import application as events
 from tandem_kafka.events.background import ErrorEvent
@@ -120,11 +122,42 @@ def test_42_an_event_that_fails_unexpectedly_does_not_kill_the_loop(
     assert world.loop.running
 
 
-def test_42_a_manager_that_raises_when_told_an_answer_does_not_kill_the_loop(
+def test_42_a_response_that_a_manager_cannot_process_is_an_error_and_is_retried(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     world = Looped()
-    monkeypatch.setattr(world.managers.metadata, "_answered", lambda _future: Broken().poll(0))
+    answered = world.managers.metadata._answered
+    monkeypatch.setattr(world.managers.metadata, "_answered", lambda _: Broken().poll(0))
+    waits = world.ask(events.UpdatePositions(partition=TP, deadline_ms=world.now_ms + 10_000))
+    world.subscription.assign_by_user([TP])
+    world.turn()
+    world.transport.events.append(ConnectionOpened(1))
+    world.turn()
+    (versions,) = world.transport.take_sent()
+    world.transport.events.append(FrameReceived(1, frame_of(versions, api_versions())))
+    world.turn()
+    world.turn()
+    (metadata,) = world.transport.take_sent()
+    world.transport.events.append(FrameReceived(1, frame_of(metadata, metadata_answer())))
+    world.turn()
+    error = waits.future.error
+    assert isinstance(error, UnexpectedResponseError)
+    assert isinstance(error.__cause__, ZeroDivisionError)
+    monkeypatch.setattr(world.managers.metadata, "_answered", answered)
+    bootstrap = world.ask(events.Bootstrap(deadline_ms=world.now_ms + 10_000))
+    world.turn(after_ms=world.config.retry_backoff_max_ms)
+    world.turn()
+    (metadata,) = world.transport.take_sent()
+    world.transport.events.append(FrameReceived(1, frame_of(metadata, metadata_answer())))
+    world.turn()
+    assert bootstrap.future.error is None
+
+
+def test_42_a_manager_that_raises_when_told_an_error_does_not_kill_the_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = Looped()
+    monkeypatch.setattr(world.managers.metadata, "_failed", lambda _: Broken().poll(0))
     world.ask(events.Bootstrap(deadline_ms=world.now_ms + 100_000))
     world.turn()
     world.turn(after_ms=world.config.request_timeout_ms)
@@ -261,6 +294,32 @@ def test_116_what_is_open_at_the_end_fails() -> None:
     for event in (watched, queued):
         assert isinstance(event.future.error, ConsumerClosedError)
     assert world.transport.closed
+
+
+def test_what_is_open_when_the_thread_dies_fails_with_what_killed_it() -> None:
+    world = Looped()
+    world.subscription.assign_by_user([TP])
+    watched = world.ask(events.UpdatePositions(partition=TP, deadline_ms=world.now_ms + 10**6))
+    world.turn()
+    queued = world.ask(events.ListTopics(deadline_ms=world.now_ms + 10**6))
+    cause = ZeroDivisionError("of the thread")
+    world.loop.finish(cause)
+    for event in (watched, queued):
+        assert isinstance(event.future.error, NetworkThreadError)
+        assert event.future.error.__cause__ is cause
+    assert world.transport.closed
+    assert world.loop.finished
+
+
+def test_a_transport_that_fails_at_the_end_too_is_not_what_killed_the_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = Looped()
+    monkeypatch.setattr(world.transport, "close", lambda: Broken().poll(0))
+    cause = MemoryError()
+    world.loop.finish(cause)
+    assert world.loop.finished
+    assert world.loop.failure is cause
 
 
 def test_114_close_with_nothing_to_say_ends_at_once() -> None:

@@ -10,7 +10,6 @@ from kafka import errors
 from tandem_kafka.errors import (
     CommitDuringRebalanceError,
     CommitFailedError,
-    KafkaConnectionError,
     RetriableCommitFailedError,
     TopicAuthorizationFailedError,
 )
@@ -25,6 +24,7 @@ from tests.unit.request_managers.world import (
     TP,
     TP1,
     World,
+    a_broker_answers_with,
     commit_answer,
     coordinator_answer,
 )
@@ -54,7 +54,7 @@ def committed_offset(unsent: Any) -> int:
 
 
 def fail_or_answer(world: World, unsent: Any, error: type[Exception]) -> None:
-    if issubclass(error, KafkaConnectionError | errors.RequestTimedOutError):
+    if not a_broker_answers_with(error):
         unsent.future.fail(error("lost"))
     else:
         world.answer(unsent, commit_answer(error))
@@ -64,7 +64,7 @@ def test_131_offset_epoch_and_metadata_are_sent_to_the_coordinator(world: World)
     world.identity.joined(9, "member")
     future = ask(world)
     unsent = world.sent(world.group.commit)
-    assert unsent.destination == ToNode(NODE_1, Purpose.GROUP)
+    assert unsent.destination == ToNode(NODE_1, Purpose.MAIN)
     message = unsent.message
     assert (message.group_id, message.member_id) == ("readers", "member")
     assert message.generation_id_or_member_epoch == 9
@@ -204,12 +204,30 @@ def test_back_off_grows_and_a_thousand_turns_do_not_spin(world: World) -> None:
 
 def test_122_commits_wait_for_the_coordinator_and_keep_their_order() -> None:
     world = World(group_id="readers")
-    futures = [ask(world, number, retry=number % 2 == 0) for number in range(5)]
+    futures = [ask(world, number, retry=number == 4) for number in range(5)]
     assert not world.poll(world.group.commit).unsent
     world.answer(world.sent(world.group.coordinator), coordinator_answer(NODE_1))
     unsent = world.poll(world.group.commit).unsent
     assert [committed_offset(each) for each in unsent] == [0, 1, 2, 3, 4]
     assert not any(future.done for future in futures)
+
+
+def test_a_commit_waits_for_an_older_one_of_its_partition_that_may_be_sent_again(
+    world: World,
+) -> None:
+    older, newer = ask(world, 5, retry=True), ask(world, 9, retry=False)
+    other: Completion[Any] = Completion()
+    world.group.commit.commit({TP1: OffsetAndMetadata(3, "", 2)}, other, retry=False)
+    first, beside = world.poll(world.group.commit).unsent
+    assert committed_offset(first) == 5
+    assert beside.message.topics[0].partitions[0].partition_index == 1
+    world.answer(first, commit_answer(errors.CoordinatorLoadInProgressError))
+    waited_ms, again = world.wait_and_send(world.group.commit)
+    assert (committed_offset(again), waited_ms > 50) == (5, True)
+    world.answer(again, commit_answer())
+    assert older.error is None
+    world.answer(world.sent(world.group.commit), commit_answer())
+    assert newer.result()[TP].offset == 9
 
 
 def test_a_commit_whose_caller_gave_up_is_not_sent_again(world: World) -> None:

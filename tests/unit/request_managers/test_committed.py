@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 import pytest
 from kafka import errors
 
-from tandem_kafka.errors import KafkaConnectionError, TopicAuthorizationFailedError
+from tandem_kafka.errors import TopicAuthorizationFailedError, UnexpectedResponseError
 from tandem_kafka.events.completable import Completion
 from tandem_kafka.network.request import Purpose, ToNode
 from tandem_kafka.request_managers.committed_offsets import Committed
 from tandem_kafka.request_managers.reactions import OFFSET_FETCH, Reaction
+from tandem_kafka.shared.metadata import ClusterSnapshot
 from tandem_kafka.types import OffsetAndMetadata, TopicPartition
 from tests.unit.request_managers.world import (
     NODE_1,
     TP,
     TP1,
     World,
+    a_broker_answers_with,
     committed_answer,
     coordinator_answer,
 )
@@ -36,12 +40,9 @@ def world() -> World:
     return world
 
 
-def ask(
-    world: World, *partitions: TopicPartition, deadline_ms: int = 60_000
-) -> Completion[Committed]:
+def ask(world: World, *partitions: TopicPartition) -> Completion[Committed]:
     future: Completion[Committed] = Completion()
-    chosen = frozenset(partitions or (TP, TP1))
-    world.group.committed.look_up(chosen, world.now_ms + deadline_ms, future)
+    world.group.committed.look_up(frozenset(partitions or (TP, TP1)), future)
     return future
 
 
@@ -49,7 +50,7 @@ def test_offsets_come_back_and_none_where_there_is_none(world: World) -> None:
     """132, first half."""
     future = ask(world)
     unsent = world.sent(world.group.committed)
-    assert unsent.destination == ToNode(NODE_1, Purpose.GROUP)
+    assert unsent.destination == ToNode(NODE_1, Purpose.MAIN)
     assert unsent.message.require_stable
     world.answer(unsent, committed_answer({TP: 7, TP1: -1}))
     assert future.result() == {TP: OffsetAndMetadata(7, "", -1), TP1: None}
@@ -58,7 +59,7 @@ def test_offsets_come_back_and_none_where_there_is_none(world: World) -> None:
 
 def test_no_partitions_no_request(world: World) -> None:
     future: Completion[Committed] = Completion()
-    world.group.committed.look_up(frozenset(), world.now_ms + 1, future)
+    world.group.committed.look_up(frozenset(), future)
     assert future.result() == {}
     assert not world.poll(world.group.committed).unsent
 
@@ -79,7 +80,7 @@ def test_133_equal_look_ups_share_one_request(world: World) -> None:
 def test_reactions(world: World, error: type[Exception], reaction: Reaction) -> None:
     future = ask(world)
     unsent = world.sent(world.group.committed)
-    if issubclass(error, KafkaConnectionError | errors.RequestTimedOutError):
+    if not a_broker_answers_with(error):
         unsent.future.fail(error("lost"))
     elif error in GROUP_LEVEL:
         world.answer(unsent, committed_answer({}, error))
@@ -108,19 +109,66 @@ def test_135_unauthorized_topics_are_named(world: World) -> None:
 
 
 @pytest.mark.parametrize("error", [errors.UnknownTopicOrPartitionError, errors.UnknownTopicIdError])
-def test_132_an_unknown_topic_is_none_in_the_end_not_an_error(
+def test_an_unknown_topic_is_never_taken_for_one_without_commits(
     world: World, error: type[Exception]
 ) -> None:
-    future = ask(world, deadline_ms=3_000)
-    deadline_ms = world.now_ms + 3_000
-    while not future.done:
-        result = world.poll(world.group.committed)
-        for unsent in result.unsent:
-            world.answer(unsent, committed_answer({TP: 7, TP1: error}))
-        if not result.unsent and not future.done:
-            world.clock.advance_to(world.now_ms + result.wait_ms)
-        assert world.now_ms < deadline_ms
+    future = ask(world)
+    begin_ms = world.now_ms
+    while world.now_ms < begin_ms + 120_000:
+        _, unsent = world.wait_and_send(world.group.committed)
+        world.answer(unsent, committed_answer({TP: 7, TP1: error}))
+        assert not future.done
+    _, unsent = world.wait_and_send(world.group.committed)
+    world.answer(unsent, committed_answer({TP: 7, TP1: 8}))
+    assert future.result()[TP1] == OffsetAndMetadata(8, "", -1)
+
+
+def test_offsets_are_found_by_the_names_that_were_asked_for(world: World) -> None:
+    """The topic leaves the metadata while the request is in flight."""
+    future = ask(world)
+    unsent = world.sent(world.group.committed)
+    world.metadata.update(ClusterSnapshot(nodes={1: NODE_1}), partial=False)
+    world.answer(unsent, committed_answer({TP: 7, TP1: 8}))
+    assert future.result() == {
+        TP: OffsetAndMetadata(7, "", -1),
+        TP1: OffsetAndMetadata(8, "", -1),
+    }
+
+
+def test_an_id_that_was_not_asked_for_is_an_error_that_is_retried(world: World) -> None:
+    future = ask(world)
+    unsent = world.sent(world.group.committed)
+    answer = committed_answer({TP: 7, TP1: 8})
+    answer.groups[0].topics[0].topic_id = UUID(int=99)
+    world.answer(unsent, answer)
+    assert not future.done
+    assert world.refresh_wanted()
+    waited_ms, again = world.wait_and_send(world.group.committed)
+    assert waited_ms >= 80
+    world.answer(again, committed_answer({TP: 7, TP1: 8}))
+    assert future.result()[TP] == OffsetAndMetadata(7, "", -1)
+
+
+def test_a_partition_that_is_left_out_is_asked_for_again(world: World) -> None:
+    future = ask(world)
+    world.answer(world.sent(world.group.committed), committed_answer({TP: 7}))
+    assert not future.done
+    waited_ms, again = world.wait_and_send(world.group.committed)
+    assert waited_ms >= 80
+    world.answer(again, committed_answer({TP: 7, TP1: -1}))
     assert future.result() == {TP: OffsetAndMetadata(7, "", -1), TP1: None}
+
+
+def test_a_response_without_the_group_fails_the_look_up(world: World) -> None:
+    future = ask(world)
+    answer = committed_answer({})
+    answer.groups = []
+    world.answer(world.sent(world.group.committed), answer)
+    assert isinstance(future.error, UnexpectedResponseError)
+    assert isinstance(future.error.__cause__, IndexError)
+    again = ask(world)
+    world.answer(world.sent(world.group.committed), committed_answer({TP: 7, TP1: 8}))
+    assert again.error is None
 
 
 def test_134_unstable_offsets_are_waited_for_until_nobody_waits(world: World) -> None:

@@ -5,11 +5,17 @@ from __future__ import annotations
 import pytest
 from kafka import errors
 
-from tandem_kafka.errors import KafkaConnectionError, KafkaError
+from tandem_kafka.errors import KafkaConnectionError, KafkaError, UnexpectedResponseError
 from tandem_kafka.network.request import ANY_NODE, Purpose, ToNode
 from tandem_kafka.request_managers.base import IDLE
 from tandem_kafka.request_managers.reactions import COORDINATOR, Reaction
-from tests.unit.request_managers.world import NODE_1, NODE_2, World, coordinator_answer
+from tests.unit.request_managers.world import (
+    NODE_1,
+    NODE_2,
+    World,
+    a_broker_answers_with,
+    coordinator_answer,
+)
 
 
 @pytest.fixture
@@ -52,8 +58,12 @@ def test_reactions(world: World, error: type[Exception], reaction: Reaction) -> 
     coordinator.on_fatal(fatal.append)
     coordinator.destination()
     world.context.polls.wanted = False
-    world.answer(world.sent(coordinator), coordinator_answer(None, error))
-    assert world.context.polls.wanted is (reaction is Reaction.FAIL)
+    if a_broker_answers_with(error):
+        world.answer(world.sent(coordinator), coordinator_answer(None, error))
+    else:
+        world.sent(coordinator).future.fail(error("lost"))
+    assert [type(each) for each in world.raised()] == [error] * (reaction is Reaction.RAISE)
+    assert world.context.polls.wanted is (reaction in (Reaction.FAIL, Reaction.RAISE))
     if reaction is Reaction.FAIL:
         assert [type(each) for each in fatal] == [error]
         assert not world.poll(coordinator, after_ms=60_000).unsent, "until somebody asks again"
@@ -109,7 +119,7 @@ def test_commits_and_look_ups_fail_with_a_fatal_error(world: World) -> None:
     commit: Completion[object] = Completion()
     world.group.commit.commit({TP: OffsetAndMetadata(1, "", -1)}, commit, retry=True)
     look_up: Completion[object] = Completion()
-    world.group.committed.look_up(frozenset({TP}), 10**9, look_up)
+    world.group.committed.look_up(frozenset({TP}), look_up)
     world.poll(world.group.commit)
     world.poll(world.group.committed)
     unsent = world.sent(world.group.coordinator)
@@ -117,3 +127,20 @@ def test_commits_and_look_ups_fail_with_a_fatal_error(world: World) -> None:
     for future in (commit, look_up):
         assert isinstance(future.error, errors.GroupAuthorizationFailedError)
         assert isinstance(future.error, KafkaError)
+
+
+def test_a_response_without_a_coordinator_is_raised_by_poll_and_asked_for_again(
+    world: World,
+) -> None:
+    coordinator = world.group.coordinator
+    coordinator.destination()
+    answer = coordinator_answer(NODE_1)
+    answer.coordinators = []
+    world.answer(world.sent(coordinator), answer)
+    (error,) = world.raised()
+    assert isinstance(error, UnexpectedResponseError)
+    assert "FindCoordinatorRequest" in str(error)
+    waited_ms, unsent = world.wait_and_send(coordinator)
+    assert waited_ms >= 80
+    world.answer(unsent, coordinator_answer(NODE_1))
+    assert coordinator.known

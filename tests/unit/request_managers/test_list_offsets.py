@@ -129,12 +129,12 @@ def test_a_look_up_whose_caller_gave_up_ends(world: World) -> None:
 
 
 def test_149_lag_is_looked_up_once_and_known_later() -> None:
-    from tandem_kafka.engine.application_event_processor import EventProcessor
+    from tandem_kafka.engine.application_event_processor import ApplicationEventProcessor
     from tandem_kafka.events import application as events
 
     world = World()
     world.assign(TP, at=4)
-    processor = EventProcessor(world.context, world.managers)
+    processor = ApplicationEventProcessor(world.context, world.managers)
 
     def lag() -> int | None:
         event = events.CurrentLag(partition=TP)

@@ -41,6 +41,11 @@ def code(error: type[Exception]) -> int:
     return int(error.errno)  # type: ignore[attr-defined]
 
 
+def a_broker_answers_with(error: type[Exception]) -> bool:
+    """Tell whether the error has a code, or comes about without an answer."""
+    return getattr(error, "errno", -1) > 0
+
+
 class World:
     """A context, all managers, and short names for what tests do with them."""
 

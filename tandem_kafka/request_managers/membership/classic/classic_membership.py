@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from kafka.errors import FencedInstanceIdError, IllegalGenerationError
@@ -19,7 +20,7 @@ from tandem_kafka.events.background import PartitionsAssigned, PartitionsLost, P
 from tandem_kafka.events.completable import Completion
 from tandem_kafka.network.backoff import FOREVER_MS
 from tandem_kafka.network.request import ClientResponse, ToNode, UnsentRequest
-from tandem_kafka.request_managers.base import IDLE, PollResult
+from tandem_kafka.request_managers.base import IDLE, PollResult, RequestManager
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.coordinator import CoordinatorManager
 from tandem_kafka.request_managers.membership.callbacks import CallbackRunner
@@ -42,7 +43,7 @@ __all__ = ["ClassicMembership"]
 log = logging.getLogger(__name__)
 
 
-class ClassicMembership:
+class ClassicMembership(RequestManager):
     """One member."""
 
     resolves_regex = False
@@ -63,8 +64,6 @@ class ClassicMembership:
         self._heartbeats = Heartbeats(context, self._timer, self._heartbeat_failed)
         self._rebalance = RebalanceTimer(context)
         self._request = context.request_state()
-        #: Tells an answer to the newest JoinGroup or SyncGroup from one to an older.
-        self._attempt = 0
         #: Requests that an answer called for; the next turn sends them.
         self._outbox: list[UnsentRequest] = []
         self._wanted = False
@@ -74,7 +73,6 @@ class ClassicMembership:
         #: A JoinGroup response whose SyncGroup is still to be sent.
         self._to_sync: Any = None
         coordinator.on_fatal(self._fail)
-        coordinator.parked_if(lambda: self._parked)
 
     @property
     def state(self) -> State:
@@ -109,31 +107,21 @@ class ClassicMembership:
         self._context.polls.wanted = True
         self._rejoin_reason = None
         if self.state not in (State.UNJOINED, State.LEAVING):
-            self._behind_join = self._parked
             self._machine.move(State.LEAVING)
 
     def leave(self, future: Completion[Any], operation: LeaveOperation, reason: str) -> None:
         """Send LeaveGroup; done when it is answered, or cannot be sent."""
         self.prepare_to_leave()
-        destination = self._coordinator.beside_parked() if self._coordinator.known else None
+        # Behind the commits: the coordinator would refuse those of a member that has left.
+        known = self._coordinator.known
+        destination = self._coordinator.offsets_destination() if known else None
         if self.state is not State.LEAVING or destination is None or not self._tells(operation):
             self._forget()
             future.complete(None)
             return
         log.info("group %s: leaving: %s", self._context.config.group_id, reason)
-        request = self._requests.leave(destination, reason)
-        request.future.then(lambda _: future.complete(None))
-        self._outbox.append(request)
+        self._outbox.append(self._requests.leave(destination, reason, future))
         self._forget()
-
-    _behind_join = False
-
-    @property
-    def _parked(self) -> bool:
-        """Tell whether JoinGroup or SyncGroup may be parked: what is sent behind it waits."""
-        if self.state is State.LEAVING:
-            return self._behind_join
-        return self._rebalancing and self._request.in_flight
 
     def _tells(self, operation: LeaveOperation) -> bool:
         """Tell whether the coordinator is to hear that we leave."""
@@ -251,7 +239,6 @@ class ClassicMembership:
         self._machine.move(State.UNJOINED)
         self._callbacks.cancel()
         self._rebalance.fail()
-        self._attempt += 1  # what is in flight does not count any more
         self._group.fatal = None
         self._to_sync = None
         self._leadership.end()
@@ -274,28 +261,32 @@ class ClassicMembership:
     # --- JoinGroup -----------------------------------------------------------------------------
 
     def _join(self, destination: ToNode) -> UnsentRequest:
-        self._request.sent()
         self._joined_topics = self._subscription.topics
         owned = self._subscription.assigned if self._assignors.cooperative else ()
         generation = self._group.metadata.generation_id
-        request = self._requests.join(destination, owned, generation, self._join_reason)
-        request.future.then(self._in_state(State.PREPARING_REBALANCE, self._joined))
-        return request
+        return self._context.request(
+            self._requests.join(owned, generation, self._join_reason),
+            destination,
+            answered=self._joined,
+            failed=partial(self._failed_in, State.PREPARING_REBALANCE),
+            state=self._request,
+            timeout_ms=self._requests.join_timeout_ms,
+        )
 
     def _joined(self, response: ClientResponse) -> None:
+        if self.state is not State.PREPARING_REBALANCE:
+            return
         message = response.message
         if message.error_code:
             error = join_error(message.error_code, self._context)
             if message.member_id:
                 self._group.joined(NO_GENERATION, message.member_id)  # KIP-394
-            self._react(error)
-            return
+            raise error
         self._context.metrics.record("join-latency", response.latency_ms)
-        self._request.succeeded()
+        self._leadership.joined(message)
         self._group.joined(message.generation_id, message.member_id)
         self._machine.move(State.COMPLETING_REBALANCE)
         self._to_sync = message
-        self._leadership.joined(message)
 
     # --- SyncGroup -----------------------------------------------------------------------------
 
@@ -316,26 +307,28 @@ class ClassicMembership:
             failure.__cause__ = error
             self._fail(failure)
             return IDLE
-        request = self._requests.sync(destination, joined, assignments)
-        request.keep_alive = self._heartbeats.keep_alive(now_ms)
-        request.future.then(
-            self._in_state(State.COMPLETING_REBALANCE, lambda answer: self._synced(name, answer))
+        request = self._context.request(
+            self._requests.sync(joined, assignments),
+            destination,
+            answered=partial(self._synced, name),
+            failed=partial(self._failed_in, State.COMPLETING_REBALANCE),
+            state=self._request,
         )
-        self._request.sent()
+        request.keep_alive = self._heartbeats.keep_alive(now_ms)
         return PollResult((request,))
 
     def _synced(self, protocol_name: str, response: ClientResponse) -> None:
+        if self.state is not State.COMPLETING_REBALANCE:
+            return
         message = response.message
         if message.error_code:
-            self._react(for_code(message.error_code)(self._context.config.group_id))
-            return
+            raise for_code(message.error_code)(self._context.config.group_id)
         self._context.metrics.record("sync-latency", response.latency_ms)
-        self._request.succeeded()
+        generation = self._group.metadata.generation_id
+        assigned = self._assignors.assigned(protocol_name, message.assignment, generation)
         self._machine.move(State.STABLE)
         self._group.set_state("<stable>")
         self._heartbeats.start()
-        generation = self._group.metadata.generation_id
-        assigned = self._assignors.assigned(protocol_name, message.assignment, generation)
         revoked = frozenset(self._subscription.assigned) - assigned
         if revoked:  # cooperative: the partitions are free for others in the next round
             self._rejoin_reason = "partitions were given back"
@@ -359,42 +352,32 @@ class ClassicMembership:
 
     # --- answers -------------------------------------------------------------------------------
 
-    def _in_state(
-        self, expected: State, handle: Callable[[ClientResponse], None]
-    ) -> Callable[[Completion[ClientResponse]], None]:
-        """Wrap a handler: an answer to an older request, or when the state is over, is dropped."""
-        self._attempt += 1
-        attempt = self._attempt
-
-        def answered(future: Completion[ClientResponse]) -> None:
-            if self.state is not expected or self._attempt != attempt:
-                return
-            if future.error is not None:
-                self._react(future.error)
-            else:
-                handle(future.result())
-
-        return answered
-
-    def _heartbeat_failed(self, error: BaseException) -> None:
-        """A heartbeat that is answered late says nothing new of the rebalance we are in."""
-        reaction = reaction_to(MEMBERSHIP, error)
-        if not (self._rebalancing and reaction in (Reaction.REJOIN, Reaction.RETRY)):
+    def _failed_in(self, state: State, error: Exception) -> None:
+        """Deal with an error of JoinGroup or SyncGroup, unless the member has moved on."""
+        if self.state is state:
             self._react(error)
 
-    def _react(self, error: BaseException) -> None:
-        reaction = reaction_to(MEMBERSHIP, error)
+    def _heartbeat_failed(self, error: Exception) -> None:
+        """A heartbeat that is answered late says nothing new of the rebalance we are in."""
         if self._rebalancing:
-            self._request.failed(self._context.clock.now_ms())
+            if reaction_to(MEMBERSHIP, error) in (Reaction.REJOIN, Reaction.RETRY):
+                return
+            self._request.failed(self._context.clock.now_ms())  # JoinGroup went the same way
+        self._react(error)
+
+    def _react(self, error: Exception) -> None:
+        reaction = reaction_to(MEMBERSHIP, error)
         if reaction is Reaction.REDISCOVER:
             self._coordinator.mark_unknown(error)
         if self.state is State.LEAVING:
             return
         if reaction is Reaction.LOST:
             self._lose(error)
-        elif reaction is Reaction.FAIL and isinstance(error, Exception):
+        elif reaction is Reaction.FAIL:
             self._fail(error)
         else:
+            if reaction is Reaction.RAISE:
+                self._context.raise_in_poll(error)
             self._rejoin(error, at_once=reaction is Reaction.REJOIN)
 
     @property

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from tandem_kafka.errors import for_code
-from tandem_kafka.events.completable import Completion
 from tandem_kafka.network.request import ClientResponse, KeepAlive, ToNode
 from tandem_kafka.request_managers.base import IDLE, PollResult
 from tandem_kafka.request_managers.context import ManagerContext
@@ -23,7 +23,7 @@ class Heartbeats:
         self,
         context: ManagerContext,
         timer: PollTimer,
-        on_error: Callable[[BaseException], None],
+        on_error: Callable[[Exception], None],
     ) -> None:
         self._context = context
         self._timer = timer
@@ -51,13 +51,18 @@ class Heartbeats:
         wait_ms = max(self._state.wait_ms(now_ms), self._next_ms - now_ms)
         if wait_ms > 0:
             return PollResult(wait_ms=wait_ms)
-        self._state.sent()
         self._context.metrics.happened("last-heartbeat-seconds-ago")
         self._next_ms = now_ms + config.heartbeat_interval_ms
         timeout_ms = min(config.request_timeout_ms, config.session_timeout_ms)
-        request = self._context.request(self._message(), destination, timeout_ms=timeout_ms)
+        request = self._context.request(
+            self._message(),
+            destination,
+            answered=partial(self._answered, member.generation_id),
+            failed=partial(self._failed, member.generation_id),
+            state=self._state,
+            timeout_ms=timeout_ms,
+        )
         request.keep_alive = self.keep_alive(now_ms)
-        request.future.then(lambda future: self._answered(member.generation_id, future))
         return PollResult((request,))  # its answer wakes the loop
 
     def _message(self) -> HeartbeatRequest:
@@ -75,31 +80,25 @@ class Heartbeats:
     def keep_alive(self, now_ms: int) -> KeepAlive:
         """Return what may be sent for this generation while we cannot."""
         generation = self._context.group.metadata.generation_id
-        return KeepAlive(
-            message=self._message(),
+        return self._context.keep_alive(
+            self._message(),
             period_ms=self._context.config.heartbeat_interval_ms,
             until_ms=now_ms + self._timer.left_ms(now_ms),
-            answered=lambda message: self._kept_alive(generation, message.error_code),
+            answered=lambda message: self._raise_error(generation, message.error_code),
+            failed=partial(self._failed, generation),
         )
 
-    def _kept_alive(self, generation: int, code: int) -> None:
-        group = self._context.group.metadata
-        if code and group.generation_id == generation:
-            self._next_ms = 0
-            self._on_error(for_code(code)(group.group_id))
+    def _answered(self, generation: int, response: ClientResponse) -> None:
+        if self._context.group.metadata.generation_id == generation:
+            self._context.metrics.record("heartbeat-latency", response.latency_ms)
+        self._raise_error(generation, response.message.error_code)
 
-    def _answered(self, generation: int, future: Completion[ClientResponse]) -> None:
+    def _raise_error(self, generation: int, code: int) -> None:
         group = self._context.group.metadata
-        if group.generation_id != generation:
-            return  # of a membership that is over
-        error = future.error
-        if error is None:
-            self._context.metrics.record("heartbeat-latency", future.result().latency_ms)
-            code = future.result().message.error_code
-            if not code:
-                self._state.succeeded()
-                return
-            error = for_code(code)(group.group_id)
-        self._state.failed(self._context.clock.now_ms())
-        self._next_ms = 0
-        self._on_error(error)
+        if code and group.generation_id == generation:  # else of a membership that is over
+            raise for_code(code)(group.group_id)
+
+    def _failed(self, generation: int, error: Exception) -> None:
+        if self._context.group.metadata.generation_id == generation:
+            self._next_ms = 0
+            self._on_error(error)

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from tandem_kafka.assignors.classic import ClassicAssignors
 from tandem_kafka.errors import for_code
+from tandem_kafka.events.completable import Completion
 from tandem_kafka.network.request import ToNode, UnsentRequest
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.types import TopicPartition
@@ -27,16 +28,22 @@ class ClassicRequests:
         self._context = context
         self._assignors = assignors
 
+    @property
+    def join_timeout_ms(self) -> int:
+        """How long JoinGroup may take: the coordinator waits for the slowest member."""
+        config = self._context.config
+        return max(config.request_timeout_ms, config.max_poll_interval_ms + JOIN_GRACE_MS)
+
     def join(
-        self, destination: ToNode, owned: Iterable[TopicPartition], generation: int, reason: str
-    ) -> UnsentRequest:
+        self, owned: Iterable[TopicPartition], generation: int, reason: str
+    ) -> JoinGroupRequest:
         """Return a JoinGroup; each assignor says what it needs to know of us."""
         config, member = self._context.config, self._context.group.metadata
         protocol = JoinGroupRequest.JoinGroupRequestProtocol
         described = self._assignors.describe(
             self._context.subscription.topics, owned, generation, config.client_rack
         )
-        message = JoinGroupRequest(
+        return JoinGroupRequest(
             group_id=member.group_id,
             session_timeout_ms=config.session_timeout_ms,
             rebalance_timeout_ms=config.max_poll_interval_ms,
@@ -46,16 +53,12 @@ class ClassicRequests:
             protocols=[protocol(name=name, metadata=data) for name, data in described.items()],
             reason=reason,
         )
-        timeout_ms = max(config.request_timeout_ms, config.max_poll_interval_ms + JOIN_GRACE_MS)
-        return self._context.request(message, destination, timeout_ms=timeout_ms)
 
-    def sync(
-        self, destination: ToNode, joined: Any, assignments: Mapping[str, bytes]
-    ) -> UnsentRequest:
+    def sync(self, joined: Any, assignments: Mapping[str, bytes]) -> SyncGroupRequest:
         """Return a SyncGroup; the leader's carries everybody's assignment."""
         entry = SyncGroupRequest.SyncGroupRequestAssignment
         member = self._context.group.metadata
-        message = SyncGroupRequest(
+        return SyncGroupRequest(
             group_id=member.group_id,
             generation_id=joined.generation_id,
             member_id=joined.member_id,
@@ -67,13 +70,12 @@ class ClassicRequests:
                 for member_id, assignment in assignments.items()
             ],
         )
-        # The coordinator answers when the leader has spoken, at the latest at this timeout.
-        config = self._context.config
-        timeout_ms = max(config.request_timeout_ms, config.max_poll_interval_ms + JOIN_GRACE_MS)
-        return self._context.request(message, destination, timeout_ms=timeout_ms)
 
-    def leave(self, destination: ToNode, reason: str) -> UnsentRequest:
-        """Return a LeaveGroup (with its reason from version 5 on, KIP-800)."""
+    def leave(self, destination: ToNode, reason: str, future: Completion[Any]) -> UnsentRequest:
+        """Return a LeaveGroup (with its reason from version 5 on, KIP-800).
+
+        Whatever comes of it, the member has left: `future` is completed.
+        """
         member = self._context.group.metadata
         static = member.group_instance_id is not None
         identity = LeaveGroupRequest.MemberIdentity
@@ -90,7 +92,12 @@ class ClassicRequests:
             # A static member is named by its instance, which older versions cannot say.
             min_version=3 if static else 0,
         )
-        return self._context.request(message, destination)
+        return self._context.request(
+            message,
+            destination,
+            answered=lambda _: future.complete(None),
+            failed=lambda _: future.complete(None),
+        )
 
 
 def join_error(code: int, context: ManagerContext) -> Exception:

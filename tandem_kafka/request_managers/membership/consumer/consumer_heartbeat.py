@@ -16,7 +16,6 @@ from tandem_kafka.errors import (
     UnsupportedVersionError,
     for_code,
 )
-from tandem_kafka.network.request import KeepAlive
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.membership.consumer.local_assignment import Announcement
 from tandem_kafka.request_managers.membership.consumer.target import Assignment
@@ -112,7 +111,7 @@ class HeartbeatFields:
             repeating = claimed is not None and self._sent.owned is None
             self._add_owned(fields, owned, claimed if repeating else owned, joining=joining)
         if not fields:
-            return self._plain(member_id, epoch)
+            return self.plain(member_id, epoch)
         wants_regex = fields.get("subscribed_topic_regex")
         return ConsumerGroupHeartbeatRequest(
             group_id=config.group_id,
@@ -123,18 +122,7 @@ class HeartbeatFields:
             min_version=FIRST_VERSION_WITH_REGEX if wants_regex else 0,
         )
 
-    def keep_alive(
-        self,
-        member_id: str,
-        epoch: int,
-        interval_ms: int,
-        until_ms: int,
-        answered: Callable[[Any], None],
-    ) -> KeepAlive:
-        """Return what may be sent while we cannot: a heartbeat that says only who we are."""
-        return KeepAlive(self._plain(member_id, epoch), interval_ms, until_ms, answered)
-
-    def _plain(self, member_id: str, epoch: int) -> ConsumerGroupHeartbeatRequest:
+    def plain(self, member_id: str, epoch: int) -> ConsumerGroupHeartbeatRequest:
         """Return the heartbeat that says only who we are: most are of this kind."""
         config, plain = self._context.config, self._last_plain
         if plain is None or (plain.member_id, plain.member_epoch) != (member_id, epoch):

@@ -18,7 +18,7 @@ from tandem_kafka.errors import LOGIN_ERRORS, UnreleasedInstanceIdError, Unsuppo
 from tandem_kafka.events.background import PartitionsLost
 from tandem_kafka.events.completable import Completion
 from tandem_kafka.network.request import ClientResponse, ToNode, UnsentRequest
-from tandem_kafka.request_managers.base import IDLE, PollResult
+from tandem_kafka.request_managers.base import IDLE, PollResult, RequestManager
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.coordinator import CoordinatorManager
 from tandem_kafka.request_managers.membership.callbacks import CallbackRunner
@@ -51,7 +51,7 @@ __all__ = ["ConsumerMembership"]
 log = logging.getLogger(__name__)
 
 
-class ConsumerMembership:
+class ConsumerMembership(RequestManager):
     """One member."""
 
     resolves_regex = True
@@ -85,7 +85,6 @@ class ConsumerMembership:
         self._interval_ms = 0
         self._next_ms = 0
         self._wanted = False
-        self._attempt = 0
         #: Since the last success a heartbeat was sent without a pause after a failure.
         self._hurried = False
         #: The coordinator may just read what we own, and give all else to others: nothing is
@@ -202,7 +201,9 @@ class ConsumerMembership:
         if destination is None:
             return IDLE  # its discovery wakes the loop
         if self.state is State.LEAVING:
-            return PollResult((self._last_heartbeat(destination),))
+            # Behind the commits: the coordinator would refuse those of a member that has left.
+            offsets_destination = self._coordinator.offsets_destination() or destination
+            return PollResult((self._last_heartbeat(offsets_destination),))
         wait_ms, state = self._request.wait_ms(now_ms), self._machine.state
         urgent = state in (State.JOINING, State.ACKNOWLEDGING) or self._fields.outdated
         if not urgent:
@@ -219,7 +220,6 @@ class ConsumerMembership:
             self._reconciliation.claimed,
             joining=self.state is State.JOINING,
         )
-        self._request.sent()
         self._context.metrics.happened("last-heartbeat-seconds-ago")
         self._reporting = message.topic_partitions is not None
         self._next_ms = now_ms + self._interval_ms
@@ -228,24 +228,33 @@ class ConsumerMembership:
             self._machine.move(State.STABLE if settled else State.RECONCILING)
             if not settled:
                 self._rebalance.begin()
-        self._attempt += 1
-        attempt = self._attempt
-        request = self._context.request(message, destination)
-        until_ms = now_ms + self._timer.left_ms(now_ms)
-        request.keep_alive = self._fields.keep_alive(
-            self.member_id, self._epoch, self._interval_ms, until_ms, self._kept_alive
+        request = self._context.request(
+            message,
+            destination,
+            answered=self._answered,
+            failed=self._failed,
+            state=self._request,
         )
-        request.future.then(lambda future: self._answered(attempt, future))
+        request.keep_alive = self._context.keep_alive(
+            self._fields.plain(self.member_id, self._epoch),
+            period_ms=self._interval_ms,
+            until_ms=now_ms + self._timer.left_ms(now_ms),
+            answered=self._kept_alive,
+            failed=self._keep_alive_failed,
+        )
         return request
 
     def _kept_alive(self, message: Any) -> None:
-        """Take what was answered while we could not run, as if we had asked ourselves."""
+        """Take a response to a heartbeat of the transport, as if we had asked ourselves."""
         if self.state not in TAKES_TARGETS or self.state is State.JOINING:
             return  # of a membership that is over
         if message.error_code:
-            self._failed(error_of(message))
-        else:
-            self._learn(message)
+            raise error_of(message)
+        self._learn(message)
+
+    def _keep_alive_failed(self, error: Exception) -> None:
+        self._request.failed(self._context.clock.now_ms())
+        self._failed(error)
 
     def _last_heartbeat(self, destination: ToNode) -> UnsentRequest:
         """Sent also while another is in flight; whatever comes of it, we have left."""
@@ -253,30 +262,20 @@ class ConsumerMembership:
         message = self._fields.message(self.member_id, epoch, self._reconciliation.owned)
         left, self._left = self._left, []
         self._not_in_group()
-        request = self._context.request(message, destination)
 
-        def done(_: Completion[ClientResponse]) -> None:
+        def done(_: object) -> None:
             for future in left:
                 future.complete(None)
 
-        request.future.then(done)
-        return request
+        return self._context.request(message, destination, answered=done, failed=done)
 
-    def _answered(self, attempt: int, future: Completion[ClientResponse]) -> None:
-        if attempt != self._attempt or self.state not in IN_GROUP:
+    def _answered(self, response: ClientResponse) -> None:
+        if self.state not in IN_GROUP:
             return  # of a membership that is over
-        error = future.error
-        if error is None:
-            response = future.result()
-            self._context.metrics.record("heartbeat-latency", response.latency_ms)
-            if not response.message.error_code:
-                self._succeeded(response.message)
-                return
-            error = error_of(response.message)
-        self._failed(error)
-
-    def _succeeded(self, message: Any) -> None:
-        self._request.succeeded()
+        self._context.metrics.record("heartbeat-latency", response.latency_ms)
+        message = response.message
+        if message.error_code:
+            raise error_of(message)
         self._hurried = self._reporting = False
         self._interval_ms = max(1, message.heartbeat_interval_ms)
         self._next_ms = self._context.clock.now_ms() + self._interval_ms
@@ -316,7 +315,9 @@ class ConsumerMembership:
 
     # --- errors --------------------------------------------------------------------------------
 
-    def _failed(self, error: BaseException) -> None:
+    def _failed(self, error: Exception) -> None:
+        if self.state not in IN_GROUP:
+            return  # of a membership that is over
         self._fields.forget()
         if isinstance(error, UnsupportedVersionError):
             error = explained(error, self._context)
@@ -327,19 +328,17 @@ class ConsumerMembership:
         if reaction in (Reaction.REDISCOVER, Reaction.LOST) and not self._hurried:
             self._hurried = True  # at once, but not again and again
             self._request.reset()
-        else:
-            self._request.failed(self._context.clock.now_ms())
         self._next_ms = 0
         if reaction is Reaction.LOST:
             self._fenced(error)
-        elif reaction is Reaction.RAISE and isinstance(error, Exception):
+        elif reaction is Reaction.RAISE:
             self._context.raise_in_poll(error)
-        elif reaction is Reaction.FAIL and isinstance(error, Exception):
+        elif reaction is Reaction.FAIL:
             self._fail(error)
 
     def _ourselves_or_another(
-        self, error: BaseException, reaction: Reaction
-    ) -> tuple[BaseException, Reaction]:
+        self, error: Exception, reaction: Reaction
+    ) -> tuple[Exception, Reaction]:
         """Find out who holds our instance id.
 
         A static member that is known cannot join, not even the one that is in: the answer to its
@@ -398,15 +397,17 @@ class ConsumerMembership:
         destination = self._coordinator.destination()
         epoch = STATIC_LEAVE_EPOCH if self._static else LEAVE_EPOCH
         message = self._fields.message(self.member_id, epoch, self._reconciliation.owned)
-        self._attempt += 1  # what is in flight does not count any more
-        self._request.reset()
+        self._request.reset()  # what is in flight does not count any more
         self._machine.move(State.STALE)
         self._group.left()
         self._fields.forget()
         self._lose(lambda: None)
         if destination is None:
             return IDLE
-        return PollResult((self._context.request(message, destination),))
+        request = self._context.request(
+            message, destination, answered=lambda _: None, failed=lambda _: None
+        )
+        return PollResult((request,))
 
     def _lose(self, then: Any) -> None:
         """Others may own our partitions already: nothing more of them is handed out."""
@@ -427,7 +428,6 @@ class ConsumerMembership:
     def _not_in_group(self) -> None:
         """Forget the membership."""
         self._group.fatal = None
-        self._attempt += 1
         if self.state is not State.STALE:
             self._machine.move(State.UNSUBSCRIBED)
         self._reconciliation.reset()

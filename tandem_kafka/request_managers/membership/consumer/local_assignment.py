@@ -18,8 +18,12 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from tandem_kafka.assignors.local import GroupMember, MemberAssignment, PartitionAssignor
-from tandem_kafka.errors import InvalidAssignmentError, LocalAssignorError, for_code
-from tandem_kafka.events.completable import Completion
+from tandem_kafka.errors import (
+    InvalidAssignmentError,
+    LocalAssignorError,
+    UnexpectedResponseError,
+    for_code,
+)
 from tandem_kafka.network.request import ClientResponse, ToNode, UnsentRequest
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.membership.consumer.target import HandedOver
@@ -163,19 +167,21 @@ class LocalAssignment:
         self._waits_for = destination
         self._attempt += 1
         attempt = self._attempt
-        request = self._context.request(message, destination)
 
-        def done(future: Completion[ClientResponse]) -> None:
-            if attempt != self._attempt:
-                return
-            self._waits_for = None
-            if future.error is not None:
-                log.info("%s: no answer: %s", message.name, future.error)
-            elif self._context.group.metadata.generation_id > 0:
-                answered(future.result().message)
+        def done(response: ClientResponse) -> None:
+            if attempt == self._attempt:
+                self._waits_for = None
+                if self._context.group.metadata.generation_id > 0:
+                    answered(response.message)
 
-        request.future.then(done)
-        return request
+        def failed(error: Exception) -> None:
+            if attempt == self._attempt:
+                self._waits_for = None
+                log.info("%s: no result: %s", message.name, error)
+                if isinstance(error, UnexpectedResponseError):
+                    self._context.raise_in_poll(error)
+
+        return self._context.request(message, destination, answered=done, failed=failed)
 
     # --- answers -------------------------------------------------------------------------------
 

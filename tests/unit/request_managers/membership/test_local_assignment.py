@@ -355,7 +355,7 @@ def test_a_result_does_not_outlive_the_membership() -> None:
     member, noted, question = signalled()
     member.answer(question, state_answer())
     assert noted.given
-    member.chosen._kept_alive(beat_answer(-1, error=errors.FencedMemberEpochError))
+    member.chosen._keep_alive_failed(errors.FencedMemberEpochError())
     member.asked()
     member.done()
     join = member.send()
