@@ -227,7 +227,7 @@ class Config:
         50, _NOT_NEGATIVE, "Milliseconds before connecting to a broker again, at first."
     )
     reconnect_backoff_max_ms: int = option(
-        30_000, _NOT_NEGATIVE, "The same after many failures; reconnect_backoff_ms if more."
+        1_000, _NOT_NEGATIVE, "The same after many failures; reconnect_backoff_ms if more."
     )
 
     # Connections.

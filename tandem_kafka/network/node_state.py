@@ -27,8 +27,6 @@ class NodeState:
         node: Where the broker is, as far as known.
         retry_at_ms: No attempt to connect before that.
         failures: Attempts that failed since the last that worked.
-        cuts: How often in a row it hung up when it was asked for its versions.
-        reached: Whether a connection has ever been ready.
         last_error: What the last failure was; None when it works.
     """
 
@@ -37,11 +35,9 @@ class NodeState:
         "_random",
         "_settings",
         "_untried",
-        "cuts",
         "failures",
         "last_error",
         "node",
-        "reached",
         "retry_at_ms",
     )
 
@@ -55,8 +51,6 @@ class NodeState:
         self._untried: dict[Purpose, deque[ServerAddress]] = {}
         self.retry_at_ms = 0
         self.failures = 0
-        self.cuts = 0
-        self.reached = False
         self.last_error: Exception | None = None
 
     def is_at(self, node: Node) -> bool:
@@ -70,7 +64,6 @@ class NodeState:
         self._untried.clear()
         self.retry_at_ms = 0
         self.failures = 0
-        self.cuts = 0
         self.last_error = None
         self._backoff.reset()
 
@@ -97,8 +90,6 @@ class NodeState:
         if self.failures:
             log.info("%s works again after %d failed attempts", self.node, self.failures)
         self.failures = 0
-        self.cuts = 0
-        self.reached = True
         self.last_error = None
         self.retry_at_ms = 0
         self._backoff.reset()

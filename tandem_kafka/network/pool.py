@@ -11,9 +11,8 @@ from collections import deque
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
 
-from tandem_kafka.errors import KafkaConnectionError, KafkaError, UnsupportedVersionError
+from tandem_kafka.errors import KafkaConnectionError, KafkaError
 from tandem_kafka.events.completable import NO_DEADLINE_MS
 from tandem_kafka.network.authentication import SaslExchange
 from tandem_kafka.network.connection import (
@@ -45,9 +44,6 @@ from tandem_kafka.wire.versions import versions_of_release
 __all__ = ["ConnectionPool", "NetworkCounters"]
 
 log = logging.getLogger(__name__)
-
-#: How often a broker never reached before may hang up on ApiVersions until it counts as too old.
-_CUTS_OF_AN_OLD_BROKER: Final = 5
 
 
 @dataclass(slots=True)
@@ -212,7 +208,8 @@ class ConnectionPool:
         try:
             self._keep_alives.answered(link, frame)
         except KafkaError as error:
-            self._fail(link, error)
+            # No request of ours is to blame: they only share the connection.
+            self._fail(link, as_connection_error(error, link.node))
 
     def _converse(self, link: Link, event: ConnectionOpened | FrameReceived) -> None:
         try:
@@ -259,22 +256,10 @@ class ConnectionPool:
             self._next_address(link)  # within the same deadline
             return
         if state is ConnectionState.NEGOTIATING:
-            error = self._cut_while_negotiating(self.state(link.node), error)
+            error = _cut_while_negotiating(link.node, error)
         elif state is ConnectionState.READY and not link.answered:
             error = _cut_at_first_request(link.node, error)
         self._fail(link, error)
-
-    def _cut_while_negotiating(self, state: NodeState, error: Exception) -> Exception:
-        state.cuts += 1
-        text = (
-            f"{state.node} hung up when asked for its versions: it may be going down, "
-            "have a port with other security_protocol, or be older than Kafka 0.10"
-        )
-        # One cut proves nothing: a proxy without a broker behind it does the same.
-        too_old = state.cuts >= _CUTS_OF_AN_OLD_BROKER and not state.reached
-        named: Exception = UnsupportedVersionError(text) if too_old else KafkaConnectionError(text)
-        named.__cause__ = error
-        return named
 
     # Sending.
 
@@ -405,6 +390,16 @@ class ConnectionPool:
             self._transport.disconnect(link.number)
             self.counters.connections_closed += 1
             link.number = None
+
+
+def _cut_while_negotiating(node: Node, error: Exception) -> Exception:
+    """Say what it may mean; it proves nothing, a proxy without its broker does the same."""
+    named: Exception = KafkaConnectionError(
+        f"{node} hung up when asked for its versions: it may be going down, have a port with other "
+        f"security_protocol, or be older than Kafka 0.10 (then set api_version): {error}"
+    )
+    named.__cause__ = error
+    return named
 
 
 def _cut_at_first_request(node: Node, error: Exception) -> Exception:

@@ -160,6 +160,8 @@ class SimNetwork:
         silent: Addresses that packets reach no more and that answer nothing.
         slow: How much longer frames take to and from an address.
         partitions: Clients and addresses between which nothing gets through.
+        proxied: Addresses of proxies: while there is no server behind one, it accepts each
+            connection and closes it.
         next_ms: When the next thing happens.
     """
 
@@ -172,6 +174,7 @@ class SimNetwork:
         self.silent: set[Address] = set()
         self.slow: dict[Address, int] = {}
         self.partitions: set[tuple[SimTransport, Address]] = set()
+        self.proxied: set[Address] = set()
         self._random = random
         self._servers: dict[Address, Server] = {}
         self._connections: dict[int, SimConnection] = {}
@@ -294,6 +297,11 @@ class SimNetwork:
             return
         server = self._servers.get(connection.address)
         refused = self.conditions.refuse and self._random.random() < self.conditions.refuse
+        if server is None and connection.address in self.proxied:
+            connection.transport.arrived(ConnectionOpened(connection.number))
+            close = partial(connection.cut, "the proxy hung up")
+            self.at(self.arrival_ms(connection.address), close)
+            return
         if server is None or refused:
             self.trace.note(f"#{connection.number} refused")
             connection.cut("connection refused")

@@ -16,7 +16,6 @@ OPTIONS: dict[str, Any] = {
     "auto_offset_reset": "earliest",
     "heartbeat_interval_ms": 500,
     "session_timeout_ms": 6_000,
-    "reconnect_backoff_max_ms": 1_000,
 }
 
 

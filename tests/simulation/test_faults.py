@@ -37,7 +37,6 @@ def options(simulation: Simulation) -> dict[str, object]:
                 {},
             ]
         ),
-        "reconnect_backoff_max_ms": 1_000,
         "enable_incremental_fetch_sessions": random.random() < 0.8,
         "bootstrap_timeout_ms": 0,
     }

@@ -29,7 +29,6 @@ def started(simulation: Simulation, **options: object) -> tuple[KafkaConsumer, L
             "auto_offset_reset": "earliest",
             "client_rack": "here",
             "metadata_max_age_ms": LEASE_MS,
-            "reconnect_backoff_max_ms": 1_000,
             **options,
         }
     )

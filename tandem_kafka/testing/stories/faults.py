@@ -39,6 +39,9 @@ _THROTTLED = (
     OffsetFetchRequest,
 )
 
+#: Share of brokers behind a proxy that accepts connections while its broker is down.
+_PROXIED = 0.3
+
 
 class Faults:
     """Breaks things, and mends them.
@@ -54,6 +57,9 @@ class Faults:
         self._cluster = members.simulation.cluster
         self._random = members.simulation.random
         self.counts: dict[str, int] = {}
+        for broker in self._cluster.brokers.values():
+            if self._random.random() < _PROXIED:
+                self._network.proxied.add(broker.address)
         self._happenings: list[Callable[[], None]] = [
             self.produce,
             self.produce,

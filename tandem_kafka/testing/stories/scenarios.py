@@ -20,7 +20,6 @@ _COMMON: dict[str, Any] = {
     "group_id": GROUP,
     "auto_offset_reset": "earliest",
     "max_poll_interval_ms": MAX_POLL_INTERVAL_MS,
-    "reconnect_backoff_max_ms": 1_000,
     "bootstrap_timeout_ms": 0,
     "request_timeout_ms": 15_000,
     "default_api_timeout_ms": 30_000,

@@ -173,9 +173,15 @@ def metadata_answer(throttle: int = 0) -> Any:
 class Network:
     """A client and the strings to pull."""
 
-    def __init__(self, *known: Node, seed: int = 1, **options: Any) -> None:
+    def __init__(
+        self,
+        *known: Node,
+        seed: int = 1,
+        transport: ScriptedTransport | None = None,
+        **options: Any,
+    ) -> None:
         self.settings = Settings(**options)
-        self.transport = ScriptedTransport()
+        self.transport = transport or ScriptedTransport()
         self.driver = ScriptedDriver()
         self.nodes = KnownNodes(list(known) or [NODE_1])
         self.client = NetworkClient(

@@ -10,16 +10,19 @@ from tandem_kafka.errors import (
     KafkaConnectionError,
     KafkaProtocolError,
     TlsAuthenticationError,
-    UnsupportedVersionError,
 )
-from tandem_kafka.network.request import Purpose
-from tandem_kafka.network.transport import FrameReceived, ServerAddress
+from tandem_kafka.network.request import KeepAlive, Purpose
+from tandem_kafka.network.transport import FrameReceived, KeptAlive, ServerAddress
 from tandem_kafka.types import Node
+from tandem_kafka.wire.messages import HeartbeatRequest
 from tests.unit.network.scripted import (
     BOOTSTRAP,
     NODE_1,
     NODE_2,
+    VERSIONS,
     Network,
+    ScriptedTransport,
+    api_versions,
     error_of,
     metadata_answer,
 )
@@ -224,16 +227,25 @@ def test_something_that_is_not_kafka_is_told_to_those_who_asked() -> None:
     assert isinstance(error_of(unsent), InvalidReceiveError)
 
 
-def test_hanging_up_on_api_versions_is_retried_then_called_by_its_name() -> None:
-    network = Network()
-    for number in range(1, 6):
+def test_hanging_up_on_api_versions_says_nothing_about_versions() -> None:
+    """A proxy whose broker is down accepts each connection and closes it."""
+    network = Network(metadata_recovery_strategy="none")
+    anywhere = network.request(None, deadline_ms=100_000)
+    for number in range(1, 30):
         unsent = network.request()
         network.turn(after_ms=2000)
         network.open(number)
         network.cut(number)
-        expected = KafkaConnectionError if number < 5 else UnsupportedVersionError
-        assert isinstance(error_of(unsent), expected)
-        assert "older than Kafka 0.10" in str(error_of(unsent))
+        assert type(error_of(unsent)) is KafkaConnectionError
+        assert "older than Kafka 0.10 (then set api_version)" in str(error_of(unsent))
+    assert not anywhere.future.done
+    network.transport.take_sent()
+    unsent = network.request()
+    network.turn(after_ms=2000)
+    for sent in network.make_ready(30):
+        network.answer(sent, metadata_answer())
+    assert unsent.future.error is None
+    assert anywhere.future.error is None
 
 
 def test_rebootstrap_once_when_every_broker_is_gone(caplog: pytest.LogCaptureFixture) -> None:
@@ -322,3 +334,38 @@ def test_a_timeout_says_what_went_wrong_last() -> None:
     assert "any broker in time (last failure: KafkaConnectionError: refused)" in str(
         error_of(unsent)
     )
+
+
+class KeepAliveTransport(ScriptedTransport):
+    def __init__(self) -> None:
+        super().__init__()
+        self.kept: list[int] = []
+
+    def keep_alive(self, connection: int, frame: bytes, period_ms: int, left_ms: int) -> None:
+        del frame, period_ms, left_ms
+        self.kept.append(connection)
+
+
+@pytest.mark.parametrize("frame", [b"", b"\0\0", b"\0\0\0\0", b"\0\0\0\0\0\0\0", b"\xff" * 9])
+def test_a_malformed_answer_to_a_heartbeat_of_the_transport_ends_its_connection_alone(
+    frame: bytes,
+) -> None:
+    network = Network(transport=KeepAliveTransport())
+    heard: list[object] = []
+    unsent = network.request(purpose=Purpose.GROUP)
+    message = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
+    unsent.keep_alive = KeepAlive(message, 3_000, network.now_ms + 60_000, heard.append)
+    network.turn()
+    network.open(1)
+    (asked,) = network.transport.take_sent()
+    network.answer(asked, api_versions({**VERSIONS, 12: (0, 4)}))
+    network.turn()
+    network.tell(KeptAlive(1, memoryview(frame)))
+    assert not heard
+    assert network.transport.open == set()
+    assert isinstance(error_of(unsent), KafkaConnectionError)
+    again = network.request(purpose=Purpose.GROUP)
+    network.turn(after_ms=1_000)
+    (sent,) = network.make_ready(2)[-1:]
+    network.answer(sent, metadata_answer())
+    assert again.future.error is None
