@@ -365,6 +365,7 @@ def test_a_malformed_answer_to_a_heartbeat_of_the_transport_ends_its_connection_
     assert network.transport.open == set()
     assert isinstance(error_of(unsent), KafkaConnectionError)
     again = network.request(purpose=Purpose.GROUP)
+    network.transport.take_sent()
     network.turn(after_ms=1_000)
     (sent,) = network.make_ready(2)[-1:]
     network.answer(sent, metadata_answer())
