@@ -15,7 +15,13 @@ from kafka.protocol.consumer.metadata import (
 from tandem_kafka.shared.metadata import ClusterSnapshot
 from tandem_kafka.types import TopicPartition
 
-__all__ = ["ClassicAssignors", "ClusterView", "topics_of"]
+__all__ = [
+    "ClassicAssignors",
+    "ClusterView",
+    "decode_assignment",
+    "partitions_of",
+    "topics_of",
+]
 
 #: Owned partitions came with version 1, the generation with 2, the rack with 3; a reader of an
 #: older version leaves out what it does not know.
@@ -80,26 +86,32 @@ class ClassicAssignors:
         assignment = self._by_name[name].assign(ClusterView(snapshot), members)
         return {member_id: bytes(each.encode()) for member_id, each in assignment.items()}
 
-    def assigned(self, name: str, encoded: bytes, generation: int) -> frozenset[TopicPartition]:
-        """Decode a SyncGroup assignment, and tell the assignor of it."""
-        assignment = (
-            ConsumerProtocolAssignment.decode(encoded)
-            if encoded
-            else ConsumerProtocolAssignment(0, [], b"")
-        )
+    def on_assignment(self, name: str, assignment: Any, generation: int) -> None:
+        """Tell the assignor that computed it of this member's assignment."""
         if name in self._by_name:
             self._by_name[name].on_assignment(assignment, generation)
-        return frozenset(
-            TopicPartition(topic, number)
-            for topic, numbers in assignment.assigned_partitions
-            for number in numbers
-        )
 
     def lost(self) -> None:
         """Everything was lost: no assignor may claim it as its own in the next round."""
         nothing = ConsumerProtocolAssignment(0, [], b"")
         for assignor in self._by_name.values():
             assignor.on_assignment(nothing, -1)
+
+
+def decode_assignment(encoded: bytes) -> Any:
+    """Decode the assignment of a SyncGroup response; an empty one assigns nothing."""
+    if not encoded:
+        return ConsumerProtocolAssignment(0, [], b"")
+    return ConsumerProtocolAssignment.decode(encoded)
+
+
+def partitions_of(assignment: Any) -> frozenset[TopicPartition]:
+    """Return the partitions of a decoded assignment."""
+    return frozenset(
+        TopicPartition(topic, number)
+        for topic, numbers in assignment.assigned_partitions
+        for number in numbers
+    )
 
 
 def topics_of(members: Iterable[Any]) -> frozenset[str]:

@@ -61,7 +61,7 @@ class MemberAssignment:
 
 
 class PartitionAssignor(ABC):
-    """For `group_local_assignors`; its methods run on the network thread and must be short.
+    """For `group_local_assignors`; its methods run on a thread of their own, one at a time.
 
     The group uses an assignor that all members have, and lets one compute that reads everybody's
     metadata: its `minimum_version` to `maximum_version` must hold every member's `version`.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tandem_kafka.config import Config
 from tandem_kafka.engine.handle import EngineHandle
 from tandem_kafka.engine.loop import NetworkLoop
+from tandem_kafka.events.background import ErrorEvent
 from tandem_kafka.events.queues import ApplicationQueue, BackgroundQueue
 from tandem_kafka.metrics import CONSUMER, COORDINATOR, ConsumerMetrics
 from tandem_kafka.network.client import NetworkClient
@@ -13,6 +14,7 @@ from tandem_kafka.network.transport import Transport
 from tandem_kafka.records import ReaderOptions
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.managers import RequestManagers
+from tandem_kafka.request_managers.user_code import UserCodeRunner
 from tandem_kafka.runtime import Runtime
 from tandem_kafka.shared.fetch_buffer import FetchBuffer
 from tandem_kafka.shared.group import GroupIdentity
@@ -35,6 +37,12 @@ def assemble(config: Config, runtime: Runtime, transport: Transport | None = Non
         transport = open_transport(config, runtime.clock, reading)
     metadata = ClusterMetadata(config.bootstrap_servers)
     queue = ApplicationQueue(transport.wakeup)
+    background = BackgroundQueue()
+    user_code = UserCodeRunner(
+        runtime.driver.offload,
+        transport.wakeup,
+        lambda error: background.add_error(ErrorEvent(error)),
+    )
     context = ManagerContext(
         config=config,
         clock=runtime.clock,
@@ -43,8 +51,9 @@ def assemble(config: Config, runtime: Runtime, transport: Transport | None = Non
         subscription=SubscriptionState(),
         buffer=FetchBuffer(),
         group=GroupIdentity(config.group_id, config.group_instance_id),
-        background=BackgroundQueue(),
+        background=background,
         metrics=ConsumerMetrics(config, runtime.clock),
+        user_code=user_code,
     )
     client = NetworkClient(config, transport, runtime.driver, runtime.random, metadata)
     _register_gauges(context, client, queue)

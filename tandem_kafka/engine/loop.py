@@ -95,6 +95,7 @@ class NetworkLoop:
     def prepare(self) -> int:
         """Do all there is to do before the thread may sleep; returns for how long, in ms."""
         self._take_events()
+        self._stirred |= self._context.user_code.deliver()
         now_ms = self._context.clock.now_ms()
         closing = self._close_deadline_ms is not None
         managers_ms = self._close_managers(now_ms) if closing else self._ask_managers(now_ms)

@@ -14,6 +14,7 @@ from tandem_kafka.network.backoff import Backoff
 from tandem_kafka.network.request import ClientResponse, Destination, KeepAlive, UnsentRequest
 from tandem_kafka.request_managers.base import RequestState
 from tandem_kafka.request_managers.exchange import Exchange, Outlet
+from tandem_kafka.request_managers.user_code import InlineUserCode, UserCode
 from tandem_kafka.runtime import Clock, Random
 from tandem_kafka.shared.fetch_buffer import FetchBuffer
 from tandem_kafka.shared.group import GroupIdentity
@@ -41,6 +42,7 @@ class ManagerContext:
     background: BackgroundQueue
     metrics: ConsumerMetrics
     polls: Polls = field(default_factory=Polls)
+    user_code: UserCode = field(default_factory=InlineUserCode)
 
     @property
     def read_committed(self) -> bool:

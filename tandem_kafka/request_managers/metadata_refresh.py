@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterable
 from typing import Any
 from uuid import UUID
@@ -20,6 +21,7 @@ from tandem_kafka.network.backoff import FOREVER_MS
 from tandem_kafka.network.request import ANY_NODE, ClientResponse
 from tandem_kafka.request_managers.base import IDLE, PollResult, RequestManager
 from tandem_kafka.request_managers.context import ManagerContext
+from tandem_kafka.request_managers.user_code import PendingCall
 from tandem_kafka.shared.metadata import NO_TOPIC_ID, ClusterSnapshot, PartitionInfo, TopicInfo
 from tandem_kafka.shared.subscription import SubscriptionKind
 from tandem_kafka.types import UNKNOWN_EPOCH, Node
@@ -112,6 +114,9 @@ class MetadataRefresher(RequestManager):
         self._first: list[Completion[None]] = []
         self._ids = context.request_state()
         self._wanted_ids: frozenset[UUID] = frozenset()
+        self._matched_pattern: re.Pattern[str] | None = None
+        self._match_again = False
+        self._matching = PendingCall(context.user_code, self._matched, self._match_failed)
 
     # --- what other managers ask ---------------------------------------------------------------
 
@@ -326,15 +331,29 @@ class MetadataRefresher(RequestManager):
         return bool(waiting) or leaderless
 
     def _match_pattern(self) -> None:
+        """Match the pattern where the user's code runs: it may take any time."""
         subscription = self._context.subscription
         pattern = subscription.pattern
         if subscription.kind is not SubscriptionKind.PATTERN or pattern is None:
             return
+        if self._matching.running and self._matched_pattern == pattern:
+            self._match_again = True  # with the topics that there are by then
+            return
+        self._matched_pattern, self._match_again = pattern, False
         hide_internal = self._context.config.exclude_internal_topics
-        matched = {
-            name
-            for name, topic in self._context.metadata.snapshot.topics.items()
-            if pattern.match(name) and not (hide_internal and topic.internal)
-        }
-        if subscription.set_matched(matched):
-            log.info("the pattern %r matches %s", pattern.pattern, sorted(matched))
+        topics = self._context.metadata.snapshot.topics
+        names = [n for n, topic in topics.items() if not (hide_internal and topic.internal)]
+        self._matching.start(lambda: {name for name in names if pattern.match(name)})
+
+    def _matched(self, topics: set[str]) -> None:
+        subscription = self._context.subscription
+        pattern = self._matched_pattern
+        if subscription.kind is SubscriptionKind.PATTERN and subscription.pattern == pattern:
+            if subscription.set_matched(topics) and pattern is not None:
+                log.info("the pattern %r matches %s", pattern.pattern, sorted(topics))
+            if self._match_again:
+                self._match_pattern()
+
+    def _match_failed(self, error: Exception) -> None:
+        self._context.raise_in_poll(error)
+        self._retry(self._context.clock.now_ms())

@@ -23,6 +23,9 @@ class SteppedDriver:
     What a real network thread does while the application computes happens here when `wait`
     begins, and in up to two further steps, drawn from the seed, after it is over: the network
     thread was faster than the application thread noticed.
+
+    Attributes:
+        offloaded_ms: Shortest and longest time that work elsewhere takes.
     """
 
     def __init__(self, scheduler: Scheduler, transport: SimTransport, random: Random) -> None:
@@ -30,6 +33,7 @@ class SteppedDriver:
         self._transport = transport
         self._random = random
         self.parked: Parked | None = None
+        self.offloaded_ms = (0, 20)
 
     @property
     def turns(self) -> int:
@@ -60,12 +64,16 @@ class SteppedDriver:
         return ready()
 
     def offload(self, work: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
-        """Do the work here and now."""
-        try:
-            result: T | BaseException = work()
-        except Exception as error:  # noqa: BLE001 - handed to the caller, whatever it is
-            result = error
-        done(result)
+        """Do the work in a while, in no thread's turn."""
+
+        def run() -> None:
+            try:
+                result: T | BaseException = self._scheduler.aside(work)
+            except Exception as error:  # noqa: BLE001 - handed to the caller, whatever it is
+                result = error
+            done(result)
+
+        self._scheduler.after(self._random.randint(*self.offloaded_ms), run)
 
     def join(self, deadline_ms: int) -> bool:
         """Step until the loop has ended."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeVar, runtime_checkable
 
 from tandem_kafka.network.transport import TransportEvent
 from tandem_kafka.runtime import Random
@@ -11,6 +12,8 @@ from tandem_kafka.testing.clock import SimClock
 from tandem_kafka.testing.network import NEVER_MS, SimNetwork, SimTransport
 
 __all__ = ["LivelockError", "ParkableLoop", "Parked", "Scheduler"]
+
+T = TypeVar("T")
 
 #: So many turns while time stands still are no progress but a spin.
 LIVELOCK_TURNS = 1_000
@@ -37,7 +40,7 @@ class ParkableLoop(Protocol):
         """Everything behind the sleep."""
         ...
 
-    def finish(self) -> None:
+    def finish(self, failure: BaseException | None = None) -> None:
         """Close what the loop owns."""
         ...
 
@@ -84,6 +87,18 @@ class Scheduler:
         parked.wakes_ms += loop.prepare()
         self._parked.append(parked)
         return parked
+
+    def after(self, delay_ms: int, action: Callable[[], object]) -> None:
+        """Have something happen in a while."""
+        self._network.at(self.clock.now_ms() + delay_ms, action)
+
+    def aside(self, work: Callable[[], T]) -> T:
+        """Do what another thread would do, whosever turn it is."""
+        in_turn, self.in_turn = self.in_turn, False
+        try:
+            return work()
+        finally:
+            self.in_turn = in_turn
 
     def step(self, until_ms: int) -> None:
         """One turn of one loop; if all sleep, time passes before, at most to `until_ms`."""

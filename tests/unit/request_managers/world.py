@@ -14,6 +14,7 @@ from tandem_kafka.network.request import ClientResponse, ToNode, UnsentRequest
 from tandem_kafka.request_managers.base import PollResult, RequestManager
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.managers import GroupManagers, RequestManagers
+from tandem_kafka.request_managers.user_code import InlineUserCode, UserCode
 from tandem_kafka.runtime import Random
 from tandem_kafka.shared.fetch_buffer import FetchBuffer
 from tandem_kafka.shared.group import GroupIdentity
@@ -49,7 +50,14 @@ def a_broker_answers_with(error: type[Exception]) -> bool:
 class World:
     """A context, all managers, and short names for what tests do with them."""
 
-    def __init__(self, *, seed: int = 1, leaders: Sequence[int] = (1, 1, 2), **options: Any):
+    def __init__(
+        self,
+        *,
+        seed: int = 1,
+        leaders: Sequence[int] = (1, 1, 2),
+        user_code: UserCode | None = None,
+        **options: Any,
+    ):
         options.setdefault("bootstrap_servers", "10.0.0.9:9092")
         self.config = Config.from_options(options)
         self.clock = SimClock()
@@ -68,6 +76,7 @@ class World:
             group=self.identity,
             background=self.background,
             metrics=ConsumerMetrics(self.config, self.clock),
+            user_code=user_code or InlineUserCode(),
         )
         self.managers = RequestManagers.build(self.context)
         self.epoch = 3

@@ -8,14 +8,14 @@ join once more so that it finds its new owner. What a leader does besides is in 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
 from kafka.errors import FencedInstanceIdError, IllegalGenerationError
 
-from tandem_kafka.assignors.classic import ClassicAssignors
-from tandem_kafka.errors import LOGIN_ERRORS, KafkaError, for_code
+from tandem_kafka.assignors.classic import ClassicAssignors, decode_assignment, partitions_of
+from tandem_kafka.errors import LOGIN_ERRORS, for_code
 from tandem_kafka.events.background import PartitionsAssigned, PartitionsLost, PartitionsRevoked
 from tandem_kafka.events.completable import Completion
 from tandem_kafka.network.backoff import FOREVER_MS
@@ -24,6 +24,7 @@ from tandem_kafka.request_managers.base import IDLE, PollResult, RequestManager
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.coordinator import CoordinatorManager
 from tandem_kafka.request_managers.membership.callbacks import CallbackRunner
+from tandem_kafka.request_managers.membership.classic.assignor_calls import AssignorCalls
 from tandem_kafka.request_managers.membership.classic.classic_states import TRANSITIONS, State
 from tandem_kafka.request_managers.membership.classic.heartbeats import Heartbeats
 from tandem_kafka.request_managers.membership.classic.join_and_sync import (
@@ -59,6 +60,7 @@ class ClassicMembership(RequestManager):
         self._callbacks = CallbackRunner(context.background, context.group, context.polls)
         self._assignors = ClassicAssignors(context.config.partition_assignment_strategy)
         self._requests = ClassicRequests(context, self._assignors)
+        self._calls = AssignorCalls(context, self._assignors, self._assignor_failed)
         self._leadership = Leadership(context, metadata, self._assignors)
         self._timer = PollTimer(context)
         self._heartbeats = Heartbeats(context, self._timer, self._heartbeat_failed)
@@ -157,7 +159,7 @@ class ClassicMembership(RequestManager):
         """Join if that is wanted; True if there is a membership to see to."""
         if self.state is not State.UNJOINED:
             return True
-        if not self._wanted or self._callbacks.busy or not self._subscription.resolved:
+        if not self._wanted or self._busy or not self._subscription.resolved:
             return False
         self._prepare("the application polls")
         return True
@@ -168,16 +170,19 @@ class ClassicMembership(RequestManager):
             return IDLE  # its discovery wakes the loop
         if self.state is State.COMPLETING_REBALANCE:
             return self._sync_when_ready(destination, now_ms)
-        if self.state is not State.PREPARING_REBALANCE or self._callbacks.busy:
+        if self.state is not State.PREPARING_REBALANCE or self._busy:
             return self._heartbeats.poll(destination, now_ms)
-        if not self._request.can_send(now_ms):
-            return PollResult(wait_ms=self._request.wait_ms(now_ms))
-        return PollResult((self._join(destination),))
+        return self._join_when_ready(destination, now_ms)
+
+    @property
+    def _busy(self) -> bool:
+        """True while the user's code runs on which the next step depends."""
+        return self._callbacks.busy or self._calls.installing
 
     # --- when to rebalance ---------------------------------------------------------------------
 
     def _check_rejoin(self) -> None:
-        if self.state is not State.STABLE or self._callbacks.busy:
+        if self.state is not State.STABLE or self._busy:
             return
         if self._subscription.topics != self._joined_topics and self._subscription.resolved:
             self._rejoin_reason = "the subscription has changed"
@@ -190,6 +195,7 @@ class ClassicMembership(RequestManager):
         """Give back what must be given back before joining."""
         log.info("group %s: joining: %s", self._context.config.group_id, reason)
         self._rejoin_reason, self._join_reason = None, reason
+        self._calls.forget()
         self._machine.move(State.PREPARING_REBALANCE)
         self._group.set_state(REBALANCING)
         self._rebalance.begin()
@@ -223,7 +229,7 @@ class ClassicMembership(RequestManager):
         self._forget()
         if isinstance(why, IllegalGenerationError):  # the coordinator still waits for this id
             self._group.fenced(member_id)
-        self._assignors.lost()
+        self._calls.lost()
         held = frozenset(self._subscription.assigned)
         for state in self._subscription.assigned.values():
             state.pending_revocation = True
@@ -241,6 +247,7 @@ class ClassicMembership(RequestManager):
         self._rebalance.fail()
         self._group.fatal = None
         self._to_sync = None
+        self._calls.cancel()
         self._leadership.end()
         self._joined_topics = frozenset()
         self._group.left()
@@ -260,18 +267,23 @@ class ClassicMembership(RequestManager):
 
     # --- JoinGroup -----------------------------------------------------------------------------
 
-    def _join(self, destination: ToNode) -> UnsentRequest:
+    def _join_when_ready(self, destination: ToNode, now_ms: int) -> PollResult:
+        """Send JoinGroup; the assignors first describe the member."""
+        if not self._request.can_send(now_ms):
+            return PollResult(wait_ms=self._request.wait_ms(now_ms))
+        described = self._calls.description(self._requests.view())
+        if described is None:
+            return self._heartbeats.poll(destination, now_ms)
         self._joined_topics = self._subscription.topics
-        owned = self._subscription.assigned if self._assignors.cooperative else ()
-        generation = self._group.metadata.generation_id
-        return self._context.request(
-            self._requests.join(owned, generation, self._join_reason),
+        request = self._context.request(
+            self._requests.join(described, self._join_reason),
             destination,
             answered=self._joined,
             failed=partial(self._failed_in, State.PREPARING_REBALANCE),
             state=self._request,
             timeout_ms=self._requests.join_timeout_ms,
         )
+        return PollResult((request,))
 
     def _joined(self, response: ClientResponse) -> None:
         if self.state is not State.PREPARING_REBALANCE:
@@ -286,31 +298,34 @@ class ClassicMembership(RequestManager):
         self._leadership.joined(message)
         self._group.joined(message.generation_id, message.member_id)
         self._machine.move(State.COMPLETING_REBALANCE)
+        self._calls.forget()
         self._to_sync = message
+        # At once: an assignor that holds the GIL leaves heartbeats to the transport, which sends
+        # what it was left with the last request.
+        self._heartbeats.start(at_once=self._leadership.leads(message))
 
     # --- SyncGroup -----------------------------------------------------------------------------
 
     def _sync_when_ready(self, destination: ToNode, now_ms: int) -> PollResult:
-        """Send SyncGroup; a leader first waits until it knows all topics of the group."""
+        """Send SyncGroup; a leader first waits for all topics of the group, and computes."""
         joined = self._to_sync
         if joined is None:
             return PollResult(wait_ms=self._request.wait_ms(now_ms))
         wait_ms = self._leadership.wait_ms(now_ms)
-        if wait_ms > 0:
-            return PollResult(wait_ms=wait_ms)
+        assignments: Mapping[str, bytes] | None = None
+        if not self._leadership.leads(joined):
+            assignments = {}
+        elif wait_ms <= 0:
+            assignments = self._calls.assignments(lambda: self._leadership.plan(joined))
+        if assignments is None:
+            unsent, heartbeat_ms = self._heartbeats.poll(destination, now_ms)
+            return PollResult(unsent, min(heartbeat_ms, wait_ms) if wait_ms > 0 else heartbeat_ms)
         self._to_sync = None
-        name = joined.protocol_name
-        try:
-            assignments = self._leadership.assignments(joined)
-        except Exception as error:  # noqa: BLE001 - a user's assignor may raise anything
-            failure = KafkaError(f"assignor {name!r} failed: {error!r}")
-            failure.__cause__ = error
-            self._fail(failure)
-            return IDLE
+        self._calls.forget()
         request = self._context.request(
             self._requests.sync(joined, assignments),
             destination,
-            answered=partial(self._synced, name),
+            answered=partial(self._synced, joined.protocol_name),
             failed=partial(self._failed_in, State.COMPLETING_REBALANCE),
             state=self._request,
         )
@@ -325,10 +340,17 @@ class ClassicMembership(RequestManager):
             raise for_code(message.error_code)(self._context.config.group_id)
         self._context.metrics.record("sync-latency", response.latency_ms)
         generation = self._group.metadata.generation_id
-        assigned = self._assignors.assigned(protocol_name, message.assignment, generation)
+        assignment = decode_assignment(message.assignment)
+        assigned = partitions_of(assignment)
         self._machine.move(State.STABLE)
         self._group.set_state("<stable>")
         self._heartbeats.start()
+        self._calls.install(
+            protocol_name, assignment, generation, lambda: self._installed(assigned)
+        )
+
+    def _installed(self, assigned: frozenset[TopicPartition]) -> None:
+        """The assignor knows its assignment: take it over."""
         revoked = frozenset(self._subscription.assigned) - assigned
         if revoked:  # cooperative: the partitions are free for others in the next round
             self._rejoin_reason = "partitions were given back"
@@ -356,6 +378,16 @@ class ClassicMembership(RequestManager):
         """Deal with an error of JoinGroup or SyncGroup, unless the member has moved on."""
         if self.state is state:
             self._react(error)
+
+    def _assignor_failed(self, error: Exception) -> None:
+        """An assignor of the user's raised: poll() raises that, and the member joins again."""
+        self._context.raise_in_poll(error)
+        self._to_sync = None
+        self._request.failed(self._context.clock.now_ms())
+        if self.state is State.COMPLETING_REBALANCE:
+            self._machine.move(State.PREPARING_REBALANCE)
+        elif self.state is State.STABLE:
+            self._rejoin_reason = "an assignor failed"
 
     def _heartbeat_failed(self, error: Exception) -> None:
         """A heartbeat that is answered late says nothing new of the rebalance we are in."""

@@ -2,12 +2,13 @@
 
     UNJOINED              not a member; joins when the application polls
     PREPARING_REBALANCE   the listener gives partitions back, then JoinGroup is in flight
-    COMPLETING_REBALANCE  the generation is known, SyncGroup is in flight
+    COMPLETING_REBALANCE  the generation is known; a leader computes, then SyncGroup is in flight
     STABLE                partitions are assigned (the listener may still be running)
     LEAVING               the application is leaving: the listener runs, then LeaveGroup goes out
 
-Heartbeats are sent in STABLE and LEAVING, and in PREPARING_REBALANCE until JoinGroup has left: a
-listener that takes long must not cost the membership.
+Heartbeats are sent in STABLE and LEAVING, in PREPARING_REBALANCE until JoinGroup has left, and in
+COMPLETING_REBALANCE until SyncGroup has: neither a listener nor an assignor that takes long may
+cost the membership.
 """
 
 from __future__ import annotations

@@ -32,10 +32,10 @@ class Heartbeats:
         self._next_ms = 0
         self._last: HeartbeatRequest | None = None
 
-    def start(self) -> None:
-        """A generation has begun: the first one is due in an interval."""
+    def start(self, *, at_once: bool = False) -> None:
+        """A generation has begun: the first one is due in an interval, or at once."""
         self._state.reset()
-        interval_ms = self._context.config.heartbeat_interval_ms
+        interval_ms = 0 if at_once else self._context.config.heartbeat_interval_ms
         self._next_ms = self._context.clock.now_ms() + interval_ms
 
     def reset(self) -> None:

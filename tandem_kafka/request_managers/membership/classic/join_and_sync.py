@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from tandem_kafka.assignors.classic import ClassicAssignors
@@ -10,7 +10,7 @@ from tandem_kafka.errors import for_code
 from tandem_kafka.events.completable import Completion
 from tandem_kafka.network.request import ToNode, UnsentRequest
 from tandem_kafka.request_managers.context import ManagerContext
-from tandem_kafka.types import TopicPartition
+from tandem_kafka.request_managers.membership.classic.assignor_calls import MemberView
 from tandem_kafka.wire.messages import JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
 
 __all__ = ["ClassicRequests", "join_error"]
@@ -34,15 +34,17 @@ class ClassicRequests:
         config = self._context.config
         return max(config.request_timeout_ms, config.max_poll_interval_ms + JOIN_GRACE_MS)
 
-    def join(
-        self, owned: Iterable[TopicPartition], generation: int, reason: str
-    ) -> JoinGroupRequest:
-        """Return a JoinGroup; each assignor says what it needs to know of us."""
+    def view(self) -> MemberView:
+        """Return what the member is now."""
+        subscription = self._context.subscription
+        owned = frozenset(subscription.assigned) if self._assignors.cooperative else frozenset()
+        generation = self._context.group.metadata.generation_id
+        return MemberView(subscription.topics, owned, generation, self._context.config.client_rack)
+
+    def join(self, described: Mapping[str, bytes], reason: str) -> JoinGroupRequest:
+        """Return a JoinGroup; each assignor has said what it needs to know of us."""
         config, member = self._context.config, self._context.group.metadata
         protocol = JoinGroupRequest.JoinGroupRequestProtocol
-        described = self._assignors.describe(
-            self._context.subscription.topics, owned, generation, config.client_rack
-        )
         return JoinGroupRequest(
             group_id=member.group_id,
             session_timeout_ms=config.session_timeout_ms,

@@ -7,7 +7,7 @@ them has to notice when one of them grows.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from tandem_kafka.assignors.classic import ClassicAssignors, topics_of
@@ -40,11 +40,15 @@ class Leadership:
     def joined(self, message: Any) -> None:
         """Take a JoinGroup response: it makes us the leader, or somebody else."""
         self.end()
-        if message.leader != message.member_id:
+        if not self.leads(message):
             return
         self._topics = topics_of(message.members)
         self._give_up_ms = self._context.clock.now_ms() + LEADER_WAIT_MS
         self._metadata.watch(self._topics)
+
+    def leads(self, joined: Any) -> bool:
+        """Tell whether a JoinGroup response makes us the leader."""
+        return bool(joined.leader == joined.member_id)
 
     def end(self) -> None:
         """Lead no more."""
@@ -56,24 +60,18 @@ class Leadership:
         """Return how long SyncGroup has to wait for the group's topics to be known."""
         return 0 if self._metadata.knows(self._topics) else max(0, self._give_up_ms - now_ms)
 
-    def assignments(self, joined: Any) -> Mapping[str, bytes]:
-        """Return what SyncGroup says: the members' assignments, nothing from one not asked."""
-        if joined.leader != joined.member_id:
-            return {}
+    def plan(self, joined: Any) -> Callable[[], Mapping[str, bytes]]:
+        """Return what computes the assignments that SyncGroup carries; it runs the user's code."""
         self._assigned_from = self._partition_counts(self._topics)
         group_id = self._context.config.group_id
         if joined.skip_assignment:
             # KIP-814: we have led this generation before, and its assignment stands.
             log.info("group %s: leading again as static member", group_id)
-            return {}
-        log.info(
-            "group %s: leading %d members with %s",
-            group_id,
-            len(joined.members),
-            joined.protocol_name,
-        )
+            return dict
+        name, members = joined.protocol_name, joined.members
+        log.info("group %s: leading %d members with %s", group_id, len(members), name)
         snapshot = self._context.metadata.snapshot
-        return self._assignors.assign(joined.protocol_name, snapshot, joined.members)
+        return lambda: self._assignors.assign(name, snapshot, members)
 
     @property
     def outdated(self) -> bool:

@@ -78,8 +78,11 @@ class HeartbeatFields:
 
     @property
     def outdated(self) -> bool:
-        """True when the coordinator has been told of another subscription than today's."""
-        return self._sent.subscribed not in (None, self._subscribed)
+        """True when the coordinator knows another subscription or announcement than today's."""
+        sent = self._sent
+        if sent.subscribed is None:
+            return False  # the next heartbeat says everything, when it is due
+        return sent.subscribed != self._subscribed or sent.announced != self._announced()
 
     @property
     def _subscribed(self) -> tuple[frozenset[str], str]:

@@ -210,6 +210,10 @@ class ConsumerMembership(RequestManager):
             wait_ms = max(wait_ms, self._next_ms - now_ms)
         if wait_ms > 0:
             return PollResult(wait_ms=wait_ms)
+        if not urgent or not self._local.described:
+            self._local.describe()
+        if not self._local.described:
+            return IDLE  # their answers wake the loop
         return PollResult((self._heartbeat(destination, now_ms),))  # its answer wakes the loop
 
     def _heartbeat(self, destination: ToNode, now_ms: int) -> UnsentRequest:

@@ -2,7 +2,7 @@
 
     signal      the answer to a heartbeat says that we are to compute
     prepare     ConsumerGroupPrepareAssignment is answered with the group's state
-    compute     on the network thread, in the turn that takes the answer
+    compute     on the thread of the user's code, while heartbeats go on
     install     ConsumerGroupInstallAssignment brings the result, or says that the assignor failed
 
 What the assignor hands to each member comes with that member's assignment, to its own assignor.
@@ -27,6 +27,7 @@ from tandem_kafka.errors import (
 from tandem_kafka.network.request import ClientResponse, ToNode, UnsentRequest
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.membership.consumer.target import HandedOver
+from tandem_kafka.request_managers.user_code import PendingCall
 from tandem_kafka.types import TopicPartition
 from tandem_kafka.wire.messages import (
     ConsumerGroupHeartbeatRequest,
@@ -72,8 +73,19 @@ def _announced(assignor: PartitionAssignor, metadata: bytes | None = None) -> An
     )
 
 
+class _Described(NamedTuple):
+    """What came of asking one assignor for its metadata."""
+
+    name: str
+    announcement: Announcement
+    error: Exception | None
+
+
 class LocalAssignment:
-    """Of one member, one at a time."""
+    """Computes for the group when asked to, one assignment at a time.
+
+    Every call of an assignor runs where the user's code runs, never on the network thread.
+    """
 
     def __init__(self, context: ManagerContext) -> None:
         self._context = context
@@ -83,7 +95,7 @@ class LocalAssignment:
         ]
         self._assignors: dict[str, PartitionAssignor] = {each.name: each for each in instances}
         self._announcements: dict[str, Announcement] = {}
-        #: Those whose metadata cannot be had: told of once, not with every heartbeat.
+        #: Those whose metadata cannot be had: reported once, not with every heartbeat.
         self._mute: set[str] = set()
         self._signalled = False
         #: What an assignor was told of last.
@@ -92,19 +104,48 @@ class LocalAssignment:
         self._result: dict[str, Any] | None = None
         self._attempt = 0
         self._waits_for: ToNode | None = None
+        code = context.user_code
+        self._describing = PendingCall(code, self._described, context.raise_in_poll)
+        self._assigning = PendingCall(code, self._computed, context.raise_in_poll)
+
+    # --- what the assignors announce -----------------------------------------------------------
+
+    @property
+    def described(self) -> bool:
+        """True once every assignor has said what a heartbeat announces."""
+        return self._announcements.keys() == self._assignors.keys()
+
+    def describe(self) -> None:
+        """Ask the assignors for their metadata; the next heartbeats say what they answer."""
+        if self._assignors and not self._describing.running:
+            self._describing.start(self._describe)
 
     def announced(self) -> tuple[Announcement, ...]:
-        """Return what a heartbeat says of the assignors; an assignor that fails says the same."""
+        """Return what a heartbeat says of the assignors."""
+        return tuple(self._announcements.values())
+
+    def _describe(self) -> list[_Described]:
+        described = []
         for name, assignor in self._assignors.items():
             try:
-                self._announcements[name] = _announced(assignor)
-                self._mute.discard(name)
+                described.append(_Described(name, _announced(assignor), None))
             except Exception as error:  # noqa: BLE001 - whatever the user's code raises
-                self._announcements.setdefault(name, _announced(assignor, metadata=b""))
-                if name not in self._mute:
-                    self._mute.add(name)
-                    self._report(f"{name}: its metadata() failed", error)
-        return tuple(self._announcements.values())
+                described.append(_Described(name, _announced(assignor, metadata=b""), error))
+        return described
+
+    def _described(self, described: list[_Described]) -> None:
+        """Take the answers; an assignor that failed announces what it did before."""
+        for name, announcement, error in described:
+            if error is None:
+                self._announcements[name] = announcement
+                self._mute.discard(name)
+                continue
+            self._announcements.setdefault(name, announcement)
+            if name not in self._mute:
+                self._mute.add(name)
+                self._report(f"{name}: its metadata() failed", error)
+
+    # --- what the coordinator says -------------------------------------------------------------
 
     def learn(self, message: Any) -> None:
         """Take in the answer to a heartbeat."""
@@ -114,21 +155,31 @@ class LocalAssignment:
         """A new membership: whatever comes of it is news."""
         self._told = None
 
-    def hand_over(self, partitions: frozenset[TopicPartition], along: HandedOver | None) -> None:
-        """Tell an assignor what was computed for this member, unless it knows."""
+    def hand_over(
+        self,
+        partitions: frozenset[TopicPartition],
+        along: HandedOver | None,
+        then: Callable[[], None],
+    ) -> None:
+        """Tell an assignor what was computed for this member, unless it knows; then call `then`."""
         assignor = self._assignors.get(along.assignor) if along is not None else None
         if along is None or assignor is None:
             self._told = None  # what it computes next is news, whatever it is
+            then()
             return
         if self._told == (partitions, along):
+            then()
             return
         self._told = partitions, along
-        try:
-            assignor.on_assignment(
-                MemberAssignment(partitions, along.metadata, along.version, along.error)
-            )
-        except Exception as error:  # noqa: BLE001 - whatever the user's code raises
+        assignment = MemberAssignment(partitions, along.metadata, along.version, along.error)
+
+        def failed(error: Exception) -> None:
             self._report(f"{along.assignor}: its on_assignment() failed", error)
+            then()
+
+        self._context.user_code.run(
+            lambda: assignor.on_assignment(assignment), lambda _: then(), failed
+        )
 
     @property
     def concerned(self) -> bool:
@@ -142,8 +193,9 @@ class LocalAssignment:
         identity = self._context.group.metadata
         if identity.generation_id <= 0:
             self._result = None  # of a membership that is over
+            self._assigning.cancel()
             return ()
-        if destination is None or self._waits_for is not None:
+        if destination is None or self._waits_for is not None or self._assigning.running:
             return ()
         fields = {
             "group_id": self._context.config.group_id,
@@ -189,7 +241,12 @@ class LocalAssignment:
         if message.error_code:
             log.info("group's state not told: %s", for_code(message.error_code).__name__)
             return
-        self._result = {"group_epoch": message.group_epoch, **self._computed(message)}
+        self._assigning.start(lambda: self._compute(message))
+
+    def _computed(self, computed: tuple[dict[str, Any], Exception | None]) -> None:
+        self._result, error = computed
+        if error is not None:
+            self._report(f"{self._result.pop('assignor')}: its assign() failed", error)
 
     def _installed(self, message: Any) -> None:
         if message.error_code == InvalidAssignmentError.errno:
@@ -197,21 +254,22 @@ class LocalAssignment:
         elif message.error_code:
             log.info("assignment dropped: %s", for_code(message.error_code).__name__)
 
-    def _computed(self, message: Any) -> dict[str, Any]:
+    def _compute(self, message: Any) -> tuple[dict[str, Any], Exception | None]:
         """Run the assignor; what it raises goes to the application and to the coordinator."""
         name = message.assignor_name
         names = {topic.topic_id: topic.topic_name for topic in message.topics}
         topics = {topic.topic_name: topic.num_partitions for topic in message.topics}
         members = {each.member_id: _member(each, names) for each in message.members}
+        result: dict[str, Any] = {"group_epoch": message.group_epoch, "members": []}
         try:
             assignment = self._assignors[name].assign(members, topics)
             ids = {topic_name: topic_id for topic_id, topic_name in names.items()}
             encoded = [_encoded(who, given, ids) for who, given in sorted(assignment.items())]
         except Exception as error:  # noqa: BLE001 - whatever the user's code raises
-            self._report(f"{name}: its assign() failed", error)
-            return {"error_code": _ASSIGNOR_FAILED, "error_message": repr(error), "members": []}
+            failed = {"error_code": _ASSIGNOR_FAILED, "error_message": repr(error)}
+            return {**result, **failed, "assignor": name}, error
         log.info("group %s: assigned with %s", self._context.config.group_id, name)
-        return {"error_code": 0, "error_message": None, "members": encoded}
+        return {**result, "error_code": 0, "error_message": None, "members": encoded}, None
 
     def _report(self, what: str, error: Exception) -> None:
         log.warning("group_local_assignors: %s", what, exc_info=error)

@@ -51,7 +51,9 @@ class Reconciliation:
         callbacks: CallbackRunner,
         metadata: MetadataRefresher,
         acknowledge: Callable[[], None],
-        hand_over: Callable[[frozenset[TopicPartition], HandedOver | None], None],
+        hand_over: Callable[
+            [frozenset[TopicPartition], HandedOver | None, Callable[[], None]], None
+        ],
     ) -> None:
         self._context = context
         self._subscription = context.subscription
@@ -70,12 +72,17 @@ class Reconciliation:
         #: What came along with the target, and with what is being taken over.
         self._along: HandedOver | None = None
         self._taking_along: HandedOver | None = None
+        #: An assignor is told of what is about to be taken over; the number tells of which.
+        self._handing_over = False
+        self._round = 0
 
     def reset(self) -> None:
         """Membership is over."""
         self.target = self.owned = Assignment()
         self._names = {}
         self._taking = NO_PARTITIONS
+        self._handing_over = False
+        self._round += 1
 
     def take_target(self, sent: Any) -> None:
         """The coordinator sent a target, and maybe something for an assignor."""
@@ -86,7 +93,7 @@ class Reconciliation:
     def _hand_over_if_settled(self) -> None:
         """What comes along may change while the partitions do not."""
         if self.settled:
-            self._hand_over(frozenset(self._subscription.assigned), self._along)
+            self._hand_over(frozenset(self._subscription.assigned), self._along, lambda: None)
 
     @property
     def claimed(self) -> Assignment:
@@ -107,7 +114,7 @@ class Reconciliation:
 
     def step(self) -> None:
         """Begin with the target, unless a callback is still running."""
-        if self._callbacks.busy or self.settled:
+        if self._callbacks.busy or self._handing_over or self.settled:
             return
         target = self.target
         known = self._context.metadata.snapshot.topic_names
@@ -142,7 +149,17 @@ class Reconciliation:
         self._assign(taking, resolved)
 
     def _assign(self, taking: Assignment, resolved: Resolved) -> None:
-        self._hand_over(resolved.partitions, self._taking_along)
+        self._handing_over = True
+        number = self._round
+
+        def handed_over() -> None:
+            if number == self._round:  # else the membership is over
+                self._handing_over = False
+                self._call_listener(taking, resolved)
+
+        self._hand_over(resolved.partitions, self._taking_along, handed_over)
+
+    def _call_listener(self, taking: Assignment, resolved: Resolved) -> None:
         added = resolved.partitions - frozenset(self._subscription.assigned)
         log.info(
             "group %s: assigned %s, added %s",

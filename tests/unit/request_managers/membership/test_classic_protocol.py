@@ -80,29 +80,6 @@ def test_the_leader_computes_the_assignment() -> None:
     assert {a.member_id for a in sync.message.assignments} == {MEMBER, "member-2"}
 
 
-def test_an_assignor_that_raises_is_told() -> None:
-    class Broken:
-        name = "range"
-
-        def metadata(self, topics: Any) -> Any:
-            from kafka.coordinator.assignors.range import RangePartitionAssignor
-
-            return RangePartitionAssignor().metadata(topics)
-
-        def assign(self, *_: Any) -> Any:
-            raise ZeroDivisionError
-
-        def on_assignment(self, *_: Any) -> None: ...
-
-    member = Member(partition_assignment_strategy=[Broken()])
-    member.application_polls()
-    join = member.send()
-    member.answer(join, leading_answer(join))
-    assert member.quiet()
-    (error,) = member.world.raised()
-    assert isinstance(error.__cause__, ZeroDivisionError)
-
-
 def test_a_member_id_that_is_required_is_used_at_once() -> None:
     member = Member()
     member.application_polls()

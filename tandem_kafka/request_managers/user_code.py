@@ -1,0 +1,167 @@
+"""The user's code that the network thread needs: assignors, and patterns of topic names.
+
+It runs on a thread of its own, one call at a time and in the order of the calls, so that no lock is
+needed in it. However long it takes, heartbeats and fetches go on.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Generic, Protocol, TypeVar
+
+from tandem_kafka.request_managers.exchange import internal_error
+
+__all__ = ["InlineUserCode", "PendingCall", "UserCode", "UserCodeRunner"]
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+Offload = Callable[[Callable[[], Any], Callable[[Any], None]], None]
+
+
+class UserCode(Protocol):
+    """Runs calls of the user's code; their results come back on the network thread."""
+
+    def run(
+        self, work: Callable[[], T], done: Callable[[T], None], failed: Callable[[Exception], None]
+    ) -> None:
+        """Run `work`; later `done` takes what it returns, or `failed` what it raises."""
+        ...
+
+    def deliver(self) -> bool:
+        """Pass on the results that are there; True if there were any."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    work: Callable[[], Any]
+    done: Callable[[Any], None]
+    failed: Callable[[Exception], None]
+
+
+class UserCodeRunner:
+    """Runs them one at a time.
+
+    Args:
+        offload: `Driver.offload`.
+        wakeup: Ends the sleep of the network thread.
+        raise_in_poll: Takes what `done` or `failed` raises, which is a defect of ours.
+    """
+
+    def __init__(
+        self,
+        offload: Offload,
+        wakeup: Callable[[], None],
+        raise_in_poll: Callable[[Exception], None],
+    ) -> None:
+        self._offload = offload
+        self._wakeup = wakeup
+        self._raise_in_poll = raise_in_poll
+        #: The first one is running.
+        self._calls: deque[_Call] = deque()
+        # Filled by any thread, emptied by the network thread: `deque` allows that without a lock.
+        self._results: deque[Any] = deque()
+
+    def run(
+        self, work: Callable[[], T], done: Callable[[T], None], failed: Callable[[Exception], None]
+    ) -> None:
+        """Run `work` after the calls before it."""
+        self._calls.append(_Call(work, done, failed))
+        if len(self._calls) == 1:
+            self._begin()
+
+    def _begin(self) -> None:
+        self._offload(self._calls[0].work, self._finished)
+
+    def _finished(self, result: Any) -> None:
+        self._results.append(result)
+        self._wakeup()
+
+    def deliver(self) -> bool:
+        """Pass on the results that are there, and begin with the next call."""
+        some = bool(self._results)
+        while self._results:
+            result, call = self._results.popleft(), self._calls.popleft()
+            if self._calls:
+                self._begin()
+            try:
+                _pass_on(call, result)
+            except Exception as error:
+                log.exception("what the user's code returned could not be used; poll() raises this")
+                self._raise_in_poll(internal_error(error))
+        return some
+
+
+class InlineUserCode:
+    """Runs each call where it is asked for; for tests of a single manager."""
+
+    def run(
+        self, work: Callable[[], T], done: Callable[[T], None], failed: Callable[[Exception], None]
+    ) -> None:
+        """Run `work` at once."""
+        try:
+            result: Any = work()
+        except Exception as error:  # noqa: BLE001 - whatever the user's code raises
+            result = error
+        _pass_on(_Call(work, done, failed), result)
+
+    def deliver(self) -> bool:
+        """Nothing ever waits."""
+        return False
+
+
+class PendingCall(Generic[T]):
+    """One kind of call, of which only the newest result counts.
+
+    Args:
+        user_code: Runs it.
+        done: Takes the result.
+        failed: Takes what the user's code raised.
+
+    Attributes:
+        running: True while a result is due.
+    """
+
+    def __init__(
+        self, user_code: UserCode, done: Callable[[T], None], failed: Callable[[Exception], None]
+    ) -> None:
+        self._user_code = user_code
+        self._done = done
+        self._failed = failed
+        self._number = 0
+        self.running = False
+
+    def start(self, work: Callable[[], T]) -> None:
+        """Begin a call; the result of one before is dropped."""
+        self._number += 1
+        self.running = True
+        self._user_code.run(
+            work,
+            partial(self._finished, self._number, self._done),
+            partial(self._finished, self._number, self._failed),
+        )
+
+    def cancel(self) -> None:
+        """Drop the result that is due."""
+        self._number += 1
+        self.running = False
+
+    def _finished(self, number: int, then: Callable[[Any], None], result: Any) -> None:
+        if number == self._number:
+            self.running = False
+            then(result)
+
+
+def _pass_on(call: _Call, result: Any) -> None:
+    if isinstance(result, Exception):
+        call.failed(result)
+    elif isinstance(result, BaseException):
+        call.failed(internal_error(result))
+    else:
+        call.done(result)

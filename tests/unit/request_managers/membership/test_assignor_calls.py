@@ -1,0 +1,267 @@
+"""Assignors of the user's run elsewhere: however long they take, the membership goes on."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from kafka import errors
+from kafka.coordinator.assignors.range import RangePartitionAssignor
+
+from tandem_kafka.errors import KafkaError, UnexpectedResponseError
+from tandem_kafka.events.background import PartitionsAssigned, PartitionsLost, PartitionsRevoked
+from tandem_kafka.request_managers.membership.classic.classic_states import State
+from tandem_kafka.request_managers.user_code import UserCodeRunner
+from tandem_kafka.wire.messages import HeartbeatRequest, JoinGroupRequest, SyncGroupRequest
+from tests.unit.request_managers.membership.member import (
+    BOTH,
+    Member,
+    heartbeat_answer,
+    joined_answer,
+    leading_answer,
+    synced_answer,
+)
+
+HELD = frozenset(BOTH)
+
+
+class Worker:
+    """A thread that works when the test says so."""
+
+    def __init__(self) -> None:
+        self.work: deque[tuple[Callable[[], Any], Callable[[Any], None]]] = deque()
+        self.errors: list[Exception] = []
+        self.code = UserCodeRunner(
+            lambda work, done: self.work.append((work, done)), lambda: None, self.errors.append
+        )
+
+    def run(self) -> None:
+        """Do what has been begun."""
+        work, done = self.work.popleft()
+        try:
+            result = work()
+        except BaseException as error:  # noqa: BLE001 - as the driver does
+            result = error
+        done(result)
+        self.code.deliver()
+
+
+class Noting(RangePartitionAssignor):
+    """Notes its calls, and raises in those that are named."""
+
+    def __init__(self, *broken: str) -> None:
+        self.calls: list[str] = []
+        self._broken = broken
+
+    def _note(self, what: str) -> None:
+        self.calls.append(what)
+        if what in self._broken:
+            raise ZeroDivisionError(what)
+
+    def metadata(self, topics: Any) -> Any:  # type: ignore[override]
+        self._note("metadata")
+        return super().metadata(topics)
+
+    def assign(self, cluster: Any, members: Any) -> Any:  # type: ignore[override]
+        self._note("assign")
+        return super().assign(cluster, members)
+
+    def on_assignment(self, assignment: Any, generation: int) -> None:  # type: ignore[override]
+        self._note("on_assignment")
+        super().on_assignment(assignment, generation)
+
+
+class SlowMember(Member):
+    """A member whose assignor runs when the test says so."""
+
+    def __init__(self, *broken: str, **options: Any) -> None:
+        self.worker = Worker()
+        self.assignor = Noting(*broken)
+        super().__init__(
+            user_code=self.worker.code, partition_assignment_strategy=[self.assignor], **options
+        )
+
+    def lead(self) -> None:
+        """Join as the leader, and begin to compute."""
+        self.application_polls()
+        assert self.quiet()
+        self.worker.run()
+        join = self.send()
+        self.answer(join, leading_answer(join))
+        self.beats(at_once=True)
+
+    def beats(self, *, at_once: bool = False) -> None:
+        """One heartbeat is due."""
+        beat = self.send(after_ms=0 if at_once else 3_000)
+        assert type(beat.message) is HeartbeatRequest
+        self.answer(beat, heartbeat_answer())
+
+    def sync(self) -> None:
+        sync = self.send()
+        assert type(sync.message) is SyncGroupRequest
+        self.answer(sync, synced_answer())
+
+
+def test_a_leader_beats_at_once_and_as_long_as_it_computes() -> None:
+    member = SlowMember()
+    member.lead()
+    for _ in range(20):
+        assert member.quiet(after_ms=0)
+        member.beats()
+    assert member.state is State.COMPLETING_REBALANCE
+    member.worker.run()
+    assert member.assignor.calls == ["metadata", "assign"]
+    sync = member.send()
+    assert [each.member_id for each in sync.message.assignments] == ["member-1"]
+    assert member.quiet(after_ms=10_000), "behind SyncGroup a heartbeat would only wait"
+
+
+def test_a_heartbeat_is_left_with_the_transport_before_the_leader_computes() -> None:
+    member = SlowMember()
+    member.application_polls()
+    assert member.quiet()
+    member.worker.run()
+    join = member.send()
+    member.answer(join, leading_answer(join))
+    beat = member.send()
+    assert beat.keep_alive is not None
+    assert beat.keep_alive.message.generation_id == 4
+
+
+def test_a_member_beats_while_an_assignor_describes_it() -> None:
+    member = SlowMember()
+    member.lead()
+    member.worker.run()
+    member.sync()
+    member.worker.run()
+    member.apply()
+    member.callback_done()
+    beat = member.send(after_ms=3_000)
+    member.answer(beat, heartbeat_answer(errors.RebalanceInProgressError))
+    member.world.poll(member.manager)
+    assert member.told() == PartitionsRevoked(HELD)
+    member.callback_done()
+    for _ in range(10):
+        member.beats()
+    assert member.quiet()
+    member.worker.run()
+    assert type(member.send().message) is JoinGroupRequest
+
+
+def test_the_listener_is_called_once_the_assignor_knows_its_assignment() -> None:
+    member = SlowMember()
+    member.application_polls()
+    assert member.quiet()
+    member.worker.run()
+    member.answer(member.send(), joined_answer())
+    member.sync()
+    assert member.told() is None
+    member.beats()
+    member.worker.run()
+    assert member.assignor.calls == ["metadata", "on_assignment"]
+    assert member.told() == PartitionsAssigned(HELD, HELD)
+
+
+def test_what_was_computed_for_a_lost_membership_is_dropped() -> None:
+    member = SlowMember()
+    member.lead()
+    beat = member.send(after_ms=3_000)
+    member.answer(beat, heartbeat_answer(errors.UnknownMemberIdError))
+    assert member.state is State.UNJOINED
+    member.worker.run()
+    member.worker.run()
+    assert member.assignor.calls == ["metadata", "assign", "on_assignment"]
+    assert member.quiet()
+    member.worker.run()
+    join = member.send()
+    assert type(join.message) is JoinGroupRequest
+    assert join.message.member_id == ""
+
+
+def test_a_description_of_an_older_subscription_is_made_anew() -> None:
+    member = SlowMember()
+    member.application_polls()
+    assert member.quiet()
+    member.world.subscription.subscribe(["orders", "others"])
+    member.worker.run()
+    assert member.quiet()
+    member.worker.run()
+    described = bytes(member.send().message.protocols[0].metadata)
+    assert b"others" in described
+
+
+@pytest.mark.parametrize("call", ["metadata", "assign"])
+def test_an_assignor_that_raises_before_the_end_of_a_round_has_the_member_join_again(
+    call: str,
+) -> None:
+    member = SlowMember(call)
+    member.application_polls()
+    assert member.quiet()
+    member.worker.run()
+    if call == "assign":
+        join = member.send()
+        member.answer(join, leading_answer(join))
+        member.beats(at_once=True)
+        member.worker.run()
+    (error,) = member.world.raised()
+    assert type(error) is KafkaError
+    assert "partition_assignment_strategy" in str(error)
+    assert isinstance(error.__cause__, ZeroDivisionError)
+    assert member.world.identity.fatal is None
+    member.assignor._broken = ()
+    result = member.world.poll(member.manager)
+    assert 80 <= result.wait_ms <= 120
+    assert member.quiet(after_ms=result.wait_ms)
+    member.worker.run()
+    assert type(member.send().message) is JoinGroupRequest
+
+
+def test_an_assignor_that_raises_when_told_its_assignment_has_the_member_join_again() -> None:
+    member = SlowMember("on_assignment")
+    member.application_polls()
+    assert member.quiet()
+    member.worker.run()
+    member.answer(member.send(), joined_answer())
+    member.sync()
+    member.worker.run()
+    (error,) = member.world.raised()
+    assert isinstance(error.__cause__, ZeroDivisionError)
+    member.assignor._broken = ()
+    assert member.quiet()
+    member.worker.run()
+    _, unsent = member.world.wait_and_send(member.manager)
+    assert type(unsent.message) is JoinGroupRequest
+
+
+def test_an_assignment_that_cannot_be_decoded_is_raised_by_poll_and_asked_for_again() -> None:
+    member = SlowMember()
+    member.application_polls()
+    assert member.quiet()
+    member.worker.run()
+    member.answer(member.send(), joined_answer())
+    answer = synced_answer()
+    answer.assignment = b"\0\0\0\0\0\7nonsense"
+    member.answer(member.send(), answer)
+    (error,) = member.world.raised()
+    assert isinstance(error, UnexpectedResponseError)
+    assert "SyncGroupRequest" in str(error)
+    assert member.state is State.PREPARING_REBALANCE
+    result = member.world.poll(member.manager)
+    assert member.quiet(after_ms=result.wait_ms)
+    member.worker.run()
+    assert type(member.send().message) is JoinGroupRequest
+
+
+def test_partitions_are_lost_without_waiting_for_an_assignor() -> None:
+    member = SlowMember()
+    member.lead()
+    member.worker.run()
+    member.sync()
+    member.worker.run()
+    member.apply()
+    member.callback_done()
+    beat = member.send(after_ms=3_000)
+    member.answer(beat, heartbeat_answer(errors.UnknownMemberIdError))
+    assert member.told() == PartitionsLost(HELD)
