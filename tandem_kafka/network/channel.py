@@ -49,12 +49,12 @@ class Channel:
         "_phase",
         "_read_wants_write",
         "_reader",
-        "_received",
         "_tls",
         "_write_wants_read",
         "address",
         "interest_now",
         "number",
+        "received_bytes",
         "sock",
         "where",
     )
@@ -76,7 +76,7 @@ class Channel:
         self._context = context
         self._phase = _Phase.CONNECTING
         self._outgoing: deque[memoryview] = deque()
-        self._received = False
+        self.received_bytes = 0
         self._tls: ssl.SSLSocket | None = None
         # TLS may need to write in order to read (a change of keys), and the other way round.
         self._read_wants_write = False
@@ -142,7 +142,7 @@ class Channel:
                 return
             if count == 0:
                 raise KafkaConnectionError(f"{self.where} closed the connection")
-            self._received = True
+            self.received_bytes += count
             budget -= count
             # `extend` keeps what it was given before an inadmissible frame raises.
             events.extend(FrameReceived(self.number, frame) for frame in reader.advance(count))
@@ -162,7 +162,7 @@ class Channel:
             return -1
         except ssl.SSLError as error:
             # In TLS 1.3 the broker refuses our certificate after our side of the handshake.
-            if not self._received and "ALERT" in (error.reason or ""):
+            if not self.received_bytes and "ALERT" in (error.reason or ""):
                 raise TlsAuthenticationError(f"TLS with {self.where}: {error}") from error
             raise
 

@@ -10,16 +10,18 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Protocol
 
 from tandem_kafka.errors import KafkaConnectionError, KafkaTimeoutError
 from tandem_kafka.events.completable import NO_DEADLINE_MS
+from tandem_kafka.network.any_node import AnyNodeRequests
 from tandem_kafka.network.backoff import FOREVER_MS
 from tandem_kafka.network.connection import Delivery
 from tandem_kafka.network.link import ConnectionKey, Link
 from tandem_kafka.network.offloading import Offloader
 from tandem_kafka.network.pool import ConnectionPool, NetworkCounters
-from tandem_kafka.network.request import AnyNode, Purpose, ToNode, UnsentRequest
+from tandem_kafka.network.request import AnyNode, ToNode, UnsentRequest
 from tandem_kafka.network.settings import NetworkSettings
 from tandem_kafka.network.transport import Transport, TransportEvent
 from tandem_kafka.runtime import Random
@@ -33,12 +35,19 @@ log = logging.getLogger(__name__)
 class Nodes(Protocol):
     """Who can be asked; `ClusterMetadata` is one."""
 
+    #: Brokers that did not answer when they were last asked; written by the client.
+    unreachable: AbstractSet[int]
+
     def nodes(self) -> Sequence[Node]:
         """Return the brokers, or the bootstrap servers (with negative ids) before the first."""
         ...
 
     def rebootstrap(self) -> None:
         """Forget the brokers and begin again with the bootstrap servers."""
+        ...
+
+    def take_promising(self) -> Iterable[int]:
+        """Return the brokers that there is good news of since the last call."""
         ...
 
 
@@ -55,17 +64,13 @@ class NetworkClient:
     ) -> None:
         self._settings = settings
         self._transport = transport
-        self._random = random
         self._nodes = nodes
         self._pool = ConnectionPool(settings, transport, driver, random)
         self._queues: dict[ConnectionKey, deque[UnsentRequest]] = {}
-        self._any: deque[UnsentRequest] = deque()
-        self._known: Sequence[Node] = ()
+        self._any = AnyNodeRequests(settings, self._pool, random, nodes.rebootstrap)
         self._known_by_id: dict[int, Node] = {}
         self._asked_for: dict[int, Node] = {}
         self._deliveries: list[Delivery] = []
-        # Once is enough until a broker has answered again.
-        self._rebootstrapped = False
         #: No request that waits is overdue before that.
         self._expires_ms = NO_DEADLINE_MS
         #: There may be connections to servers that are asked no more.
@@ -84,7 +89,7 @@ class NetworkClient:
         destination = request.destination
         self._expires_ms = min(self._expires_ms, request.deadline_ms)
         if isinstance(destination, AnyNode):
-            self._any.append(request)
+            self._any.queue.append(request)
         else:
             node = destination.node
             self._asked_for[node.node_id] = node
@@ -99,11 +104,14 @@ class NetworkClient:
         """
         self._notice_nodes()
         self._pool.turn(now_ms)
+        self._nodes.unreachable = self._pool.unreachable
         if self._queues or self._any or self._leftovers or self._pool.has_outcomes:
             self._take_downs()
             self._expire(now_ms)
             self._send_to_nodes(now_ms)
-            changed = self._send_to_any(now_ms)
+            changed = self._any.send(now_ms)
+            if self._leftovers and not self._any.queue:
+                self._leftovers = self._pool.close_unused(self._known_by_id)
             self._take_downs()
             if self._deliver() or changed:
                 return 0
@@ -126,7 +134,7 @@ class NetworkClient:
         for node_id in {link.key[0] for link in self._pool.links()}:
             self._pool.disconnect(node_id, "the consumer is closing")
         self._take_downs()
-        for queue in (*self._queues.values(), self._any):
+        for queue in (*self._queues.values(), self._any.queue):
             self._refuse(queue, error)
         self._transport.close()
         self._deliver()
@@ -136,7 +144,7 @@ class NetworkClient:
     @property
     def queued(self) -> int:
         """How many requests have not been sent."""
-        return len(self._any) + sum(map(len, self._queues.values()))
+        return len(self._any.queue) + sum(map(len, self._queues.values()))
 
     @property
     def in_flight(self) -> int:
@@ -159,9 +167,11 @@ class NetworkClient:
 
     def _notice_nodes(self) -> None:
         known = self._nodes.nodes()
-        if known is self._known or known == self._known:
+        for node_id in self._nodes.take_promising():
+            self._pool.hope(node_id)
+        if known is self._any.known or known == self._any.known:
             return
-        self._known = known
+        self._any.follow(known)
         self._leftovers = True
         self._known_by_id = {node.node_id: node for node in known}
         for node in known:
@@ -196,66 +206,6 @@ class NetworkClient:
             if not request.future.done:
                 self._pool.send(link, request, now_ms)
 
-    def _send_to_any(self, now_ms: int) -> bool:
-        """Send what may go to any node; True when the nodes have been forgotten instead."""
-        while self._any:
-            if self._any[0].future.done:
-                self._any.popleft()
-                continue
-            link = self._least_loaded(now_ms)
-            if link is None:
-                return self._find_a_node(now_ms)
-            self._rebootstrapped = False
-            self._pool.send(link, self._any.popleft(), now_ms)
-        if self._leftovers:
-            self._leftovers = self._pool.close_unused(self._known_by_id)
-        return False
-
-    def _least_loaded(self, now_ms: int) -> Link | None:
-        limit = self._settings.max_in_flight_requests_per_connection
-        ready = [link for link in self._main_links() if link.can_send(now_ms, limit)]
-        return min(ready, key=lambda link: link.connection.in_flight, default=None)
-
-    def _main_links(self) -> list[Link]:
-        links = (self._pool.link((node.node_id, Purpose.MAIN)) for node in self._known)
-        return [link for link in links if link is not None]
-
-    def _find_a_node(self, now_ms: int) -> bool:
-        links = self._main_links()
-        connecting = [link for link in links if not link.ready]
-        if connecting:
-            connecting[0].for_any = True
-            return False
-        if not links and self._is_lost():
-            return self._rebootstrap()
-        taken = {link.key[0] for link in links}
-        candidates = [
-            node
-            for node in self._known
-            if node.node_id not in taken and not self._pool.state(node).in_backoff(now_ms)
-        ]
-        if candidates:
-            node = self._random.choice(candidates)
-            self._pool.open(node, Purpose.MAIN, now_ms, for_any=True)
-        return False
-
-    def _is_lost(self) -> bool:
-        """True when every broker known has failed since it last worked, none is connected."""
-        if self._settings.metadata_recovery_strategy != "rebootstrap" or self._rebootstrapped:
-            return False
-        return bool(self._known) and all(
-            node.node_id >= 0 and self._pool.state(node).failures > 0 for node in self._known
-        )
-
-    def _rebootstrap(self) -> bool:
-        log.info(
-            "none of the %d known brokers can be reached: going back to the bootstrap servers",
-            len(self._known),
-        )
-        self._rebootstrapped = True
-        self._nodes.rebootstrap()
-        return True
-
     # Ending.
 
     def _take_downs(self) -> None:
@@ -265,7 +215,7 @@ class NetworkClient:
                 if key == down.key or (down.final and key[0] == down.key[0]):
                     self._refuse(self._queues.pop(key), down.error)
             if down.final and down.for_any:
-                self._refuse(self._any, down.error)
+                self._refuse(self._any.queue, down.error)
         self._deliveries += deliveries
 
     def _refuse(self, queue: deque[UnsentRequest], error: Exception) -> None:
@@ -276,7 +226,7 @@ class NetworkClient:
         if now_ms < self._expires_ms:
             return
         self._expires_ms = NO_DEADLINE_MS
-        for queue in (*self._queues.values(), self._any):
+        for queue in (*self._queues.values(), self._any.queue):
             waiting = [request for request in queue if now_ms < request.deadline_ms]
             self._deliveries += [
                 Delivery(request, self._too_late(request))
@@ -293,7 +243,7 @@ class NetworkClient:
         if isinstance(destination, ToNode):
             where, nodes = str(destination.node), [destination.node]
         else:
-            where, nodes = "any broker", list(self._known)
+            where, nodes = "any broker", list(self._any.known)
         errors = [error for error in map(self.connection_error, nodes) if error is not None]
         reason = f" (last failure: {errors[0]})" if errors else ""
         late: Exception = KafkaTimeoutError(
@@ -322,9 +272,7 @@ class NetworkClient:
             moments += [request.deadline_ms for request in queue]
             if queue:
                 moments.append(self._sendable_ms(key, now_ms))
-        if self._any:
-            moments += [request.deadline_ms for request in self._any]
-            moments.append(self._any_sendable_ms(now_ms))
+        moments.append(self._any.next_ms(now_ms))
         return min(moments)
 
     def _sendable_ms(self, key: ConnectionKey, now_ms: int) -> int:
@@ -336,11 +284,3 @@ class NetworkClient:
             moment = self.backoff_until_ms(self._asked_for[key[0]])
         # A connection that is full or being set up waits for an answer, not for the clock.
         return moment if moment > now_ms else NO_DEADLINE_MS
-
-    def _any_sendable_ms(self, now_ms: int) -> int:
-        links = self._main_links()
-        if any(not link.ready for link in links):
-            return NO_DEADLINE_MS  # its opening, failure or time-out is what comes next
-        moments = [link.connection.throttled_until_ms for link in links]
-        moments += [self._pool.state(node).retry_at_ms for node in self._known]
-        return min((moment for moment in moments if moment > now_ms), default=NO_DEADLINE_MS)

@@ -25,14 +25,15 @@ from kafka.errors import CorrelationIdError, RequestTimedOutError
 
 from tandem_kafka.errors import (
     IllegalStateError,
-    KafkaConnectionError,
     KafkaError,
     KafkaProtocolError,
     UnsupportedVersionError,
     for_code,
 )
+from tandem_kafka.events.completable import NO_DEADLINE_MS
 from tandem_kafka.network.authentication import SaslExchange
 from tandem_kafka.network.backoff import FOREVER_MS
+from tandem_kafka.network.failures import as_connection_error
 from tandem_kafka.network.request import ClientResponse, UnsentRequest
 from tandem_kafka.network.response import parse_header, throttle_ms
 from tandem_kafka.types import Node
@@ -42,7 +43,7 @@ from tandem_kafka.wire.messages import ApiVersionsRequest
 from tandem_kafka.wire.nulls import refuse_nulls
 from tandem_kafka.wire.versions import BrokerVersionData, agreed_versions, choose_version, kind_of
 
-__all__ = ["TRANSITIONS", "BrokerConnection", "ConnectionState", "Delivery", "as_connection_error"]
+__all__ = ["TRANSITIONS", "BrokerConnection", "ConnectionState", "Delivery"]
 
 log = logging.getLogger(__name__)
 
@@ -118,6 +119,7 @@ class BrokerConnection:
         versions: What the broker speaks, once it has said so.
         throttled_until_ms: Before that nothing may be sent (KIP-219).
         ready_ms: When it became ready.
+        heard_ms: When the last answer came.
     """
 
     def __init__(
@@ -132,6 +134,7 @@ class BrokerConnection:
         self.versions: BrokerVersionData | None = None
         self.throttled_until_ms = 0
         self.ready_ms = 0
+        self.heard_ms = 0
         self._client_id = nullable(client_id)
         self._limits = limits
         self._make_exchange = exchange
@@ -156,6 +159,13 @@ class BrokerConnection:
         if len(self._in_flight) == 1:
             return self._in_flight[0].deadline_ms
         return min((sent.deadline_ms for sent in self._in_flight), default=default)
+
+    @property
+    def due_ms(self) -> int:
+        """When the next answer is due, whatever the broker holds back on purpose."""
+        oldest = self._in_flight[0]
+        held_ms = oldest.request.held_ms if oldest.request is not None else 0
+        return NO_DEADLINE_MS if held_ms is None else max(oldest.sent_ms, self.heard_ms) + held_ms
 
     def data_to_send(self) -> list[bytes]:
         """Take the frames that are to be sent."""
@@ -263,6 +273,7 @@ class BrokerConnection:
         answer = self._decode(sent, frame)
         self._throttle(answer, sent, now_ms)
         self._in_flight.popleft()
+        self.heard_ms = now_ms
         if sent.request is not None:
             response = ClientResponse(answer, sent.version, self.node, now_ms - sent.sent_ms)
             return Delivery(sent.request, response)
@@ -349,14 +360,6 @@ class BrokerConnection:
             self.state = TRANSITIONS[self.state, event]
         except KeyError:
             raise IllegalStateError(f"{event.value} while {self.state.value}") from None
-
-
-def as_connection_error(error: Exception, node: Node) -> Exception:
-    """Return the retriable error for those who only shared a connection with the culprit."""
-    if not isinstance(error, KafkaConnectionError):
-        cause, error = error, KafkaConnectionError(f"connection to {node} lost: {error}")
-        error.__cause__ = cause
-    return error
 
 
 def _decode_answer(sent: _InFlight, body: memoryview) -> Any:

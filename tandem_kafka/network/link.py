@@ -43,6 +43,11 @@ class Link:
         answered: True once a request has been answered on it.
         closed: True once it is out of the pool.
         aside: What the transport may send on it by itself.
+        opened: True once the transport has opened it.
+        watched: True while an answer is late and what comes in is watched.
+        received_bytes: How much had come when it was last looked at.
+        received_ms: When some of a late answer was last seen to come in.
+        suspected: True while a new connection finds out whether the broker still answers.
     """
 
     key: ConnectionKey
@@ -59,6 +64,11 @@ class Link:
     answered: bool = False
     closed: bool = False
     aside: Aside | None = None
+    opened: bool = False
+    watched: bool = False
+    received_bytes: int = 0
+    received_ms: int = 0
+    suspected: bool = False
 
     @property
     def ready(self) -> bool:
@@ -82,14 +92,22 @@ class Link:
             and now_ms < self.reauthenticate_at_ms
         )
 
-    def attention_ms(self, now_ms: int, max_idle_ms: int) -> int:
+    def silent_ms(self, patience_ms: int) -> int:
+        """Return when to begin to watch it, or when its silence becomes suspicious."""
+        if self.suspected:
+            return NO_DEADLINE_MS
+        since_ms = max(self.connection.due_ms, self.received_ms)
+        return since_ms + (patience_ms if self.watched else patience_ms // 2)
+
+    def attention_ms(self, now_ms: int, max_idle_ms: int, patience_ms: int) -> int:
         """Return when this connection next needs to be looked at, if nothing arrives."""
         connection = self.connection
         if connection.state is not ConnectionState.READY:
             return self.setup_deadline_ms
         if connection.in_flight:
             # Once its session is over it only waits for these answers.
-            return connection.next_deadline_ms(NO_DEADLINE_MS)
+            deadline_ms = connection.next_deadline_ms(NO_DEADLINE_MS)
+            return min(deadline_ms, self.silent_ms(patience_ms))
         idle_ms = self.used_ms + max_idle_ms if max_idle_ms >= 0 else NO_DEADLINE_MS
         return max(now_ms, min(idle_ms, self.reauthenticate_at_ms))
 

@@ -81,6 +81,10 @@ class NativeTransport:
         """End the running or the next `poll`; from any thread, also from a signal handler."""
         self._selector.wakeup()
 
+    def received_bytes(self, connection: int) -> int:
+        """Return how many bytes have come on a connection, whole frames or not."""
+        return self._selector.received_bytes(connection)
+
     def disconnect(self, connection: int) -> None:
         """Close a connection at once; no event follows."""
         self._selector.disconnect(connection)

@@ -13,11 +13,13 @@ from tandem_kafka.network.transport import ServerAddress
 from tandem_kafka.runtime import Random
 from tandem_kafka.types import Node
 
-__all__ = ["NodeState"]
+__all__ = ["PATIENCE_MS", "NodeState"]
 
 log = logging.getLogger(__name__)
 
 _JITTER: Final = 0.2
+#: Commits may be held for five seconds (`offsets.commit.timeout.ms`).
+PATIENCE_MS: Final = 6_000
 
 
 class NodeState:
@@ -28,6 +30,9 @@ class NodeState:
         retry_at_ms: No attempt to connect before that.
         failures: Attempts that failed since the last that worked.
         last_error: What the last failure was; None when it works.
+        silent: True from the moment it left something unanswered until it answers: as long as there
+            are others, none asks it anything that any broker can answer.
+        patience_ms: How long after an answer was due it may be silent until that looks suspicious.
     """
 
     __slots__ = (
@@ -38,7 +43,9 @@ class NodeState:
         "failures",
         "last_error",
         "node",
+        "patience_ms",
         "retry_at_ms",
+        "silent",
     )
 
     def __init__(self, node: Node, settings: NetworkSettings, random: Random) -> None:
@@ -52,6 +59,8 @@ class NodeState:
         self.retry_at_ms = 0
         self.failures = 0
         self.last_error: Exception | None = None
+        self.silent = False
+        self.patience_ms = PATIENCE_MS
 
     def is_at(self, node: Node) -> bool:
         """True when `node` has the address known here."""
@@ -65,11 +74,32 @@ class NodeState:
         self.retry_at_ms = 0
         self.failures = 0
         self.last_error = None
+        self.silent = False
         self._backoff.reset()
+
+    @property
+    def unreachable(self) -> bool:
+        """True when it did not answer, or could not be connected to, when it was last asked."""
+        return self.silent or self.last_error is not None
 
     def in_backoff(self, now_ms: int) -> bool:
         """True while no attempt may be made."""
         return now_ms < self.retry_at_ms
+
+    def hope(self) -> None:
+        """There is news that speaks for the broker: the next attempt need not wait."""
+        self.retry_at_ms = 0
+        self._backoff.reset()
+
+    def answered(self, waited_ms: int) -> None:
+        """It has answered something, so long after that was due."""
+        self.silent = False
+        if waited_ms < PATIENCE_MS:
+            self.patience_ms = PATIENCE_MS
+
+    def lost_patience(self) -> None:
+        """A connection was given up for silence: next time wait longer, it may only be slow."""
+        self.patience_ms = min(2 * self.patience_ms, self._settings.request_timeout_ms)
 
     def setup_timeout_ms(self) -> int:
         """How long the next attempt may take: twice as long after every failure (KIP-601)."""

@@ -8,24 +8,25 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import partial
 
 from tandem_kafka.errors import KafkaConnectionError, KafkaError
 from tandem_kafka.events.completable import NO_DEADLINE_MS
 from tandem_kafka.network.authentication import SaslExchange
-from tandem_kafka.network.connection import (
-    BrokerConnection,
-    ConnectionState,
-    Delivery,
+from tandem_kafka.network.connection import BrokerConnection, ConnectionState, Delivery
+from tandem_kafka.network.failures import (
     as_connection_error,
+    cut_at_first_request,
+    cut_while_negotiating,
 )
 from tandem_kafka.network.keepalive import KeepAlives
 from tandem_kafka.network.link import ConnectionKey, Link, LinkDown
 from tandem_kafka.network.node_state import NodeState
 from tandem_kafka.network.offloading import Offloader, Offloading
-from tandem_kafka.network.request import Purpose, UnsentRequest
+from tandem_kafka.network.request import ClientResponse, Purpose, UnsentRequest
 from tandem_kafka.network.resolver import CANONICAL, Resolver
 from tandem_kafka.network.settings import NetworkSettings
 from tandem_kafka.network.transport import (
@@ -113,6 +114,23 @@ class ConnectionPool:
             state = NodeState(node, self._settings, self._random)
             self._states[node.node_id] = state
         return state
+
+    def mark_silent(self, node_id: int) -> None:
+        """A broker has left something unanswered."""
+        state = self._states.get(node_id)
+        if state is not None:
+            state.silent = True
+
+    @property
+    def unreachable(self) -> AbstractSet[int]:
+        """Brokers that did not answer, or could not be connected to, when they were last asked."""
+        return {node_id for node_id, state in self._states.items() if state.unreachable}
+
+    def hope(self, node_id: int) -> None:
+        """There is news that speaks for a broker: connecting to it need not wait."""
+        state = self._states.get(node_id)
+        if state is not None:
+            state.hope()
 
     @property
     def has_outcomes(self) -> bool:
@@ -215,6 +233,7 @@ class ConnectionPool:
         try:
             if isinstance(event, ConnectionOpened):
                 self.counters.connections_opened += 1
+                link.opened = True
                 link.connection.opened(self._now_ms)
             else:
                 self.counters.bytes_in += len(event.frame) + 4
@@ -233,6 +252,9 @@ class ConnectionPool:
         if not link.ready or link.set_up:
             return
         link.set_up = True
+        if link.key[1] is Purpose.PROBE:
+            self._probed(link)
+            return
         lifetime_ms = link.connection.session_lifetime_ms
         if lifetime_ms:
             share = self._random.uniform(0.85, 0.95)
@@ -241,6 +263,10 @@ class ConnectionPool:
     def _answered(self, link: Link, delivery: Delivery) -> None:
         self.counters.responses_received += 1
         self._deliveries.append(delivery)
+        link.suspected = link.watched = False
+        if isinstance(delivery.outcome, ClientResponse):
+            late_ms = delivery.outcome.latency_ms - (delivery.request.held_ms or 0)
+            self.state(link.node).answered(late_ms)
         if not link.answered:
             # Not before: a listener with SASL tells its versions to anyone, then hangs up.
             link.answered = True
@@ -256,9 +282,9 @@ class ConnectionPool:
             self._next_address(link)  # within the same deadline
             return
         if state is ConnectionState.NEGOTIATING:
-            error = _cut_while_negotiating(link.node, error)
+            error = cut_while_negotiating(link.node, error)
         elif state is ConnectionState.READY and not link.answered:
-            error = _cut_at_first_request(link.node, error)
+            error = cut_at_first_request(link.node, error)
         self._fail(link, error)
 
     # Sending.
@@ -290,16 +316,14 @@ class ConnectionPool:
         self._now_ms = now_ms
         if self._offloading.deliver():
             self._attention_ms = 0
-            for link in self._in_state(ConnectionState.AUTHENTICATING):
-                self._advance(link)
+            for link in list(self._links.values()):
+                if link.connection.state is ConnectionState.AUTHENTICATING:
+                    self._advance(link)
         if now_ms < self._found_ms:
             return
         self._attention_ms = 0
         for link in list(self._links.values()):
             self._check(link, now_ms)
-
-    def _in_state(self, state: ConnectionState) -> Iterator[Link]:
-        return (link for link in list(self._links.values()) if link.connection.state is state)
 
     def _advance(self, link: Link) -> None:
         try:
@@ -309,8 +333,12 @@ class ConnectionPool:
         else:
             self._proceed(link)
 
+    def _attention_of(self, link: Link, now_ms: int) -> int:
+        idle_ms = self._settings.connections_max_idle_ms
+        return link.attention_ms(now_ms, idle_ms, self._states[link.key[0]].patience_ms)
+
     def _check(self, link: Link, now_ms: int) -> None:
-        if now_ms < link.attention_ms(now_ms, self._settings.connections_max_idle_ms):
+        if link.closed or now_ms < self._attention_of(link, now_ms):
             return
         if not link.ready:
             self._fail(
@@ -320,17 +348,53 @@ class ConnectionPool:
                     f"({link.phase})"
                 ),
             )
-        elif link.connection.in_flight:
+        elif link.connection.in_flight and link.connection.overdue(now_ms):
+            self.state(link.node).silent = True
             self._fail(link, KafkaConnectionError(f"{link.node} does not answer: disconnected"))
+        elif link.connection.in_flight:
+            self._suspect(link, now_ms)
         else:
             log.debug("%s: closing an idle or expired connection", link.node)
             self._remove(link)
 
+    # Silence.
+
+    def _suspect(self, link: Link, now_ms: int) -> None:
+        """An answer is long due: see whether the broker answers on a new connection.
+
+        The old one may be half open, with a request in it that will never be answered. What comes
+        in slowly is no silence.
+        """
+        received_bytes = self._transport.received_bytes(link.number or 0)
+        if not link.watched or received_bytes != link.received_bytes:
+            if link.watched:
+                link.received_ms = now_ms
+            link.watched, link.received_bytes = True, received_bytes
+            return
+        link.suspected = True
+        state = self.state(link.node)
+        state.silent = True
+        log.debug("%s is silent: trying a new connection", link.node)
+        if (link.key[0], Purpose.PROBE) not in self._links and not state.in_backoff(now_ms):
+            self.open(link.node, Purpose.PROBE, now_ms)
+
+    def _probed(self, probe: Link) -> None:
+        """The broker answers on a new connection: give up those on which it does not."""
+        self._remove(probe)
+        self._give_up_suspects(probe.key[0], "it answers on a new connection")
+
+    def _give_up_suspects(self, node_id: int, reason: str) -> None:
+        for link in [link for link in self._links.values() if link.key[0] == node_id]:
+            if link.suspected:
+                state = self.state(link.node)
+                state.lost_patience()
+                error = KafkaConnectionError(f"{link.node} is silent on a connection: {reason}")
+                self._fail(link, error)
+
     def attention_ms(self, now_ms: int) -> int:
         """Return when `turn` is needed next, if nothing arrives."""
         if not self._attention_ms:
-            idle_ms = self._settings.connections_max_idle_ms
-            moments = [link.attention_ms(now_ms, idle_ms) for link in self._links.values()]
+            moments = [self._attention_of(link, now_ms) for link in self._links.values()]
             self._attention_ms = self._found_ms = min(moments, default=NO_DEADLINE_MS)
         return self._attention_ms
 
@@ -377,6 +441,8 @@ class ConnectionPool:
         final = not was_ready and not isinstance(error, KafkaConnectionError)
         told = error if final else as_connection_error(error, link.node)
         self._downs.append(LinkDown(link.key, told, final, link.for_any))
+        if link.key[1] is Purpose.PROBE:
+            self._give_up_suspects(link.key[0], f"nor does it on a new one ({error})")
 
     def _remove(self, link: Link) -> None:
         link.closed = True
@@ -388,23 +454,5 @@ class ConnectionPool:
         if link.number is not None:
             self._by_number.pop(link.number, None)
             self._transport.disconnect(link.number)
-            self.counters.connections_closed += 1
-            link.number = None
-
-
-def _cut_while_negotiating(node: Node, error: Exception) -> Exception:
-    """Say what it may mean; it proves nothing, a proxy without its broker does the same."""
-    named: Exception = KafkaConnectionError(
-        f"{node} hung up when asked for its versions: it may be going down, have a port with other "
-        f"security_protocol, or be older than Kafka 0.10 (then set api_version): {error}"
-    )
-    named.__cause__ = error
-    return named
-
-
-def _cut_at_first_request(node: Node, error: Exception) -> Exception:
-    named: Exception = KafkaConnectionError(
-        f"{node} hung up on the first request; if it wants SASL, set security_protocol: {error}"
-    )
-    named.__cause__ = error
-    return named
+            self.counters.connections_closed += link.opened
+            link.number, link.opened = None, False

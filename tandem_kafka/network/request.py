@@ -38,6 +38,8 @@ class Purpose(enum.Enum):
     FETCH_0 = "fetch-0"
     FETCH_1 = "fetch-1"
     FETCH_QUIET = "fetch-quiet"
+    #: Finds out whether a broker that is silent on another connection answers on a new one.
+    PROBE = "probe"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +103,8 @@ class UnsentRequest:
         destination: Where to.
         deadline_ms: When it fails if it could not be sent by then (clock time).
         timeout_ms: How long the answer may take once sent; then the connection is closed.
+        held_ms: How long the broker may hold the answer back on purpose, as with a fetch that finds
+            nothing; None for as long as it likes.
         future: Ends with a `ClientResponse` or a `KafkaError`.
         decode: Takes the body of the response frame (behind its header) and the version;
             None for kafka-python's decoder.
@@ -114,3 +118,4 @@ class UnsentRequest:
     future: Completion[ClientResponse] = field(default_factory=Completion)
     decode: Callable[[memoryview, int], Any] | None = None
     keep_alive: KeepAlive | None = None
+    held_ms: int | None = 0

@@ -193,6 +193,11 @@ class SelectorTransport:
             self._wakeup_reader.recv(4096)
         self._woken = True
 
+    def received_bytes(self, connection: int) -> int:
+        """Return how many bytes have come on a connection, whole frames or not."""
+        channel = self._channels.get(connection)
+        return channel.received_bytes if channel is not None else 0
+
     def disconnect(self, connection: int) -> None:
         """Close a connection at once; no event follows."""
         channel = self._channels.pop(connection, None)

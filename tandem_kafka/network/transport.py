@@ -101,6 +101,10 @@ class Transport(Protocol):
         """End the running or the next `poll` soon. The one method other threads may call."""
         ...
 
+    def received_bytes(self, connection: int) -> int:
+        """Return how many bytes have come on a connection, whole frames or not."""
+        ...
+
     def disconnect(self, connection: int) -> None:
         """Close a connection at once; no event follows for it."""
         ...

@@ -73,11 +73,14 @@ class ManagerContext:
         state: RequestState | None = None,
         decode: Callable[[memoryview, int], Any] | None = None,
         timeout_ms: int | None = None,
+        held_ms: int | None = 0,
     ) -> UnsentRequest:
         """Make a request whose outcome comes to `answered` or `failed` (see `Exchange`)."""
         timeout_ms = self.config.request_timeout_ms if timeout_ms is None else timeout_ms
         deadline_ms = self.clock.now_ms() + timeout_ms
-        request = UnsentRequest(message, destination, deadline_ms, timeout_ms, decode=decode)
+        request = UnsentRequest(
+            message, destination, deadline_ms, timeout_ms, decode=decode, held_ms=held_ms
+        )
         outlet = Outlet(message.name, failed, self.raise_in_poll)
         request.future.then(Exchange(outlet, answered, self.clock, state).arrived)
         return request

@@ -111,6 +111,7 @@ class CoordinatorManager(RequestManager):
             log.debug("group %s: no coordinator yet: %s", self._group_id, error)
 
     def _found(self, node: Node) -> None:
+        self._context.metadata.promise(node.node_id)
         self._node = node
         self._wanted = False
         log.info("group %s: the coordinator is %s", self._group_id, node)

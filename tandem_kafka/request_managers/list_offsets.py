@@ -154,6 +154,7 @@ class ListOffsetsManager(RequestManager):
             ToNode(leader),
             answered=partial(self._answered, lookup, asked, leader),
             failed=partial(self._failed, lookup, asked, leader),
+            held_ms=None,  # a broker may have to look into remote storage
         )
 
     def _message(self, timestamps: Mapping[TopicPartition, int]) -> ListOffsetsRequest:

@@ -36,6 +36,8 @@ REBOOTSTRAP_REQUIRED = 129
 FIRST_VERSION_WITH_IDS = 12
 #: How long a topic that a look-up asked about stays in the picture.
 NEEDED_MS = 60_000
+#: How old the picture may be while the leader of an assigned partition does not answer.
+MAX_AGE_WITHOUT_LEADER_MS = 500
 
 Described = tuple[dict[str, TopicInfo], dict[str, type[Exception]]]
 
@@ -242,7 +244,18 @@ class MetadataRefresher(RequestManager):
             return FOREVER_MS
         if not self._context.metadata.snapshot.nodes:
             return 0  # all were given up; whose positions are known asks for nothing by itself
-        return max(0, self._succeeded_ms + self._context.config.metadata_max_age_ms - now_ms)
+        max_age_ms = self._context.config.metadata_max_age_ms
+        if self._leader_unreachable():
+            max_age_ms = min(max_age_ms, MAX_AGE_WITHOUT_LEADER_MS)
+        return max(0, self._succeeded_ms + max_age_ms - now_ms)
+
+    def _leader_unreachable(self) -> bool:
+        """Tell whether a partition is led by a broker that does not answer: another may be soon."""
+        unreachable = self._context.metadata.unreachable
+        if not unreachable:
+            return False
+        assigned = self._context.subscription.assigned.values()
+        return any(state.leader_id in unreachable for state in assigned)
 
     def _covers(self, topics: frozenset[str] | None) -> bool:
         return (

@@ -6,7 +6,8 @@ whole snapshot by one assignment.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from uuid import UUID
 
@@ -100,6 +101,9 @@ class ClusterMetadata:
         #: What `nodes` returned last, and of which snapshot: it is asked at every turn.
         self._nodes: Sequence[Node] = self._bootstrap
         self._nodes_of: ClusterSnapshot | None = None
+        self._promising: set[int] = set()
+        #: Brokers that did not answer when they were last asked.
+        self.unreachable: AbstractSet[int] = frozenset()
 
     def nodes(self) -> Sequence[Node]:
         """Brokers that can be asked: those known, else the bootstrap servers."""
@@ -115,6 +119,17 @@ class ClusterMetadata:
             self.rebootstraps += 1
             self.snapshot = replace(self.snapshot, nodes={})
 
+    def promise(self, node_id: int) -> None:
+        """A broker is said to be there, to lead or to coordinate: it is worth an attempt."""
+        self._promising.add(node_id)
+
+    def take_promising(self) -> Iterable[int]:
+        """Return the brokers that there is such news of since the last call."""
+        if not self._promising:
+            return ()
+        promising, self._promising = self._promising, set()
+        return promising
+
     def update(self, answer: ClusterSnapshot, *, partial: bool) -> None:
         """Take in a metadata answer; a partial one speaks only of the topics it names.
 
@@ -127,6 +142,8 @@ class ClusterMetadata:
             topics.pop(name, None)
         for name, topic in answer.topics.items():
             topics[name] = _newest(known.topics.get(name), topic)
+            self._promising |= _new_leaders(known.topics.get(name), topics[name])
+        self._promising |= answer.nodes.keys() - known.nodes.keys()
         errors = dict(known.topic_errors) if partial else {}
         for name in answer.topics:
             errors.pop(name, None)
@@ -152,6 +169,7 @@ class ClusterMetadata:
             return False
         if leader_epoch <= info.leader_epoch:
             return False
+        self._promising.add(leader_id)
         changed = replace(info, leader_id=leader_id, leader_epoch=leader_epoch)
         topic = replace(topic, partitions={**topic.partitions, tp.partition: changed})
         self.snapshot = replace(
@@ -172,6 +190,17 @@ def _newest(known: TopicInfo | None, answered: TopicInfo) -> TopicInfo:
         stale = old is not None and UNKNOWN_EPOCH < info.leader_epoch < old.leader_epoch
         partitions[number] = old if stale and old is not None else info
     return replace(answered, partitions=partitions)
+
+
+def _new_leaders(known: TopicInfo | None, now: TopicInfo) -> set[int]:
+    """Return the brokers that lead a partition which another one has led."""
+    if known is None or known.partitions is now.partitions:
+        return set()
+    return {
+        info.leader_id
+        for number, info in now.partitions.items()
+        if number in known.partitions and known.partitions[number].leader_id != info.leader_id
+    }
 
 
 def _names_by_id(topics: Mapping[str, TopicInfo]) -> dict[UUID, str]:

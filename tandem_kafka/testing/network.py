@@ -98,6 +98,7 @@ class SimConnection:
         self.open = True
         #: One end is gone and the other was not told: whatever is sent vanishes.
         self.half_open = False
+        self.received_bytes = 0
         self._network = network
         #: When the last frame of each direction arrives: bytes do not overtake each other.
         self._busy_ms = {"to server": 0, "to client": 0}
@@ -359,6 +360,11 @@ class SimTransport:
         """End the running or the next poll."""
         self._woken = self.ready = True
 
+    def received_bytes(self, connection: int) -> int:
+        """Return how many bytes have arrived; a frame arrives at once."""
+        found = self._connections.get(connection)
+        return found.received_bytes if found is not None else 0
+
     def disconnect(self, connection: int) -> None:
         """Close a connection; what it had to tell is not told any more."""
         found = self._connections.pop(connection, None)
@@ -375,5 +381,7 @@ class SimTransport:
     def arrived(self, event: TransportEvent) -> None:
         """Take what the network brings."""
         if event.connection in self._connections:
+            if isinstance(event, FrameReceived):
+                self._connections[event.connection].received_bytes += len(event.frame)
             self._events.append(event)
             self.ready = True

@@ -51,6 +51,8 @@ pub struct Channel {
     outgoing: VecDeque<Vec<u8>>,
     sent: usize,
     received: bool,
+    /// How many bytes have come, whole frames or not.
+    pub received_bytes: u64,
     /// Sending failed: told unless what was received says better why.
     unsendable: Option<Failure>,
 }
@@ -77,6 +79,7 @@ impl Channel {
             outgoing: VecDeque::new(),
             sent: 0,
             received: false,
+            received_bytes: 0,
             unsendable: None,
         }
     }
@@ -233,6 +236,7 @@ impl Channel {
                 return Err(self.ended());
             }
             self.received = true;
+            self.received_bytes += count as u64;
             let direct = count.min(ahead);
             // SAFETY: the system has written `count` bytes, the first of them into the room.
             unsafe { self.reader.filled(direct, &mut frames) };
@@ -273,6 +277,7 @@ impl Channel {
             if count == 0 {
                 return Err(self.ended());
             }
+            self.received_bytes += count as u64;
             // SAFETY: the system has written that many bytes.
             let data = unsafe { socket::written(receiving.scratch, count) };
             self.decrypt(data, receiving.limit, out)?;

@@ -212,6 +212,11 @@ impl Engine {
         }
     }
 
+    /// How many bytes have come on a connection, whole frames or not.
+    pub fn received_bytes(&self, connection: usize) -> u64 {
+        self.channels.get(&connection).map_or(0, |channel| channel.received_bytes)
+    }
+
     /// Closes a connection at once; no event follows.
     pub fn disconnect(&mut self, connection: usize) {
         if let Some(mut channel) = self.channels.remove(&connection) {

@@ -168,6 +168,11 @@ impl Selector {
         self.wake.wake();
     }
 
+    /// How many bytes have come on a connection, whole frames or not.
+    fn received_bytes(&self, py: Python<'_>, connection: usize) -> u64 {
+        self.engine(py).as_ref().map_or(0, |engine| engine.received_bytes(connection))
+    }
+
     fn disconnect(&self, py: Python<'_>, connection: usize) {
         if let Some(engine) = self.engine(py).as_mut() {
             engine.disconnect(connection);

@@ -240,7 +240,8 @@ class FetchManager(RequestManager):
         if slot.purpose is not Purpose.FETCH_QUIET:  # of which nothing is expected
             expected = sum(asking.max_bytes for asking in slot.asked.values() if asking.behind)
             slot.reserved_bytes = min(config.fetch_max_bytes, expected)
-        message = self._message(slot.session.build(), self._wait_ms(slot))
+        wait_ms = self._wait_ms(slot)
+        message = self._message(slot.session.build(), wait_ms)
         return self._context.request(
             message,
             ToNode(node, slot.purpose),
@@ -248,6 +249,7 @@ class FetchManager(RequestManager):
             failed=partial(self._failed, slot),
             state=slot.state,
             decode=decode_fetch_response,
+            held_ms=wait_ms,
         )
 
     def _wait_ms(self, slot: FetchSlot) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -79,6 +80,7 @@ class ScriptedTransport:
         self.open: set[int] = set()
         self.sent: list[Sent] = []
         self.events: list[TransportEvent] = []
+        self.received: dict[int, int] = {}
         self.wakeups = 0
         self.closed = False
 
@@ -101,6 +103,9 @@ class ScriptedTransport:
 
     def wakeup(self) -> None:
         self.wakeups += 1
+
+    def received_bytes(self, connection: int) -> int:
+        return self.received.get(connection, 0)
 
     def disconnect(self, connection: int) -> None:
         self.open.discard(connection)
@@ -143,6 +148,13 @@ class KnownNodes:
 
     def nodes(self) -> Sequence[Node]:
         return tuple(self.known)
+
+    promising: set[int] = field(default_factory=set)
+    unreachable: AbstractSet[int] = frozenset()
+
+    def take_promising(self) -> set[int]:
+        promising, self.promising = self.promising, set()
+        return promising
 
     def rebootstrap(self) -> None:
         self.rebootstraps += 1

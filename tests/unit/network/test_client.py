@@ -49,16 +49,17 @@ def test_a_request_opens_a_connection_and_is_answered() -> None:
 
 def test_every_purpose_has_a_connection_of_its_own() -> None:
     network = Network()
-    for purpose in Purpose:
+    carrying = [purpose for purpose in Purpose if purpose is not Purpose.PROBE]
+    for purpose in carrying:
         network.request(NODE_1, purpose)
         network.request(NODE_1, purpose)
     network.turn()
-    assert len(network.transport.addresses) == len(Purpose)
+    assert len(network.transport.addresses) == len(carrying)
     for number in network.transport.addresses:
         assert len(network.make_ready(number)) == 2
     network.request(NODE_1, Purpose.GROUP)
     network.turn()
-    assert len(network.transport.addresses) == len(Purpose)
+    assert len(network.transport.addresses) == len(carrying)
 
 
 def test_no_more_in_flight_than_allowed_and_in_order() -> None:

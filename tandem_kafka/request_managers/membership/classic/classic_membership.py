@@ -282,6 +282,7 @@ class ClassicMembership(RequestManager):
             failed=partial(self._failed_in, State.PREPARING_REBALANCE),
             state=self._request,
             timeout_ms=self._requests.join_timeout_ms,
+            held_ms=None,
         )
         return PollResult((request,))
 
@@ -328,6 +329,7 @@ class ClassicMembership(RequestManager):
             answered=partial(self._synced, joined.protocol_name),
             failed=partial(self._failed_in, State.COMPLETING_REBALANCE),
             state=self._request,
+            held_ms=None,
         )
         request.keep_alive = self._heartbeats.keep_alive(now_ms)
         return PollResult((request,))

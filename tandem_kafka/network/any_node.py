@@ -1,0 +1,202 @@
+"""Requests that any broker can answer: which one is asked, and which one instead."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Container, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from tandem_kafka.events.completable import NO_DEADLINE_MS
+from tandem_kafka.network.link import Link
+from tandem_kafka.network.pool import ConnectionPool
+from tandem_kafka.network.request import Purpose, UnsentRequest
+from tandem_kafka.network.settings import NetworkSettings
+from tandem_kafka.runtime import Random
+from tandem_kafka.types import Node
+
+__all__ = ["AnyNodeRequests"]
+
+log = logging.getLogger(__name__)
+
+#: A broker that has not answered in this time is left to it, and another one is asked as well.
+_ANOTHER_AFTER_MS: Final = 3_000
+
+
+@dataclass(slots=True)
+class _Asked:
+    """A request in flight, the brokers that have it, and when one more is asked."""
+
+    request: UnsentRequest
+    node_ids: set[int]
+    another_ms: int
+
+
+class AnyNodeRequests:
+    """Sends each to the least busy broker that is connected, or connects to one.
+
+    A broker that has left something unanswered is asked only if there is no other.
+
+    Args:
+        rebootstrap: Forgets the brokers, so that the bootstrap servers are known next.
+
+    Attributes:
+        queue: Those that have not been sent.
+    """
+
+    def __init__(
+        self,
+        settings: NetworkSettings,
+        pool: ConnectionPool,
+        random: Random,
+        rebootstrap: Callable[[], None],
+    ) -> None:
+        self._settings = settings
+        self._pool = pool
+        self._random = random
+        self._rebootstrap = rebootstrap
+        self.queue: deque[UnsentRequest] = deque()
+        self._asked: list[_Asked] = []
+        self._known: Sequence[Node] = ()
+        # Once is enough until a broker has answered again.
+        self._rebootstrapped = False
+
+    def __bool__(self) -> bool:
+        return bool(self.queue or self._asked)
+
+    @property
+    def known(self) -> Sequence[Node]:
+        """The brokers that can be asked."""
+        return self._known
+
+    def follow(self, known: Sequence[Node]) -> None:
+        """Ask one of these from now on."""
+        self._known = known
+
+    def send(self, now_ms: int) -> bool:
+        """Send what can be sent; True when the brokers have been forgotten instead."""
+        while self.queue:
+            if self.queue[0].future.done:
+                self.queue.popleft()
+                continue
+            link = self._choose(now_ms)
+            if link is None:
+                if self._find_a_node(now_ms):
+                    return True
+                break
+            self._rebootstrapped = False
+            request = self.queue.popleft()
+            self._pool.send(link, request, now_ms)
+            another_ms = now_ms + _ANOTHER_AFTER_MS
+            self._asked.append(_Asked(request, {link.key[0]}, another_ms))
+        if self._asked:
+            self._ask_others(now_ms)
+        return False
+
+    def next_ms(self, now_ms: int) -> int:
+        """Return when time alone lets something be sent."""
+        moments = [asked.another_ms for asked in self._asked]
+        if self.queue:
+            moments += [request.deadline_ms for request in self.queue]
+            moments.append(self._sendable_ms(now_ms))
+        return min((moment for moment in moments if moment > now_ms), default=NO_DEADLINE_MS)
+
+    # --- another one ---------------------------------------------------------------------------
+
+    def _ask_others(self, now_ms: int) -> None:
+        """Send what is long unanswered to one more broker; the first answer counts."""
+        self._asked = [asked for asked in self._asked if not asked.request.future.done]
+        for asked in self._asked:
+            if now_ms < asked.another_ms:
+                continue
+            for node_id in asked.node_ids:
+                self._pool.mark_silent(node_id)
+            link = self._choose(now_ms, without=asked.node_ids)
+            if link is not None:
+                log.debug("%s is unanswered: asking %s too", asked.request.message.name, link.node)
+                self._pool.send(link, asked.request, now_ms)
+                asked.node_ids.add(link.key[0])
+                asked.another_ms = now_ms + _ANOTHER_AFTER_MS
+            elif self._find_a_node(now_ms, without=asked.node_ids):
+                return
+            else:
+                asked.another_ms = now_ms + _ANOTHER_AFTER_MS // 10
+
+    # --- which one -----------------------------------------------------------------------------
+
+    def _choose(self, now_ms: int, without: Container[int] = ()) -> Link | None:
+        """Return the least busy connection that is ready; a silent broker's as the last resort."""
+        limit = self._settings.max_in_flight_requests_per_connection
+        ready = [
+            link
+            for link in self._main_links()
+            if link.key[0] not in without and link.can_send(now_ms, limit)
+        ]
+        answering = [link for link in ready if not self._pool.state(link.node).silent]
+        if not answering and self._others_may_answer(now_ms, without):
+            return None
+        return min(answering or ready, key=lambda link: link.connection.in_flight, default=None)
+
+    def _others_may_answer(self, now_ms: int, without: Container[int]) -> bool:
+        """Tell whether a broker that is not silent can be connected to, or is just now."""
+        for node in self._known:
+            state = self._pool.state(node)
+            if node.node_id in without or state.silent:
+                continue
+            link = self._pool.link((node.node_id, Purpose.MAIN))
+            if not state.in_backoff(now_ms) if link is None else not link.ready:
+                return True
+        return False
+
+    def _main_links(self) -> list[Link]:
+        links = (self._pool.link((node.node_id, Purpose.MAIN)) for node in self._known)
+        return [link for link in links if link is not None]
+
+    def _find_a_node(self, now_ms: int, without: Container[int] = ()) -> bool:
+        """Connect to a broker; True when all have been forgotten instead."""
+        links = [link for link in self._main_links() if link.key[0] not in without]
+        connecting = [link for link in links if not link.ready]
+        if connecting:
+            connecting[0].for_any = True
+            return False
+        if not self._main_links() and self._is_lost():
+            self._forget_all()
+            return True
+        taken = {link.key[0] for link in links}
+        candidates = [
+            node
+            for node in self._known
+            if node.node_id not in taken
+            and node.node_id not in without
+            and not self._pool.state(node).in_backoff(now_ms)
+        ]
+        answering = [node for node in candidates if not self._pool.state(node).silent]
+        if candidates:
+            node = self._random.choice(answering or candidates)
+            self._pool.open(node, Purpose.MAIN, now_ms, for_any=True)
+        return False
+
+    def _is_lost(self) -> bool:
+        """True when every broker known has failed since it last worked, none is connected."""
+        if self._settings.metadata_recovery_strategy != "rebootstrap" or self._rebootstrapped:
+            return False
+        return bool(self._known) and all(
+            node.node_id >= 0 and self._pool.state(node).failures > 0 for node in self._known
+        )
+
+    def _forget_all(self) -> None:
+        log.info(
+            "none of the %d known brokers can be reached: going back to the bootstrap servers",
+            len(self._known),
+        )
+        self._rebootstrapped = True
+        self._rebootstrap()
+
+    def _sendable_ms(self, now_ms: int) -> int:
+        links = self._main_links()
+        if any(not link.ready for link in links):
+            return NO_DEADLINE_MS  # its opening, failure or time-out is what comes next
+        moments = [link.connection.throttled_until_ms for link in links]
+        moments += [self._pool.state(node).retry_at_ms for node in self._known]
+        return min((moment for moment in moments if moment > now_ms), default=NO_DEADLINE_MS)

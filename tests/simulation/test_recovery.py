@@ -1,0 +1,183 @@
+"""How soon reading goes on after brokers, or the links to them, were gone."""
+
+from __future__ import annotations
+
+import statistics
+from typing import Self
+
+import pytest
+
+from tandem_kafka import KafkaConsumer, TopicPartition
+from tandem_kafka.testing import Simulation
+from tests.simulation.ledger import produce, topic
+
+PARTITIONS = [TopicPartition("orders", number) for number in range(6)]
+#: A real cluster notices after so long that a broker is gone (`broker.session.timeout.ms`).
+ELECTION_MS = 9_000
+
+
+class Reading:
+    """Six partitions on three brokers, a record in each several times a second."""
+
+    def __init__(self, seed: object, **options: object) -> None:
+        self.simulation = Simulation(seed, brokers=3, trace_lines=2_000)
+        topic(self.simulation, "orders", len(PARTITIONS))
+        for tp in PARTITIONS:
+            self.simulation.cluster.move_leader(tp, 1 + tp.partition % 3)
+        self.consumer = self.simulation.consumer(auto_offset_reset="earliest", **options)
+        self.consumer.assign(PARTITIONS)
+        self.read_ms = dict.fromkeys(PARTITIONS, self.now_ms)
+        self.next = dict.fromkeys(PARTITIONS, 0)
+        self._silence_ms = dict.fromkeys(PARTITIONS, 0)
+        self.go_on(5_000)
+        self._silence_ms = dict.fromkeys(PARTITIONS, 0)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self.simulation.__exit__(*failure)
+
+    @property
+    def now_ms(self) -> int:
+        return self.simulation.clock.now_ms()
+
+    def go_on(self, duration_ms: int) -> None:
+        """Produce and read for a while."""
+        until_ms = self.now_ms + duration_ms
+        while self.now_ms < until_ms:
+            for tp in PARTITIONS:
+                leader = self.simulation.cluster.at(tp).leader
+                if leader is not None and self.simulation.cluster.brokers[leader].up:
+                    produce(self.simulation, tp, 1)
+            batch = self.consumer.poll(200)
+            for tp, records in batch.items():
+                self.next[tp] = records[-1].offset + 1
+                since_ms = self.now_ms - self.read_ms[tp]
+                self._silence_ms[tp] = max(self._silence_ms[tp], since_ms)
+                self.read_ms[tp] = self.now_ms
+            self.simulation.sleep(100)
+
+    def silence_ms(self, tp: TopicPartition) -> int:
+        """Return the longest time without a record of a partition."""
+        return max(self._silence_ms[tp], self.now_ms - self.read_ms[tp])
+
+    def until_all_read(self, within_ms: int = 120_000) -> int:
+        """Return how long it takes until what comes from now on is read of every partition."""
+        began_ms = self.now_ms
+        cluster = self.simulation.cluster
+        ends = {tp: cluster.at(tp).log.end_offset for tp in PARTITIONS}
+        while any(self.next[tp] <= ends[tp] for tp in PARTITIONS):
+            assert self.now_ms < began_ms + within_ms, f"silent: {self.read_ms}"
+            self.go_on(100)
+        return self.now_ms - began_ms
+
+    def led_by(self, node_id: int) -> list[TopicPartition]:
+        return [tp for tp in PARTITIONS if self.simulation.cluster.at(tp).leader == node_id]
+
+    def elect(self, *gone: int) -> None:
+        """The cluster notices; the brokers that are left take the partitions over."""
+        left = [n for n in self.simulation.cluster.brokers if n not in gone]
+        for node_id in gone:
+            for tp in self.led_by(node_id):
+                self.simulation.cluster.move_leader(tp, left[tp.partition % len(left)])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_half_open_connections_are_noticed_long_before_the_request_timeout(seed: int) -> None:
+    with Reading(f"half open {seed}") as reading:
+        reading.simulation.network.freeze(reading.consumer._core.link.transport)
+        assert reading.until_all_read() < 8_000
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_hung_broker_costs_its_partitions_no_more_than_the_cluster_takes(seed: int) -> None:
+    with Reading(f"hung {seed}") as reading:
+        lost = reading.led_by(1)
+        reading.simulation.cluster.pause(1)
+        reading.go_on(ELECTION_MS)
+        reading.elect(1)
+        reading.go_on(20_000)
+        for tp in PARTITIONS:
+            bound_ms = ELECTION_MS + 1_500 if tp in lost else 1_500
+            assert reading.silence_ms(tp) <= bound_ms, (
+                f"{tp} was silent for {reading.silence_ms(tp)} ms"
+            )
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_killed_leader_costs_a_second_more_than_the_cluster_takes(seed: int) -> None:
+    with Reading(f"killed {seed}") as reading:
+        lost = reading.led_by(2)
+        reading.simulation.cluster.stop(2)
+        reading.go_on(ELECTION_MS)
+        reading.elect(2)
+        reading.go_on(20_000)
+        assert max(reading.silence_ms(tp) for tp in lost) <= ELECTION_MS + 1_000
+        assert max(reading.silence_ms(tp) for tp in PARTITIONS if tp not in lost) <= 1_000
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_with_two_of_three_brokers_gone_the_third_is_read_as_soon_as_it_leads(seed: int) -> None:
+    with Reading(f"two gone {seed}") as reading:
+        for node_id in (1, 2):
+            reading.simulation.cluster.stop(node_id)
+        reading.go_on(ELECTION_MS)
+        reading.elect(1, 2)
+        assert reading.until_all_read() < 1_500
+        reading.go_on(36_000)
+        for node_id in (1, 2):
+            reading.simulation.cluster.start(node_id)
+        for tp in PARTITIONS:
+            reading.simulation.cluster.move_leader(tp, 1 + tp.partition % 3)
+        assert reading.until_all_read() < 1_500
+
+
+def test_after_a_minute_without_brokers_reading_goes_on_within_a_second() -> None:
+    took_ms = []
+    for seed in range(9):
+        with Reading(f"minute {seed}") as reading:
+            for node_id in (1, 2, 3):
+                reading.simulation.cluster.stop(node_id)
+            reading.go_on(60_000)
+            for node_id in (1, 2, 3):
+                reading.simulation.cluster.start(node_id)
+            took_ms.append(reading.until_all_read())
+    assert statistics.median(took_ms) <= 1_500, took_ms
+    assert max(took_ms) <= 3_000, took_ms
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_broker_that_does_not_answer_is_not_waited_for_where_any_will_do(seed: int) -> None:
+    with Reading(f"any {seed}") as reading:
+        reading.simulation.cluster.pause(1 + seed % 3)
+        for _ in range(5):
+            began_ms = reading.now_ms
+            assert "orders" in reading.consumer.topics()
+            assert reading.now_ms - began_ms < 3_500
+        began_ms = reading.now_ms
+        reading.consumer.topics()
+        assert reading.now_ms - began_ms < 100, "by now it is known to be silent"
+
+
+def read_for(consumer: KafkaConsumer, duration_ms: int) -> int:
+    until_ms, count = consumer._core.clock.now_ms() + duration_ms, 0
+    while consumer._core.clock.now_ms() < until_ms:
+        count += consumer.poll(1_000).count
+    return count
+
+
+@pytest.mark.parametrize("slow_ms", [4_000, 7_000, 12_000])
+def test_a_slow_broker_is_not_given_up_again_and_again(slow_ms: int) -> None:
+    """Each answer takes long, also on a new connection: it is read all the same."""
+    with Simulation(f"slow {slow_ms}", trace_lines=2_000) as simulation:
+        topic(simulation, "orders", 1)
+        consumer = simulation.consumer(auto_offset_reset="earliest", bootstrap_timeout_ms=0)
+        consumer.assign([PARTITIONS[0]])
+        produce(simulation, PARTITIONS[0], 1)
+        assert read_for(consumer, 10_000) == 1
+        network = simulation.network
+        network.slow[simulation.cluster.brokers[1].address] = slow_ms // 2
+        produce(simulation, PARTITIONS[0], 1)
+        assert read_for(consumer, 120_000) == 1
+        network.slow.clear()
