@@ -38,6 +38,7 @@ class Purpose(enum.Enum):
     FETCH_0 = "fetch-0"
     FETCH_1 = "fetch-1"
     FETCH_QUIET = "fetch-quiet"
+    FETCH_BYPASS = "fetch-bypass"
     #: Finds out whether a broker that is silent on another connection answers on a new one.
     PROBE = "probe"
 

@@ -49,6 +49,8 @@ EMPTY_PAUSE_MS = 10
 #: How long a broker may keep the fetch of quiet partitions, as far as that delays nothing: each one
 #: costs it a look at every partition of the session.
 QUIET_WAIT_MS = 5_000
+#: How long a broker may keep a fetch on the bypass: it must be free for the next partition.
+BYPASS_WAIT_MS = 10
 
 
 class FetchManager(RequestManager):
@@ -85,14 +87,14 @@ class FetchManager(RequestManager):
         buffer = self._context.buffer
         # Set before anything is measured: room that is made meanwhile wakes this thread again.
         buffer.starved = True
-        slots: Iterable[FetchSlot] = self._placement.slots.values()
-        if self._starved:  # there may be room for one: who has waited longest goes first
+        was_starved, self._starved = self._starved, False
+        wait_ms = self._overtake_parked(now_ms)
+        slots: Iterable[FetchSlot] = tuple(self._placement.slots.values())
+        if was_starved:  # there may be room for one: the slot that has waited longest goes first
             slots = sorted(slots, key=lambda slot: slot.sent_count)
-        self._starved = False
         unsent = []
-        wait_ms = FOREVER_MS
         for slot in slots:
-            if slot.state.in_flight or not slot.partitions:
+            if slot.state.in_flight or not (slot.partitions or self._placement.can_come_back(slot)):
                 continue
             pause_ms = max(slot.state.wait_ms(now_ms), slot.pause_until_ms - now_ms)
             if pause_ms > 0:
@@ -101,6 +103,7 @@ class FetchManager(RequestManager):
             if not self._has_room():
                 self._starved = True
                 continue
+            self._placement.about_to_send(slot, now_ms)
             wait_ms = min(wait_ms, self._look(slot, now_ms))
             node = self._context.metadata.snapshot.nodes.get(slot.node_id)
             if slot.asked and node is not None:
@@ -156,27 +159,55 @@ class FetchManager(RequestManager):
 
         One that nothing but an event can change is looked at again when it is touched.
         """
+        share = self._share()
+        wait_ms = FOREVER_MS
+        for state in tuple(slot.attention):
+            pause_ms = self._pause_ms(slot, state, share, now_ms)
+            if pause_ms <= 0:
+                del slot.attention[state]
+                self._ask(slot, state)
+            else:
+                wait_ms = min(wait_ms, pause_ms)
+                slot.leave_out(state.tp)
+        return wait_ms
+
+    def _share(self) -> int:
+        """Return how many bytes of one partition may be held before it has to wait."""
         config = self._context.config
         self._holding = {state: None for state in self._holding if state.held_bytes > 0}
         fair = config.fetch_buffer_max_bytes // max(1, len(self._holding))
-        share = max(config.max_partition_fetch_bytes, fair)
+        return max(config.max_partition_fetch_bytes, fair)
+
+    def _overtake_parked(self, now_ms: int) -> int:
+        """Move what can be fetched out of the way of parked fetches; returns when more can be."""
         wait_ms = FOREVER_MS
-        for state in tuple(slot.attention):
-            if not state.fetchable:
-                if state.waits_for_application:
-                    self._starved = True
+        for slot in tuple(self._placement.slots.values()):
+            if not (slot.state.in_flight and slot.parked and slot.attention):
+                continue
+            share = self._share()
+            for state in tuple(slot.attention):
+                asking = slot.asked.get(state.tp)
+                if asking is not None and self._handler.current(asking):
+                    continue  # it is what the parked fetch waits for
+                pause_ms = self._pause_ms(slot, state, share, now_ms)
+                if pause_ms <= 0:
+                    self._placement.bypass(slot, state)
                 else:
-                    del slot.attention[state]
-            elif state.held_bytes >= share:
+                    wait_ms = min(wait_ms, pause_ms)
+        return wait_ms
+
+    def _pause_ms(self, slot: FetchSlot, state: AssignedPartition, share: int, now_ms: int) -> int:
+        """Return how long a partition cannot be asked for; 0 if it can be now."""
+        if not state.fetchable:
+            if state.waits_for_application:
                 self._starved = True
-            elif now_ms < state.retry_at_ms:
-                wait_ms = min(wait_ms, state.retry_at_ms - now_ms)
             else:
                 del slot.attention[state]
-                self._ask(slot, state)
-                continue
-            slot.leave_out(state.tp)
-        return wait_ms
+        elif state.held_bytes >= share:
+            self._starved = True
+        else:
+            return max(0, state.retry_at_ms - now_ms)
+        return FOREVER_MS
 
     def _ask(self, slot: FetchSlot, state: AssignedPartition) -> None:
         if state.base is None:
@@ -192,7 +223,15 @@ class FetchManager(RequestManager):
             max_bytes,
         )
         slot.ask(
-            AskedPartition(state, state.base, state.read_ahead, max_bytes, from_replica), target
+            AskedPartition(
+                state,
+                state.base,
+                state.read_ahead,
+                max_bytes,
+                from_replica,
+                self._context.read_committed,
+            ),
+            target,
         )
 
     def _set_aside(self) -> int:
@@ -237,9 +276,12 @@ class FetchManager(RequestManager):
         config = self._context.config
         self._sent_count += 1
         slot.sent_count = self._sent_count
-        if slot.purpose is not Purpose.FETCH_QUIET:  # of which nothing is expected
-            expected = sum(asking.max_bytes for asking in slot.asked.values() if asking.behind)
-            slot.reserved_bytes = min(config.fetch_max_bytes, expected)
+        # Of the quiet ones nothing is expected, whatever there may be.
+        quiet = slot.purpose is Purpose.FETCH_QUIET
+        behind = [] if quiet else [each for each in slot.asked.values() if each.behind]
+        expected = sum(asking.max_bytes for asking in behind)
+        slot.reserved_bytes = min(config.fetch_max_bytes, expected)
+        slot.parked = not behind and slot.purpose is not Purpose.FETCH_BYPASS
         wait_ms = self._wait_ms(slot)
         message = self._message(slot.session.build(), wait_ms)
         return self._context.request(
@@ -255,6 +297,8 @@ class FetchManager(RequestManager):
     def _wait_ms(self, slot: FetchSlot) -> int:
         """How long a broker that has nothing may keep the request; one record ends it at once."""
         config = self._context.config
+        if slot.purpose is Purpose.FETCH_BYPASS:
+            return min(config.fetch_max_wait_ms, BYPASS_WAIT_MS)
         longer = slot.purpose is Purpose.FETCH_QUIET and config.fetch_min_bytes <= 1
         limit_ms = min(QUIET_WAIT_MS, config.request_timeout_ms // 2)
         return max(config.fetch_max_wait_ms, limit_ms) if longer else config.fetch_max_wait_ms
@@ -290,7 +334,7 @@ class FetchManager(RequestManager):
     def _answered(self, slot: FetchSlot, sent_ms: int, answer: ClientResponse) -> None:
         now_ms = self._context.clock.now_ms()
         self._seen = None
-        slot.reserved_bytes = 0
+        slot.reserved_bytes, slot.parked = 0, False
         response = answer.message
         self._measure(answer)
         if not slot.session.answered(response.session_id, response.error_code):
@@ -316,7 +360,7 @@ class FetchManager(RequestManager):
 
     def _failed(self, slot: FetchSlot, error: Exception) -> None:
         self._seen = None
-        slot.reserved_bytes = 0
+        slot.reserved_bytes, slot.parked = 0, False
         slot.session.failed()
         for asking in slot.asked.values():
             if asking.state.preferred_replica is not None:

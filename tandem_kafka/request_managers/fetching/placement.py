@@ -5,6 +5,11 @@ its own over a share of them: while the records of one answer are taken in, the 
 prepares the other. Where there are many partitions, those that bring nothing are sorted out into
 a third, whose fetch stays parked at the broker: a broker looks at every partition of a session
 for each fetch, so that a few busy ones among thousands would wait for that each time.
+
+A fetch that finds nothing is parked for up to `fetch_max_wait_ms`, and a broker takes the next
+request of that connection only then. A partition that may be fetched again meanwhile, because its
+buffer has drained or it was resumed, does not wait for that: it takes the bypass, a fourth
+connection whose fetches are never parked for long, until it has caught up and its old slot is free.
 """
 
 from __future__ import annotations
@@ -25,9 +30,15 @@ from tandem_kafka.types import TopicPartition
 __all__ = ["FetchPlacement"]
 
 #: A partition's `slot` is an index of this.
-_PURPOSES: Final = (Purpose.FETCH_0, Purpose.FETCH_1, Purpose.FETCH_QUIET)
+_PURPOSES: Final = (
+    Purpose.FETCH_0,
+    Purpose.FETCH_1,
+    Purpose.FETCH_QUIET,
+    Purpose.FETCH_BYPASS,
+)
 _BUSY: Final = _PURPOSES[:2]
 _QUIET: Final = 2
+_BYPASS: Final = 3
 #: Below so many partitions in a slot none is sorted out.
 _MANY: Final = 50
 #: How long a partition brings nothing before it counts as quiet.
@@ -90,19 +101,54 @@ class FetchPlacement:
         slot.active.update(brought)
         if len(slot.partitions) < _MANY or not slot.sorted_ms:
             slot.sorted_ms = now_ms
-        elif now_ms - slot.sorted_ms >= _QUIET_AFTER_MS:
-            quiet = slot.partitions - slot.active
-            target = self._slot(slot.node_id, Purpose.FETCH_QUIET)
-            for state in quiet:
-                self._move(state, slot, target, _QUIET)
-            slot.active.clear()
-            slot.sorted_ms = now_ms
+        else:
+            self._sort_out(slot, self._slot(slot.node_id, Purpose.FETCH_QUIET), now_ms)
+
+    def about_to_send(self, slot: FetchSlot, now_ms: int) -> None:
+        """A slot is free: it may take over partitions of others."""
+        if slot.purpose in _BUSY:
+            self._come_back(slot)
+        elif slot.purpose is Purpose.FETCH_QUIET:
+            for purpose in _BUSY:
+                busy = self.slots.get((slot.node_id, purpose))
+                if busy is not None and busy.sorted_ms and len(busy.partitions) >= _MANY:
+                    self._sort_out(busy, slot, now_ms)
+
+    def _sort_out(self, slot: FetchSlot, quiet_slot: FetchSlot, now_ms: int) -> None:
+        """Move what has brought nothing for a while; not into a fetch that is parked already."""
+        if now_ms - slot.sorted_ms < _QUIET_AFTER_MS or quiet_slot.state.in_flight:
+            return
+        for state in slot.partitions - slot.active:
+            self._move(state, slot, quiet_slot, _QUIET)
+        slot.active.clear()
+        slot.sorted_ms = now_ms
 
     def _wake(self, slot: FetchSlot, state: AssignedPartition) -> None:
-        """Move a partition to the busy ones."""
+        """Move a partition to the busy ones, to one whose fetch is not parked if there is one."""
         targets = [self._slot(slot.node_id, purpose) for purpose in _BUSY]
-        index = 0 if len(targets[0].partitions) <= len(targets[1].partitions) else 1
+        index = min((0, 1), key=lambda i: (targets[i].parked, len(targets[i].partitions)))
         self._move(state, slot, targets[index], index)
+
+    def bypass(self, slot: FetchSlot, state: AssignedPartition) -> FetchSlot:
+        """Move a partition away from a parked fetch; returns the slot that takes it."""
+        target = self._slot(slot.node_id, Purpose.FETCH_BYPASS)
+        self._move(state, slot, target, _BYPASS)
+        return target
+
+    def can_come_back(self, slot: FetchSlot) -> bool:
+        """Tell whether there are partitions on the bypass that this slot may take."""
+        bypass = self.slots.get((slot.node_id, Purpose.FETCH_BYPASS))
+        return bypass is not None and bool(bypass.partitions) and slot.purpose in _BUSY
+
+    def _come_back(self, slot: FetchSlot) -> None:
+        """Take back what has caught up on the bypass."""
+        if not self.can_come_back(slot):
+            return
+        bypass = self.slots[slot.node_id, Purpose.FETCH_BYPASS]
+        index = _PURPOSES.index(slot.purpose)
+        for asking in list(bypass.asked.values()):
+            if not asking.behind:
+                self._move(asking.state, bypass, slot, index)
 
     def _move(
         self, state: AssignedPartition, source: FetchSlot, target: FetchSlot, index: int

@@ -39,11 +39,14 @@ class AskedPartition:
     offset: int
     max_bytes: int
     from_replica: bool
+    read_committed: bool
 
     @property
     def behind(self) -> bool:
         """True unless the end of the log was reached: then only what is new may come."""
-        return self.state.high_watermark != self.offset
+        state = self.state
+        end = state.last_stable_offset if self.read_committed else state.high_watermark
+        return end != self.offset
 
 
 class FetchResponseHandler:
@@ -76,7 +79,7 @@ class FetchResponseHandler:
         for fetched in response.partitions:
             tp = self._partition_of(fetched, session)
             asking = asked.get(tp) if tp is not None else None
-            if asking is None or not self._current(asking):
+            if asking is None or not self.current(asking):
                 continue
             if fetched.error_code:
                 self._take_error(asking, fetched, response.node_endpoints)
@@ -96,8 +99,8 @@ class FetchResponseHandler:
             name = session.topic_name(fetched.topic_id)
         return None if name is None else TopicPartition(name, fetched.partition)
 
-    def _current(self, asking: AskedPartition) -> bool:
-        """Tell whether the answer is still wanted: no seek, reset or new assignment since."""
+    def current(self, asking: AskedPartition) -> bool:
+        """Tell whether the response is still wanted: no seek, reset or new assignment since."""
         state = asking.state
         return (
             self._context.subscription.assigned.get(state.tp) is state

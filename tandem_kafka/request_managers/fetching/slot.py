@@ -31,6 +31,8 @@ class FetchSlot:
         pause_until_ms: No request before that.
         active: Those that brought something since the quiet ones were last sorted out.
         sorted_ms: When that was.
+        parked: The request in flight finds nothing for what is asked, as far as is known: the
+            broker keeps it until something comes or its time is over.
     """
 
     def __init__(
@@ -48,6 +50,7 @@ class FetchSlot:
         self.pause_until_ms = 0
         self.active: set[AssignedPartition] = set()
         self.sorted_ms = 0
+        self.parked = False
 
     def place(self, states: Iterable[AssignedPartition]) -> None:
         """Take these partitions and no others; look at all of them."""

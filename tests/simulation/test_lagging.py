@@ -1,0 +1,119 @@
+"""One partition lags far behind while others have caught up: it waits for no fetch of theirs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tandem_kafka import TopicPartition
+from tandem_kafka.testing import Simulation
+from tests.simulation.ledger import produce, topic
+
+LAGGING = TopicPartition("orders", 0)
+RECORDS = 6_000
+#: There and back, at most; the application thread may notice 5 ms later, twice.
+ROUND_TRIP_MS = 10
+NOTICED_MS = 10
+
+
+def reader(simulation: Simulation, caught_up: int, **options: Any) -> Any:
+    """A consumer that has caught up with some partitions, and has another one before it."""
+    topic(simulation, "orders", caught_up + 1)
+    for _ in range(RECORDS // 50):  # each a batch
+        produce(simulation, LAGGING, 50)
+    consumer = simulation.consumer(
+        auto_offset_reset="earliest",
+        fetch_buffer_max_bytes=40_000,
+        max_partition_fetch_bytes=8_000,
+        max_poll_records=100,
+        **options,
+    )
+    partitions = [TopicPartition("orders", number) for number in range(caught_up + 1)]
+    consumer.assign(partitions)
+    consumer.pause(LAGGING)
+    for tp in partitions:
+        consumer.position(tp)
+    simulation.sleep(3_000)
+    consumer.poll(0)
+    consumer.resume(LAGGING)
+    return consumer
+
+
+def longest_pause_ms(simulation: Simulation, consumer: Any, trickle: int) -> int:
+    """Read all of it with a handler that takes no time, others getting a record now and then."""
+    longest_ms, read = 0, 0
+    read += len(consumer.poll(1_000)[LAGGING])  # a connection is made for that
+    while read < RECORDS:
+        began_ms = simulation.clock.now_ms()
+        batch = consumer.poll(1_000)
+        if LAGGING in batch:
+            longest_ms = max(longest_ms, simulation.clock.now_ms() - began_ms)
+            read += len(batch[LAGGING])
+        else:
+            assert batch, "nothing for a second"
+        if trickle and simulation.random.random() < 0.3:
+            number = 1 + simulation.random.randrange(trickle)
+            produce(simulation, TopicPartition("orders", number), 1)
+    return longest_ms
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("trickle", [False, True])
+@pytest.mark.parametrize("caught_up", [2, 7, 120])
+def test_a_lagging_partition_waits_for_no_fetch_that_finds_nothing(
+    caught_up: int, trickle: bool, seed: int
+) -> None:
+    with Simulation(f"{caught_up} {trickle} {seed}", trace_lines=400) as simulation:
+        consumer = reader(simulation, caught_up)
+        pause_ms = longest_pause_ms(simulation, consumer, caught_up if trickle else 0)
+        assert pause_ms <= ROUND_TRIP_MS + NOTICED_MS
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_partition_that_is_resumed_is_fetched_at_once(seed: int) -> None:
+    with Simulation(f"resumed {seed}", trace_lines=400) as simulation:
+        consumer = reader(simulation, 7)
+        began_ms = simulation.clock.now_ms()
+        assert LAGGING in consumer.poll(1_000)
+        assert simulation.clock.now_ms() - began_ms <= ROUND_TRIP_MS + NOTICED_MS + 15, (
+            "a connection is made for it"
+        )
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_partition_that_is_sought_is_fetched_at_once(seed: int) -> None:
+    with Simulation(f"sought {seed}", trace_lines=400) as simulation:
+        consumer = reader(simulation, 7)
+        longest_pause_ms(simulation, consumer, 0)
+        simulation.sleep(2_000)
+        for offset in (17, 300, 5_000):
+            consumer.seek(LAGGING, offset)
+            began_ms = simulation.clock.now_ms()
+            assert consumer.poll(1_000)[LAGGING][0].offset == offset
+            assert simulation.clock.now_ms() - began_ms <= ROUND_TRIP_MS + NOTICED_MS + 15
+            simulation.sleep(2_000)
+
+
+@pytest.mark.parametrize("caught_up", [2, 7, 120])
+def test_who_has_caught_up_asks_no_more_often_than_before(caught_up: int) -> None:
+    with Simulation(f"idle {caught_up}", trace_lines=400) as simulation:
+        consumer = reader(simulation, caught_up)
+        longest_pause_ms(simulation, consumer, caught_up)
+        simulation.sleep(2_000)
+        broker = simulation.cluster.brokers[1]
+        before = broker.requests["FetchRequest"]
+        for _ in range(30):
+            consumer.poll(1_000)
+        asked = broker.requests["FetchRequest"] - before
+        assert asked <= 2 * 30 * 2 + 10, "two connections, twice a second"
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_read_committed_parks_where_a_transaction_is_open(seed: int) -> None:
+    """What may not be read yet is no reason to expect an answer."""
+    with Simulation(f"open {seed}", trace_lines=400) as simulation:
+        consumer = reader(simulation, 7, isolation_level="read_committed")
+        transaction = simulation.cluster.transaction()
+        transaction.produce(TopicPartition("orders", 3), b"not yet")
+        assert longest_pause_ms(simulation, consumer, 0) <= ROUND_TRIP_MS + NOTICED_MS
