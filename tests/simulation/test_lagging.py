@@ -40,8 +40,10 @@ def reader(simulation: Simulation, caught_up: int, **options: Any) -> Any:
     return consumer
 
 
-def longest_pause_ms(simulation: Simulation, consumer: Any, trickle: int) -> int:
-    """Read all of it with a handler that takes no time, others getting a record now and then."""
+def longest_pause_ms(
+    simulation: Simulation, consumer: Any, trickle: int, handler_ms: int = 0
+) -> int:
+    """Read all of it, others getting a record now and then."""
     longest_ms, read = 0, 0
     read += len(consumer.poll(1_000)[LAGGING])  # a connection is made for that
     while read < RECORDS:
@@ -50,6 +52,7 @@ def longest_pause_ms(simulation: Simulation, consumer: Any, trickle: int) -> int
         if LAGGING in batch:
             longest_ms = max(longest_ms, simulation.clock.now_ms() - began_ms)
             read += len(batch[LAGGING])
+            simulation.sleep(handler_ms)
         else:
             assert batch, "nothing for a second"
         if trickle and simulation.random.random() < 0.3:
@@ -61,12 +64,15 @@ def longest_pause_ms(simulation: Simulation, consumer: Any, trickle: int) -> int
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("trickle", [False, True])
 @pytest.mark.parametrize("caught_up", [2, 7, 120])
+@pytest.mark.parametrize("handler_ms", [0, 5, 20])
 def test_a_lagging_partition_waits_for_no_fetch_that_finds_nothing(
-    caught_up: int, trickle: bool, seed: int
+    handler_ms: int, caught_up: int, trickle: bool, seed: int
 ) -> None:
-    with Simulation(f"{caught_up} {trickle} {seed}", trace_lines=400) as simulation:
+    name = f"{handler_ms} {caught_up} {trickle} {seed}"
+    with Simulation(name, trace_lines=400) as simulation:
         consumer = reader(simulation, caught_up)
-        pause_ms = longest_pause_ms(simulation, consumer, caught_up if trickle else 0)
+        others = caught_up if trickle else 0
+        pause_ms = longest_pause_ms(simulation, consumer, others, handler_ms)
         assert pause_ms <= ROUND_TRIP_MS + NOTICED_MS
 
 
