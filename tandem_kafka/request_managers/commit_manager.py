@@ -42,6 +42,8 @@ log = logging.getLogger(__name__)
 
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 
+#: A coordinator that answers a commit with one of these has removed the member.
+_MEMBERSHIP_OVER = (UnknownMemberIdError, IllegalGenerationError)
 #: How long close() lets the coordinator be looked for.
 CLOSE_GRACE_MS = 1_000
 #: Topics go by their ids from this version on.
@@ -78,9 +80,14 @@ class CommitManager(RequestManager):
         self._refresh_metadata = refresh_metadata
         self._commits: list[_Commit] = []
         self._auto_commit: Completion[Any] | None = None
+        self._on_refused: Callable[[Exception], None] = lambda _: None
         #: When commits fail if the coordinator is still not known: set by close.
         self._give_up_ms: int | None = None
         coordinator.on_fatal(self._fail_all)
+
+    def on_refused(self, callback: Callable[[Exception], None]) -> None:
+        """Have `callback` take an error that says that the member of now is none any more."""
+        self._on_refused = callback
 
     # --- what is asked -------------------------------------------------------------------------
 
@@ -239,6 +246,10 @@ class CommitManager(RequestManager):
             overtaken.__cause__ = error
             error = overtaken
         self._react(commit, error)
+        now = self._context.group.metadata
+        same = (now.generation_id, now.member_id) == (member.generation_id, member.member_id)
+        if isinstance(error, _MEMBERSHIP_OVER) and same and now.generation_id != NO_GENERATION:
+            self._on_refused(error)
 
     def _react(self, commit: _Commit, error: Exception) -> None:
         table = COMMIT_GIVING_BACK if commit.giving_back else COMMIT

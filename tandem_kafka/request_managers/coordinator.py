@@ -66,7 +66,7 @@ class CoordinatorManager(RequestManager):
         """Forget the coordinator: it moved, or cannot be reached."""
         if self._node is not None:
             log.info("group %s: coordinator %s is lost: %s", self._group_id, self._node, why)
-            self._node = None
+            self._node = self._context.group.coordinator = None
             self._wanted = True
 
     def on_fatal(self, callback: Callable[[Exception], None]) -> None:
@@ -112,7 +112,7 @@ class CoordinatorManager(RequestManager):
 
     def _found(self, node: Node) -> None:
         self._context.metadata.promise(node.node_id)
-        self._node = node
+        self._node = self._context.group.coordinator = node
         self._wanted = False
         log.info("group %s: the coordinator is %s", self._group_id, node)
 

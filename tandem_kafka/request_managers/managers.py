@@ -81,9 +81,12 @@ def _build_group(context: ManagerContext, metadata: MetadataRefresher) -> GroupM
     group_id = context.config.group_id or ""
     coordinator = CoordinatorManager(context, group_id)
     refresh = metadata.refresh
+    commit = CommitManager(context, coordinator, refresh)
+    membership = choose_membership(context, coordinator, metadata)
+    commit.on_refused(membership.commit_refused)
     return GroupManagers(
         coordinator=coordinator,
-        commit=CommitManager(context, coordinator, refresh),
+        commit=commit,
         committed=CommittedOffsetsManager(context, coordinator, refresh),
-        membership=choose_membership(context, coordinator, metadata),
+        membership=membership,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tandem_kafka.types import ConsumerGroupMetadata
+from tandem_kafka.types import ConsumerGroupMetadata, Node
 
 __all__ = ["NO_GENERATION", "REBALANCING", "GroupIdentity"]
 
@@ -24,6 +24,8 @@ class GroupIdentity:
         #: What is assigned is another's by now, though our generation has not ended by itself:
         #: there is nothing to give back.
         self.lost = False
+        #: The broker that coordinates the group, as far as it is known.
+        self.coordinator: Node | None = None
         self.metadata = ConsumerGroupMetadata(group_id, NO_GENERATION, "", instance_id)
         self._last: ConsumerGroupMetadata | None = None
 

@@ -109,3 +109,33 @@ def test_before_the_first_poll_and_when_it_is_over_anybody_may_commit(protocol: 
         member.unsubscribe()
         member.commit({tp: OffsetAndMetadata(7, "", -1)})
         assert simulation.cluster.committed("readers", tp) == 7
+
+
+@BOTH
+@pytest.mark.parametrize("seed", range(4))
+def test_a_refused_commit_ends_the_membership_and_nothing_more_is_handed_out(
+    protocol: Any, seed: int
+) -> None:
+    """The process was stopped for longer than its session, with much of it read ahead."""
+    with Simulation(f"refused {seed}", trace_lines=None) as simulation:
+        team = Team(simulation, filled(simulation, partitions=2))
+        listener = Listener()
+        member = team.join(listener, enable_auto_commit=False, max_poll_records=1, **protocol)
+        team.settle()
+        member.commit()
+        for tp in team.partitions:
+            produce(simulation, tp, 50)
+        simulation.sleep(300)
+        identity = member.group_metadata().member_id
+        assert simulation.cluster.expel("readers", identity)
+        refused = False
+        while not refused:
+            assert member.poll(0), "it is read ahead"
+            try:
+                member.commit()
+            except CommitFailedError:
+                refused = True
+        assert not member.poll(0)
+        assert not member.poll(0)
+        team.settle()
+        assert any(what == "lost" for what, _ in listener.calls)

@@ -94,6 +94,10 @@ class AutoMembership:
         """See `Membership`."""
         self._chosen.callback_completed(number, error)
 
+    def commit_refused(self, error: Exception) -> None:
+        """See `Membership`."""
+        self._chosen.commit_refused(error)
+
     def enforce_rebalance(self, reason: str) -> None:
         """See `Membership`."""
         self._chosen.enforce_rebalance(reason)

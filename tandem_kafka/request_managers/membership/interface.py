@@ -39,6 +39,10 @@ class Membership(Protocol):
         """The application thread has run a rebalance callback."""
         ...
 
+    def commit_refused(self, error: Exception) -> None:
+        """The coordinator refused a commit of this member, which it does not know any more."""
+        ...
+
     def enforce_rebalance(self, reason: str) -> None:
         """Have the group rebalance, where the protocol knows such a thing."""
         ...

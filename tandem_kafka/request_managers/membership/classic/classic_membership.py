@@ -97,6 +97,11 @@ class ClassicMembership(RequestManager):
         """Join again even though nothing has changed."""
         self._rejoin_reason = reason
 
+    def commit_refused(self, error: Exception) -> None:
+        """Others may own the partitions already: no more of them is handed out."""
+        if self.state is State.STABLE:
+            self._lose(error)
+
     def callback_completed(self, number: int, error: Exception | None) -> None:
         """The application thread has run a rebalance callback."""
         self._callbacks.completed(number, error)

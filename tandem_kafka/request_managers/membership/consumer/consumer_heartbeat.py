@@ -6,9 +6,11 @@ know whether the coordinator got its last heartbeat, sends them all.
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
 from tandem_kafka.errors import (
     InvalidRegularExpressionError,
@@ -19,6 +21,7 @@ from tandem_kafka.errors import (
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.membership.consumer.local_assignment import Announcement
 from tandem_kafka.request_managers.membership.consumer.target import Assignment
+from tandem_kafka.runtime import Random
 from tandem_kafka.shared.subscription import SubscriptionKind
 from tandem_kafka.types import LeaveOperation
 from tandem_kafka.wire.messages import ConsumerGroupHeartbeatRequest
@@ -31,6 +34,7 @@ __all__ = [
     "epoch_to_leave",
     "error_of",
     "explained",
+    "new_member_id",
 ]
 
 JOIN_EPOCH = 0
@@ -198,3 +202,9 @@ def explained(error: UnsupportedVersionError, context: ManagerContext) -> Unsupp
     found = UnsupportedVersionError(f"{advice}: {error}")
     found.__cause__ = error
     return found
+
+
+def new_member_id(random: Random) -> str:
+    """Return an id that nobody else has; the client makes it (KIP-1082)."""
+    raw = UUID(int=random.getrandbits(128), version=4).bytes
+    return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()

@@ -6,11 +6,9 @@ States and transitions are in `consumer_states.py`, the fields of a heartbeat in
 
 from __future__ import annotations
 
-import base64
 import logging
 from collections.abc import Callable
 from typing import Any
-from uuid import UUID
 
 from kafka.errors import GroupIdNotFoundError
 
@@ -30,6 +28,7 @@ from tandem_kafka.request_managers.membership.consumer.consumer_heartbeat import
     epoch_to_leave,
     error_of,
     explained,
+    new_member_id,
 )
 from tandem_kafka.request_managers.membership.consumer.consumer_states import (
     IN_GROUP,
@@ -43,7 +42,6 @@ from tandem_kafka.request_managers.membership.state_machine import StateMachine
 from tandem_kafka.request_managers.membership.timers import PollTimer, RebalanceTimer
 from tandem_kafka.request_managers.metadata_refresh import MetadataRefresher
 from tandem_kafka.request_managers.reactions import GROUP_HEARTBEAT, Reaction, reaction_to
-from tandem_kafka.runtime import Random
 from tandem_kafka.types import LeaveOperation
 
 __all__ = ["ConsumerMembership"]
@@ -80,7 +78,7 @@ class ConsumerMembership(RequestManager):
         self._rebalance = RebalanceTimer(context)
         self._request = context.request_state()
         #: Made by the client and kept for as long as the consumer lives (KIP-1082).
-        self.member_id = _new_member_id(context.random)
+        self.member_id = new_member_id(context.random)
         self._epoch = JOIN_EPOCH
         self._interval_ms = 0
         self._next_ms = 0
@@ -119,6 +117,12 @@ class ConsumerMembership(RequestManager):
     def enforce_rebalance(self, reason: str) -> None:
         """There is no such thing: the coordinator decides (KIP-848)."""
         log.warning("enforce_rebalance(%r) has no effect with group_protocol='consumer'", reason)
+
+    def commit_refused(self, error: Exception) -> None:
+        """Others may own the partitions already: no more of them is handed out."""
+        if self.state in TAKES_TARGETS and self.state is not State.JOINING:
+            self._request.reset()
+            self._fenced(error)
 
     def callback_completed(self, number: int, error: Exception | None) -> None:
         """The application thread has run a rebalance callback."""
@@ -441,9 +445,3 @@ class ConsumerMembership(RequestManager):
         left, self._left = self._left, []
         for future in left:
             future.complete(None)
-
-
-def _new_member_id(random: Random) -> str:
-    """Return an id that nobody else has."""
-    raw = UUID(int=random.getrandbits(128), version=4).bytes
-    return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
