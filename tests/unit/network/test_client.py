@@ -335,3 +335,20 @@ def test_versions_may_be_refused_on_the_way() -> None:
     (sent,) = network.transport.take_sent()
     network.answer(sent, metadata_answer())
     assert unsent.future.error is None
+
+
+def test_connections_that_never_opened_do_not_count_as_closed() -> None:
+    network = Network()
+    for number in range(1, 8):
+        network.request()
+        network.turn(after_ms=2_000)
+        network.cut(number)
+    counters = network.client.counters
+    assert (counters.connections_opened, counters.connections_closed) == (0, 0)
+    assert counters.connections_failed == 7
+    network.request()
+    network.turn(after_ms=2_000)
+    network.make_ready(8)
+    assert (counters.connections_opened, counters.connections_closed) == (1, 0)
+    network.cut(8)
+    assert (counters.connections_opened, counters.connections_closed) == (1, 1)

@@ -147,3 +147,40 @@ def test_149_lag_is_looked_up_once_and_known_later() -> None:
     assert not world.poll(world.managers.list_offsets).unsent
     world.answer(unsent, offsets_answer({TP: 10}))
     assert lag() == 6
+
+
+def test_a_leader_that_fails_delays_no_partition_of_another(world: World) -> None:
+    future = ask(world, TP, TP2)
+    manager = world.managers.list_offsets
+    asked = {u.destination: u for u in world.poll(manager).unsent}
+    for _ in range(6):  # its back-off has grown to about a second
+        asked[ToNode(NODE_2)].future.fail(KafkaConnectionError("cut"))
+        _, asked[ToNode(NODE_2)] = world.wait_and_send(manager)
+    asked[ToNode(NODE_2)].future.fail(KafkaConnectionError("cut"))
+    failed = errors.NotLeaderForPartitionError
+    world.answer(asked[ToNode(NODE_1)], offsets_answer({TP: failed}))
+    waited_ms, again = world.wait_and_send(manager)
+    assert again.destination == ToNode(NODE_1)
+    assert 80 <= waited_ms <= 120
+    world.answer(again, offsets_answer({TP: 5}))
+    _, again = world.wait_and_send(manager)
+    world.answer(again, offsets_answer({TP2: 6}))
+    assert future.result()[TP2].offset == 6
+
+
+def test_a_partition_that_the_response_leaves_out_is_asked_for_after_a_pause(
+    world: World,
+) -> None:
+    future = ask(world, TP, TP1)
+    manager = world.managers.list_offsets
+    pauses = []
+    for _ in range(8):
+        waited_ms, unsent = world.wait_and_send(manager)
+        pauses.append(waited_ms)
+        world.answer(unsent, offsets_answer({TP: 5}))
+        assert not future.done
+    assert pauses[1] >= 80
+    assert pauses[-1] >= 800, "it grows"
+    _, unsent = world.wait_and_send(manager)
+    world.answer(unsent, offsets_answer({TP: 5, TP1: 6}))
+    assert future.result()[TP1].offset == 6

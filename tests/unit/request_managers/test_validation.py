@@ -5,13 +5,17 @@ from __future__ import annotations
 import pytest
 from kafka import errors
 
-from tandem_kafka.errors import LogTruncationError, UnsupportedVersionError
+from tandem_kafka.errors import (
+    KafkaConnectionError,
+    LogTruncationError,
+    UnsupportedVersionError,
+)
 from tandem_kafka.events.background import ErrorEvent
 from tandem_kafka.network.request import ToNode, UnsentRequest
 from tandem_kafka.request_managers.reactions import LIST_OFFSETS, Reaction
 from tandem_kafka.shared.partition import Consumed, FetchState, Position, PreferredReplica
 from tandem_kafka.types import OffsetAndMetadata
-from tests.unit.request_managers.world import NODE_2, TP, TP1, World, epoch_answer
+from tests.unit.request_managers.world import NODE_1, NODE_2, TP, TP1, TP2, World, epoch_answer
 
 
 def in_doubt(**options: object) -> tuple[World, UnsentRequest]:
@@ -198,3 +202,44 @@ def test_a_thousand_failures_do_not_spin() -> None:
         world.answer(unsent, epoch_answer(TP, -1, -1, errors.NotLeaderForPartitionError))
         _, unsent = world.wait_and_send(world.managers.validation)
     assert world.now_ms - began_ms > 100_000
+
+
+def test_a_leader_that_is_silent_delays_no_position_of_another() -> None:
+    world = World(leaders=(1, 1, 2))
+    world.assign(TP, TP2, at=10)
+    assert not world.poll(world.managers.validation).unsent
+    world.lead(2, 1, 1, epoch=4)
+    asked = {u.destination: u for u in world.poll(world.managers.validation).unsent}
+    assert set(asked) == {ToNode(NODE_1), ToNode(NODE_2)}
+    world.answer(asked[ToNode(NODE_1)], epoch_answer(TP2, 3, 10))
+    assert world.subscription.get(TP2).state is FetchState.FETCHING
+    world.lead(2, 1, 2, epoch=5)
+    world.lead(2, 1, 1, epoch=6)
+    (again,) = world.poll(world.managers.validation, after_ms=5_000).unsent
+    assert again.destination == ToNode(NODE_1), "broker 2 is still silent"
+    world.answer(again, epoch_answer(TP2, 3, 10))
+    assert world.subscription.get(TP2).state is FetchState.FETCHING
+    assert state_of(world) is FetchState.AWAIT_VALIDATION
+
+
+def test_a_leader_that_fails_delays_no_position_of_another() -> None:
+    world = World(leaders=(1, 1, 2))
+    world.assign(TP, TP2, at=10)
+    assert not world.poll(world.managers.validation).unsent
+    world.lead(2, 1, 1, epoch=4)
+    asked = {u.destination: u for u in world.poll(world.managers.validation).unsent}
+    asked[ToNode(NODE_2)].future.fail(KafkaConnectionError("cut"))
+    world.answer(asked[ToNode(NODE_1)], epoch_answer(TP2, 3, 10))
+    world.lead(2, 1, 1, epoch=5)
+    unsent = world.poll(world.managers.validation).unsent
+    assert [u.destination for u in unsent] == [ToNode(NODE_1)], "broker 2 has its back-off"
+
+
+def test_a_position_that_the_response_leaves_out_is_asked_about_again() -> None:
+    world, unsent = in_doubt()
+    world.answer(unsent, epoch_answer(TP1, 3, 10))
+    assert state_of(world) is FetchState.AWAIT_VALIDATION
+    waited_ms, again = world.wait_and_send(world.managers.validation)
+    assert 80 <= waited_ms <= 120
+    world.answer(again, epoch_answer(TP, 3, 10))
+    assert state_of(world) is FetchState.FETCHING

@@ -80,6 +80,15 @@ def test_the_leader_computes_the_assignment() -> None:
     assert {a.member_id for a in sync.message.assignments} == {MEMBER, "member-2"}
 
 
+def test_only_joining_may_take_as_long_as_the_slowest_member() -> None:
+    member = Member(request_timeout_ms=20_000, max_poll_interval_ms=300_000)
+    member.application_polls()
+    join = member.send()
+    assert join.timeout_ms == 305_000
+    member.answer(join, joined_answer())
+    assert member.send().timeout_ms == 20_000
+
+
 def test_a_member_id_that_is_required_is_used_at_once() -> None:
     member = Member()
     member.application_polls()
