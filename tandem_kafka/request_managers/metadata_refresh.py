@@ -292,7 +292,7 @@ class MetadataRefresher(RequestManager):
         self._succeeded_ms, self._failing_since_ms = now_ms, None
         self._told = self._asked
         everything = self._asked is None
-        self._context.metadata.update(answer, partial=not everything)
+        self._context.metadata.update(answer, partial=not everything, now_ms=now_ms)
         for future in self._first:
             future.complete(None)
         self._first.clear()

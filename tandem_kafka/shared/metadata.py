@@ -17,6 +17,10 @@ __all__ = ["NO_TOPIC_ID", "ClusterMetadata", "ClusterSnapshot", "PartitionInfo",
 
 NO_TOPIC_ID = UUID(int=0)
 
+#: An older leader epoch is believed after so many answers in a row, over so long a time.
+_INSISTENT = 5
+_INSISTENT_MS = 10_000
+
 
 @dataclass(frozen=True, slots=True)
 class PartitionInfo:
@@ -86,6 +90,15 @@ class ClusterSnapshot:
         return info.topic_id if info is not None else NO_TOPIC_ID
 
 
+@dataclass(frozen=True, slots=True)
+class _Contradicted:
+    """An older leader epoch that answers give instead of the one that is believed."""
+
+    epoch: int
+    count: int
+    since_ms: int
+
+
 class ClusterMetadata:
     """Holds the newest snapshot and the servers to start from.
 
@@ -104,6 +117,9 @@ class ClusterMetadata:
         self._promising: set[int] = set()
         #: Brokers that did not answer when they were last asked.
         self.unreachable: AbstractSet[int] = frozenset()
+        #: Leaders that only a fetch response has told of.
+        self._hinted: set[TopicPartition] = set()
+        self._contradicted: dict[TopicPartition, _Contradicted] = {}
 
     def nodes(self) -> Sequence[Node]:
         """Brokers that can be asked: those known, else the bootstrap servers."""
@@ -130,18 +146,20 @@ class ClusterMetadata:
         promising, self._promising = self._promising, set()
         return promising
 
-    def update(self, answer: ClusterSnapshot, *, partial: bool) -> None:
+    def update(self, answer: ClusterSnapshot, *, partial: bool, now_ms: int = 0) -> None:
         """Take in a metadata answer; a partial one speaks only of the topics it names.
 
         A partition whose leader epoch is older than the one known is kept as it was (KIP-320:
-        a broker that lags must not send us back), unless the topic was deleted and made anew.
+        a broker that lags must not send us back), unless the topic was deleted and made anew. But
+        nothing protects an epoch on its way, and a wrong one would be kept for ever: the older one
+        is believed after all if the other was only a hint, or if answers insist on it.
         """
         known = self.snapshot
         topics = dict(known.topics) if partial else {}
         for name in answer.topic_errors:
             topics.pop(name, None)
         for name, topic in answer.topics.items():
-            topics[name] = _newest(known.topics.get(name), topic)
+            topics[name] = self._newest(known.topics.get(name), topic, now_ms)
             self._promising |= _new_leaders(known.topics.get(name), topics[name])
         self._promising |= answer.nodes.keys() - known.nodes.keys()
         errors = dict(known.topic_errors) if partial else {}
@@ -157,6 +175,40 @@ class ClusterMetadata:
             topic_names=_names_by_id(topics),
         )
 
+    def _newest(self, known: TopicInfo | None, answered: TopicInfo, now_ms: int) -> TopicInfo:
+        if known is None or known.topic_id != answered.topic_id:
+            return answered
+        partitions = {}
+        for number, info in answered.partitions.items():
+            old = known.partitions.get(number)
+            tp = TopicPartition(answered.name, number)
+            if old is None or not UNKNOWN_EPOCH < info.leader_epoch < old.leader_epoch:
+                self._contradicted.pop(tp, None)
+                self._hinted.discard(tp)
+                partitions[number] = info
+            else:
+                keep = not self._insists(tp, info.leader_epoch, now_ms)
+                partitions[number] = old if keep else info
+        return replace(answered, partitions=partitions)
+
+    def _insists(self, tp: TopicPartition, epoch: int, now_ms: int) -> bool:
+        """Note that an answer gives an older epoch; True if that one is to be believed."""
+        seen = self._contradicted.get(tp)
+        if seen is None or seen.epoch != epoch:
+            seen = _Contradicted(epoch, 0, now_ms)
+        seen = replace(seen, count=seen.count + 1)
+        lasting = seen.count >= _INSISTENT and now_ms - seen.since_ms >= _INSISTENT_MS
+        if lasting or tp in self._hinted:
+            self._contradicted.pop(tp, None)
+            self._hinted.discard(tp)
+            return True
+        self._contradicted[tp] = seen
+        return False
+
+    def confirm_leader(self, tp: TopicPartition) -> None:
+        """A leader that a fetch response has told of has answered a fetch with its epoch."""
+        self._hinted.discard(tp)
+
     def update_leader(
         self, tp: TopicPartition, leader: tuple[int, int], nodes: Sequence[Node]
     ) -> bool:
@@ -170,6 +222,7 @@ class ClusterMetadata:
         if leader_epoch <= info.leader_epoch:
             return False
         self._promising.add(leader_id)
+        self._hinted.add(tp)
         changed = replace(info, leader_id=leader_id, leader_epoch=leader_epoch)
         topic = replace(topic, partitions={**topic.partitions, tp.partition: changed})
         self.snapshot = replace(
@@ -179,17 +232,6 @@ class ClusterMetadata:
             topics={**known.topics, tp.topic: topic},
         )
         return True
-
-
-def _newest(known: TopicInfo | None, answered: TopicInfo) -> TopicInfo:
-    if known is None or known.topic_id != answered.topic_id:
-        return answered
-    partitions = {}
-    for number, info in answered.partitions.items():
-        old = known.partitions.get(number)
-        stale = old is not None and UNKNOWN_EPOCH < info.leader_epoch < old.leader_epoch
-        partitions[number] = old if stale and old is not None else info
-    return replace(answered, partitions=partitions)
 
 
 def _new_leaders(known: TopicInfo | None, now: TopicInfo) -> set[int]:

@@ -143,6 +143,7 @@ class AssignedPartition:
         "leader_epoch",
         "leader_id",
         "log_start_offset",
+        "out_of_range_at",
         "preferred_replica",
         "read_ahead",
         "released_bytes",
@@ -174,6 +175,8 @@ class AssignedPartition:
         self.read_ahead = UNKNOWN_OFFSET
         self.wait_for_drain = False
         self.retry_at_ms = 0
+        #: The leader has said once that this offset is out of range.
+        self.out_of_range_at: int | None = None
         self.end_offset_asked = False
         self.buffered_bytes = 0
         self.errors_put = 0

@@ -206,7 +206,7 @@ def commits_what_others_have_read(patch: Patch) -> None:
         (goes_to_the_end_when_out_of_range, "consumer-racks", "was due|committed, "),
         (acknowledges_without_revoking, "consumer", "given to member|assigned twice"),
         (heartbeats_with_a_stale_epoch, "consumer", "does not settle|times Consumer| turns in "),
-        (calls_nothing_when_fenced, "consumer", "owned|parted with"),
+        (calls_nothing_when_fenced, "consumer", "own|parted with"),
         (calls_listeners_on_the_network_thread, "consumer", "on a network thread"),
         (calls_back_from_commits_on_the_network_thread, "classic", "on a network thread"),
         (does_not_repeat_what_was_lost, "consumer-patient", "does not settle"),

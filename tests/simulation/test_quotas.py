@@ -94,7 +94,7 @@ def test_heartbeats_go_on_while_fetches_are_throttled(protocol: str, heartbeat: 
         broker = simulation.cluster.brokers[1]
         broker.quotas.throttle(FetchRequest, 20_000)
         produce(simulation, TP, 3)
-        began_ms, fetches = simulation.clock.now_ms(), broker.requests["FetchRequest"]
+        began_ms, fetches = simulation.clock.now_ms(), broker.requests.get("FetchRequest", 0)
         before = broker.requests.get(heartbeat.__name__, 0)
         assert consumer.poll(60_000).count == 3
         assert simulation.clock.now_ms() - began_ms >= 19_000

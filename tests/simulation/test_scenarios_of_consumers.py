@@ -65,7 +65,8 @@ def test_000_consumer_2_it_commits_and_joins_when_told_and_then_goes_on_reading(
         team.settle()
         told = steps.index("OffsetCommitRequest")
         assert set(steps[:told]) == {"HeartbeatRequest"}, "it is told by one of them"
-        assert steps[told + 1 : told + 3] == ["JoinGroupRequest", "SyncGroupRequest"]
+        then = [name for name in steps[told + 1 :] if name != "HeartbeatRequest"]
+        assert then[:2] == ["JoinGroupRequest", "SyncGroupRequest"]
         committed, read = when_joining[0]
         assert committed == read == 4 * 23, "it stopped, and all that it handed out is committed"
         assert len(first.assignment()) == 2
@@ -136,7 +137,8 @@ def test_000_heartbeats_1_none_is_sent_while_a_join_is_not_answered() -> None:
             newcomer.poll(100)
         assert is_joining(group, identity)
         told = [joining for member_id, joining in beats if member_id == identity]
-        assert told == [False], "the one that told it of the rebalance"
+        assert told, "the one that told it of the rebalance"
+        assert not any(told)
         others = [member_id for member_id, joining in beats if joining]
         assert set(others) == {late.group_metadata().member_id}
         team.settle()

@@ -116,6 +116,8 @@ class FetchResponseHandler:
         state.last_stable_offset = fetched.last_stable_offset
         state.log_start_offset = fetched.log_start_offset
         state.end_offset_asked = False
+        state.out_of_range_at = None
+        self._context.metadata.confirm_leader(state.tp)
         self._follow_replica(state, fetched.preferred_read_replica)
         if fetched.records is None or not len(fetched.records):
             return False
@@ -177,6 +179,11 @@ class FetchResponseHandler:
         if position is None or position.offset != asking.offset:
             # What was read ahead is handed out first; then the position itself is asked for.
             state.wait_for_drain = True
+            return
+        if state.out_of_range_at != asking.offset:
+            # The policy may skip records: a single response, in which anything may have changed on
+            # its way, is not enough for that.
+            state.out_of_range_at, state.retry_at_ms = asking.offset, 0
             return
         log.info("%s: offset %d is out of range", state.tp, asking.offset)
         if self._positions.apply_reset_policy([state]):

@@ -132,6 +132,9 @@ def test_reactions(error: type[Exception], reaction: Reaction) -> None:
     else:
         assert not taken
     if reaction is Reaction.RESET:
+        assert state.state is FetchState.FETCHING
+        _, again = world.wait_and_send(world.managers.fetch)
+        world.answer(again, answer({TP: Found(error=error)}))
         assert state.state is FetchState.AWAIT_RESET
         return
     waited_ms, again = world.wait_and_send(world.managers.fetch)
@@ -158,9 +161,16 @@ def test_167_an_unauthorized_topic_is_named_once_per_answer() -> None:
 # --- out of range ------------------------------------------------------------------------------
 
 
+def out_of_range(world: World, unsent: UnsentRequest) -> None:
+    """The broker says it, and says it again."""
+    world.answer(unsent, answer({TP: Found(error=errors.OffsetOutOfRangeError)}))
+    _, again = world.wait_and_send(world.managers.fetch)
+    world.answer(again, answer({TP: Found(error=errors.OffsetOutOfRangeError)}))
+
+
 def test_143_out_of_range_applies_the_policy_silently() -> None:
     world, state, unsent = asked(auto_offset_reset="earliest")
-    world.answer(unsent, answer({TP: Found(error=errors.OffsetOutOfRangeError)}))
+    out_of_range(world, unsent)
     world.poll(world.managers.positions)
     world.answer(world.sent(world.managers.list_offsets), offsets_answer({TP: 30}))
     assert state.position.offset == 30
@@ -169,7 +179,7 @@ def test_143_out_of_range_applies_the_policy_silently() -> None:
 
 def test_142_out_of_range_without_a_policy_is_an_error_until_a_seek() -> None:
     world, state, unsent = asked(auto_offset_reset="none")
-    world.answer(unsent, answer({TP: Found(error=errors.OffsetOutOfRangeError)}))
+    out_of_range(world, unsent)
     (chunk,) = chunks(world)
     assert isinstance(chunk.error, OffsetOutOfRangeError)
     assert chunk.error.args[0] == {TP: 10}
@@ -194,8 +204,21 @@ def test_out_of_range_behind_buffered_records_waits_until_they_are_handed_out() 
     consume(world)
     (third,) = send(world)
     assert wanted(third) == {0: 15}
-    world.answer(third, answer({TP: Found(error=errors.OffsetOutOfRangeError)}))
+    out_of_range(world, third)
     assert state.state is FetchState.AWAIT_RESET
+
+
+def test_one_response_that_says_out_of_range_skips_nothing() -> None:
+    """Its error code may have changed on its way."""
+    world, state, unsent = asked(auto_offset_reset="latest")
+    for offset in range(10, 30, 2):
+        world.answer(unsent, answer({TP: Found(error=errors.OffsetOutOfRangeError)}))
+        _, unsent = world.wait_and_send(world.managers.fetch)
+        world.answer(unsent, answer({TP: Found(records(offset))}))
+        consume(world)
+        _, unsent = world.wait_and_send(world.managers.fetch)
+    assert state.state is FetchState.FETCHING
+    assert state.read_ahead == 30
 
 
 def test_159_out_of_range_at_a_replica_asks_the_leader() -> None:

@@ -101,3 +101,46 @@ def test_172_rebootstrap_forgets_brokers_and_keeps_topics() -> None:
     assert "a" in metadata.snapshot.topics
     metadata.rebootstrap()
     assert metadata.rebootstraps == 1
+
+
+def test_an_older_epoch_that_answers_insist_on_is_believed_after_all() -> None:
+    """The newer one was none: a bit of it was changed on its way."""
+    metadata = known(told(epoch=3), told(leader=2, epoch=1_000_003))
+    for second in range(10):
+        metadata.update(told(epoch=3), partial=True, now_ms=second * 1_000)
+        assert metadata.snapshot.leader(TP) == NODES[2]
+    metadata.update(told(epoch=3), partial=True, now_ms=10_000)
+    assert metadata.snapshot.leader(TP) == NODES[1]
+    assert metadata.snapshot.leader_epoch(TP) == 3
+
+
+def test_an_older_epoch_now_and_then_is_not_believed() -> None:
+    """Brokers that lag give it, others do not."""
+    metadata = known(told(leader=2, epoch=4))
+    for second in range(40):
+        older = second % 4 < 3
+        answer = told(epoch=3) if older else told(leader=2, epoch=4)
+        metadata.update(answer, partial=True, now_ms=second * 10_000)
+        assert metadata.snapshot.leader(TP) == NODES[2]
+
+
+def test_a_hint_that_metadata_contradict_is_forgotten_unless_it_was_confirmed() -> None:
+    metadata = known(told(epoch=3))
+    assert metadata.update_leader(TP, (2, 1_000_003), ())
+    metadata.update(told(epoch=3), partial=True, now_ms=1_000)
+    assert metadata.snapshot.leader(TP) == NODES[1]
+    assert metadata.update_leader(TP, (2, 4), ())
+    metadata.confirm_leader(TP)
+    metadata.update(told(epoch=3), partial=True, now_ms=2_000)
+    assert metadata.snapshot.leader(TP) == NODES[2]
+
+
+def test_brokers_that_there_is_news_of_are_worth_an_attempt() -> None:
+    metadata = known(told(epoch=3))
+    assert set(metadata.take_promising()) == {1, 2}
+    metadata.update(told(epoch=3), partial=True)
+    assert not metadata.take_promising()
+    metadata.update(told(leader=2, epoch=4), partial=True)
+    assert set(metadata.take_promising()) == {2}
+    metadata.update_leader(TP, (1, 5), ())
+    assert set(metadata.take_promising()) == {1}

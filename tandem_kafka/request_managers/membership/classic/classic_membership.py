@@ -15,7 +15,7 @@ from typing import Any
 from kafka.errors import FencedInstanceIdError, IllegalGenerationError
 
 from tandem_kafka.assignors.classic import ClassicAssignors, decode_assignment, partitions_of
-from tandem_kafka.errors import LOGIN_ERRORS, for_code
+from tandem_kafka.errors import LOGIN_ERRORS, UnexpectedResponseError, for_code
 from tandem_kafka.events.background import PartitionsAssigned, PartitionsLost, PartitionsRevoked
 from tandem_kafka.events.completable import Completion
 from tandem_kafka.network.backoff import FOREVER_MS
@@ -99,7 +99,7 @@ class ClassicMembership(RequestManager):
 
     def commit_refused(self, error: Exception) -> None:
         """Others may own the partitions already: no more of them is handed out."""
-        if self.state is State.STABLE:
+        if self.state is State.STABLE and self._group.fatal is None:
             self._lose(error)
 
     def callback_completed(self, number: int, error: Exception | None) -> None:
@@ -349,6 +349,11 @@ class ClassicMembership(RequestManager):
         generation = self._group.metadata.generation_id
         assignment = decode_assignment(message.assignment)
         assigned = partitions_of(assignment)
+        strangers = sorted({tp.topic for tp in assigned} - self._joined_topics)
+        if strangers:
+            raise UnexpectedResponseError(
+                f"the group assigned partitions of topics that are not subscribed to: {strangers}"
+            )
         self._machine.move(State.STABLE)
         self._group.set_state("<stable>")
         self._heartbeats.start()

@@ -120,7 +120,8 @@ class ConsumerMembership(RequestManager):
 
     def commit_refused(self, error: Exception) -> None:
         """Others may own the partitions already: no more of them is handed out."""
-        if self.state in TAKES_TARGETS and self.state is not State.JOINING:
+        active = self.state in TAKES_TARGETS and self.state is not State.JOINING
+        if active and self._group.fatal is None:
             self._request.reset()
             self._fenced(error)
 
@@ -168,6 +169,8 @@ class ConsumerMembership(RequestManager):
         left_ms = self._timer.left_ms(now_ms)
         if left_ms <= 0 and machine.state in TAKES_TARGETS:
             return self._go_stale(now_ms)
+        if machine.state is State.STABLE and self._reconciliation.check_names():
+            self._reconcile()
         if machine.state is State.RECONCILING and not self._reporting:
             self._reconciliation.step()
         unsent, wait_ms = self._send_if_due(now_ms)
@@ -304,15 +307,15 @@ class ConsumerMembership(RequestManager):
             self._reconciliation.take_target(message.assignment)
         if not self._reconciliation.settled:
             if self.state is not State.ACKNOWLEDGING:
-                self._machine.move(State.RECONCILING)
-                self._group.set_state("<rebalancing>")
-                self._rebalance.begin()
+                self._reconcile()
         elif self.state is State.JOINING:
-            self._become_stable()
+            self._machine.move(State.STABLE)
+            self._group.set_state("<stable>")
 
-    def _become_stable(self) -> None:
-        self._machine.move(State.STABLE)
-        self._group.set_state("<stable>")
+    def _reconcile(self) -> None:
+        self._machine.move(State.RECONCILING)
+        self._group.set_state("<rebalancing>")
+        self._rebalance.begin()
 
     def _acknowledge(self) -> None:
         """A target has been taken over: the next heartbeat, sent at once, says so."""

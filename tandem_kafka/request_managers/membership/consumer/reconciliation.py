@@ -72,6 +72,9 @@ class Reconciliation:
         #: What came along with the target, and with what is being taken over.
         self._along: HandedOver | None = None
         self._taking_along: HandedOver | None = None
+        #: What has been taken over has another name by now: the one it had was wrong.
+        self._misnamed = False
+        self._names_seen = -1
         #: An assignor is told of what is about to be taken over; the number tells of which.
         self._handing_over = False
         self._round = 0
@@ -79,7 +82,7 @@ class Reconciliation:
     def reset(self) -> None:
         """Membership is over."""
         self.target = self.owned = Assignment()
-        self._names = {}
+        self._names, self._misnamed = {}, False
         self._taking = NO_PARTITIONS
         self._handing_over = False
         self._round += 1
@@ -110,7 +113,19 @@ class Reconciliation:
     @property
     def settled(self) -> bool:
         """True when the whole target has been taken over and acknowledged."""
-        return self.owned == self.target
+        return self.owned == self.target and not self._misnamed
+
+    def check_names(self) -> bool:
+        """Tell whether metadata contradict a name under which partitions were taken over.
+
+        Nothing protects a name on its way; under a wrong one they would be silent for ever.
+        """
+        snapshot = self._context.metadata.snapshot
+        if snapshot.version != self._names_seen:
+            self._names_seen = snapshot.version
+            known = snapshot.topic_names
+            self._misnamed = any(known.get(i, name) != name for i, name in self._names.items())
+        return self._misnamed
 
     def step(self) -> None:
         """Begin with the target, unless a callback is still running."""
@@ -175,6 +190,6 @@ class Reconciliation:
         for state in self._subscription.assigned.values():
             state.awaiting_callback = False
         self.owned, self._taking = taking, NO_PARTITIONS
-        self._names = resolved.names
+        self._names, self._misnamed = resolved.names, False
         self._hand_over_if_settled()
         self._acknowledge()
