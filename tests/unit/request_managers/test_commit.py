@@ -287,3 +287,56 @@ def test_110_a_coordinator_that_is_not_found_soon_fails_the_commits_of_close() -
 def test_close_sends_what_is_there(world: World) -> None:
     ask(world)
     assert len(world.group.commit.close(world.now_ms).unsent) == 1
+
+
+def test_an_error_of_any_topic_fails_the_commit(world: World) -> None:
+    other = TopicPartition("others", 0)
+    future: Completion[Any] = Completion()
+    world.group.commit.commit(offsets(5, TP, other), future, retry=False)
+    unsent = world.sent(world.group.commit)
+    answer = commit_answer()
+    (second,) = commit_answer(errors.OffsetMetadataTooLargeError).topics
+    second.name = "others"
+    answer.topics.append(second)
+    world.answer(unsent, answer, version=9)
+    assert isinstance(future.error, errors.OffsetMetadataTooLargeError)
+    assert "others-0" in str(future.error)
+
+
+def test_a_partition_that_the_response_leaves_out_is_not_committed(world: World) -> None:
+    future: Completion[Any] = Completion()
+    world.group.commit.commit(offsets(5, TP, TP1), future, retry=True)
+    world.answer(world.sent(world.group.commit), commit_answer())
+    assert not future.done
+    _, again = world.wait_and_send(world.group.commit)
+    world.answer(again, commit_answer(None, None))
+    assert future.error is None
+
+
+def test_a_commit_that_is_sent_again_names_the_generation_of_then(world: World) -> None:
+    world.identity.joined(9, "member")
+    future = ask(world)
+    unsent = world.sent(world.group.commit)
+    world.answer(unsent, commit_answer(errors.CoordinatorLoadInProgressError))
+    world.identity.joined(10, "member")
+    _, again = world.wait_and_send(world.group.commit)
+    message = again.message
+    assert (message.generation_id_or_member_epoch, message.member_id) == (10, "member")
+    world.answer(again, commit_answer())
+    assert future.error is None
+
+
+@pytest.mark.parametrize("error", [errors.UnknownMemberIdError, errors.IllegalGenerationError])
+@pytest.mark.parametrize("moved_on", [False, True])
+def test_a_refusal_ends_the_membership_that_it_is_about(
+    world: World, error: type[Exception], moved_on: bool
+) -> None:
+    refused: list[Exception] = []
+    world.group.commit.on_refused(refused.append)
+    world.identity.joined(9, "member")
+    ask(world)
+    unsent = world.sent(world.group.commit)
+    if moved_on:
+        world.identity.joined(10, "member")
+    world.answer(unsent, commit_answer(error))
+    assert [type(each) for each in refused] == [error] * (not moved_on)

@@ -292,3 +292,22 @@ def test_a_thousand_turns_without_a_coordinator_do_not_spin() -> None:
         waits.append(world.poll(world.group.coordinator).wait_ms)
         world.clock.advance_to(world.now_ms + min(waits))
     assert world.now_ms - began_ms > 100_000
+
+
+@pytest.mark.parametrize("epoch", [-1, 2, 3])
+def test_a_committed_offset_with_an_epoch_is_validated_before_it_is_read_from(epoch: int) -> None:
+    world = with_group()
+    world.assign(TP)
+    look(world)
+    answer = committed_answer({TP: 7})
+    answer.groups[0].topics[0].partitions[0].committed_leader_epoch = epoch
+    world.answer(committed_request(world), answer)
+    state = world.subscription.get(TP)
+    assert position(world) == 7
+    if epoch < 0:
+        assert state.state is FetchState.FETCHING, "there is nothing to ask for"
+        return
+    assert state.state is FetchState.AWAIT_VALIDATION
+    unsent = world.sent(world.managers.validation)
+    (asked,) = unsent.message.topics[0].partitions
+    assert (asked.leader_epoch, asked.current_leader_epoch) == (epoch, 3)
