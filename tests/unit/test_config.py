@@ -27,6 +27,7 @@ OTHER_DEFAULTS = {
     "default_offset_commit_callback": None,
     "enable_auto_commit": False,  # there is no group by default
     "max_partition_fetch_bytes": 4_194_304,  # reached step by step
+    "reconnect_backoff_max_ms": 1_000,  # as Java's; half a minute is long after an outage
     "socket_options": tuple(TheirConsumer.DEFAULT_CONFIG["socket_options"]),
 }
 

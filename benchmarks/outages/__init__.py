@@ -1,0 +1,1 @@
+"""How long partitions are silent when brokers or links fail, beside librdkafka."""
