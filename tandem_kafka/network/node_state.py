@@ -32,18 +32,17 @@ class NodeState:
         last_error: What the last failure was; None when it works.
         silent: True from the moment it left something unanswered until it answers: as long as there
             are others, none asks it anything that any broker can answer.
-        patience_ms: How long after an answer was due it may be silent until that looks suspicious.
     """
 
     __slots__ = (
         "_backoff",
+        "_patience_ms",
         "_random",
         "_settings",
         "_untried",
         "failures",
         "last_error",
         "node",
-        "patience_ms",
         "retry_at_ms",
         "silent",
     )
@@ -60,7 +59,8 @@ class NodeState:
         self.failures = 0
         self.last_error: Exception | None = None
         self.silent = False
-        self.patience_ms = PATIENCE_MS
+        #: Where connections were given up for silence: how long the next ones may be silent.
+        self._patience_ms: dict[Purpose, int] = {}
 
     def is_at(self, node: Node) -> bool:
         """True when `node` has the address known here."""
@@ -91,15 +91,23 @@ class NodeState:
         self.retry_at_ms = 0
         self._backoff.reset()
 
-    def answered(self, waited_ms: int) -> None:
+    def answered(self, purpose: Purpose, waited_ms: int) -> None:
         """It has answered something, so long after that was due."""
         self.silent = False
-        if waited_ms < PATIENCE_MS:
-            self.patience_ms = PATIENCE_MS
+        if self._patience_ms and waited_ms < PATIENCE_MS:
+            self._patience_ms.pop(purpose, None)
 
-    def lost_patience(self) -> None:
-        """A connection was given up for silence: next time wait longer, it may only be slow."""
-        self.patience_ms = min(2 * self.patience_ms, self._settings.request_timeout_ms)
+    def patience_ms(self, purpose: Purpose) -> int:
+        """Return how long after an answer was due its silence becomes suspicious."""
+        return self._patience_ms.get(purpose, PATIENCE_MS)
+
+    def lost_patience(self, purpose: Purpose) -> None:
+        """A connection was given up for silence: the next may be silent for longer.
+
+        By purpose: a broker may be slow to fetch from a cold tier, and quick with all else.
+        """
+        longest_ms = self._settings.request_timeout_ms
+        self._patience_ms[purpose] = min(2 * self.patience_ms(purpose), longest_ms)
 
     def setup_timeout_ms(self) -> int:
         """How long the next attempt may take: twice as long after every failure (KIP-601)."""

@@ -29,6 +29,7 @@ from tandem_kafka.network.offloading import Offloader, Offloading
 from tandem_kafka.network.request import ClientResponse, Purpose, UnsentRequest
 from tandem_kafka.network.resolver import CANONICAL, Resolver
 from tandem_kafka.network.settings import NetworkSettings
+from tandem_kafka.network.silence import SilenceWatch
 from tandem_kafka.network.transport import (
     ConnectionClosed,
     ConnectionOpened,
@@ -77,6 +78,7 @@ class ConnectionPool:
         self._settings = settings
         self._transport = transport
         self._keep_alives = KeepAlives(transport)
+        self._silence = SilenceWatch(self, transport)
         self._random = random
         self._offloading = Offloading(driver, transport.wakeup)
         self._resolver = Resolver(self._offloading)
@@ -253,7 +255,8 @@ class ConnectionPool:
             return
         link.set_up = True
         if link.key[1] is Purpose.PROBE:
-            self._probed(link)
+            self._remove(link)
+            self._silence.answered(link.key[0])
             return
         lifetime_ms = link.connection.session_lifetime_ms
         if lifetime_ms:
@@ -266,7 +269,7 @@ class ConnectionPool:
         link.suspected = link.watched = False
         if isinstance(delivery.outcome, ClientResponse):
             late_ms = delivery.outcome.latency_ms - (delivery.request.held_ms or 0)
-            self.state(link.node).answered(late_ms)
+            self.state(link.node).answered(link.key[1], late_ms)
         if not link.answered:
             # Not before: a listener with SASL tells its versions to anyone, then hangs up.
             link.answered = True
@@ -335,7 +338,8 @@ class ConnectionPool:
 
     def _attention_of(self, link: Link, now_ms: int) -> int:
         idle_ms = self._settings.connections_max_idle_ms
-        return link.attention_ms(now_ms, idle_ms, self._states[link.key[0]].patience_ms)
+        node_id, purpose = link.key
+        return link.attention_ms(now_ms, idle_ms, self._states[node_id].patience_ms(purpose))
 
     def _check(self, link: Link, now_ms: int) -> None:
         if link.closed or now_ms < self._attention_of(link, now_ms):
@@ -352,44 +356,10 @@ class ConnectionPool:
             self.state(link.node).silent = True
             self._fail(link, KafkaConnectionError(f"{link.node} does not answer: disconnected"))
         elif link.connection.in_flight:
-            self._suspect(link, now_ms)
+            self._silence.look_at(link, now_ms)
         else:
             log.debug("%s: closing an idle or expired connection", link.node)
             self._remove(link)
-
-    # Silence.
-
-    def _suspect(self, link: Link, now_ms: int) -> None:
-        """An answer is long due: see whether the broker answers on a new connection.
-
-        The old one may be half open, with a request in it that will never be answered. What comes
-        in slowly is no silence.
-        """
-        received_bytes = self._transport.received_bytes(link.number or 0)
-        if not link.watched or received_bytes != link.received_bytes:
-            if link.watched:
-                link.received_ms = now_ms
-            link.watched, link.received_bytes = True, received_bytes
-            return
-        link.suspected = True
-        state = self.state(link.node)
-        state.silent = True
-        log.debug("%s is silent: trying a new connection", link.node)
-        if (link.key[0], Purpose.PROBE) not in self._links and not state.in_backoff(now_ms):
-            self.open(link.node, Purpose.PROBE, now_ms)
-
-    def _probed(self, probe: Link) -> None:
-        """The broker answers on a new connection: give up those on which it does not."""
-        self._remove(probe)
-        self._give_up_suspects(probe.key[0], "it answers on a new connection")
-
-    def _give_up_suspects(self, node_id: int, reason: str) -> None:
-        for link in [link for link in self._links.values() if link.key[0] == node_id]:
-            if link.suspected:
-                state = self.state(link.node)
-                state.lost_patience()
-                error = KafkaConnectionError(f"{link.node} is silent on a connection: {reason}")
-                self._fail(link, error)
 
     def attention_ms(self, now_ms: int) -> int:
         """Return when `turn` is needed next, if nothing arrives."""
@@ -423,10 +393,13 @@ class ConnectionPool:
     def disconnect(self, node_id: int, reason: str) -> None:
         """Close all connections to a broker."""
         for link in [link for link in self._links.values() if link.key[0] == node_id]:
-            error = KafkaConnectionError(f"disconnected from {link.node}: {reason}")
-            self._remove(link)
-            self._deliveries += link.connection.close(error, self._now_ms)
-            self._downs.append(LinkDown(link.key, error, final=False, for_any=False))
+            self.end(link, KafkaConnectionError(f"disconnected from {link.node}: {reason}"))
+
+    def end(self, link: Link, error: KafkaConnectionError) -> None:
+        """Close a connection without blaming the broker; its requests fail with the error."""
+        self._remove(link)
+        self._deliveries += link.connection.close(error, self._now_ms)
+        self._downs.append(LinkDown(link.key, error, final=False, for_any=False))
 
     def _fail(self, link: Link, error: Exception) -> None:
         was_ready = link.ready
@@ -442,7 +415,7 @@ class ConnectionPool:
         told = error if final else as_connection_error(error, link.node)
         self._downs.append(LinkDown(link.key, told, final, link.for_any))
         if link.key[1] is Purpose.PROBE:
-            self._give_up_suspects(link.key[0], f"nor does it on a new one ({error})")
+            self._silence.failed(link.key[0], error)
 
     def _remove(self, link: Link) -> None:
         link.closed = True

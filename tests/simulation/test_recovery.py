@@ -90,6 +90,16 @@ def test_half_open_connections_are_noticed_long_before_the_request_timeout(seed:
         assert reading.until_all_read() < 8_000
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_half_open_connections_are_noticed_as_soon_each_time(seed: int) -> None:
+    """Of a broker with several, one may be suspected a moment after the others were given up."""
+    with Reading(f"half open again {seed}") as reading:
+        for _ in range(4):
+            reading.go_on(5_000 + 700 * seed)
+            reading.simulation.network.freeze(reading.consumer._core.link.transport)
+            assert reading.until_all_read() < 8_000
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_a_hung_broker_costs_its_partitions_no_more_than_the_cluster_takes(seed: int) -> None:
     with Reading(f"hung {seed}") as reading:
