@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from abc import ABCMeta
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -27,6 +27,7 @@ __all__ = [
     "OffsetAndTimestamp",
     "SubscriptionPattern",
     "TopicPartition",
+    "described",
 ]
 
 Header = tuple[str, bytes | None]
@@ -124,3 +125,8 @@ class SubscriptionPattern:
     """
 
     pattern: str
+
+
+def described(offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> str:
+    """Name offsets in a message: `orders-0 at 17, orders-1 at 4`."""
+    return ", ".join(f"{tp.topic}-{tp.partition} at {offsets[tp].offset}" for tp in sorted(offsets))

@@ -26,6 +26,8 @@ __all__ = ["Closing"]
 log = logging.getLogger(__name__)
 
 DEFAULT_TIMEOUT_MS = 30_000
+#: The same when the coordinator has been out of reach since before the consumer was closed.
+UNREACHABLE_TIMEOUT_MS = 5_000
 #: What the coordinator is told (KIP-800).
 REASON = "the consumer unsubscribes or is closed"
 #: The network thread is given this long beyond the deadline to end.
@@ -78,8 +80,10 @@ class Closing:
             self._close(timeout_ms, commit=commit, leave=leave)
 
     def _close(self, timeout_ms: float | None, *, commit: bool, leave: LeaveOperation) -> None:
+        if timeout_ms is None:
+            unreachable = self._core.link.coordinator_unreachable
+            timeout_ms = UNREACHABLE_TIMEOUT_MS if unreachable else DEFAULT_TIMEOUT_MS
         request_timeout_ms = self._core.config.request_timeout_ms
-        timeout_ms = DEFAULT_TIMEOUT_MS if timeout_ms is None else timeout_ms
         deadline_ms = self._core.deadline_ms(min(timeout_ms, request_timeout_ms))
         try:
             self._give_back(deadline_ms, commit=commit and self._commits.automatic, leave=leave)

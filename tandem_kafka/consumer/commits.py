@@ -13,7 +13,7 @@ from kafka.future import Future
 from tandem_kafka.consumer.core import Core
 from tandem_kafka.consumer.interceptors import Interceptors
 from tandem_kafka.events.application import AutoCommit, CommitAsync, CommitSync
-from tandem_kafka.types import OffsetAndMetadata, TopicPartition
+from tandem_kafka.types import OffsetAndMetadata, TopicPartition, described
 
 __all__ = ["Commits"]
 
@@ -71,7 +71,12 @@ class Commits:
         try:
             self._core.ask(event)
         except Exception as error:  # noqa: BLE001 - giving back must go on
-            log.warning("auto-commit failed before partitions were given back: %s", error)
+            log.warning(
+                "these offsets were not committed before the partitions were given back, what "
+                "follows them is read again: %s (%s)",
+                described(chosen),
+                error,
+            )
         else:
             self._interceptors.on_commit(chosen)
         self._next_auto_ms = self._core.clock.now_ms() + self._interval_ms
@@ -110,7 +115,11 @@ class Commits:
             else:
                 pending.future.failure(error)
                 if pending.callback is None:
-                    log.warning("asynchronous commit failed: %s", error)
+                    log.warning(
+                        "asynchronous commit of %s failed: %s",
+                        described(pending.event.offsets),
+                        error,
+                    )
             if pending.callback is not None:
                 pending.callback(pending.event.offsets, error)
 

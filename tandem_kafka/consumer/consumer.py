@@ -366,7 +366,8 @@ class KafkaConsumer(OffsetMethods, ClusterMethods):
 
         Args:
             autocommit: Leave the commit out if False.
-            timeout_ms: A hard bound, by default 30 s; never more than `request_timeout_ms`.
+            timeout_ms: A hard bound, by default 30 s; never more than `request_timeout_ms`. Without
+                one, a coordinator that was unreachable before the close is given 5 s.
             leave_group: "default" leaves the group, but a static member (`group_instance_id`)
                 stays in it and is expected back; "leave" leaves in any case, "remain" stays in
                 any case until the session times out (KIP-1092).

@@ -31,3 +31,11 @@ class EngineHandle:
     polls: Polls
     transport: Transport
     metrics: ConsumerMetrics
+
+    @property
+    def coordinator_unreachable(self) -> bool:
+        """True when the group's coordinator does not answer, or cannot be found, as of now."""
+        node = self.group.coordinator
+        if node is None:
+            return self.group.coordinator_missing
+        return node.node_id in self.metadata.unreachable

@@ -32,7 +32,12 @@ from tandem_kafka.request_managers.reactions import (
 )
 from tandem_kafka.shared.group import NO_GENERATION
 from tandem_kafka.shared.metadata import NO_TOPIC_ID
-from tandem_kafka.types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
+from tandem_kafka.types import (
+    ConsumerGroupMetadata,
+    OffsetAndMetadata,
+    TopicPartition,
+    described,
+)
 from tandem_kafka.wire.messages import OffsetCommitRequest
 from tandem_kafka.wire.topic_partitions import answered_entries, by_topic, raise_error_of
 
@@ -125,7 +130,7 @@ class CommitManager(RequestManager):
         if self._auto_commit is not None and not self._auto_commit.done:
             future.fail(CommitFailedError("the automatic commit before is still under way"))
             return
-        future.then(_log_auto_commit)
+        future.then(partial(self._log_auto_commit, offsets))
         self._auto_commit = future
         self.commit(offsets, future, retry=False)
 
@@ -275,6 +280,19 @@ class CommitManager(RequestManager):
         if commit in self._commits:
             self._commits.remove(commit)
 
+    def _log_auto_commit(self, offsets: Offsets, future: Completion[Any]) -> None:
+        if future.error is None:
+            return
+        passing = isinstance(future.error, KafkaError) and future.error.retriable
+        closing = self._give_up_ms is not None
+        log.log(
+            logging.INFO if passing else logging.WARNING,
+            "auto-commit of %s failed%s: %s",
+            described(offsets),
+            "" if closing else ", the next interval tries again",
+            future.error,
+        )
+
     def _fail_all(self, error: Exception) -> None:
         commits, self._commits = self._commits, []
         for commit in commits:
@@ -300,14 +318,3 @@ def _fenced(offsets: Mapping[TopicPartition, OffsetAndMetadata], error: BaseExce
 
 def _names(offsets: Offsets) -> str:
     return ", ".join(f"{tp.topic}-{tp.partition}" for tp in offsets)
-
-
-def _log_auto_commit(future: Completion[Any]) -> None:
-    if future.error is None:
-        return
-    passing = isinstance(future.error, KafkaError) and future.error.retriable
-    log.log(
-        logging.INFO if passing else logging.WARNING,
-        "auto-commit failed, the next interval tries again: %s",
-        future.error,
-    )

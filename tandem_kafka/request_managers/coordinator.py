@@ -67,6 +67,7 @@ class CoordinatorManager(RequestManager):
         if self._node is not None:
             log.info("group %s: coordinator %s is lost: %s", self._group_id, self._node, why)
             self._node = self._context.group.coordinator = None
+            self._context.group.coordinator_missing = True
             self._wanted = True
 
     def on_fatal(self, callback: Callable[[Exception], None]) -> None:
@@ -99,6 +100,7 @@ class CoordinatorManager(RequestManager):
         self._found(Node(found.node_id, found.host, found.port))
 
     def _failed(self, error: Exception) -> None:
+        self._context.group.coordinator_missing = True
         reaction = reaction_to(COORDINATOR, error)
         if reaction is Reaction.FAIL:
             self._wanted = False  # until somebody asks again
@@ -113,6 +115,7 @@ class CoordinatorManager(RequestManager):
     def _found(self, node: Node) -> None:
         self._context.metadata.promise(node.node_id)
         self._node = self._context.group.coordinator = node
+        self._context.group.coordinator_missing = False
         self._wanted = False
         log.info("group %s: the coordinator is %s", self._group_id, node)
 

@@ -26,6 +26,8 @@ class GroupIdentity:
         self.lost = False
         #: The broker that coordinates the group, as far as it is known.
         self.coordinator: Node | None = None
+        #: It was looked for in vain, or lost, and has not been found since.
+        self.coordinator_missing = False
         self.metadata = ConsumerGroupMetadata(group_id, NO_GENERATION, "", instance_id)
         self._last: ConsumerGroupMetadata | None = None
 

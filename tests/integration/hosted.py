@@ -12,6 +12,7 @@ import sys
 from typing import Any
 
 from tandem_kafka import KafkaConsumer, TopicPartition
+from tandem_kafka.request_managers.membership.classic.classic_states import State
 from tests.integration.polling import Listener
 
 __all__ = ["Answer", "awaits_others"]
@@ -23,7 +24,8 @@ Answer = tuple[bool, Any, list[tuple[str, set[TopicPartition]]]]
 def awaits_others(consumer: KafkaConsumer) -> bool:
     """Whether a classic member has sent JoinGroup or SyncGroup and has no answer."""
     membership: Any = consumer._core.link.loop._managers.group.membership  # type: ignore[attr-defined]
-    return bool(membership._parked)
+    rebalancing = membership.state in (State.PREPARING_REBALANCE, State.COMPLETING_REBALANCE)
+    return bool(rebalancing and membership._request.in_flight)
 
 
 class _Consumers:

@@ -1,0 +1,109 @@
+"""close() with a coordinator that cannot be reached."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from tandem_kafka import KafkaConsumer, TopicPartition
+from tandem_kafka.testing import Simulation
+from tests.simulation.ledger import produce, topic
+
+TP = TopicPartition("orders", 0)
+#: What ends the network thread, and what waits for it, do not come within the same millisecond.
+LATE_MS = 200
+
+
+@contextmanager
+def reader(seed: str, **options: Any) -> Iterator[tuple[Simulation, KafkaConsumer]]:
+    """A consumer that has read seven records and will not commit before it is closed."""
+    with Simulation(seed, trace_lines=2_000) as simulation:
+        topic(simulation, "orders", 1)
+        produce(simulation, TP, 7)
+        consumer = simulation.consumer(
+            group_id="g",
+            auto_offset_reset="earliest",
+            **{"auto_commit_interval_ms": 3_600_000, **options},
+        )
+        yield simulation, consumer
+        assert consumer._core.closed
+
+
+def read(consumer: KafkaConsumer, count: int = 7) -> None:
+    while count:
+        count -= consumer.poll(1_000).count
+
+
+def closing_took(
+    simulation: Simulation, consumer: KafkaConsumer, timeout_ms: int | None = None
+) -> int:
+    began_ms = simulation.clock.now_ms()
+    consumer.close(timeout_ms=timeout_ms)
+    return simulation.clock.now_ms() - began_ms
+
+
+def silenced(simulation: Simulation, how: str) -> None:
+    {"gone": simulation.cluster.stop, "hung": simulation.cluster.pause}[how](1)
+
+
+@pytest.mark.parametrize("how", ["gone", "hung"])
+@pytest.mark.parametrize("protocol", ["classic", "consumer", "assign"])
+def test_close_gives_an_unreachable_coordinator_five_seconds_and_says_what_is_not_committed(
+    protocol: str, how: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    options = {} if protocol == "assign" else {"group_protocol": protocol}
+    with reader(f"{protocol} {how}", **options) as (simulation, consumer):
+        if protocol == "assign":
+            consumer.assign([TP])
+        else:
+            consumer.subscribe(["orders"])
+        read(consumer)
+        silenced(simulation, how)
+        simulation.sleep(35_000)
+        with caplog.at_level(logging.INFO):
+            assert closing_took(simulation, consumer) <= 5_000 + LATE_MS
+        assert simulation.cluster.committed("g", TP) is None
+        lines = [record.getMessage() for record in caplog.records]
+        assert any("not committed" in line and "orders-0 at 7" in line for line in lines), lines
+        assert not any("next interval" in line for line in lines)
+
+
+def test_the_caller_may_give_an_unreachable_coordinator_more() -> None:
+    with reader("more") as (simulation, consumer):
+        consumer.assign([TP])
+        read(consumer)
+        simulation.cluster.stop(1)
+        simulation.sleep(10_000)
+        simulation.after(12_000, lambda: simulation.cluster.start(1))
+        assert 11_000 < closing_took(simulation, consumer, timeout_ms=25_000) < 15_000
+        assert simulation.cluster.committed("g", TP) == 7
+
+
+def test_a_coordinator_that_goes_away_with_the_consumer_is_waited_for() -> None:
+    with reader("meanwhile") as (simulation, consumer):
+        consumer.assign([TP])
+        read(consumer)
+        simulation.cluster.stop(1)
+        simulation.after(12_000, lambda: simulation.cluster.start(1))
+        assert 11_000 < closing_took(simulation, consumer) < 15_000
+        assert simulation.cluster.committed("g", TP) == 7
+
+
+def test_a_commit_of_the_interval_that_fails_in_close_is_not_said_to_be_tried_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with reader("interval", auto_commit_interval_ms=1_000) as (simulation, consumer):
+        consumer.assign([TP])
+        read(consumer)
+        simulation.cluster.pause(1)
+        simulation.sleep(2_000)
+        with caplog.at_level(logging.INFO):
+            consumer.poll(100)
+            consumer.close(timeout_ms=3_000)
+        lines = [record.getMessage() for record in caplog.records]
+        assert any("auto-commit of orders-0 at 7 failed: " in line for line in lines), lines
+        assert not any("next interval" in line for line in lines)
