@@ -1,4 +1,4 @@
-"""Runs kafka-python's assignors, or any class with their interface, in a classic group."""
+"""Runs assignors with kafka-python's interface in a classic group: ours, or the user's own."""
 
 from __future__ import annotations
 
@@ -7,11 +7,27 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kafka.coordinator.assignors.abstract import RebalanceProtocol
+from kafka.coordinator.assignors.cooperative_sticky import (
+    CooperativeStickyAssignor as TheirCooperativeStickyAssignor,
+)
+from kafka.coordinator.assignors.range import RangePartitionAssignor as TheirRangeAssignor
+from kafka.coordinator.assignors.roundrobin import (
+    RoundRobinPartitionAssignor as TheirRoundRobinAssignor,
+)
+from kafka.coordinator.assignors.sticky.sticky_assignor import (
+    StickyPartitionAssignor as TheirStickyAssignor,
+)
 from kafka.protocol.consumer.metadata import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
 )
 
+from tandem_kafka.assignors.strategies import (
+    CooperativeStickyAssignor,
+    RangePartitionAssignor,
+    RoundRobinPartitionAssignor,
+    StickyPartitionAssignor,
+)
 from tandem_kafka.shared.metadata import ClusterSnapshot
 from tandem_kafka.types import TopicPartition
 
@@ -26,6 +42,15 @@ __all__ = [
 #: Owned partitions came with version 1, the generation with 2, the rack with 3; a reader of an
 #: older version leaves out what it does not know.
 SUBSCRIPTION_VERSION = 3
+
+#: kafka-python's assignors take minutes for large groups, and lose members that come before and
+#: after static ones. Ours take their place; a subclass is the user's own and runs as it is.
+_REPLACEMENTS = {
+    TheirRangeAssignor: RangePartitionAssignor,
+    TheirRoundRobinAssignor: RoundRobinPartitionAssignor,
+    TheirStickyAssignor: StickyPartitionAssignor,
+    TheirCooperativeStickyAssignor: CooperativeStickyAssignor,
+}
 
 
 class ClusterView:
@@ -50,12 +75,27 @@ class ClusterView:
         """Return the names of all known topics."""
         return set(self._snapshot.topics)
 
+    def replica_racks(self, topic: str) -> dict[int, frozenset[str]]:
+        """Return the racks of each partition's replicas, also of replicas that are offline.
+
+        A replica whose broker or rack is not known is left out.
+        """
+        info = self._snapshot.topics.get(topic)
+        partitions = info.partitions if info is not None else {}
+        rack_of = {node_id: node.rack for node_id, node in self._snapshot.nodes.items()}
+        racks: dict[tuple[int, ...], frozenset[str]] = {}
+        for each in partitions.values():
+            if each.replicas not in racks:
+                found = (rack_of.get(node_id) for node_id in each.replicas)
+                racks[each.replicas] = frozenset(rack for rack in found if rack)
+        return {number: racks[each.replicas] for number, each in partitions.items()}
+
 
 class ClassicAssignors:
     """The assignors of one consumer, in order of preference."""
 
     def __init__(self, strategy: Sequence[Any]) -> None:
-        instances = [each() if isinstance(each, type) else each for each in strategy]
+        instances = [_instance(each) for each in strategy]
         self._by_name = {each.name: each for each in instances}
         #: Partitions are kept across a rebalance (KIP-429) if every assignor can do that.
         self.cooperative = all(_cooperative(each) for each in instances)
@@ -81,7 +121,8 @@ class ClassicAssignors:
         """Compute everybody's assignment; `members` are those of a JoinGroup response."""
         for member in members:
             member.metadata = ConsumerProtocolSubscription.decode(member.metadata)
-        # kafka-python's range and round-robin forget those that come before and after static ones.
+        # kafka-python's range and round-robin lose members that come before and after static ones,
+        # and so does a subclass of them that a user has written.
         members = sorted(members, key=lambda member: member.group_instance_id is None)
         assignment = self._by_name[name].assign(ClusterView(snapshot), members)
         return {member_id: bytes(each.encode()) for member_id, each in assignment.items()}
@@ -118,6 +159,14 @@ def topics_of(members: Iterable[Any]) -> frozenset[str]:
     """Return all topics that the members of a JoinGroup response subscribe to."""
     subscriptions = (ConsumerProtocolSubscription.decode(member.metadata) for member in members)
     return frozenset(topic for each in subscriptions for topic in each.topics)
+
+
+def _instance(given: Any) -> Any:
+    """Return the assignor that runs for a class or an instance in the user's strategy."""
+    kind = given if isinstance(given, type) else type(given)
+    if kind in _REPLACEMENTS:
+        return _REPLACEMENTS[kind]()
+    return given() if isinstance(given, type) else given
 
 
 def _cooperative(assignor: Any) -> bool:

@@ -102,7 +102,7 @@ class Config:
     partition_assignment_strategy: Sequence[Any] = option(
         _DEFAULT_ASSIGNORS,
         parsers.ASSIGNORS,
-        "Assignors in order of preference.",
+        "Assignors of a classic group, in order of preference (tandem_kafka.assignors).",
         shown_default="RangePartitionAssignor, RoundRobinPartitionAssignor",
     )
     session_timeout_ms: int = option(

@@ -13,7 +13,7 @@ from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 
-from tandem_kafka import SubscriptionPattern
+from tandem_kafka import SubscriptionPattern, TopicPartition
 from tandem_kafka.errors import (
     InconsistentGroupProtocolError,
     InvalidRegularExpressionError,
@@ -179,6 +179,53 @@ def test_the_sticky_assignor_leaves_partitions_where_they_are(topic: str, consum
     kept = [len(owned(member) & had) for member, had in zip(members, before, strict=False)]
     assert sum(kept) == 3, "one of the four has moved"
     for member in members:
+        member.stop()
+        assert member.error is None
+
+
+@pytest.mark.partitions(12)
+@pytest.mark.parametrize("leader", ["ours", "kafka-python"])
+def test_the_sticky_assignor_is_shared_with_kafka_python(
+    kafka: KafkaCluster, topic: str, consume: Consume, leader: str
+) -> None:
+    """Whichever leads understands what the others say they had."""
+    strategy = {"partition_assignment_strategy": [StickyPartitionAssignor]}
+    ours: list[Member] = []
+
+    def join() -> None:
+        options = {**options_of("eager"), **strategy}
+        ours.append(Member(consume(group_id=f"group-{topic}", **options), [topic]))
+
+    def held() -> list[set[TopicPartition]]:
+        return [*map(owned, ours), set(other.assignment())]
+
+    def shared() -> bool:
+        return all(len(each) == 12 // (len(ours) + 1) for each in held())
+
+    if leader == "ours":
+        join()
+        wait_until(lambda: len(owned(ours[0])) == 12)
+    other = kafka_python.KafkaConsumer(
+        topic,
+        bootstrap_servers=kafka.bootstrap(),
+        group_id=f"group-{topic}",
+        session_timeout_ms=6_000,
+        heartbeat_interval_ms=300,
+        **strategy,
+    )
+    try:
+        _wait_while(lambda: not shared(), lambda: other.poll(50))
+        while len(ours) < 2:
+            join()
+            _wait_while(lambda: not shared(), lambda: other.poll(50))
+        before = held()
+        join()
+        _wait_while(lambda: not shared(), lambda: other.poll(50))
+        *after, _newcomer, theirs = held()
+    finally:
+        other.close()
+    assert all(now < had for now, had in zip([*after, theirs], before, strict=True))
+    for member in ours:
         member.stop()
         assert member.error is None
 

@@ -1,0 +1,47 @@
+"""Members in the order of how much they have."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Collection, Mapping
+
+__all__ = ["Loads"]
+
+
+class Loads:
+    """The number of partitions of each member."""
+
+    def __init__(self, counts: Mapping[str, int]) -> None:
+        self._counts = dict(counts)
+        self._ascending = sorted((count, member_id) for member_id, count in counts.items())
+
+    def __getitem__(self, member_id: str) -> int:
+        """Return how many partitions a member has."""
+        return self._counts[member_id]
+
+    def add(self, member_id: str, change: int) -> None:
+        """Change the number of a member's partitions."""
+        count = self._counts[member_id]
+        del self._ascending[bisect_left(self._ascending, (count, member_id))]
+        self._counts[member_id] = count + change
+        insort(self._ascending, (count + change, member_id))
+
+    def lightest(self, candidates: Collection[str]) -> str:
+        """Return the candidate with the fewest partitions, the first by id of several.
+
+        Args:
+            candidates: Some of the members, at least one.
+        """
+        # Either all candidates are compared, or members are looked at until one is a candidate.
+        if len(candidates) ** 2 <= len(self._counts):
+            return min((self._counts[each], each) for each in candidates)[1]
+        return next(member_id for _, member_id in self._ascending if member_id in candidates)
+
+    def even(self, candidates: Collection[str]) -> bool:
+        """Tell whether no candidate has two partitions more than another."""
+        if len(candidates) ** 2 <= len(self._counts):
+            counts = [self._counts[each] for each in candidates]
+            return max(counts) - min(counts) < 2
+        descending = reversed(self._ascending)
+        most = next(count for count, member_id in descending if member_id in candidates)
+        return most - self._counts[self.lightest(candidates)] < 2

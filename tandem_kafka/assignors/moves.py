@@ -1,0 +1,50 @@
+"""Partitions that have moved while the sticky assignor balances, so that none moves for nothing."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from tandem_kafka.types import TopicPartition
+
+__all__ = ["Moves"]
+
+
+class Moves:
+    """Where partitions came from.
+
+    Two partitions of a topic that have changed places would have done better to stay. So when a
+    partition is to follow one that came the other way, that one returns instead.
+    """
+
+    def __init__(self) -> None:
+        self._origins: dict[TopicPartition, str] = {}
+        #: Partitions by topic, origin and present member, in the order of their moves.
+        self._moved: dict[tuple[str, str, str], dict[TopicPartition, None]] = defaultdict(dict)
+
+    def to(self, tp: TopicPartition, source: str, target: str) -> list[tuple[TopicPartition, str]]:
+        """Return what to move where, for the source to have one partition less and the target more.
+
+        Args:
+            tp: A partition of the source.
+            source: The member that has too many partitions.
+            target: Another member that subscribes to the topic.
+        """
+        origin = self._origins.get(tp, source)
+        came = self._moved.get((tp.topic, target, origin))
+        if not came:
+            moves = [(tp, target)]
+        elif origin == source:
+            moves = [(next(iter(came)), target)]
+        else:
+            moves = [(tp, origin), (next(iter(came)), target)]
+        for moved, member_id in moves:
+            self._note(moved, source if moved == tp else origin, member_id)
+        return moves
+
+    def _note(self, tp: TopicPartition, source: str, target: str) -> None:
+        origin = self._origins.pop(tp, source)
+        if origin != source:
+            del self._moved[tp.topic, origin, source][tp]
+        if origin != target:
+            self._origins[tp] = origin
+            self._moved[tp.topic, origin, target][tp] = None

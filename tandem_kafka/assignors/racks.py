@@ -1,0 +1,29 @@
+"""When racks decide about an assignment (KIP-881).
+
+An assignor looks at racks if a member and a replica share one, and if some partition lacks a
+replica in some rack: otherwise every member finds a replica nearby, or none does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from tandem_kafka.assignors.group import Member
+
+__all__ = ["racks_matter"]
+
+
+def racks_matter(members: Iterable[Member], replica_racks: Collection[frozenset[str]]) -> bool:
+    """Tell whether an assignment has to look at racks.
+
+    Args:
+        members: The members among which the partitions are shared.
+        replica_racks: The racks of each partition's replicas.
+    """
+    member_racks = {member.rack for member in members if member.rack}
+    if not member_racks:
+        return False
+    every_rack = frozenset().union(*replica_racks)
+    return not member_racks.isdisjoint(every_rack) and any(
+        racks != every_rack for racks in replica_racks
+    )

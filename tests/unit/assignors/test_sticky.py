@@ -1,0 +1,361 @@
+"""The sticky assignor, on the examples that Kafka publishes for its own."""
+
+from __future__ import annotations
+
+import pytest
+
+from tandem_kafka.assignors.sticky import assign_cooperative_sticky, assign_sticky
+from tests.unit.assignors.groups import RACKS, in_racks, member, mismatches, shown, without_racks
+
+A, B, C = RACKS[:3]
+ABC = (A, B, C)
+NO_RACKS = (None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("counts", "subscriptions", "expected"),
+    [
+        ({}, {"c1": ""}, {"c1": ""}),
+        ({"t1": 0}, {"c1": "t1"}, {"c1": ""}),
+        ({"t1": 3}, {"c1": "t1"}, {"c1": "t1-0, t1-1, t1-2"}),
+        ({"t1": 1, "t2": 2}, {"c1": "t1 t2"}, {"c1": "t1-0, t2-0, t2-1"}),
+        ({"t1": 2}, {"c1": "t1", "c2": "t1"}, {"c1": "t1-0", "c2": "t1-1"}),
+        (
+            {"t1": 3, "t2": 2},
+            {"c1": "t1", "c2": "t1 t2", "c3": "t1"},
+            {"c1": "t1-0, t1-2", "c2": "t2-0, t2-1", "c3": "t1-1"},
+        ),
+        (
+            {"t1": 3, "t2": 3},
+            {"c1": "t1 t2", "c2": "t1 t2"},
+            {"c1": "t1-0, t1-2, t2-1", "c2": "t1-1, t2-0, t2-2"},
+        ),
+        (
+            {"t0": 2, "t1": 2, "t2": 2, "t3": 2},
+            {"c0": "t0 t1 t2 t3", "c1": "t0 t1 t2 t3", "c2": "t0 t1 t2 t3"},
+            {"c0": "t0-0, t1-1, t3-0", "c1": "t0-1, t2-0, t3-1", "c2": "t1-0, t2-1"},
+        ),
+        (
+            {"t0": 1, "t1": 2, "t2": 3},
+            {"c0": "t0", "c1": "t0 t1", "c2": "t0 t1 t2"},
+            {"c0": "t0-0", "c1": "t1-0, t1-1", "c2": "t2-0, t2-1, t2-2"},
+        ),
+        (
+            {"t1": 2, "t2": 1, "t3": 2, "t4": 1, "t5": 2},
+            {"c1": "t1 t2 t3 t4 t5", "c2": "t1 t3 t5", "c3": "t1 t3 t5", "c4": "t1 t2 t3 t4 t5"},
+            {"c1": "t2-0, t3-0", "c2": "t1-0, t3-1", "c3": "t1-1, t5-0", "c4": "t4-0, t5-1"},
+        ),
+    ],
+)
+def test_a_new_group_is_balanced(counts, subscriptions, expected):
+    members = [member(member_id, topics) for member_id, topics in subscriptions.items()]
+    assert shown(assign_sticky(members, without_racks(**counts))) == expected
+
+
+@pytest.mark.parametrize(
+    ("counts", "owned", "expected"),
+    [
+        pytest.param(
+            {"t1": 2},
+            {"c1": "t1-0, t1-1, other-0, other-1"},
+            {"c1": "t1-0, t1-1"},
+            id="a topic without subscribers",
+        ),
+        pytest.param(
+            {"t1": 2, "t2": 3},
+            {"c1": "t1-0, t2-1", "c2": "t1-1, t2-2"},
+            {"c1": "t1-0, t2-0, t2-1", "c2": "t1-1, t2-2"},
+            id="one more for the first of those that have enough",
+        ),
+        pytest.param(
+            {"t1": 2, "t2": 2},
+            {"c1": "t1-0, t2-0", "c2": "t1-1, t2-1", "c3": ""},
+            # Kafka leaves it to the order of a hash map which of the two keeps both.
+            {"c1": "t1-0, t2-0", "c2": "t1-1", "c3": "t2-1"},
+            id="more members with one more than there may be",
+        ),
+        pytest.param(
+            {"t1": 2, "t2": 3},
+            {"c1": "t1-0", "c2": "t1-1", "c3": ""},
+            {"c1": "t1-0, t2-1", "c2": "t1-1, t2-2", "c3": "t2-0"},
+            id="all members have too few",
+        ),
+        pytest.param(
+            {"t1": 3},
+            {"c1": "t1-0, t1-1, t1-2", "c2": ""},
+            {"c1": "t1-0, t1-1", "c2": "t1-2"},
+            id="a member joins",
+        ),
+        pytest.param({"t1": 3}, {"c2": "t1-2"}, {"c2": "t1-0, t1-1, t1-2"}, id="a member has left"),
+        pytest.param(
+            {"t1": 3, "t2": 4},
+            {"c1": "t1-0, t1-2, t2-1, t2-3", "c2": "t1-1, t2-0, t2-2", "c3": "", "c4": ""},
+            {"c1": "t1-0, t2-1", "c2": "t1-1, t2-0", "c3": "t1-2, t2-3", "c4": "t2-2"},
+            id="two members join",
+        ),
+        pytest.param(
+            {"t1": 3, "t2": 4},
+            {"c3": "t1-2, t2-3", "c4": "t2-2"},
+            {"c3": "t1-0, t1-2, t2-1, t2-3", "c4": "t1-1, t2-0, t2-2"},
+            id="two members have left",
+        ),
+        pytest.param(
+            {"t1": 4},
+            {"c1": "t1-0, t1-1", "c2": "t1-2", "c3": ""},
+            {"c1": "t1-0, t1-1", "c2": "t1-2", "c3": "t1-3"},
+            id="all members reach their share",
+        ),
+        pytest.param(
+            {"t0": 2, "t1": 2, "t2": 2, "t3": 2},
+            {"c0": "t0-0, t1-1, t3-0", "c2": "t1-0, t2-1"},
+            # As Kafka 4.3 assigns; its documentation has t0-1 and t2-0 the other way round.
+            {"c0": "t0-0, t0-1, t1-1, t3-0", "c2": "t1-0, t2-0, t2-1, t3-1"},
+            id="a member of three has left",
+        ),
+    ],
+)
+def test_members_with_equal_subscriptions_keep_what_they_have(counts, owned, expected):
+    members = [member(each, counts, had, generation=1) for each, had in owned.items()]
+    assert shown(assign_sticky(members, without_racks(**counts))) == expected
+
+
+def test_members_with_unequal_subscriptions_keep_what_they_have():
+    members = [
+        member("c1", "t0 t1", "t1-0, t1-1", generation=1),
+        member("c2", "t0 t1 t2", "t2-0, t2-1, t2-2", generation=1),
+    ]
+    assert shown(assign_sticky(members, without_racks(t0=1, t1=2, t2=3))) == {
+        "c1": "t0-0, t1-0, t1-1",
+        "c2": "t2-0, t2-1, t2-2",
+    }
+
+
+def test_partitions_of_two_topics_are_given_away_in_equal_numbers():
+    topics = without_racks(t1=12, t2=12)
+    assignment = assign_sticky([member("c1", topics)], topics)
+    for count in (2, 4):
+        owned = shown(assignment)
+        members = [
+            member(f"c{index + 1}", topics, owned.get(f"c{index + 1}", ""), generation=1)
+            for index in range(count)
+        ]
+        assignment = assign_sticky(members, topics)
+        for found in assignment.values():
+            assert [tp.topic for tp in sorted(found)] == ["t1"] * (12 // count) + ["t2"] * (
+                12 // count
+            )
+
+
+# --- which claim counts (KIP-792) ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("counts", "claims", "expected"),
+    [
+        *(
+            pytest.param(
+                {"t1": 3, "t2": 3},
+                {"c1": (10, "t1-0, t1-2, t2-1"), "c2": (generation, "t1-0, t1-2, t2-1")},
+                {"c1": "t1-0, t1-2, t2-1", "c2": "t1-1, t2-0, t2-2"},
+                id=f"all of it from generation {generation}",
+            )
+            for generation in (9, -1)
+        ),
+        pytest.param(
+            {"t1": 3, "t2": 3},
+            {"c1": (10, "t1-0, t2-1, t1-1"), "c2": (8, "t1-0, t2-1, t2-2")},
+            {"c1": "t1-0, t1-1, t2-1", "c2": "t1-2, t2-0, t2-2"},
+            id="part of it from an older generation",
+        ),
+        pytest.param(
+            {"t1": 3, "t2": 3, "t3": 3},
+            {
+                "c1": (10, "t1-0, t2-0, t3-0"),
+                "c2": (9, "t1-1, t2-1, t3-1"),
+                "c3": (8, "t2-1, t3-0, t3-2"),
+            },
+            {
+                "c1": "t1-0, t2-0, t3-0",
+                "c2": "t1-1, t2-1, t3-1",
+                "c3": "t1-2, t2-2, t3-2",
+            },
+            id="three generations",
+        ),
+        pytest.param(
+            {"t0": 3, "t1": 3, "t2": 3, "t3": 3},
+            {
+                "c1": (-1, ""),
+                "c2": (9, "t0-0, t2-0, t1-0"),
+                "c3": (8, "t3-2, t2-2, t1-1"),
+                "c4": (7, "t3-1, t0-1, t0-2"),
+            },
+            {
+                "c1": "t1-2, t2-1, t3-0",
+                "c2": "t0-0, t1-0, t2-0",
+                "c3": "t1-1, t2-2, t3-2",
+                "c4": "t0-1, t0-2, t3-1",
+            },
+            id="older generations that nobody contradicts",
+        ),
+        pytest.param(
+            {"t1": 3},
+            {"c1": (1, "t1-0, t1-1"), "c2": (1, "t1-0, t1-2"), "c3": (1, "")},
+            {"c1": "t1-1", "c2": "t1-2", "c3": "t1-0"},
+            id="a contradiction",
+        ),
+        pytest.param(
+            {"t1": 4},
+            {"c1": (1, "t1-0, t1-1"), "c2": (1, "t1-0, t1-2"), "c3": (1, "")},
+            {"c1": "t1-1, t1-3", "c2": "t1-2", "c3": "t1-0"},
+            id="a contradiction, and one member with one more",
+        ),
+    ],
+)
+def test_kip_792_the_newest_claim_counts(counts, claims, expected):
+    members = [
+        member(member_id, counts, owned, generation)
+        for member_id, (generation, owned) in claims.items()
+    ]
+    assert shown(assign_sticky(members, without_racks(**counts))) == expected
+
+
+@pytest.mark.parametrize("generations", [(1, 2, 3), (1, 3, 2), (2, 1, 3), (2, 3, 1), (3, 1, 2)])
+def test_kip_792_three_claims_among_unequal_subscriptions(generations):
+    claims = ("t0-0, t0-2", "t0-1, t0-2, t0-3", "t0-2, t0-4, t0-5")
+    members = [
+        member(f"c{index}", "t0", owned, generation)
+        for index, (owned, generation) in enumerate(zip(claims, generations, strict=True))
+    ]
+    members.append(member("c4", "t1", "t1-0", 2))
+    assigned = assign_sticky(members, without_racks(t0=6, t1=1))
+    assert sorted(len(found) for found in assigned.values()) == [1, 2, 2, 2]
+
+
+def test_a_member_that_was_away_is_given_its_partitions_back_if_that_evens_out():
+    """Its claims are of an older generation; the member that has them now has too many."""
+    members = [
+        member("a", "t0 t1", "t0-0, t0-1, t0-2, t1-0", generation=2),
+        member("b", "t0", "", generation=2),
+        member("c", "t0", "t0-0", generation=1),
+    ]
+    assert shown(assign_sticky(members, without_racks(t0=3, t1=1))) == {
+        "a": "t0-2, t1-0",
+        "b": "t0-1",
+        "c": "t0-0",
+    }
+
+
+# --- racks (KIP-881) -----------------------------------------------------------------------------
+
+COUNTS = {"t1": 6, "t2": 7, "t3": 2}
+UNIFORM = ("t1 t2 t3",) * 3
+UNEQUAL = ("t1 t2 t3", "t1 t2 t3", "t1 t3")
+DEALT = (
+    "t1-0, t1-3, t2-0, t2-3, t2-6",
+    "t1-1, t1-4, t2-1, t2-4, t3-0",
+    "t1-2, t1-5, t2-2, t2-5, t3-1",
+)
+DEALT_UNEQUALLY = (
+    "t1-5, t2-0, t2-2, t2-4, t2-6",
+    "t1-3, t2-1, t2-3, t2-5, t3-0",
+    "t1-0, t1-1, t1-2, t1-4, t3-1",
+)
+ALONE = (
+    "t1-3, t2-0, t2-2, t2-3, t2-6",
+    "t1-4, t2-1, t2-4, t2-5, t3-0",
+    "t1-0, t1-1, t1-2, t1-5, t3-1",
+)
+IN_TWO = (
+    "t1-3, t2-0, t2-2, t2-5, t2-6",
+    "t1-0, t2-1, t2-3, t2-4, t3-0",
+    "t1-1, t1-2, t1-4, t1-5, t3-1",
+)
+IN_A_ROW = (
+    "t1-0, t1-1, t1-2, t1-3, t1-4",
+    "t1-5, t2-0, t2-1, t2-2, t2-3",
+    "t2-4, t2-5, t2-6, t3-0, t3-1",
+)
+NOTHING = ("", "", "")
+
+
+@pytest.mark.parametrize(
+    ("racks", "mismatched"),
+    [
+        ((3, NO_RACKS, ABC), None),
+        ((3, ABC, NO_RACKS), None),
+        ((3, ABC, ABC), 0),
+        ((3, ABC, ("d", "e", "f")), None),
+        ((3, ABC, (None, "e", "f")), None),
+        ((3, (A, B), ABC), 5),
+    ],
+)
+@pytest.mark.parametrize(
+    ("subscriptions", "expected"), [(UNIFORM, DEALT), (UNEQUAL, DEALT_UNEQUALLY)]
+)
+@pytest.mark.parametrize("assign", [assign_sticky, assign_cooperative_sticky])
+def test_racks_are_ignored_where_they_decide_nothing(
+    assign, subscriptions, expected, racks, mismatched
+):
+    check(assign, subscriptions, racks, NOTHING, expected, mismatched)
+    check(assign, subscriptions, racks, expected, expected, mismatched)
+
+
+@pytest.mark.parametrize("assign", [assign_sticky, assign_cooperative_sticky])
+@pytest.mark.parametrize(
+    ("subscriptions", "replicas", "expected", "mismatched"),
+    [
+        (UNIFORM, 1, DEALT, 0),
+        (UNIFORM, 2, DEALT, 0),
+        (UNEQUAL, 1, ALONE, 4),
+        (UNEQUAL, 2, IN_TWO, 0),
+    ],
+)
+def test_kip_881_members_get_partitions_of_their_racks(
+    assign, subscriptions, replicas, expected, mismatched
+):
+    racks = (replicas, ABC, ABC)
+    check(assign, subscriptions, racks, NOTHING, expected, mismatched)
+    if mismatched == 0:
+        check(assign, subscriptions, racks, expected, expected, mismatched)
+
+
+@pytest.mark.parametrize(
+    ("subscriptions", "replicas", "owned", "expected", "mismatched"),
+    [
+        (UNIFORM, 1, IN_A_ROW, ("t1-0, t1-3", "t2-1", "t2-5, t3-1"), 0),
+        (UNEQUAL, 1, IN_A_ROW, ("t1-3", "t2-1", "t3-1"), 0),
+        (UNEQUAL, 1, ("t1-3", "t2-1", "t3-1"), ALONE, 4),
+        (
+            UNEQUAL, 3, IN_A_ROW,
+            ("t1-2, t1-3, t1-4", "t2-0, t2-1, t2-2, t2-3", "t3-0, t3-1"),
+            0,
+        ),
+        (
+            UNEQUAL, 3, ("t1-2, t1-3, t1-4", "t2-0, t2-1, t2-2, t2-3", "t3-0, t3-1"),
+            (
+                "t1-2, t1-3, t1-4, t2-4, t2-5",
+                "t2-0, t2-1, t2-2, t2-3, t2-6",
+                "t1-0, t1-1, t1-5, t3-0, t3-1",
+            ),
+            0,
+        ),
+    ],
+)  # fmt: skip
+def test_kip_881_a_cooperative_round_moves_partitions_to_their_racks(
+    subscriptions, replicas, owned, expected, mismatched
+):
+    racks = (replicas, ABC, ABC)
+    check(assign_cooperative_sticky, subscriptions, racks, owned, expected, mismatched)
+
+
+def check(assign, subscriptions, racks, owned, expected, mismatched):
+    replicas, broker_racks, member_racks = racks
+    topics = in_racks(COUNTS, replicas, broker_racks)
+    members = [
+        member(f"consumer{index}", subscriptions[index], owned[index], rack=member_racks[index])
+        for index in range(3)
+    ]
+    assignment = assign(members, topics)
+    assert tuple(shown(assignment).values()) == expected
+    if mismatched is not None:
+        assert mismatches(assignment, members, topics) == mismatched
