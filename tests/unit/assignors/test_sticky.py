@@ -348,6 +348,51 @@ def test_kip_881_a_cooperative_round_moves_partitions_to_their_racks(
     check(assign_cooperative_sticky, subscriptions, racks, owned, expected, mismatched)
 
 
+@pytest.mark.parametrize(
+    ("racks", "members", "expected"),
+    [
+        pytest.param(
+            {"t0": ["yz"], "t1": ["xz"]},
+            [member("a", "t0 t1", rack="z"), member("b", "t0 t1", rack="y")],
+            {"a": "t1-0", "b": "t0-0"},
+            id="first the partitions with few members nearby",
+        ),
+        pytest.param(
+            {"t0": ["yz", "xz", "xy"]},
+            [member("a", "t0", rack="x"), member("b", "t0", rack="z")],
+            {"a": "t0-2", "b": "t0-0, t0-1"},
+            id="members nearby take turns",
+        ),
+        pytest.param(
+            {"t0": ["yz", "xy"]},
+            [member("a", "t0"), member("b", "t0", rack="y")],
+            {"a": "t0-1", "b": "t0-0"},
+            id="a member nearby gets no more than its share",
+        ),
+        pytest.param(
+            {"t0": ["x"], "t1": ["xz", "xz"]},
+            [member("a", "t1", "t1-1", rack="y"), member("b", "t0 t1", "t1-0", rack="x")],
+            {"a": "t1-0", "b": "t0-0, t1-1"},
+            id="all partitions may move where one has to",
+        ),
+        pytest.param(
+            {"t0": ["y"], "t1": ["x"]},
+            [
+                member("a", "t0 t1", rack="y"),
+                member("b", "t0 t1", rack="y"),
+                member("c", "t0", rack="w"),
+            ],
+            {"a": "t0-0", "b": "t1-0", "c": ""},
+            id="first the partitions that a member is near to",
+        ),
+    ],
+)
+def test_small_groups_in_racks_are_assigned_as_by_kafka(racks, members, expected):
+    """What Kafka 4.3 assigns to these groups."""
+    topics = {name: dict(enumerate(map(frozenset, each))) for name, each in racks.items()}
+    assert shown(assign_sticky(members, topics)) == expected
+
+
 def check(assign, subscriptions, racks, owned, expected, mismatched):
     replicas, broker_racks, member_racks = racks
     topics = in_racks(COUNTS, replicas, broker_racks)

@@ -1,0 +1,77 @@
+"""Partitions that move while the sticky assignor balances, and those that return instead."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+
+from tandem_kafka.assignors.group import Member
+from tandem_kafka.assignors.moves import Moves
+from tandem_kafka.assignors.sticky import assign_sticky
+from tests.unit.assignors.groups import partitions
+from tests.unit.assignors.making import groups, owning
+
+A0, A1, A2, B0 = partitions("a-0, a-1, a-2, b-0")
+
+
+def test_a_partition_moves():
+    assert Moves().to(A0, "x", "y") == [(A0, "y")]
+
+
+def test_a_partition_that_came_the_other_way_returns_instead():
+    moves = Moves()
+    moves.to(A0, "x", "y")
+    assert moves.to(A1, "y", "x") == [(A0, "x")]
+    assert moves.to(A1, "y", "x") == [(A1, "x")], "it has returned"
+
+
+def test_the_first_that_came_returns_first():
+    moves = Moves()
+    moves.to(A1, "x", "y")
+    moves.to(A0, "x", "y")
+    assert moves.to(A2, "y", "x") == [(A1, "x")]
+    assert moves.to(A2, "y", "x") == [(A0, "x")]
+
+
+def test_topics_have_nothing_to_do_with_each_other():
+    moves = Moves()
+    moves.to(B0, "x", "y")
+    assert moves.to(A0, "y", "x") == [(A0, "x")]
+
+
+def test_a_partition_that_moves_on_comes_from_where_it_was_first():
+    moves = Moves()
+    moves.to(A0, "x", "y")
+    assert moves.to(A0, "y", "z") == [(A0, "z")]
+    assert moves.to(A1, "y", "x") == [(A1, "x")]
+    assert moves.to(A2, "z", "x") == [(A0, "x")]
+
+
+def test_two_partitions_return_where_one_would_follow_the_other_by_a_detour():
+    """x gave a-0 to y and y has given a-1 to z: a-1 for x is a-1 for y, and a-0 for x."""
+    moves = Moves()
+    moves.to(A0, "x", "y")
+    moves.to(A1, "y", "z")
+    assert moves.to(A1, "z", "x") == [(A1, "y"), (A0, "x")]
+    assert moves.to(A0, "x", "y") == [(A0, "y")], "nothing has moved"
+
+
+@settings(deadline=None)
+@given(group=groups(racks=False), other=groups(racks=False))
+def test_no_two_partitions_of_a_topic_change_places(group, other):
+    """A group of other subscriptions and topics has left it; all partitions are owned once."""
+    members, topics = group
+    before = owning(other[0], assign_sticky(*other), 1)
+    kept = {each.member_id: each.owned for each in before}
+    members = [
+        Member(each.member_id, each.topics, owned=kept.get(each.member_id, ()), generation=1)
+        for each in members
+    ]
+    owners = {tp: each for each in members for tp in each.owned}
+    moves = {
+        (tp.topic, owners[tp].member_id, member_id)
+        for member_id, found in assign_sticky(members, topics).items()
+        for tp in found
+        if tp in owners and tp.topic in owners[tp].topics
+    }
+    for topic, source, target in moves:
+        assert source == target or (topic, target, source) not in moves
