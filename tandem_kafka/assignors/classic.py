@@ -43,7 +43,7 @@ __all__ = [
 #: older version leaves out what it does not know.
 SUBSCRIPTION_VERSION = 3
 
-#: kafka-python's assignors take minutes for large groups, and lose members that come before and
+#: kafka-python's assignors take up to half a minute for large groups, and lose members before and
 #: after static ones. Ours take their place; a subclass is the user's own and runs as it is.
 _REPLACEMENTS = {
     TheirRangeAssignor: RangePartitionAssignor,

@@ -22,8 +22,9 @@ class Plan:
     """What the members of a group are to have in the end."""
 
     def __init__(self) -> None:
-        self._target: Assignment = {}
-        self._expected: tuple[_Situation, Topics] | None = None
+        #: What a round expects to find next, and its target. One field: a round that was given up
+        #: may still be computing on another thread.
+        self._last: tuple[_Situation, Topics, Assignment] | None = None
 
     def remember(
         self, members: Sequence[Member], topics: Topics, target: Assignment, assigned: Assignment
@@ -36,14 +37,15 @@ class Plan:
             target: What the members are to have in the end.
             assigned: What they get in this round, and are expected to own in the next.
         """
-        self._target = target
-        self._expected = _situation(members, assigned), topics
+        self._last = _situation(members, assigned), topics, target
 
     def recall(self, members: Sequence[Member], topics: Topics) -> Assignment | None:
         """Return the target of the last round, None if the group has changed since in any way."""
+        if self._last is None:
+            return None
+        situation, known, target = self._last
         owned = {member.member_id: member.owned for member in members}
-        same = self._expected == (_situation(members, owned), topics)
-        return self._target if same else None
+        return target if (situation, known) == (_situation(members, owned), topics) else None
 
 
 def _situation(
