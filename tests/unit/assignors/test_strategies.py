@@ -22,7 +22,12 @@ from tandem_kafka.assignors import (
     RoundRobinPartitionAssignor,
     StickyPartitionAssignor,
 )
-from tandem_kafka.assignors.classic import ClassicAssignors, ClusterView
+from tandem_kafka.assignors.classic import (
+    ClassicAssignors,
+    ClusterView,
+    decode_assignment,
+    partitions_of,
+)
 from tandem_kafka.shared.metadata import ClusterSnapshot, PartitionInfo, TopicInfo
 from tandem_kafka.types import Node, TopicPartition
 from tests.unit.assignors.groups import partitions, shown
@@ -66,6 +71,13 @@ def joined(assignors, member_id, topics, owned="", generation=-1, *, rack="", in
     """A member as the leader hears of it."""
     (metadata,) = assignors.describe(topics, partitions(owned), generation, rack).values()
     return Joined(member_id, metadata, instance)
+
+
+def takes(assignors, name, data, generation):
+    """What a member takes over from its assignment; its assignor is told."""
+    assignment = decode_assignment(data)
+    assignors.on_assignment(name, assignment, generation)
+    return partitions_of(assignment)
 
 
 def assigned(assignors, name, cluster, members):
@@ -199,7 +211,7 @@ def test_a_sticky_member_returns_to_what_it_had_though_it_gave_it_back():
     )
     # The two have changed places: what they say of themselves now decides, not their ids.
     for name, other in ("ab", "ba"):
-        assignors[name].assigned("sticky", before[other], 1)
+        takes(assignors[name], "sticky", before[other], 1)
     after = assignors["a"].assign(
         "sticky", cluster, [joined(assignors[name], name, ["orders"]) for name in "ab"]
     )
@@ -210,7 +222,7 @@ def test_a_sticky_member_that_was_fenced_claims_nothing():
     assignor = StickyPartitionAssignor()
     assignors = ClassicAssignors([assignor])
     data = ConsumerProtocolAssignment(1, [("orders", [0])], b"").encode()
-    assignors.assigned("sticky", bytes(data), 5)
+    takes(assignors, "sticky", bytes(data), 5)
     assert assignor.member_assignment == [TopicPartition("orders", 0)]
     assignors.lost()
     assert assignor.member_assignment == []
@@ -268,7 +280,7 @@ def test_a_cooperative_group_settles_where_kafkas_own_assignor_never_does():
         ]
         found = assignors["a"].assign("cooperative-sticky", cluster, group)
         decoded = {
-            name: assignors[name].assigned("cooperative-sticky", data, generation + 1)
+            name: takes(assignors[name], "cooperative-sticky", data, generation + 1)
             for name, data in found.items()
         }
         owned = shown(decoded)
