@@ -8,6 +8,7 @@ pub mod buffer;
 pub mod fetch;
 pub mod frame;
 pub mod options;
+pub mod pool;
 pub mod records;
 pub mod transport;
 pub mod view;

@@ -31,6 +31,9 @@ _V1: Final = Struct(">qiIbbq")
 #: A message of v0 or v1 has a key length and a value length at the least.
 _KEY_AND_VALUE_LENGTHS: Final = 8
 
+#: No record has this offset: the position behind it would not fit into 64 bits.
+_OFFSET_END: Final = 2**63 - 1
+
 _CODEC_MASK: Final = 0x07
 _LOG_APPEND_TIME: Final = 0x08
 _TRANSACTIONAL: Final = 0x10
@@ -152,7 +155,7 @@ def _read_v2(records: memoryview, start: int, size: int) -> BatchHeader:
         raise MalformedBatchError(f"a batch of {size} bytes is shorter than its header")
     fields = _V2.unpack_from(records, start)
     base, _, epoch, magic, crc, attributes, delta, first_ms, max_ms, producer, _, _, count = fields
-    if base < 0 or delta < 0 or count < 0:
+    if base < 0 or delta < 0 or count < 0 or base + delta >= _OFFSET_END:
         raise MalformedBatchError(
             f"a batch header with offset {base}, last offset delta {delta} and {count} records"
         )
@@ -177,7 +180,7 @@ def _read_legacy(records: memoryview, start: int, size: int, magic: int) -> Batc
     if size < layout.size + _KEY_AND_VALUE_LENGTHS:
         raise MalformedBatchError(f"a message of {size} bytes is shorter than its header")
     offset, _, crc, _, attributes, *timestamp = layout.unpack_from(records, start)
-    if offset < 0:
+    if not 0 <= offset < _OFFSET_END:
         raise MalformedBatchError(f"a message offset is {offset}")
     time_ms = timestamp[0] if timestamp else -1
     return BatchHeader(

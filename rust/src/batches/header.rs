@@ -126,7 +126,8 @@ fn read_v2(batch: &[u8], start: usize) -> Result<BatchHeader, String> {
     let base_offset = i64::from_be_bytes(field(batch, 0));
     let delta = i32::from_be_bytes(field(batch, 23));
     let count = i32::from_be_bytes(field(batch, 57));
-    let last_offset = base_offset.checked_add(i64::from(delta));
+    // The offset behind the last record must be one too.
+    let last_offset = base_offset.checked_add(i64::from(delta)).filter(|last| *last < i64::MAX);
     let (Some(last_offset), Ok(record_count), true) =
         (last_offset, usize::try_from(count), base_offset >= 0 && delta >= 0)
     else {

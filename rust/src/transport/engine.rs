@@ -3,13 +3,13 @@
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::mem::MaybeUninit;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use mio::{Events, Interest, Poll, Registry, Token};
+use mio::{Events, Interest, Poll, Token, Waker};
 use rustls::ClientConfig;
 
-use crate::buffer;
+use crate::pool::PoolWatch;
 
 use super::channel::{Channel, Event, Receiving};
 use super::expected::{Kind, RequestHeader};
@@ -18,7 +18,7 @@ use super::heartbeat::Answer;
 use super::keepalive::KeepAlive;
 use super::socket::{self, SocketOptions};
 use super::tls::session::Session;
-use super::wake::Wake;
+use super::wake::{TOKEN, Wake};
 
 const SCRATCH_BYTES: usize = 64 * 1024;
 const EVENTS_AT_ONCE: usize = 256;
@@ -35,6 +35,7 @@ pub struct Settings {
 pub struct Engine {
     settings: Settings,
     poll: Poll,
+    waker: Arc<Waker>,
     events: Events,
     channels: HashMap<usize, Channel>,
     last_number: usize,
@@ -44,6 +45,7 @@ pub struct Engine {
     /// Connections with something to do that no edge will tell of again.
     ready: VecDeque<usize>,
     keepalive: Option<KeepAlive>,
+    pool: PoolWatch,
     /// Of the last heartbeat sent here: negative, as Python's never are.
     last_beat: i32,
     /// How often the system has been asked, for those who look for spinning.
@@ -54,9 +56,12 @@ pub struct Engine {
 
 impl Engine {
     pub fn new(settings: Settings) -> io::Result<Self> {
+        let poll = Poll::new()?;
+        let waker = Arc::new(Waker::new(poll.registry(), TOKEN)?);
         Ok(Engine {
             settings,
-            poll: Poll::new()?,
+            poll,
+            waker,
             events: Events::with_capacity(EVENTS_AT_ONCE),
             channels: HashMap::new(),
             last_number: 0,
@@ -64,14 +69,16 @@ impl Engine {
             undelivered: Vec::new(),
             ready: VecDeque::new(),
             keepalive: None,
+            pool: PoolWatch::new(),
             last_beat: 0,
             turns: 0,
             beats: 0,
         })
     }
 
-    pub fn registry(&self) -> &Registry {
-        self.poll.registry()
+    /// Ends this engine's polls, as long as it lives.
+    pub fn waker(&self) -> Weak<Waker> {
+        Arc::downgrade(&self.waker)
     }
 
     /// Begins to connect and returns the connection's number; failures are told by `poll`.
@@ -137,7 +144,7 @@ impl Engine {
     /// Sends and receives until something happened, somebody wakes us or the time is over.
     pub fn poll(&mut self, timeout: Duration, wake: &Wake) -> io::Result<Vec<Event>> {
         let deadline = Instant::now() + timeout;
-        buffer::tidy_up();
+        self.pool.tidy_up();
         let mut out = std::mem::take(&mut self.undelivered);
         wake.begin();
         let outcome = loop {

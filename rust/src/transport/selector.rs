@@ -124,7 +124,7 @@ impl Selector {
             socket: SocketOptions { send_buffer_bytes, receive_buffer_bytes, more: socket_options },
             tls: tls.map(|tls| Arc::clone(&tls.get().0)),
         })?;
-        let wake = Wake::new(engine.registry())?;
+        let wake = Wake::new(engine.waker());
         let options = DecodeOptions { read_committed, check_crcs, max_batch_bytes };
         Ok(Selector { shared: Arc::new(Shared::new(engine)), wake, options })
     }

@@ -1,9 +1,9 @@
 //! Ending a poll from another thread or a signal handler.
 
-use std::io;
+use std::sync::Weak;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
-use mio::{Registry, Token, Waker};
+use mio::{Token, Waker};
 
 /// The token of the waker; connections are numbered from 1.
 pub const TOKEN: Token = Token(0);
@@ -12,18 +12,21 @@ pub const TOKEN: Token = Token(0);
 pub struct Wake {
     woken: AtomicBool,
     polling: AtomicBool,
-    waker: Waker,
+    /// The engine owns it: a closed engine leaves no file descriptor behind.
+    waker: Weak<Waker>,
 }
 
 impl Wake {
-    pub fn new(registry: &Registry) -> io::Result<Self> {
-        let waker = Waker::new(registry, TOKEN)?;
-        Ok(Wake { woken: AtomicBool::new(false), polling: AtomicBool::new(false), waker })
+    pub fn new(waker: Weak<Waker>) -> Self {
+        Wake { woken: AtomicBool::new(false), polling: AtomicBool::new(false), waker }
     }
 
     pub fn wake(&self) {
-        if !self.woken.swap(true, SeqCst) && self.polling.load(SeqCst) {
-            let _ = self.waker.wake(); // nothing can be done, and the poll's time ends by itself
+        if !self.woken.swap(true, SeqCst)
+            && self.polling.load(SeqCst)
+            && let Some(waker) = self.waker.upgrade()
+        {
+            let _ = waker.wake(); // nothing can be done, and the poll's time ends by itself
         }
     }
 

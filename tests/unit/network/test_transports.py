@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import socket
 import struct
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -31,6 +33,8 @@ from tests.unit.network.peers import (
     spins,
 )
 from tests.unit.network.scripted import Settings
+
+_OPEN_FILES = Path("/dev/fd")
 
 
 @pytest.fixture
@@ -241,3 +245,20 @@ def test_closing_twice_and_waking_after_it(twin: Twin, peer: Peer) -> None:
     if not isinstance(transport, NativeTransport):
         transport._polling = True
     transport.wakeup()
+
+
+@pytest.mark.skipif(not _OPEN_FILES.is_dir(), reason="needs a list of open files")
+def test_a_closed_transport_keeps_no_file_open(twin: Twin, peer: Peer) -> None:
+    gc.collect()  # of other tests
+    gc.disable()
+    try:
+        before = len(list(_OPEN_FILES.iterdir()))
+        transport = twin(Settings())
+        _, broker = connected(transport, peer)
+        broker.close()
+        transport.wakeup()
+        transport.close()
+        assert len(list(_OPEN_FILES.iterdir())) == before
+        transport.wakeup()
+    finally:
+        gc.enable()

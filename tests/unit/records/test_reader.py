@@ -18,6 +18,7 @@ from tests.unit.records.making import (
     Rec,
     batch,
     marker,
+    message,
     open_reader,
     reader,
 )
@@ -360,6 +361,23 @@ def test_offsets_that_go_back(records, problem):
 def test_a_record_that_breaks_the_format(payload, problem):
     with pytest.raises(CorruptRecordError, match=problem):
         reader(batch(payload=payload)).take(10)
+
+
+@pytest.mark.parametrize("last_delta", [0, 7])
+def test_a_batch_at_the_last_offset_of_all_is_refused(last_delta):
+    base = 2**63 - 1 - last_delta
+    data = batch([Rec()], base, last_delta=last_delta)
+    with pytest.raises(CorruptRecordError, match=f"offset {base}, last offset delta {last_delta} "):
+        reader(data, base).take(1)
+    before = reader(batch([Rec()], base - 1, last_delta=last_delta), base - 1)
+    assert offsets(before.take(1)) == [base - 1]
+    assert before.next_offset == before.end_offset == 2**63 - 1
+
+
+def test_a_message_at_the_last_offset_of_all_is_refused():
+    with pytest.raises(CorruptRecordError, match="offset is 9223372036854775807"):
+        reader(message(2**63 - 1, b"v"), 0).take(1)
+    assert offsets(reader(message(2**63 - 2, b"v"), 0).take(1)) == [2**63 - 2]
 
 
 def test_an_unknown_format_and_a_negative_length():
