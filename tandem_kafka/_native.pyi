@@ -10,8 +10,13 @@ from tandem_kafka.types import ConsumerRecord
 ABI: int
 
 class Frame(Buffer):
-    """One answer of a broker without its length; read-only bytes."""
+    """One answer of a broker without its length; read-only bytes.
 
+    Attributes:
+        elsewhere: Bytes of records that were received into buffers of their own.
+    """
+
+    elsewhere: int
     def __len__(self) -> int: ...
 
 class Batches(Buffer):
@@ -19,7 +24,9 @@ class Batches(Buffer):
 
     legacy: bool
     @staticmethod
-    def from_bytes(data: Buffer, aborted: Sequence[tuple[int, int]]) -> Batches: ...
+    def from_bytes(
+        data: Buffer, aborted: Sequence[tuple[int, int]], high_watermark: int
+    ) -> Batches: ...
     def __len__(self) -> int: ...
 
 class RecordReader:
@@ -27,7 +34,6 @@ class RecordReader:
 
     topic: str
     partition: int
-    size_bytes: int
     end_offset: int
     next_offset: int
     leader_epoch: int
@@ -42,8 +48,13 @@ class RecordReader:
         *,
         read_committed: bool,
         check_crcs: bool,
-        max_batch_bytes: int,
+        max_decompressed_batch_bytes: int,
+        max_record_headers: int,
     ) -> None: ...
+    @property
+    def size_bytes(self) -> int: ...
+    @property
+    def open_bytes(self) -> int: ...
     def take(self, max_records: int, max_bytes: int | None = None) -> Records: ...
 
 class Records(Sequence[ConsumerRecord]):
@@ -103,7 +114,9 @@ class Selector:
         tls: TlsConfig | None,
         read_committed: bool,
         check_crcs: bool,
-        max_batch_bytes: int,
+        max_decompressed_batch_bytes: int,
+        max_record_headers: int,
+        decode_ahead_bytes: int,
     ) -> None: ...
     @property
     def turns(self) -> int: ...

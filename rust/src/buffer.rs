@@ -4,6 +4,7 @@
 //! and touching a page for the first time costs about as much as receiving what is put into it.
 
 use std::ops::Deref;
+use std::sync::Arc;
 
 use crate::pool::{self, POOLED_FROM};
 
@@ -18,7 +19,7 @@ fn rounded(size: usize) -> usize {
     if size < POOLED_FROM {
         return size;
     }
-    size.next_multiple_of((size.next_power_of_two() / 8).max(POOLED_FROM))
+    size.next_multiple_of(size.next_power_of_two() / 8)
 }
 
 /// Bytes that nobody changes any more.
@@ -27,6 +28,11 @@ pub struct Buffer(Vec<u8>);
 impl Buffer {
     pub fn new(bytes: Vec<u8>) -> Self {
         Buffer(bytes)
+    }
+
+    /// Memory that it keeps.
+    pub fn capacity(&self) -> usize {
+        self.0.capacity()
     }
 }
 
@@ -41,5 +47,37 @@ impl Deref for Buffer {
 impl Drop for Buffer {
     fn drop(&mut self) {
         pool::give_back(std::mem::take(&mut self.0));
+    }
+}
+
+/// A part of a buffer, which it keeps.
+#[derive(Clone)]
+pub struct Slice {
+    pub buffer: Arc<Buffer>,
+    pub from: usize,
+    pub to: usize,
+}
+
+impl Slice {
+    pub fn new(buffer: Arc<Buffer>, from: usize, to: usize) -> Self {
+        Slice { buffer, from, to }
+    }
+
+    pub fn whole(buffer: Arc<Buffer>) -> Self {
+        let to = buffer.len();
+        Slice { buffer, from: 0, to }
+    }
+
+    /// The same bytes in a buffer that has nothing else.
+    pub fn copied(&self) -> Self {
+        Slice::whole(Arc::new(Buffer::new(self.to_vec())))
+    }
+}
+
+impl Deref for Slice {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.buffer[self.from..self.to]
     }
 }

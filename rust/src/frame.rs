@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex};
 use pyo3::ffi;
 use pyo3::prelude::*;
 
+use crate::batches::Budget;
 use crate::buffer::Buffer;
-use crate::fetch::Fetched;
+use crate::fetch::{Fetched, Received};
 use crate::options::DecodeOptions;
 use crate::view::fill_view;
 
@@ -15,21 +16,30 @@ use crate::view::fill_view;
 #[pyclass(frozen, module = "tandem_kafka._native")]
 pub struct Frame {
     bytes: Arc<Buffer>,
+    block_bytes: usize,
     /// Taken by the one who asks for it first.
     fetched: Mutex<Option<Fetched>>,
 }
 
 impl Frame {
     /// A frame of whatever kind.
-    pub fn plain(bytes: Vec<u8>) -> Self {
-        Frame { bytes: Arc::new(Buffer::new(bytes)), fetched: Mutex::new(None) }
+    pub fn plain(received: Received) -> Self {
+        let block_bytes = received.block_bytes();
+        let bytes = Arc::new(Buffer::new(received.bytes));
+        Frame { bytes, block_bytes, fetched: Mutex::new(None) }
     }
 
     /// The answer to a fetch, response header included; decodes it, so call it without the GIL.
-    pub fn fetch(bytes: Vec<u8>, version: i16, options: &DecodeOptions) -> Self {
-        let bytes = Arc::new(Buffer::new(bytes));
-        let fetched = crate::fetch::decode_frame(&bytes, version, options);
-        Frame { bytes, fetched: Mutex::new(Some(fetched)) }
+    pub fn fetch(
+        received: Received,
+        version: i16,
+        options: &DecodeOptions,
+        budget: &Arc<Budget>,
+    ) -> Self {
+        let block_bytes = received.block_bytes();
+        let (bytes, blocks) = received.freeze();
+        let fetched = crate::fetch::decode_frame(&bytes, &blocks, version, options, budget);
+        Frame { bytes, block_bytes, fetched: Mutex::new(Some(fetched)) }
     }
 
     /// What was decoded at receipt, once.
@@ -40,6 +50,12 @@ impl Frame {
 
 #[pymethods]
 impl Frame {
+    /// Bytes of the frame that are not in this buffer: records in buffers of their own.
+    #[getter]
+    fn elsewhere(&self) -> usize {
+        self.block_bytes
+    }
+
     fn __len__(&self) -> usize {
         self.bytes.len()
     }

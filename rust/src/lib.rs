@@ -16,7 +16,8 @@ pub mod view;
 /// Changed whenever Python and this library must change together: a stale library is refused.
 const ABI: u32 = 3;
 
-#[pymodule]
+// A record that is kept changes from a row of its batch to bytes of its own, under the GIL.
+#[pymodule(gil_used = true)]
 mod _native {
     use super::*;
 

@@ -2,15 +2,19 @@
 
 use std::sync::Arc;
 
-use _native::batches::{Batches, Segment};
-use _native::buffer::Buffer;
-use _native::fetch::decode_frame;
+use _native::batches::{Batches, Budget, Segment};
+use _native::buffer::{Buffer, Slice};
+use _native::fetch::{Fetched, decode_frame};
 use _native::options::DecodeOptions;
 use proptest::prelude::*;
 
 const BASE_OFFSET: i64 = 10;
-const OPTIONS: DecodeOptions =
-    DecodeOptions { read_committed: true, check_crcs: false, max_batch_bytes: 1 << 20 };
+const OPTIONS: DecodeOptions = DecodeOptions {
+    read_committed: true,
+    check_crcs: false,
+    max_decompressed_batch_bytes: 1 << 20,
+    max_record_headers: 100,
+};
 
 fn varint(value: i64, into: &mut Vec<u8>) {
     let mut raw = ((value << 1) ^ (value >> 63)) as u64;
@@ -86,15 +90,20 @@ fn response(records: &[u8]) -> Vec<u8> {
 }
 
 fn decode(data: Vec<u8>) -> Vec<Segment> {
-    let length = data.len();
-    let batches = Batches::new(Arc::new(Buffer::new(data)), 0, length, &[(4, 0)]);
+    let data = Slice::whole(Arc::new(Buffer::new(data)));
+    let batches = Batches::new(&data, &[(4, 0)], 0);
     let mut decoder = batches.open(&OPTIONS).decoder;
     let mut segments = Vec::new();
     while let Some(Ok(segment)) = decoder.next() {
-        assert!(segment.unpacked_bytes <= OPTIONS.max_batch_bytes);
+        assert!(segment.columns.data.len() <= OPTIONS.max_decompressed_batch_bytes.max(data.len()));
         segments.push(segment);
     }
     segments
+}
+
+fn fetched(frame: Vec<u8>, version: i16) -> Fetched {
+    let frame = Arc::new(Buffer::new(frame));
+    decode_frame(&frame, &[], version, &OPTIONS, &Budget::new(1 << 20))
 }
 
 /// Looks at everything a user can look at.
@@ -104,7 +113,7 @@ fn look(segments: &[Segment]) -> usize {
         let columns = &segment.columns;
         let mut least = i64::MIN;
         for (index, row) in columns.rows.iter().enumerate() {
-            assert!(columns.offset(index) > least && columns.offset(index) <= segment.last_offset);
+            assert!(columns.offset(index) > least && columns.offset(index) < segment.next_offset);
             least = columns.offset(index);
             bytes += columns.bytes(row.key).map_or(0, <[u8]>::len);
             bytes += columns.bytes(row.value).map_or(0, <[u8]>::len);
@@ -140,8 +149,7 @@ fn sound_batches_are_read() {
         assert_eq!(segments[0].columns.rows.len(), 5);
         assert_eq!(look(&segments), 5 * (3 + 90 + 1));
     }
-    let frame = Arc::new(Buffer::new(response(&batch(0))));
-    let fetched = decode_frame(&frame, 12, &OPTIONS).unwrap();
+    let fetched = fetched(response(&batch(0)), 12).unwrap();
     assert_eq!(fetched.partitions[0].batches.as_ref().unwrap().last_offset(), Some(14));
 }
 
@@ -172,13 +180,12 @@ proptest! {
 
     #[test]
     fn mutated_responses(version in 4_i16..19, changes in changes()) {
-        let frame = Arc::new(Buffer::new(mutate(response(&batch(0)), &changes)));
-        let _ = decode_frame(&frame, version, &OPTIONS);
+        let _ = fetched(mutate(response(&batch(0)), &changes), version);
     }
 
     #[test]
     fn noise(version in 4_i16..19, bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
         look(&decode(bytes.clone()));
-        let _ = decode_frame(&Arc::new(Buffer::new(bytes)), version, &OPTIONS);
+        let _ = fetched(bytes, version);
     }
 }

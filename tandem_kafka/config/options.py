@@ -174,6 +174,17 @@ class Config:
     enable_incremental_fetch_sessions: bool = option(
         True, BOOL, "Name only changed partitions to the broker (KIP-227)."
     )
+    max_decompressed_batch_bytes: int = option(
+        134_217_728,
+        _WIRE_POSITIVE,
+        "Bytes that one batch may decompress to; a larger one is a CorruptRecordError that names "
+        "its offsets.",
+    )
+    max_record_headers: int = option(
+        10_000,
+        _WIRE_NOT_NEGATIVE,
+        "Headers that one record may have; more are a CorruptRecordError.",
+    )
     check_crcs: bool = option(True, BOOL, "Verify each batch's checksum.")
     max_poll_records: int = option(500, _POSITIVE, "Records that one poll() returns at most.")
     consumer_timeout_ms: int | None = option(

@@ -49,6 +49,8 @@ class ConsumerOptions(TypedDict, total=False):
     max_partition_fetch_bytes: int
     fetch_buffer_max_bytes: int
     enable_incremental_fetch_sessions: bool
+    max_decompressed_batch_bytes: int
+    max_record_headers: int
     check_crcs: bool
     max_poll_records: int
     consumer_timeout_ms: float | None

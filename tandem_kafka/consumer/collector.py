@@ -123,8 +123,10 @@ class Collector:
     ) -> None:
         if pieces:
             batch[state.tp] = join_records(pieces)
-            # To the end of the turn, so that a busy partition cannot starve the others.
-            self._open[state] = self._open.pop(state)
+            chunks = self._open[state]
+            if not (chunks and self._buffer.comes_first(chunks[0].chunk)):
+                # To the end of the turn, so that a busy partition cannot starve the others.
+                self._open[state] = self._open.pop(state)
         consumed = state.consumed
         if consumed is not None and consumed.base is state.base:
             position = consumed.position
@@ -151,7 +153,7 @@ class Collector:
         if reader is None:
             return ()
         try:
-            records = opened.held or reader.take(limit)
+            records = opened.held or self._take(chunk, reader, limit)
             if self._deserializers.active:
                 records = self._deserialize(opened, records[:limit], records)
         except KafkaError:
@@ -159,6 +161,11 @@ class Collector:
                 raise
             return None
         self._advance(state, opened, reader, records)
+        return records
+
+    def _take(self, chunk: FetchedChunk, reader: RecordReader, limit: int) -> Records:
+        records = reader.take(limit)
+        self._buffer.recount(chunk)
         return records
 
     def _deserialize(self, opened: _Open, wanted: Records, records: Records) -> Records:

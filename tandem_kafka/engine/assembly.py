@@ -31,10 +31,7 @@ def assemble(config: Config, runtime: Runtime, transport: Transport | None = Non
         KafkaConfigurationError: A certificate, key or CA file cannot be used.
     """
     if transport is None:
-        reading = ReaderOptions(
-            read_committed=config.isolation_level == "read_committed", check_crcs=config.check_crcs
-        )
-        transport = open_transport(config, runtime.clock, reading)
+        transport = open_transport(config, runtime.clock, ReaderOptions.of(config))
     metadata = ClusterMetadata(config.bootstrap_servers)
     queue = ApplicationQueue(transport.wakeup)
     background = BackgroundQueue()
@@ -49,7 +46,7 @@ def assemble(config: Config, runtime: Runtime, transport: Transport | None = Non
         random=runtime.random,
         metadata=metadata,
         subscription=SubscriptionState(),
-        buffer=FetchBuffer(),
+        buffer=FetchBuffer(config.fetch_buffer_max_bytes),
         group=GroupIdentity(config.group_id, config.group_instance_id),
         background=background,
         metrics=ConsumerMetrics(config, runtime.clock),

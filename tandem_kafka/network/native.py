@@ -58,7 +58,9 @@ class NativeTransport:
             tls=native_tls(settings),
             read_committed=options.read_committed,
             check_crcs=options.check_crcs,
-            max_batch_bytes=options.max_batch_bytes,
+            max_decompressed_batch_bytes=options.max_decompressed_batch_bytes,
+            max_record_headers=options.max_record_headers,
+            decode_ahead_bytes=options.decode_ahead_bytes,
         )
 
     def connect(self, address: ServerAddress) -> int:
@@ -96,7 +98,7 @@ class NativeTransport:
 
 def _event(kind: int, connection: int, what: Any) -> TransportEvent:
     if kind == _FRAME:
-        return FrameReceived(connection, memoryview(what))
+        return FrameReceived(connection, memoryview(what), what.elsewhere)
     if kind == _KEPT_ALIVE:
         return KeptAlive(connection, memoryview(what))
     if kind == _OPENED:

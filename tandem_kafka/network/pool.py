@@ -238,7 +238,7 @@ class ConnectionPool:
                 link.opened = True
                 link.connection.opened(self._now_ms)
             else:
-                self.counters.bytes_in += len(event.frame) + 4
+                self.counters.bytes_in += len(event.frame) + event.elsewhere + 4
                 delivery = link.connection.receive(event.frame, self._now_ms)
                 if delivery is not None:
                     self._answered(link, delivery)

@@ -46,10 +46,16 @@ class ConnectionOpened:
 
 @dataclass(frozen=True, slots=True)
 class FrameReceived:
-    """One whole frame, without its length."""
+    """One whole frame, without its length.
+
+    Attributes:
+        elsewhere: Bytes of it that are not in `frame`: records, which the native transport
+            receives into buffers of their own.
+    """
 
     connection: int
     frame: memoryview
+    elsewhere: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,16 @@ from typing import Final, NamedTuple
 
 from tandem_kafka.types import UNKNOWN_EPOCH
 
-__all__ = ["BatchHeader", "BatchWalk", "MalformedBatchError", "grow", "walk_batches"]
+__all__ = [
+    "BatchHeader",
+    "BatchTooLargeError",
+    "BatchWalk",
+    "MalformedBatchError",
+    "check_beginning",
+    "grow",
+    "read_header",
+    "walk_batches",
+]
 
 _OFFSET_AND_LENGTH: Final = Struct(">qi")
 _MAGIC_AT: Final = 16
@@ -42,6 +51,10 @@ _CONTROL: Final = 0x20
 
 class MalformedBatchError(ValueError):
     """A batch breaks its format; the reader turns it into a `CorruptRecordError`."""
+
+
+class BatchTooLargeError(MalformedBatchError):
+    """A batch decompresses to more than allowed."""
 
 
 class BatchHeader(NamedTuple):
@@ -96,35 +109,104 @@ class BatchWalk(NamedTuple):
     """What a walk found.
 
     Attributes:
-        headers: The complete batches, in order.
+        end: Where the batches that can be handed out end.
+        last_offset: Offset of the last record of the last one of them, None if there is none.
         problem: Why the walk ended before the bytes did, or None; a batch that the broker cut
             short is no problem, except where nothing else is there.
     """
 
-    headers: tuple[BatchHeader, ...]
+    end: int
+    last_offset: int | None
     problem: str | None
 
 
-def walk_batches(records: memoryview) -> BatchWalk:
-    """Read the headers of all complete batches."""
-    headers: list[BatchHeader] = []
-    start, total = 0, len(records)
+def walk_batches(records: memoryview, high_watermark: int) -> BatchWalk:
+    """Walk over the headers of all complete batches.
+
+    The CRC covers neither a batch's offset nor its length, so the walk checks that those of
+    format v2 fit each other and the high watermark (0 or less: unknown).
+    """
+    found = BatchWalk(0, None, None)
+    before_last: tuple[BatchHeader, int | None] | None = None
+    total = len(records)
     try:
-        while total - start >= _SHORTEST:
-            header = _read_header(records, start)
+        while total - found.end >= _SHORTEST:
+            header = read_header(records, found.end)
             if header is None:
                 break
-            headers.append(header)
-            start += header.size
+            if before_last is not None and before_last[0].magic == header.magic == 2:
+                previous, offset_before = before_last
+                if header.base_offset <= previous.last_offset:
+                    problem = _overlap(previous.base_offset, header.base_offset)
+                    # Either of the two may be wrong.
+                    return BatchWalk(previous.start, offset_before, problem)
+                if _is_beyond(header.base_offset, previous.last_offset + 1, high_watermark):
+                    return found._replace(problem=_beyond(header.base_offset, high_watermark))
+            before_last = header, found.last_offset
+            found = BatchWalk(found.end + header.size, header.last_offset, None)
     except MalformedBatchError as error:
-        return BatchWalk(tuple(headers), str(error))
-    problem = None
-    if total and not headers:
+        return found._replace(problem=str(error))
+    if total and not found.end:
         problem = (
             f"{total} bytes hold no complete batch, so there is no going on; "
             "raise max_partition_fetch_bytes above the size of the largest batch"
         )
-    return BatchWalk(tuple(headers), problem)
+        return found._replace(problem=problem)
+    return found
+
+
+def check_beginning(
+    records: memoryview, walk: BatchWalk, offset: int, high_watermark: int
+) -> str | None:
+    """Say what is wrong with the first batches as the answer to a fetch from `offset` on, if any.
+
+    A broker begins with the batch that has this offset, or with the next one there is.
+    """
+    behind: int | None = None
+    start = 0
+    while start < walk.end:
+        header = read_header(records, start)
+        if header is None or header.magic != 2:
+            return None
+        if header.last_offset >= offset:
+            if header.base_offset <= offset:
+                return None
+            if behind is not None:
+                return _gap(behind, offset, header.base_offset)
+            if _is_beyond(header.base_offset, offset, high_watermark):
+                return _beyond(header.base_offset, high_watermark)
+            return None
+        behind = header.base_offset
+        start += header.size
+    return None
+
+
+def _is_beyond(base_offset: int, expected: int, high_watermark: int) -> bool:
+    """Tell whether a gap leads beyond the high watermark: what compaction leaves never does."""
+    return 0 < high_watermark < base_offset and base_offset > expected
+
+
+_GARBLED: Final = (
+    "the response was garbled, or the log is broken; a seek to this offset fetches it again"
+)
+
+
+def _overlap(first: int, second: int) -> str:
+    return f"the batches at offsets {first} and {second} overlap: {_GARBLED}"
+
+
+def _beyond(base_offset: int, high_watermark: int) -> str:
+    return (
+        f"the batch at offset {base_offset} is beyond the high watermark {high_watermark}: "
+        f"{_GARBLED}"
+    )
+
+
+def _gap(behind: int, offset: int, following: int) -> str:
+    return (
+        f"the batch at offset {behind} is before offset {offset}, and the next one begins at "
+        f"{following}: {_GARBLED}"
+    )
 
 
 def grow(offsets: list[int]) -> bool:
@@ -132,7 +214,7 @@ def grow(offsets: list[int]) -> bool:
     return all(map(lt, offsets, offsets[1:]))
 
 
-def _read_header(records: memoryview, start: int) -> BatchHeader | None:
+def read_header(records: memoryview, start: int) -> BatchHeader | None:
     """Return the header at `start`, None if its batch is cut short."""
     _, length = _OFFSET_AND_LENGTH.unpack_from(records, start)
     size = _OFFSET_AND_LENGTH.size + length

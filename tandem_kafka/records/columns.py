@@ -17,6 +17,10 @@ _make_record: Final = cast(
     Callable[[Iterable[object]], ConsumerRecord], partial(tuple.__new__, ConsumerRecord)
 )
 
+#: Two numbers, two objects of bytes and their places in the lists; a name, a value and their tuple.
+_RECORD_OVERHEAD: Final = 200
+_HEADER_OVERHEAD: Final = 150
+
 
 @dataclass(slots=True)
 class RecordColumns:
@@ -38,6 +42,11 @@ class RecordColumns:
 
     def __len__(self) -> int:
         return len(self.offsets)
+
+    def overhead_bytes(self) -> int:
+        """Return about how much memory the records take beside their bytes."""
+        headers = 0 if self.headers is None else sum(map(len, self.headers))
+        return _RECORD_OVERHEAD * len(self.offsets) + _HEADER_OVERHEAD * headers
 
     def record_bytes(self, index: int) -> int:
         """Return the bytes of a record's key, value and headers, at least 1."""

@@ -14,7 +14,7 @@ from typing import Final
 import cramjam
 
 from tandem_kafka.errors import UnsupportedCodecError
-from tandem_kafka.records.batches import MalformedBatchError
+from tandem_kafka.records.batches import BatchTooLargeError, MalformedBatchError
 
 __all__ = ["CODEC_NAMES", "decompress"]
 
@@ -58,7 +58,8 @@ def decompress(codec: int, data: memoryview, max_bytes: int) -> bytes:
     """Return the decompressed bytes, concatenated frames included.
 
     Raises:
-        MalformedBatchError: The data is broken, or comes to more than `max_bytes`.
+        MalformedBatchError: The data is broken.
+        BatchTooLargeError: It comes to more than `max_bytes`.
         UnsupportedCodecError: There is no such codec.
     """
     try:
@@ -91,9 +92,9 @@ def _decompress_stream(into: _Into, data: memoryview, max_bytes: int) -> bytes:
 def _decompress_snappy(data: memoryview, max_bytes: int) -> bytes:
     """Decompress a bare snappy block, or the row of blocks that the Java client writes."""
     if not _is_xerial_header(data, 0):
-        return _snappy_block(data, max_bytes)
+        return _snappy_block(data, 0, max_bytes)
     blocks: list[bytes] = []
-    left, at = max_bytes, 0
+    size = at = 0
     while at < len(data):
         if _is_xerial_header(data, at):
             at += _XERIAL_HEADER_SIZE
@@ -105,8 +106,8 @@ def _decompress_snappy(data: memoryview, max_bytes: int) -> bytes:
         at = start + length
         if length < 0 or at > len(data):
             raise MalformedBatchError(f"broken snappy data: a block length is {length}")
-        blocks.append(_snappy_block(data[start:at], left))
-        left -= len(blocks[-1])
+        blocks.append(_snappy_block(data[start:at], size, max_bytes))
+        size += len(blocks[-1])
     return b"".join(blocks)
 
 
@@ -114,9 +115,10 @@ def _is_xerial_header(data: memoryview, at: int) -> bool:
     return bytes(data[at : at + len(_XERIAL_MAGIC)]) == _XERIAL_MAGIC
 
 
-def _snappy_block(block: memoryview, max_bytes: int) -> bytes:
+def _snappy_block(block: memoryview, before: int, max_bytes: int) -> bytes:
+    """Decompress a block, behind others that came to `before` bytes."""
     claimed = cramjam.snappy.decompress_raw_len(block)
-    if claimed > max_bytes:
+    if before + claimed > max_bytes:
         raise _too_large(max_bytes)
     if claimed > _SNAPPY_RATIO * len(block):
         raise MalformedBatchError(f"broken snappy data: {len(block)} bytes claim {claimed}")
@@ -125,5 +127,7 @@ def _snappy_block(block: memoryview, max_bytes: int) -> bytes:
     return bytes(memoryview(buffer)[:used])
 
 
-def _too_large(max_bytes: int) -> MalformedBatchError:
-    return MalformedBatchError(f"it decompresses to more than the {max_bytes} bytes allowed")
+def _too_large(max_bytes: int) -> BatchTooLargeError:
+    return BatchTooLargeError(
+        f"decompresses to more than the {max_bytes} bytes of max_decompressed_batch_bytes"
+    )

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Final, Protocol, Self
 from uuid import UUID
 
 from tandem_kafka.types import UNKNOWN_OFFSET, ConsumerRecord, Node
+
+if TYPE_CHECKING:
+    from tandem_kafka.config import Config
 
 __all__ = [
     "EncodedRecords",
@@ -21,6 +24,9 @@ __all__ = [
     "ReaderOptions",
     "RecordReader",
 ]
+
+#: More than there ever is, and a number that fits into a word of the processor.
+_MOST_BYTES: Final = 2**31 - 1
 
 
 class EncodedRecords(Protocol):
@@ -83,12 +89,27 @@ class ReaderOptions:
     Attributes:
         read_committed: Leave out records of aborted transactions.
         check_crcs: Verify each batch's CRC before its records are handed out.
-        max_batch_bytes: Bound on one batch after decompression.
+        max_decompressed_batch_bytes: Bound on one batch after decompression.
+        max_record_headers: Bound on the headers of one record.
+        decode_ahead_bytes: How much the native transport may have decoded before it is asked for.
     """
 
     read_committed: bool = False
     check_crcs: bool = True
-    max_batch_bytes: int = 1 << 30
+    max_decompressed_batch_bytes: int = 1 << 27
+    max_record_headers: int = 10_000
+    decode_ahead_bytes: int = 1 << 26
+
+    @classmethod
+    def of(cls, config: Config) -> Self:
+        """Return what a consumer's options ask for."""
+        return cls(
+            read_committed=config.isolation_level == "read_committed",
+            check_crcs=config.check_crcs,
+            max_decompressed_batch_bytes=config.max_decompressed_batch_bytes,
+            max_record_headers=config.max_record_headers,
+            decode_ahead_bytes=min(config.fetch_buffer_max_bytes, _MOST_BYTES),
+        )
 
 
 class RecordReader(Protocol):
@@ -97,7 +118,10 @@ class RecordReader(Protocol):
     Attributes:
         topic: Name of the topic.
         partition: Partition number.
-        size_bytes: Bytes it keeps in memory.
+        size_bytes: Bytes it keeps in memory: encoded batches, with all that they keep from being
+            freed, and decoded records. Changes with every `take`.
+        open_bytes: Bytes of these that `take` has decoded and not handed out: at most a batch, and
+            a few MiB of small ones.
         end_offset: Where the next fetch goes on; known from the batch headers without decoding.
         next_offset: The consumer's position once everything taken so far is consumed. Moves past
             control batches, aborted records and compacted gaps too, also when no record is left.
@@ -108,12 +132,21 @@ class RecordReader(Protocol):
 
     topic: str
     partition: int
-    size_bytes: int
     end_offset: int
     next_offset: int
     leader_epoch: int
     exhausted: bool
     taken_bytes: int
+
+    @property
+    def size_bytes(self) -> int:
+        """Memory it keeps now."""
+        ...
+
+    @property
+    def open_bytes(self) -> int:
+        """What of this `take` has decoded and not handed out."""
+        ...
 
     def take(self, max_records: int, max_bytes: int | None = None) -> Sequence[ConsumerRecord]:
         """Return up to `max_records` records and move on.

@@ -16,6 +16,7 @@ from tandem_kafka.errors import UnsupportedCodecError
 from tandem_kafka.records.batches import BatchHeader, MalformedBatchError, grow
 from tandem_kafka.records.columns import RecordColumns
 from tandem_kafka.records.compression import CODEC_NAMES, decompress
+from tandem_kafka.records.decoder import ReaderOptions
 from tandem_kafka.types import UNKNOWN_EPOCH
 
 __all__ = ["CRC_AT", "decode_legacy"]
@@ -39,9 +40,7 @@ class _Message(NamedTuple):
     size: int
 
 
-def decode_legacy(
-    header: BatchHeader, batch: memoryview, max_bytes: int, *, check_crcs: bool
-) -> RecordColumns:
+def decode_legacy(header: BatchHeader, batch: memoryview, options: ReaderOptions) -> RecordColumns:
     """Return the message in `batch`, or those that it wraps.
 
     Raises:
@@ -54,8 +53,8 @@ def decode_legacy(
             return _columns([outer], header)
         if outer.value is None:
             raise MalformedBatchError("a compressed message is empty")
-        inner = memoryview(_decompress(header, outer.value, max_bytes))
-        messages = _read_messages(inner, header.magic, check_crcs=check_crcs)
+        inner = memoryview(_decompress(header, outer.value, options.max_decompressed_batch_bytes))
+        messages = _read_messages(inner, header.magic, check_crcs=options.check_crcs)
     except struct_error:
         raise MalformedBatchError("a message runs past its end") from None
     return _columns(_with_real_offsets(messages, header), header)

@@ -74,7 +74,9 @@ def open_reader(
     batches = fetched.records
     if not isinstance(batches, _native.Batches):
         data = b"" if batches is None else batches
-        batches = _native.Batches.from_bytes(data, fetched.aborted_transactions)
+        batches = _native.Batches.from_bytes(
+            data, fetched.aborted_transactions, fetched.high_watermark
+        )
     if batches.legacy:
         return PythonRecordReader(topic, partition, fetch_offset, fetched, options)
     return _native.RecordReader(
@@ -84,7 +86,8 @@ def open_reader(
         batches,
         read_committed=options.read_committed,
         check_crcs=options.check_crcs,
-        max_batch_bytes=options.max_batch_bytes,
+        max_decompressed_batch_bytes=options.max_decompressed_batch_bytes,
+        max_record_headers=options.max_record_headers,
     )
 
 

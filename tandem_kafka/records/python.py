@@ -5,24 +5,20 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import chain
-from typing import Final
-from zlib import crc32
-
-from crc32c import crc32c
 
 from tandem_kafka.errors import CorruptRecordError, UnsupportedCodecError
-from tandem_kafka.records.batches import BatchHeader, MalformedBatchError, walk_batches
+from tandem_kafka.records.batches import (
+    BatchWalk,
+    MalformedBatchError,
+    check_beginning,
+    walk_batches,
+)
 from tandem_kafka.records.columns import RecordColumns, Records
 from tandem_kafka.records.decoder import FetchedPartition, ReaderOptions, RecordReader
-from tandem_kafka.records.legacy import CRC_AT, decode_legacy
-from tandem_kafka.records.transactions import AbortedTransactions, is_abort_marker
-from tandem_kafka.records.v2 import decode_v2
+from tandem_kafka.records.segments import BatchDecoder, Segment
 from tandem_kafka.types import UNKNOWN_EPOCH, ConsumerRecord
 
 __all__ = ["PythonRecordReader", "chain_records", "join_records", "open_reader"]
-
-#: In format v2 the CRC covers all from the attributes on (not the offset, which a broker sets).
-_V2_CRC_AT: Final = 21
 
 
 def open_reader(
@@ -48,21 +44,15 @@ class PythonRecordReader:
     """A `RecordReader` that holds the encoded bytes and at most one batch decoded."""
 
     __slots__ = (
-        "_aborted",
-        "_batch_end",
-        "_batches",
-        "_columns",
         "_cursor",
-        "_index",
-        "_options",
-        "_problem",
-        "_view",
+        "_decoder",
+        "_encoded_bytes",
+        "_segment",
         "end_offset",
         "exhausted",
         "leader_epoch",
         "next_offset",
         "partition",
-        "size_bytes",
         "taken_bytes",
         "topic",
     )
@@ -77,26 +67,31 @@ class PythonRecordReader:
     ) -> None:
         self.topic = topic
         self.partition = partition
-        self._options = options
-        self._view = memoryview(b"" if fetched.records is None else fetched.records)
-        self._batches, self._problem = walk_batches(self._view)
-        self._aborted = AbortedTransactions(
-            fetched.aborted_transactions if options.read_committed else ()
-        )
-        #: The batch being handed out, how far it is, and the offset behind it.
-        self._columns: RecordColumns | None = None
+        records, self._encoded_bytes = _own(fetched)
+        walk = _walk(memoryview(records), fetch_offset, fetched.high_watermark)
+        aborted = fetched.aborted_transactions if options.read_committed else ()
+        self._decoder = BatchDecoder(records, walk, aborted, options)
+        #: What is being handed out, and how far it is.
+        self._segment: Segment | None = None
         self._cursor = 0
-        self._batch_end = fetch_offset
-        #: Which batch comes next.
-        self._index = 0
-        self.size_bytes = len(self._view)
         self.next_offset = fetch_offset
         self.end_offset = fetch_offset
-        if self._batches:
-            self.end_offset = max(fetch_offset, self._batches[-1].last_offset + 1)
+        if walk.last_offset is not None:
+            self.end_offset = max(fetch_offset, walk.last_offset + 1)
         self.leader_epoch = UNKNOWN_EPOCH
-        self.exhausted = not self._batches and self._problem is None
+        self.exhausted = self._decoder.finished
         self.taken_bytes = 0
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes it keeps in memory."""
+        return self._encoded_bytes + self.open_bytes
+
+    @property
+    def open_bytes(self) -> int:
+        """What of these `take` has decoded and not handed out."""
+        decoded = 0 if self._segment is None else self._segment.size_bytes
+        return decoded + self._decoder.unpacked_bytes
 
     def take(self, max_records: int, max_bytes: int | None = None) -> Records:
         """Return up to `max_records` records and move on; see `RecordReader.take`."""
@@ -114,7 +109,7 @@ class PythonRecordReader:
                 if left is not None:
                     left = max(0, left - used)
                     self.taken_bytes += used
-                if self._columns is not None or (left == 0 and len(taken)):
+                if self._segment is not None or (left == 0 and len(taken)):
                     break
         except (CorruptRecordError, UnsupportedCodecError):
             # What stands before the bad batch goes out first; the next call meets it again.
@@ -129,65 +124,60 @@ class PythonRecordReader:
 
         The bytes are 0 where there is no bound on them.
         """
-        if self._columns is None:
-            self._columns = self._open_batch()
-        columns, start = self._columns, self._cursor
+        segment = self._segment if self._segment is not None else self._open_next()
+        columns, start = segment.columns, self._cursor
         stop = min(start + count, len(columns))
         used = 0
         if max_bytes is not None:
             stop, used = _stop_at(columns, start, stop, max_bytes, at_least_one=at_least_one)
         self._cursor = stop
         if stop < len(columns):
+            self._segment = segment
             if stop > start:
                 self.next_offset = columns.offsets[stop - 1] + 1
         else:
-            self.next_offset = max(self.next_offset, self._batch_end)
-            self._columns = None
-            self.exhausted = self._index == len(self._batches) and self._problem is None
+            self._segment = None
+            self.next_offset = max(self.next_offset, segment.next_offset)
+            self.exhausted = self._decoder.finished
         return (columns if stop - start == len(columns) else columns.part(start, stop)), used
 
-    def _open_batch(self) -> RecordColumns:
-        """Decode the next batch and stand at its first record that is wanted."""
-        if self._index == len(self._batches):
-            raise CorruptRecordError(self._where(f"{self._problem}"))
-        header = self._batches[self._index]
+    def _open_next(self) -> Segment:
+        """Decode what comes next and stand at its first record that is wanted."""
         try:
-            columns = self._decode(header)
+            segment = self._decoder.next()
         except MalformedBatchError as error:
             raise CorruptRecordError(self._where(str(error))) from error
         except UnsupportedCodecError as error:
             raise UnsupportedCodecError(self._where(str(error.args[0]))) from error
-        self._index += 1
-        self._batch_end = header.last_offset + 1
-        self.leader_epoch = header.leader_epoch
-        self._cursor = bisect_left(columns.offsets, self.next_offset)
-        return columns
-
-    def _decode(self, header: BatchHeader) -> RecordColumns:
-        """Return the records of a batch that the user is to see."""
-        batch = self._view[header.start : header.start + header.size]
-        if self._options.check_crcs:
-            _check_crc(header, batch)
-        limit = self._options.max_batch_bytes
-        if header.magic < 2:
-            return decode_legacy(header, batch, limit, check_crcs=self._options.check_crcs)
-        hidden = self._aborted.hides(header)
-        if header.control:
-            self._note_marker(header, batch)
-            return RecordColumns()
-        return RecordColumns() if hidden else decode_v2(header, batch, limit)
-
-    def _note_marker(self, header: BatchHeader, batch: memoryview) -> None:
-        if self._options.read_committed and header.record_count:
-            marker = decode_v2(header, batch, self._options.max_batch_bytes)
-            if is_abort_marker(marker.keys[0]):
-                self._aborted.end(header.producer_id)
+        self.leader_epoch = segment.leader_epoch
+        self._cursor = bisect_left(segment.columns.offsets, self.next_offset)
+        return segment
 
     def _where(self, problem: str) -> str:
         return (
             f"cannot read {self.topic}-{self.partition} at offset {self.next_offset}: {problem}; "
             "seek past it to go on"
         )
+
+
+def _own(fetched: FetchedPartition) -> tuple[bytes | memoryview, int]:
+    """Return the partition's bytes, and how much memory they keep from being freed.
+
+    What is small beside its frame is copied, so that it does not keep all of it.
+    """
+    view = memoryview(b"" if fetched.records is None else fetched.records)
+    frame_bytes = memoryview(view.obj).nbytes
+    if isinstance(view.obj, bytes) and frame_bytes == view.nbytes:
+        return view.obj, view.nbytes
+    if 2 * view.nbytes < frame_bytes:
+        return bytes(view), view.nbytes
+    return view, frame_bytes
+
+
+def _walk(records: memoryview, fetch_offset: int, high_watermark: int) -> BatchWalk:
+    walk = walk_batches(records, high_watermark)
+    problem = check_beginning(records, walk, fetch_offset, high_watermark)
+    return walk if problem is None else BatchWalk(0, None, problem)
 
 
 def _stop_at(
@@ -201,12 +191,3 @@ def _stop_at(
             return index, used
         used += size
     return stop, used
-
-
-def _check_crc(header: BatchHeader, batch: memoryview) -> None:
-    found = crc32(batch[CRC_AT:]) if header.magic < 2 else crc32c(batch[_V2_CRC_AT:])
-    if found != header.crc:
-        raise MalformedBatchError(
-            f"the batch at offset {header.base_offset} fails its CRC "
-            f"(it says {header.crc:#010x}, its bytes give {found:#010x})"
-        )

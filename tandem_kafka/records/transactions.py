@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable
 
 from tandem_kafka.records.batches import BatchHeader
@@ -30,13 +29,14 @@ class AbortedTransactions:
     __slots__ = ("_coming", "_open")
 
     def __init__(self, aborted: Iterable[tuple[int, int]]) -> None:
-        self._coming = deque(sorted(aborted, key=lambda pair: pair[1]))
+        #: The first one last.
+        self._coming = sorted(aborted, key=lambda pair: -pair[1])
         self._open: set[int] = set()
 
     def hides(self, header: BatchHeader) -> bool:
         """Move on to a batch and tell whether it belongs to an aborted transaction."""
-        while self._coming and self._coming[0][1] <= header.last_offset:
-            self._open.add(self._coming.popleft()[0])
+        while self._coming and self._coming[-1][1] <= header.last_offset:
+            self._open.add(self._coming.pop()[0])
         return header.transactional and header.producer_id in self._open
 
     def end(self, producer_id: int) -> None:

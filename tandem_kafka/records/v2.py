@@ -6,53 +6,173 @@ relative to the batch, key length, value length, number of headers, the bytes be
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple, Self
 
 from tandem_kafka.records.batches import BatchHeader, MalformedBatchError, grow
 from tandem_kafka.records.columns import RecordColumns
 from tandem_kafka.records.compression import decompress
+from tandem_kafka.records.decoder import ReaderOptions
 from tandem_kafka.types import Header
 
-__all__ = ["HEADER_SIZE", "decode_v2"]
+__all__ = ["HEADER_SIZE", "BatchReader"]
 
 HEADER_SIZE: Final = 61
 _MAX_VARINT: Final = 1 << 64
 
+#: A part ends with the record that reaches one of these, so that a batch whose records cost much
+#: more than their bytes is never decoded as a whole. They are those of rust/src/batches/rows.rs.
+PART_RECORDS: Final = 65_536
+PART_BYTES: Final = 8 * 1024 * 1024
+PART_HEADERS: Final = 100_000
 
-def decode_v2(header: BatchHeader, batch: memoryview, max_bytes: int) -> RecordColumns:
-    """Return the records of the batch whose bytes (header included) are `batch`.
+#: A timestamp is a sum that wraps at 64 bits, as in Java; one of smaller numbers cannot.
+_SMALL_TIMESTAMP: Final = 1 << 62
 
-    Raises:
-        MalformedBatchError: The batch breaks the format.
-        UnsupportedCodecError: Its compression is unknown.
+
+class _Part(NamedTuple):
+    """Records, the position behind them, and whether a timestamp may need more than 64 bits."""
+
+    columns: RecordColumns
+    pos: int
+    wide: bool
+
+
+class BatchReader:
+    """Decodes the records of one v2 batch, part by part.
+
+    Args:
+        header: Header of the batch.
+        data: The records, decompressed, and whatever stands around them.
+        pos: Where in `data` they begin.
+        end: Where they end.
+        max_headers: Bound on the headers of one record.
+
+    Attributes:
+        exhausted: True behind the last record.
+        unpacked_bytes: Memory of the decompressed batch, 0 if it came uncompressed.
+        part_bytes: Memory of the records that `next_part` returned last.
     """
-    payload = batch[HEADER_SIZE:]
-    data = decompress(header.codec, payload, max_bytes) if header.codec else bytes(payload)
-    try:
-        columns = _decode(data, header)
-    except IndexError:
-        raise MalformedBatchError("a record runs past the end of its batch") from None
-    _check_offsets(columns.offsets, header)
-    count = len(columns)
-    if header.log_append_time:
-        columns.timestamps = [header.max_timestamp] * count
-    columns.timestamp_types = [int(header.log_append_time)] * count
-    columns.leader_epochs = [header.leader_epoch] * count
-    return columns
+
+    __slots__ = (
+        "_data",
+        "_end",
+        "_header",
+        "_left",
+        "_max_headers",
+        "_next",
+        "_pos",
+        "exhausted",
+        "part_bytes",
+        "unpacked_bytes",
+    )
+
+    def __init__(
+        self, header: BatchHeader, data: bytes, pos: int, end: int, max_headers: int
+    ) -> None:
+        self._header = header
+        self._data = data
+        self._pos = pos
+        self._end = end
+        self._max_headers = max_headers
+        self._left = header.record_count
+        #: The least offset that the next record may have.
+        self._next = header.base_offset
+        self.exhausted = False
+        self.unpacked_bytes = len(data) if header.codec else 0
+        self.part_bytes = 0
+
+    @classmethod
+    def open(cls, header: BatchHeader, records: bytes | memoryview, options: ReaderOptions) -> Self:
+        """Return a reader of a batch in a partition's bytes.
+
+        Raises:
+            MalformedBatchError: Its compressed data is broken.
+            BatchTooLargeError: It decompresses to more than allowed.
+            UnsupportedCodecError: Its compression is unknown.
+        """
+        start, end = header.start + HEADER_SIZE, header.start + header.size
+        most = options.max_record_headers
+        if header.codec:
+            payload = memoryview(records)[start:end]
+            data = decompress(header.codec, payload, options.max_decompressed_batch_bytes)
+            return cls(header, data, 0, len(data), most)
+        if isinstance(records, bytes):
+            return cls(header, records, start, end, most)
+        return cls(header, bytes(records[start:end]), 0, end - start, most)
+
+    def next_part(self) -> RecordColumns:
+        """Return the next records; may be none at the end.
+
+        Raises:
+            MalformedBatchError: The batch breaks the format; raised again by the next call.
+        """
+        header = self._header
+        try:
+            part = self._decode()
+        except (IndexError, MalformedBatchError):
+            self._cut_out()
+            part = self._decode_strictly()
+        columns, pos, wide = part
+        if pos > self._end:
+            self._cut_out()
+            columns, pos, wide = self._decode_strictly()
+        count = len(columns)
+        if count == self._left and pos != self._end:
+            raise MalformedBatchError(f"{self._end - pos} bytes stand behind the last record")
+        self._check_offsets(columns.offsets)
+        self.part_bytes = pos - self._pos + columns.overhead_bytes()
+        self._pos = pos
+        self._left -= count
+        self.exhausted = not self._left
+        if header.log_append_time:
+            columns.timestamps = [header.max_timestamp] * count
+        elif wide or not -_SMALL_TIMESTAMP < header.base_timestamp < _SMALL_TIMESTAMP:
+            columns.timestamps = list(map(_wrapped, columns.timestamps))
+        columns.timestamp_types = [int(header.log_append_time)] * count
+        columns.leader_epochs = [header.leader_epoch] * count
+        return columns
+
+    def _cut_out(self) -> None:
+        """Leave the bytes around the batch away: a broken record must not run into them."""
+        self._data = self._data[self._pos : self._end]
+        self._pos, self._end = 0, len(self._data)
+
+    def _decode_strictly(self) -> _Part:
+        try:
+            return self._decode()
+        except IndexError:
+            raise MalformedBatchError("a record runs past the end of its batch") from None
+
+    def _decode(self) -> _Part:
+        return _decode(self._data, self._pos, self._left, self._header, self._max_headers)
+
+    def _check_offsets(self, offsets: list[int]) -> None:
+        """Refuse offsets that would take the consumer back, or beyond what the header says."""
+        if not offsets:
+            return
+        header = self._header
+        if offsets[0] < header.base_offset or offsets[-1] > header.last_offset:
+            raise MalformedBatchError("a record's offset is outside its batch")
+        if offsets[0] < self._next or not grow(offsets):
+            raise MalformedBatchError("the offsets of a batch do not grow")
+        self._next = offsets[-1] + 1
 
 
 # The hot loop of the Python twin: everything is inline, because a call costs as much as a field.
 # A varint of one or two bytes (up to 8191 once unzigzagged) is read here, a longer one by
 # `_long_varint`; `b + (c << 7) - 128` is its two bytes put together. Slices never fail, so one
 # comparison at the end of a record tells whether all its lengths were true.
-def _decode(data: bytes, header: BatchHeader) -> RecordColumns:  # noqa: C901, PLR0912, PLR0915
+def _decode(  # noqa: C901, PLR0912, PLR0915
+    data: bytes, pos: int, left: int, header: BatchHeader, max_headers: int
+) -> _Part:
     base_offset, base_timestamp = header.base_offset, header.base_timestamp
     columns = RecordColumns()
     offsets, timestamps = columns.offsets, columns.timestamps
     keys, values = columns.keys, columns.values
-    size = len(data)
-    pos = 0
-    for index in range(header.record_count):
+    enough = pos + PART_BYTES
+    header_count = 0
+    wide = False
+    for index in range(min(left, PART_RECORDS)):
         b = data[pos]
         pos += 1
         if b > 127:
@@ -74,6 +194,7 @@ def _decode(data: bytes, header: BatchHeader) -> RecordColumns:  # noqa: C901, P
                 pos += 1
             else:
                 b, pos = _long_varint(data, pos - 1)
+                wide = wide or b >= _SMALL_TIMESTAMP
         timestamps.append(base_timestamp + ((b >> 1) ^ -(b & 1)))
 
         b = data[pos]
@@ -122,24 +243,30 @@ def _decode(data: bytes, header: BatchHeader) -> RecordColumns:  # noqa: C901, P
         if data[pos]:
             if columns.headers is None:
                 columns.headers = [[] for _ in range(index)]
-            found, pos = _read_headers(data, pos)
+            found, pos = _read_headers(data, pos, offsets[-1], max_headers)
             columns.headers.append(found)
+            header_count += len(found)
         else:
             pos += 1
             if columns.headers is not None:
                 columns.headers.append([])
         if pos != end:
             raise MalformedBatchError(f"a record's length says {end - pos:+} bytes of what it has")
-    if pos != size:
-        raise MalformedBatchError(f"{size - pos} bytes stand behind the last record")
-    return columns
+        if pos >= enough or header_count >= PART_HEADERS:
+            break
+    return _Part(columns, pos, wide)
 
 
-def _read_headers(data: bytes, pos: int) -> tuple[list[Header], int]:
+def _read_headers(data: bytes, pos: int, offset: int, max_headers: int) -> tuple[list[Header], int]:
     """Read a record's headers; names that are no UTF-8 get replacement characters, as in Java."""
     count, pos = _signed_varint(data, pos)
     if count < 0:
         raise MalformedBatchError(f"a record has {count} headers")
+    if count > max_headers:
+        raise MalformedBatchError(
+            f"the record at offset {offset} has {count} headers, more than the {max_headers} of "
+            "max_record_headers"
+        )
     headers: list[Header] = []
     for _ in range(count):
         length, pos = _signed_varint(data, pos)
@@ -177,11 +304,6 @@ def _long_varint(data: bytes, pos: int) -> tuple[int, int]:
     return value, pos
 
 
-def _check_offsets(offsets: list[int], header: BatchHeader) -> None:
-    """Refuse offsets that would take the consumer back, or beyond what the header says."""
-    if not offsets:
-        return
-    if offsets[0] < header.base_offset or offsets[-1] > header.last_offset:
-        raise MalformedBatchError("a record's offset is outside its batch")
-    if not grow(offsets):
-        raise MalformedBatchError("the offsets of a batch do not grow")
+def _wrapped(timestamp: int) -> int:
+    """Return the number that is left of a sum in 64 bits."""
+    return (timestamp + (1 << 63)) % (1 << 64) - (1 << 63)

@@ -7,15 +7,19 @@ bytes held are the difference of two counters that have one writer each.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Final
 
 from tandem_kafka.records.decoder import RecordReader
 from tandem_kafka.shared.partition import AssignedPartition, Position
 
-__all__ = ["FetchBuffer", "FetchedChunk"]
+__all__ = ["CHUNK_BYTES", "FetchBuffer", "FetchedChunk"]
+
+#: What a chunk takes beside its records: the reader, this object, its places in queues.
+CHUNK_BYTES: Final = 1_024
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class FetchedChunk:
     """What one fetch brought for one partition: records, or the error that stands in their place.
 
@@ -24,6 +28,8 @@ class FetchedChunk:
         base: The position its read-ahead started from; another one there makes this void.
         reader: The records.
         error: What to raise in its turn; raised again by every poll if `sticky`, until a seek.
+        counted_bytes: What the buffer counts for it. Writer: the buffer, on the network thread
+            when the chunk is added, then on the application thread.
     """
 
     partition: AssignedPartition
@@ -31,18 +37,24 @@ class FetchedChunk:
     reader: RecordReader | None = None
     error: Exception | None = None
     sticky: bool = False
+    counted_bytes: int = field(default=0, init=False)
 
     @property
     def size_bytes(self) -> int:
-        """Memory it holds."""
-        return self.reader.size_bytes if self.reader is not None else 0
+        """Memory it holds now; changes when records are taken."""
+        return CHUNK_BYTES + self.reader.size_bytes if self.reader is not None else 0
 
 
 class FetchBuffer:
-    """The queue between the two threads."""
+    """The queue between the two threads.
 
-    def __init__(self) -> None:
+    Args:
+        limit_bytes: `fetch_buffer_max_bytes`.
+    """
+
+    def __init__(self, limit_bytes: int = 1 << 26) -> None:
         self._chunks: deque[FetchedChunk] = deque()
+        self._limit_bytes = limit_bytes
         # Writer: the network thread.
         self.added = 0
         self.added_bytes = 0
@@ -58,7 +70,7 @@ class FetchBuffer:
 
     def add(self, chunk: FetchedChunk) -> None:
         """Network thread: append."""
-        size = chunk.size_bytes
+        size = chunk.counted_bytes = chunk.size_bytes
         self.added_bytes += size
         chunk.partition.buffered_bytes += size
         if chunk.error is not None:
@@ -70,10 +82,27 @@ class FetchBuffer:
         """Application thread: take the oldest chunk; it still counts until released."""
         return self._chunks.popleft() if self._chunks else None
 
+    def recount(self, chunk: FetchedChunk) -> None:
+        """Application thread: records were taken of a chunk, for which batches were decoded."""
+        size = chunk.size_bytes
+        self._release(chunk, chunk.counted_bytes - size)
+        chunk.counted_bytes = size
+
     def release(self, chunk: FetchedChunk) -> None:
         """Application thread: its records have been handed out or dropped."""
-        size = chunk.size_bytes
-        self.released_bytes += size
-        chunk.partition.released_bytes += size
+        self._release(chunk, chunk.counted_bytes)
+        chunk.counted_bytes = 0
         if chunk.error is not None:
             chunk.partition.errors_taken += 1
+
+    def _release(self, chunk: FetchedChunk, size: int) -> None:
+        self.released_bytes += size
+        chunk.partition.released_bytes += size
+
+    def comes_first(self, chunk: FetchedChunk) -> bool:
+        """Tell whether the decoded batch of this chunk is to be used up before another is decoded.
+
+        Otherwise each of many partitions could have a large batch decoded at the same time.
+        """
+        reader = chunk.reader
+        return reader is not None and reader.open_bytes > 0 and self.held_bytes > self._limit_bytes

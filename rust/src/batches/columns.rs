@@ -1,5 +1,6 @@
 //! One decoded batch: rows of positions in a buffer that all its records share.
 
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use pyo3::prelude::*;
@@ -7,6 +8,9 @@ use pyo3::types::PyString;
 
 use crate::batches::varint::read_varint;
 use crate::buffer::Buffer;
+
+/// Records that are kept may keep so many times their own memory, and no more.
+pub const MOST_KEPT: usize = 16;
 
 /// Where a record is and what it says of itself; 32 bytes.
 #[derive(Clone, Copy, Debug)]
@@ -25,6 +29,48 @@ pub struct Row {
 pub struct Field {
     pub at: u32,
     pub length: i32,
+}
+
+impl Field {
+    /// Its bytes, None for null.
+    pub fn bytes(self, data: &[u8]) -> Option<&[u8]> {
+        let length = usize::try_from(self.length).ok()?;
+        let at = self.at as usize;
+        Some(&data[at..at + length])
+    }
+
+    fn end(self) -> usize {
+        self.at as usize + self.length.max(0) as usize
+    }
+}
+
+impl Row {
+    /// The headers as they came, their number first, and what is behind them; empty for none.
+    pub fn encoded_headers<'a>(&self, data: &'a [u8]) -> &'a [u8] {
+        match self.headers_at as usize {
+            0 => &[],
+            at => &data[at..],
+        }
+    }
+
+    /// Where key, value and headers are.
+    fn place(&self, data: &[u8]) -> Range<usize> {
+        let end = match self.headers_at as usize {
+            0 => self.value.end(),
+            at => at + headers_length(&data[at..]),
+        };
+        self.key.at as usize..end
+    }
+
+    /// The same in data that begins `distance` later.
+    fn moved_by(&self, distance: usize) -> Self {
+        let mut row = *self;
+        row.key.at -= distance as u32;
+        row.value.at -= distance as u32;
+        // Behind the length of the value, so never at the beginning.
+        row.headers_at = row.headers_at.saturating_sub(distance as u32);
+        row
+    }
 }
 
 /// Whose records these are.
@@ -49,11 +95,14 @@ impl Columns {
         self.base_offset + i64::from(self.rows[row].offset_delta)
     }
 
+    /// Memory of the rows and what belongs to them, without the data.
+    pub fn rows_bytes(&self) -> usize {
+        self.rows.capacity() * size_of::<Row>() + size_of::<Columns>()
+    }
+
     /// The bytes of a key or value, None for null.
     pub fn bytes(&self, field: Field) -> Option<&[u8]> {
-        let length = usize::try_from(field.length).ok()?;
-        let at = field.at as usize;
-        Some(&self.data[at..at + length])
+        field.bytes(&self.data)
     }
 
     /// Bytes of a record's headers: names, as they are shown, and values.
@@ -75,28 +124,82 @@ impl Columns {
         self.owner.get().expect("the reader names the owner of what it hands out")
     }
 
+    pub fn shared_owner(&self) -> Arc<Owner> {
+        Arc::clone(self.owner.get().expect("the reader names the owner of what it hands out"))
+    }
+
     /// The headers of a record: name and value.
     pub fn headers(&self, row: usize) -> Vec<(&[u8], Option<&[u8]>)> {
-        let mut at = self.rows[row].headers_at as usize;
-        if at == 0 {
-            return Vec::new();
-        }
-        let data: &[u8] = &self.data;
-        // Decoding has seen all of this to be there.
-        let mut number = || read_varint(data, &mut at).map_or(-1, |value| value);
-        let count = number();
-        let mut headers = Vec::with_capacity(count.clamp(0, 64) as usize);
-        for _ in 0..count {
-            let length = read_varint(data, &mut at).unwrap_or(0).max(0) as usize;
-            let name = &data[at..at + length];
-            at += length;
-            let length = read_varint(data, &mut at).unwrap_or(-1);
-            let value = usize::try_from(length).ok().map(|length| {
-                at += length;
-                &data[at - length..at]
-            });
-            headers.push((name, value));
-        }
-        headers
+        parse_headers(self.encoded_headers(row))
     }
+
+    /// The headers of a record as they came; see `Row::encoded_headers`.
+    pub fn encoded_headers(&self, row: usize) -> &[u8] {
+        self.rows[row].encoded_headers(&self.data)
+    }
+
+    /// Where the records from `start` up to `stop` are.
+    fn place(&self, start: usize, stop: usize) -> Range<usize> {
+        self.rows[start].key.at as usize..self.rows[stop - 1].place(&self.data).end
+    }
+
+    /// Memory that these rows and their bytes need.
+    pub fn needed_bytes(&self, start: usize, stop: usize) -> usize {
+        self.place(start, stop).len() + (stop - start) * size_of::<Row>()
+    }
+
+    /// The same rows in a buffer that has nothing else.
+    pub fn copied(&self, start: usize, stop: usize) -> Columns {
+        let place = self.place(start, stop);
+        let rows = self.rows[start..stop].iter().map(|row| row.moved_by(place.start)).collect();
+        Columns {
+            data: Arc::new(Buffer::new(self.data[place].to_vec())),
+            base_offset: self.base_offset,
+            leader_epoch: self.leader_epoch,
+            log_append_time: self.log_append_time,
+            rows,
+            owner: self.owner.clone(),
+        }
+    }
+
+    /// Memory that stays while any of the rows does.
+    pub fn kept_bytes(&self) -> usize {
+        self.data.capacity() + self.rows_bytes()
+    }
+
+    /// True if a record keeps much more memory than it has.
+    pub fn is_large_beside(&self, row: usize) -> bool {
+        let needed = self.rows[row].place(&self.data).len() + size_of::<Row>();
+        needed * MOST_KEPT < self.kept_bytes()
+    }
+}
+
+/// Reads headers: name and value of each.
+pub fn parse_headers(data: &[u8]) -> Vec<(&[u8], Option<&[u8]>)> {
+    let mut at = 0;
+    // Decoding has seen all of this to be there.
+    let count = read_varint(data, &mut at).unwrap_or(0);
+    let mut headers = Vec::with_capacity(count.clamp(0, 64) as usize);
+    for _ in 0..count {
+        let length = read_varint(data, &mut at).unwrap_or(0).max(0) as usize;
+        let name = &data[at..at + length];
+        at += length;
+        let length = read_varint(data, &mut at).unwrap_or(-1);
+        let value = usize::try_from(length).ok().map(|length| {
+            at += length;
+            &data[at - length..at]
+        });
+        headers.push((name, value));
+    }
+    headers
+}
+
+/// Bytes of encoded headers.
+pub fn headers_length(data: &[u8]) -> usize {
+    let mut at = 0;
+    for _ in 0..2 * read_varint(data, &mut at).unwrap_or(0) {
+        let length = read_varint(data, &mut at).unwrap_or(0);
+        at += length.max(0) as usize;
+    }
+    at
 }

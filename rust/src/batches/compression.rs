@@ -12,7 +12,10 @@ use crate::buffer;
 
 /// First guess at the decompressed size, as a multiple of the compressed one.
 const GUESS: usize = 4;
-const LEAST: usize = 1 << 14;
+/// Batches for which this is enough are decompressed here first and then copied: the same memory
+/// again and again stays in the cache, and the copy has the size that it needs.
+const SCRATCH_BYTES: usize = 256 * 1024;
+const KEPT_CONTEXT_BYTES: usize = 16 * 1024 * 1024;
 
 /// What the Java client's snappy stream begins with; versions follow that say nothing.
 const XERIAL_MAGIC: &[u8] = b"\x82SNAPPY\x00";
@@ -23,6 +26,7 @@ const SNAPPY_RATIO: usize = 22;
 thread_local! {
     /// Making a context costs more than decompressing a small batch.
     static ZSTD: RefCell<Option<DCtx<'static>>> = const { RefCell::new(None) };
+    static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
 /// What is wrong with compressed data.
@@ -46,44 +50,88 @@ pub fn decompress(codec: u8, data: &[u8], max_bytes: usize) -> Result<Vec<u8>, P
         4 => ("zstd", zstandard(data, max_bytes)),
         _ => return Err(Problem::Codec(format!("compression codec {codec} is unknown"))),
     };
-    unpacked.map_err(|flaw| {
-        Problem::Corrupt(match flaw {
-            Flaw::Broken(text) => format!("broken {name} data: {text}"),
-            Flaw::TooLarge => {
-                format!("it decompresses to more than the {max_bytes} bytes allowed")
-            }
-        })
+    unpacked.map_err(|flaw| match flaw {
+        Flaw::Broken(text) => Problem::Corrupt(format!("broken {name} data: {text}")),
+        Flaw::TooLarge => Problem::TooLarge,
     })
 }
 
-fn first_room(data: &[u8], max_bytes: usize) -> Vec<u8> {
-    buffer::claim((data.len().saturating_mul(GUESS)).max(LEAST).min(max_bytes))
+/// Where decompressed bytes go: it grows as they come, and no further than the bound.
+struct Output {
+    bytes: Vec<u8>,
+    limit: usize,
+    is_scratch: bool,
 }
 
-/// Reads a stream to its end, and stops when there is more than allowed.
-fn read_stream(stream: impl Read, max_bytes: usize, into: &mut Vec<u8>) -> Result<(), Flaw> {
-    let room = (max_bytes + 1).saturating_sub(into.len()) as u64;
-    stream.take(room).read_to_end(into)?;
-    if into.len() > max_bytes { Err(Flaw::TooLarge) } else { Ok(()) }
+impl Output {
+    fn new(packed: usize, limit: usize) -> Self {
+        let guess = packed.saturating_mul(GUESS).min(limit);
+        if guess > SCRATCH_BYTES {
+            return Output { bytes: buffer::claim(guess), limit, is_scratch: false };
+        }
+        let mut bytes = SCRATCH.take();
+        bytes.clear();
+        bytes.reserve_exact(SCRATCH_BYTES.min(limit.saturating_add(1)));
+        Output { bytes, limit, is_scratch: true }
+    }
+
+    /// Makes room for at least one byte more; one beyond the bound shows that there is more.
+    fn make_room(&mut self) {
+        let length = self.bytes.len();
+        if length == self.bytes.capacity() {
+            let most = self.limit.saturating_add(1).saturating_sub(length);
+            self.bytes.reserve_exact(length.max(SCRATCH_BYTES).min(most).max(1));
+        }
+    }
+
+    fn check(&self) -> Result<(), Flaw> {
+        if self.bytes.len() > self.limit { Err(Flaw::TooLarge) } else { Ok(()) }
+    }
+
+    /// Reads a stream to its end, and stops when there is more than allowed.
+    fn read(&mut self, mut stream: impl Read) -> Result<(), Flaw> {
+        loop {
+            self.make_room();
+            let room = self.bytes.capacity() - self.bytes.len();
+            let read = stream.by_ref().take(room as u64).read_to_end(&mut self.bytes)?;
+            self.check()?;
+            if read < room {
+                return Ok(());
+            }
+        }
+    }
+
+    /// The bytes, in memory that is not much larger than they are.
+    fn finish(mut self) -> Vec<u8> {
+        if self.is_scratch && self.bytes.len() <= SCRATCH_BYTES {
+            let exact = self.bytes.as_slice().to_vec();
+            SCRATCH.set(self.bytes);
+            return exact;
+        }
+        if self.bytes.capacity() - self.bytes.len() > self.bytes.len() / 4 {
+            self.bytes.shrink_to_fit();
+        }
+        self.bytes
+    }
 }
 
 fn gzip(data: &[u8], max_bytes: usize) -> Result<Vec<u8>, Flaw> {
-    let mut unpacked = first_room(data, max_bytes);
-    read_stream(MultiGzDecoder::new(data), max_bytes, &mut unpacked)?;
-    Ok(unpacked)
+    let mut output = Output::new(data.len(), max_bytes);
+    output.read(MultiGzDecoder::new(data))?;
+    Ok(output.finish())
 }
 
 fn lz4(mut data: &[u8], max_bytes: usize) -> Result<Vec<u8>, Flaw> {
-    let mut unpacked = first_room(data, max_bytes);
+    let mut output = Output::new(data.len(), max_bytes);
     // One frame in each turn.
     while !data.is_empty() {
         let before = data.len();
-        read_stream(FrameDecoder::new(&mut data), max_bytes, &mut unpacked)?;
+        output.read(FrameDecoder::new(&mut data))?;
         if data.len() == before {
             return Err("a frame does not begin".into());
         }
     }
-    Ok(unpacked)
+    Ok(output.finish())
 }
 
 fn zstandard(data: &[u8], max_bytes: usize) -> Result<Vec<u8>, Flaw> {
@@ -92,36 +140,36 @@ fn zstandard(data: &[u8], max_bytes: usize) -> Result<Vec<u8>, Flaw> {
             Some(context) => context,
             None => DCtx::try_create().ok_or("no memory")?,
         };
-        let unpacked = zstd_frames(&mut context, data, max_bytes);
+        let mut output = Output::new(data.len(), max_bytes);
+        let outcome = zstd_frames(&mut context, data, &mut output);
         // After an error the context is in mid-frame; the next batch makes a new one.
-        if unpacked.is_ok() && context.reset(ResetDirective::SessionOnly).is_ok() {
+        // One that has made a large window for itself would keep it.
+        if outcome.is_ok()
+            && context.sizeof() <= KEPT_CONTEXT_BYTES
+            && context.reset(ResetDirective::SessionOnly).is_ok()
+        {
             *kept = Some(context);
         }
-        unpacked
+        outcome.map(|()| output.finish())
     })
 }
 
-fn zstd_frames(context: &mut DCtx<'_>, data: &[u8], max_bytes: usize) -> Result<Vec<u8>, Flaw> {
-    let mut unpacked = first_room(data, max_bytes);
+fn zstd_frames(context: &mut DCtx<'_>, data: &[u8], output: &mut Output) -> Result<(), Flaw> {
     let mut input = InBuffer::around(data);
     loop {
-        if unpacked.len() == unpacked.capacity() {
-            unpacked.reserve(unpacked.len().max(LEAST));
-        }
-        let (read, written) = (input.pos(), unpacked.len());
+        output.make_room();
+        let (read, written) = (input.pos(), output.bytes.len());
         let wanted = {
-            let mut output = OutBuffer::around_pos(&mut unpacked, written);
-            context.decompress_stream(&mut output, &mut input).map_err(zstd_safe::get_error_name)?
+            let mut into = OutBuffer::around_pos(&mut output.bytes, written);
+            context.decompress_stream(&mut into, &mut input).map_err(zstd_safe::get_error_name)?
         };
-        if unpacked.len() > max_bytes {
-            return Err(Flaw::TooLarge);
-        }
+        output.check()?;
         let at_end = input.pos() == data.len();
         if at_end && wanted == 0 {
-            return Ok(unpacked);
+            return Ok(());
         }
-        let starved = at_end && unpacked.len() < unpacked.capacity();
-        if starved || (input.pos() == read && unpacked.len() == written) {
+        let starved = at_end && output.bytes.len() < output.bytes.capacity();
+        if starved || (input.pos() == read && output.bytes.len() == written) {
             return Err("a frame is cut short".into());
         }
     }
@@ -129,12 +177,23 @@ fn zstd_frames(context: &mut DCtx<'_>, data: &[u8], max_bytes: usize) -> Result<
 
 /// A bare block, or the row of blocks that the Java client writes.
 fn snappy(data: &[u8], max_bytes: usize) -> Result<Vec<u8>, Flaw> {
-    if !data.starts_with(XERIAL_MAGIC) {
-        let mut unpacked = Vec::new();
-        snappy_block(data, max_bytes, &mut unpacked)?;
-        return Ok(unpacked);
+    let blocks = if data.starts_with(XERIAL_MAGIC) { xerial_blocks(data)? } else { vec![data] };
+    let mut claimed = 0;
+    for block in &blocks {
+        claimed += snappy_length(block, max_bytes - claimed)?;
     }
-    let mut unpacked = first_room(data, max_bytes);
+    let mut unpacked = buffer::claim(claimed);
+    unpacked.resize(claimed, 0);
+    let mut used = 0;
+    for block in blocks {
+        used += snap::raw::Decoder::new().decompress(block, &mut unpacked[used..])?;
+    }
+    unpacked.truncate(used);
+    Ok(unpacked)
+}
+
+fn xerial_blocks(data: &[u8]) -> Result<Vec<&[u8]>, Flaw> {
+    let mut blocks = Vec::new();
     let mut rest = data;
     while !rest.is_empty() {
         if rest.starts_with(XERIAL_MAGIC) {
@@ -145,28 +204,20 @@ fn snappy(data: &[u8], max_bytes: usize) -> Result<Vec<u8>, Flaw> {
         let length = i32::from_be_bytes(*length);
         let block = usize::try_from(length).ok().and_then(|length| behind.get(..length));
         let block = block.ok_or_else(|| format!("a block length is {length}"))?;
-        snappy_block(block, max_bytes, &mut unpacked)?;
+        blocks.push(block);
         rest = &behind[block.len()..];
     }
-    Ok(unpacked)
+    Ok(blocks)
 }
 
-fn snappy_block(block: &[u8], max_bytes: usize, unpacked: &mut Vec<u8>) -> Result<(), Flaw> {
+/// Returns what a block claims to come to, if that can be.
+fn snappy_length(block: &[u8], max_bytes: usize) -> Result<usize, Flaw> {
     let claimed = snap::raw::decompress_len(block)?;
-    let from = unpacked.len();
-    if claimed > max_bytes.saturating_sub(from) {
+    if claimed > max_bytes {
         return Err(Flaw::TooLarge);
     }
     if claimed > SNAPPY_RATIO * block.len() {
         return Err(format!("{} bytes claim {claimed}", block.len()).into());
     }
-    if unpacked.capacity() - from < claimed {
-        let mut larger = buffer::claim((from + claimed).max(2 * from));
-        larger.extend_from_slice(unpacked);
-        *unpacked = larger;
-    }
-    unpacked.resize(from + claimed, 0);
-    let used = snap::raw::Decoder::new().decompress(block, &mut unpacked[from..])?;
-    unpacked.truncate(from + used);
-    Ok(())
+    Ok(claimed)
 }

@@ -48,24 +48,27 @@ impl BatchHeader {
     }
 }
 
-/// What a walk found: the complete batches in order, and why it ended before the bytes did.
+/// What a walk found.
 #[derive(Debug, Default)]
 pub struct Walk {
-    pub headers: Vec<BatchHeader>,
+    /// Where the batches that can be handed out end.
+    pub end: usize,
+    /// Offset of the last record of the last one of them.
+    pub last_offset: Option<i64>,
+    /// Why the walk ended before the bytes did; a batch that the broker cut short is no problem.
     pub problem: Option<String>,
     /// There are messages of format v0 or v1: the rest is left to the Python twin.
     pub legacy: bool,
 }
 
-pub fn walk(data: &[u8]) -> Walk {
+/// Walks over all headers. The CRC covers neither a batch's offset nor its length, so the walk
+/// checks that they fit each other and the high watermark (0 or less: unknown).
+pub fn walk(data: &[u8], high_watermark: i64) -> Walk {
     let mut found = Walk::default();
-    let mut start = 0;
-    while data.len() - start >= SHORTEST {
-        match read_header(data, start) {
-            Ok(Step::Batch(header)) => {
-                start += header.size;
-                found.headers.push(header);
-            }
+    let mut before_last: Option<(BatchHeader, Option<i64>)> = None;
+    while data.len() - found.end >= SHORTEST {
+        let header = match read_header(data, found.end) {
+            Ok(Step::Batch(header)) => header,
             Ok(Step::Legacy) => {
                 found.legacy = true;
                 return found;
@@ -75,9 +78,24 @@ pub fn walk(data: &[u8]) -> Walk {
                 found.problem = Some(problem);
                 return found;
             }
+        };
+        if let Some((previous, offset_before)) = &before_last {
+            if header.base_offset <= previous.last_offset {
+                found.problem = Some(overlap(previous.base_offset, header.base_offset));
+                // Either of the two may be wrong.
+                (found.end, found.last_offset) = (previous.start, *offset_before);
+                return found;
+            }
+            if is_beyond(header.base_offset, previous.last_offset + 1, high_watermark) {
+                found.problem = Some(beyond(header.base_offset, high_watermark));
+                return found;
+            }
         }
+        let offset_before = found.last_offset.replace(header.last_offset);
+        found.end += header.size;
+        before_last = Some((header, offset_before));
     }
-    if !data.is_empty() && found.headers.is_empty() {
+    if !data.is_empty() && found.end == 0 {
         found.problem = Some(format!(
             "{} bytes hold no complete batch, so there is no going on; \
              raise max_partition_fetch_bytes above the size of the largest batch",
@@ -87,13 +105,67 @@ pub fn walk(data: &[u8]) -> Walk {
     found
 }
 
-enum Step {
+/// Says what is wrong with the first batches as the answer to a fetch from `offset` on, if
+/// anything is: a broker begins with the batch that has this offset or the next one there is.
+pub fn check_beginning(
+    data: &[u8],
+    walk: &Walk,
+    offset: i64,
+    high_watermark: i64,
+) -> Option<String> {
+    let mut behind = None;
+    let mut start = 0;
+    while start < walk.end {
+        let Ok(Step::Batch(header)) = read_header(data, start) else { return None };
+        if header.last_offset >= offset {
+            return match behind {
+                _ if header.base_offset <= offset => None,
+                Some(base_offset) => Some(gap(base_offset, offset, header.base_offset)),
+                None if is_beyond(header.base_offset, offset, high_watermark) => {
+                    Some(beyond(header.base_offset, high_watermark))
+                }
+                None => None,
+            };
+        }
+        behind = Some(header.base_offset);
+        start += header.size;
+    }
+    None
+}
+
+/// A gap is what compaction leaves, but never up to the high watermark or beyond it.
+fn is_beyond(base_offset: i64, expected: i64, high_watermark: i64) -> bool {
+    high_watermark > 0 && base_offset > high_watermark && base_offset > expected
+}
+
+const GARBLED: &str = "the response was garbled, or the log is broken; a seek to this offset \
+                       fetches it again";
+
+fn overlap(first: i64, second: i64) -> String {
+    format!("the batches at offsets {first} and {second} overlap: {GARBLED}")
+}
+
+fn beyond(base_offset: i64, high_watermark: i64) -> String {
+    format!(
+        "the batch at offset {base_offset} is beyond the high watermark {high_watermark}: {GARBLED}"
+    )
+}
+
+fn gap(behind: i64, offset: i64, next: i64) -> String {
+    format!(
+        "the batch at offset {behind} is before offset {offset}, and the next one begins at \
+         {next}: {GARBLED}"
+    )
+}
+
+/// What stands at a place in a partition's bytes.
+pub enum Step {
     Batch(BatchHeader),
     Legacy,
     CutShort,
 }
 
-fn read_header(data: &[u8], start: usize) -> Result<Step, String> {
+pub fn read_header(data: &[u8], start: usize) -> Result<Step, String> {
     let rest = &data[start..];
     let length = i32::from_be_bytes(field(rest, 8));
     let Ok(length_left) = usize::try_from(length) else {

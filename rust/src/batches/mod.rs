@@ -1,5 +1,6 @@
 //! The record batches of one fetched partition, from their bytes to columns.
 
+mod budget;
 mod columns;
 mod compression;
 mod decoder;
@@ -17,21 +18,23 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 
 use crate::batches::header::Walk;
-use crate::buffer::{self, Buffer};
+use crate::buffer::{self, Buffer, Slice};
 use crate::options::DecodeOptions;
 
-pub use crate::batches::columns::{Columns, Field, Owner, Row};
+pub use crate::batches::budget::Budget;
+pub use crate::batches::columns::{
+    Columns, Field, MOST_KEPT, Owner, Row, headers_length, parse_headers,
+};
 pub use crate::batches::decoder::{Decoder, Segment};
 pub use crate::batches::problem::Problem;
 
 /// The bytes of a partition's batches, with what of them has been decoded ahead.
 #[pyclass(frozen, module = "tandem_kafka._native")]
 pub struct Batches {
-    frame: Arc<Buffer>,
-    from: usize,
-    to: usize,
+    data: Slice,
     aborted: Vec<(i64, i64)>,
-    walk: Arc<Walk>,
+    high_watermark: i64,
+    walk: Walk,
     ahead: Mutex<Option<Ahead>>,
 }
 
@@ -42,30 +45,45 @@ pub struct Ahead {
 }
 
 impl Batches {
-    pub fn new(frame: Arc<Buffer>, from: usize, to: usize, aborted: &[(i64, i64)]) -> Self {
-        let walk = Arc::new(header::walk(&frame[from..to]));
-        Batches { frame, from, to, aborted: aborted.to_vec(), walk, ahead: Mutex::new(None) }
+    /// A high watermark of 0 or less is unknown.
+    pub fn new(data: &Slice, aborted: &[(i64, i64)], high_watermark: i64) -> Self {
+        let (data, walk) = (data.clone(), header::walk(data, high_watermark));
+        let (aborted, ahead) = (aborted.to_vec(), Mutex::new(None));
+        Batches { data, aborted, high_watermark, walk, ahead }
     }
 
-    /// Decodes batch after batch while there is budget; what is uncompressed costs none of it.
-    pub fn decode_ahead(&mut self, options: &DecodeOptions, budget: &mut usize) {
+    /// Decodes batch after batch while `room` and the budget last; then the rest has to wait
+    /// until it is asked for.
+    pub fn decode_ahead(
+        &mut self,
+        options: &DecodeOptions,
+        room: &mut usize,
+        budget: &Arc<Budget>,
+    ) {
         if self.walk.legacy {
             return;
         }
         let mut decoder = self.decoder(options);
-        let mut segments = VecDeque::with_capacity(self.walk.headers.len());
-        while *budget > 0 && !decoder.stopped() {
+        let mut segments = VecDeque::new();
+        while !decoder.stopped() {
+            let left = budget.left().min(*room);
+            if left == 0 {
+                break;
+            }
             // A problem is met again, and told, by the reader that comes to it.
-            let Some(Ok(segment)) = decoder.next() else { break };
-            *budget = budget.saturating_sub(segment.unpacked_bytes);
+            let Some(Ok(mut segment)) = decoder.next_within(left) else { break };
+            let bytes = segment.rows_bytes() + segment.unpacked_bytes;
+            *room = room.saturating_sub(bytes);
+            segment.charge = Some(budget.spend(bytes));
             segments.push_back(segment);
         }
+        segments.shrink_to_fit();
         let ahead = self.ahead.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
         *ahead = Some(Ahead { segments, decoder });
     }
 
     fn decoder(&self, options: &DecodeOptions) -> Decoder {
-        Decoder::new(self.frame.clone(), self.from, self.walk.clone(), &self.aborted, *options)
+        Decoder::new(self.data.clone(), &self.walk, &self.aborted, *options)
     }
 
     /// Hands over what was decoded ahead, if it was with these options; else begins anew.
@@ -77,13 +95,19 @@ impl Batches {
         }
     }
 
-    pub fn size_bytes(&self) -> usize {
-        self.to - self.from
+    /// Says what is wrong with these bytes as the answer to a fetch from `offset` on.
+    pub fn check_beginning(&self, offset: i64) -> Option<String> {
+        header::check_beginning(&self.data, &self.walk, offset, self.high_watermark)
+    }
+
+    /// Memory that stays while these bytes do.
+    pub fn held_bytes(&self) -> usize {
+        self.data.buffer.capacity()
     }
 
     /// Offset of the last record of the last complete batch.
     pub fn last_offset(&self) -> Option<i64> {
-        self.walk.headers.last().map(|header| header.last_offset)
+        self.walk.last_offset
     }
 }
 
@@ -91,12 +115,17 @@ impl Batches {
 impl Batches {
     /// The batches in `data`, which is copied.
     #[staticmethod]
-    fn from_bytes(py: Python<'_>, data: PyBuffer<u8>, aborted: Vec<(i64, i64)>) -> PyResult<Self> {
+    fn from_bytes(
+        py: Python<'_>,
+        data: PyBuffer<u8>,
+        aborted: Vec<(i64, i64)>,
+        high_watermark: i64,
+    ) -> PyResult<Self> {
         let mut bytes = buffer::claim(data.len_bytes());
         bytes.resize(data.len_bytes(), 0);
         data.copy_to_slice(py, &mut bytes)?;
-        let length = bytes.len();
-        Ok(Batches::new(Arc::new(Buffer::new(bytes)), 0, length, &aborted))
+        let data = Slice::whole(Arc::new(Buffer::new(bytes)));
+        Ok(Batches::new(&data, &aborted, high_watermark))
     }
 
     /// True where there are messages of format v0 or v1, which the Python twin reads.
@@ -106,7 +135,7 @@ impl Batches {
     }
 
     fn __len__(&self) -> usize {
-        self.size_bytes()
+        self.data.len()
     }
 
     unsafe fn __getbuffer__(
@@ -114,9 +143,7 @@ impl Batches {
         view: *mut ffi::Py_buffer,
         flags: c_int,
     ) -> PyResult<()> {
-        let batches = slf.get();
-        let bytes = &batches.frame[batches.from..batches.to];
         // SAFETY: the view keeps this object alive, and through it the bytes, which never change.
-        unsafe { crate::view::fill_view(&slf, bytes, view, flags) }
+        unsafe { crate::view::fill_view(&slf, &slf.get().data, view, flags) }
     }
 }

@@ -1,5 +1,7 @@
 //! What can be wrong with a batch.
 
+use crate::batches::header::BatchHeader;
+
 /// Why a batch cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Problem {
@@ -7,10 +9,26 @@ pub enum Problem {
     Corrupt(String),
     /// Its compression is unknown.
     Codec(String),
+    /// It decompresses to more than allowed.
+    TooLarge,
 }
 
 impl From<String> for Problem {
     fn from(text: String) -> Self {
         Problem::Corrupt(text)
+    }
+}
+
+impl Problem {
+    /// The same, in words where it is known which batch it is about.
+    pub fn about(self, header: &BatchHeader, max_bytes: usize) -> Self {
+        match self {
+            Problem::TooLarge => Problem::Corrupt(format!(
+                "the batch with offsets {} to {} decompresses to more than the {max_bytes} bytes \
+                 of max_decompressed_batch_bytes",
+                header.base_offset, header.last_offset
+            )),
+            other => other,
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! Decodes the records of a v2 batch; the twin of records/v2.py.
+//! Decodes the records of a v2 batch, part by part; the twin of records/v2.py.
 //!
 //! A record is its length, an unused attribute byte, then as zigzag varints: timestamp and offset
 //! relative to the batch, key length, value length, number of headers, the bytes between them.
@@ -10,41 +10,90 @@ use crate::batches::varint::{PAST_THE_END, read_varint};
 /// The smallest record there is, to bound what is allocated on the word of a count.
 const SMALLEST_RECORD: usize = 7;
 
-/// Returns the rows of the batch whose (decompressed) records are `data[from..to]`.
-pub fn decode(
-    data: &[u8],
-    from: usize,
+/// A part ends with the record that reaches one of these, so that a batch whose records cost much
+/// more than their bytes is never decoded as a whole. They are those of records/v2.py.
+const PART_RECORDS: usize = 65_536;
+const PART_BYTES: usize = 8 * 1024 * 1024;
+const PART_HEADERS: usize = 100_000;
+
+/// How far the decoding of a batch's records has come.
+#[derive(Clone, Debug)]
+pub struct Cursor {
+    at: usize,
     to: usize,
-    header: &BatchHeader,
-) -> Result<Vec<Row>, String> {
-    if u32::try_from(to).is_err() {
-        return Err("a batch has more than 4 GiB".to_owned());
+    records_left: usize,
+    /// The least offset delta that the next record may have.
+    least: i64,
+}
+
+impl Cursor {
+    /// Stands before the records in `data[from..to]`.
+    pub fn new(header: &BatchHeader, from: usize, to: usize) -> Self {
+        Cursor { at: from, to, records_left: header.record_count, least: 0 }
     }
-    let data = &data[..to];
-    let mut rows = Vec::with_capacity(header.record_count.min((to - from) / SMALLEST_RECORD));
-    let span = header.last_offset - header.base_offset;
-    let mut at = from;
-    let mut least = 0;
-    for _ in 0..header.record_count {
-        let row = decode_one(data, &mut at, header)?;
-        let delta = row.1;
-        if delta < 0 || delta > span {
-            return Err("a record's offset is outside its batch".to_owned());
-        }
-        if delta < least {
-            return Err("the offsets of a batch do not grow".to_owned());
-        }
-        least = delta + 1;
-        rows.push(Row { offset_delta: delta as u32, ..row.0 });
+
+    /// True behind the last record.
+    pub fn is_done(&self) -> bool {
+        self.records_left == 0 && self.at == self.to
     }
-    match to - at {
-        0 => Ok(rows),
-        left => Err(format!("{left} bytes stand behind the last record")),
+
+    /// Bytes and records that are left; no more records than there can be.
+    fn most_left(&self) -> usize {
+        self.records_left.min((self.to - self.at) / SMALLEST_RECORD)
+    }
+
+    /// Appends the rows of the next part; their offsets count from the batch's plus `shift`.
+    pub fn decode_part(
+        &mut self,
+        data: &[u8],
+        header: &BatchHeader,
+        shift: u32,
+        max_headers: usize,
+        rows: &mut Vec<Row>,
+    ) -> Result<(), String> {
+        if u32::try_from(self.to).is_err() {
+            return Err("a batch has more than 4 GiB".to_owned());
+        }
+        let data = &data[..self.to];
+        let span = header.last_offset - header.base_offset;
+        let (mut at, mut least, mut headers) = (self.at, self.least, 0);
+        let enough = at.saturating_add(PART_BYTES);
+        let count = self.records_left.min(PART_RECORDS);
+        rows.reserve(count.min(self.most_left()));
+        let before = rows.len();
+        for _ in 0..count {
+            let (row, delta) = decode_one(data, &mut at, header, &mut headers, max_headers)?;
+            if delta < 0 || delta > span {
+                return Err("a record's offset is outside its batch".to_owned());
+            }
+            if delta < least {
+                return Err("the offsets of a batch do not grow".to_owned());
+            }
+            least = delta + 1;
+            rows.push(Row { offset_delta: delta as u32 + shift, ..row });
+            if at >= enough || headers >= PART_HEADERS {
+                break;
+            }
+        }
+        self.records_left -= rows.len() - before;
+        (self.at, self.least) = (at, least);
+        match self.to - self.at {
+            left if left > 0 && self.records_left == 0 => {
+                Err(format!("{left} bytes stand behind the last record"))
+            }
+            _ => Ok(()),
+        }
     }
 }
 
 #[inline(always)]
-fn decode_one(data: &[u8], at: &mut usize, header: &BatchHeader) -> Result<(Row, i64), String> {
+fn decode_one(
+    data: &[u8],
+    at: &mut usize,
+    header: &BatchHeader,
+    headers: &mut usize,
+    max_headers: usize,
+) -> Result<(Row, i64), String> {
     let length = read_varint(data, at)?;
     let end = usize::try_from(length)
         .ok()
@@ -60,7 +109,8 @@ fn decode_one(data: &[u8], at: &mut usize, header: &BatchHeader) -> Result<(Row,
         Some(0) => *at += 1,
         Some(_) => {
             headers_at = *at as u32;
-            skip_headers(data, at)?;
+            let offset = header.base_offset.wrapping_add(offset_delta);
+            *headers += skip_headers(data, at, offset, max_headers)?;
         }
         None => return Err(PAST_THE_END.to_owned()),
     }
@@ -88,16 +138,28 @@ fn read_field(data: &[u8], at: &mut usize) -> Result<Field, String> {
     Ok(Field { at: from, length: length as i32 })
 }
 
-fn skip_headers(data: &[u8], at: &mut usize) -> Result<(), String> {
+/// Moves behind the headers of the record at `offset` and returns how many there are.
+fn skip_headers(
+    data: &[u8],
+    at: &mut usize,
+    offset: i64,
+    max_headers: usize,
+) -> Result<usize, String> {
     let count = read_varint(data, at)?;
-    if count < 0 {
+    let Ok(headers) = usize::try_from(count) else {
         return Err(format!("a record has {count} headers"));
+    };
+    if headers > max_headers {
+        return Err(format!(
+            "the record at offset {offset} has {count} headers, more than the {max_headers} of \
+             max_record_headers"
+        ));
     }
-    for _ in 0..count {
+    for _ in 0..headers {
         if read_field(data, at)?.length < 0 {
             return Err("a header has no name".to_owned());
         }
         read_field(data, at)?;
     }
-    Ok(())
+    Ok(headers)
 }

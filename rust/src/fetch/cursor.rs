@@ -1,12 +1,8 @@
 //! Reads a response field by field, never beyond its end.
 
-use std::sync::Arc;
-
-use crate::buffer::Buffer;
-
 /// A position in a frame that knows how its version writes lengths and tags.
 pub struct Cursor<'a> {
-    pub frame: &'a Arc<Buffer>,
+    data: &'a [u8],
     flexible: bool,
     at: usize,
     end: usize,
@@ -15,8 +11,8 @@ pub struct Cursor<'a> {
 pub type Read<T> = Result<T, String>;
 
 impl<'a> Cursor<'a> {
-    pub fn new(frame: &'a Arc<Buffer>, at: usize, flexible: bool) -> Self {
-        Cursor { frame, flexible, at: at.min(frame.len()), end: frame.len() }
+    pub fn new(data: &'a [u8], at: usize, flexible: bool) -> Self {
+        Cursor { data, flexible, at: at.min(data.len()), end: data.len() }
     }
 
     /// Where the next field begins.
@@ -28,7 +24,7 @@ impl<'a> Cursor<'a> {
     fn inner(&mut self, length: usize) -> Read<Cursor<'a>> {
         let at = self.at;
         self.skip(length)?;
-        Ok(Cursor { frame: self.frame, flexible: self.flexible, at, end: self.at })
+        Ok(Cursor { data: self.data, flexible: self.flexible, at, end: self.at })
     }
 
     pub fn skip(&mut self, length: usize) -> Read<()> {
@@ -42,7 +38,7 @@ impl<'a> Cursor<'a> {
     fn take<const N: usize>(&mut self) -> Read<[u8; N]> {
         let from = self.at;
         self.skip(N)?;
-        Ok(self.frame[from..from + N].try_into().expect("N bytes were taken"))
+        Ok(self.data[from..from + N].try_into().expect("N bytes were taken"))
     }
 
     pub fn int16(&mut self) -> Read<i16> {
@@ -87,7 +83,7 @@ impl<'a> Cursor<'a> {
         }
         let (from, length) = (self.at, at_least_zero(length)?);
         self.skip(length)?;
-        match std::str::from_utf8(&self.frame[from..self.at]) {
+        match std::str::from_utf8(&self.data[from..self.at]) {
             Ok(text) => Ok(Some(text.to_owned())),
             Err(error) => Err(format!("a string is no UTF-8: {error}")),
         }
@@ -99,7 +95,7 @@ impl<'a> Cursor<'a> {
 
     /// An array; nothing is allocated on the word of its count.
     pub fn array<T>(&mut self, mut read: impl FnMut(&mut Self) -> Read<T>) -> Read<Vec<T>> {
-        let count = at_least_zero(self.length()?)?;
+        let count = self.count()?;
         let mut items = Vec::new();
         for _ in 0..count {
             items.push(read(self)?);
@@ -109,7 +105,7 @@ impl<'a> Cursor<'a> {
 
     /// An array of which null says the same as an empty one.
     pub fn nullable_array<T>(&mut self, read: impl FnMut(&mut Self) -> Read<T>) -> Read<Vec<T>> {
-        let mut ahead = Cursor { frame: self.frame, flexible: self.flexible, ..*self };
+        let mut ahead = Cursor { data: self.data, flexible: self.flexible, ..*self };
         if ahead.length()? == -1 {
             self.at = ahead.at;
             return Ok(Vec::new());
@@ -117,15 +113,17 @@ impl<'a> Cursor<'a> {
         self.array(read)
     }
 
-    /// Where nullable bytes are; none at all and null are the same.
-    pub fn bytes(&mut self) -> Read<Option<(usize, usize)>> {
-        let length = self.length()?;
-        if length == -1 || length == 0 {
-            return Ok(None);
+    /// The number of elements of an array that follow.
+    pub fn count(&mut self) -> Read<usize> {
+        at_least_zero(self.length()?)
+    }
+
+    /// The length of nullable bytes that follow; none at all and null are the same.
+    pub fn bytes_length(&mut self) -> Read<usize> {
+        match self.length()? {
+            -1 => Ok(0),
+            length => at_least_zero(length),
         }
-        let from = self.at;
-        self.skip(at_least_zero(length)?)?;
-        Ok(Some((from, self.at)))
     }
 
     /// Tagged fields, one call of `read` for each; before the flexible versions there are none.

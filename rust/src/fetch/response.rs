@@ -1,7 +1,11 @@
 //! The fields of a fetch response, versions 4 to 18.
 
+use std::sync::Arc;
+
 use crate::batches::Batches;
+use crate::buffer::{Buffer, Slice};
 use crate::fetch::cursor::{Cursor, Read};
+use crate::fetch::received::Block;
 
 const MIN_VERSION: i16 = 4;
 const MAX_VERSION: i16 = 18;
@@ -53,40 +57,70 @@ pub struct NodeEndpoint {
     pub rack: Option<String>,
 }
 
-pub fn read(cursor: &mut Cursor<'_>, version: i16) -> Read<Response> {
-    if !(MIN_VERSION..=MAX_VERSION).contains(&version) {
-        return Err(format!("version {version} is not supported"));
-    }
-    let throttle_time_ms = cursor.int32()?;
-    let (mut error_code, mut session_id) = (0, 0);
-    if version >= SESSIONS_FROM {
-        error_code = cursor.int16()?;
-        session_id = cursor.int32()?;
-    }
-    let topics = cursor.array(|cursor| read_topic(cursor, version))?;
-    let mut nodes = Vec::new();
-    cursor.tags(|tag, inner| {
-        if tag == NODE_ENDPOINTS_TAG {
-            nodes = inner.array(read_endpoint)?;
+/// Where the bytes of a response are, and how far its blocks have been used.
+pub struct Source<'a> {
+    pub version: i16,
+    pub frame: &'a Arc<Buffer>,
+    pub blocks: &'a [Block<Arc<Buffer>>],
+    pub blocks_used: usize,
+}
+
+impl Source<'_> {
+    /// Finds the record batches of a partition.
+    fn read_records(&mut self, cursor: &mut Cursor<'_>) -> Read<Option<Slice>> {
+        let length = cursor.bytes_length()?;
+        if length == 0 {
+            return Ok(None);
         }
-        Ok(())
-    })?;
-    let partitions = topics.into_iter().flatten().collect();
-    Ok(Response { throttle_time_ms, error_code, session_id, partitions, nodes })
+        let at = cursor.position();
+        if let Some(block) = self.blocks.get(self.blocks_used)
+            && (block.at, block.bytes.len()) == (at, length)
+        {
+            self.blocks_used += 1;
+            return Ok(Some(Slice::whole(block.bytes.clone())));
+        }
+        cursor.skip(length)?;
+        // What is small beside the rest of its frame must not keep all of it.
+        let slice = Slice::new(self.frame.clone(), at, at + length);
+        Ok(Some(if length < self.frame.len() / 2 { slice.copied() } else { slice }))
+    }
 }
 
-fn read_topic(cursor: &mut Cursor<'_>, version: i16) -> Read<Vec<Partition>> {
-    let topic = if version >= TOPIC_IDS_FROM {
-        Topic::Id(cursor.uuid()?)
-    } else {
-        Topic::Name(cursor.string()?)
-    };
-    let partitions = cursor.array(|cursor| read_partition(cursor, version, &topic))?;
-    cursor.skip_tags()?;
-    Ok(partitions)
+pub fn check_version(version: i16) -> Read<()> {
+    match (MIN_VERSION..=MAX_VERSION).contains(&version) {
+        true => Ok(()),
+        false => Err(format!("version {version} is not supported")),
+    }
 }
 
-fn read_partition(cursor: &mut Cursor<'_>, version: i16, topic: &Topic) -> Read<Partition> {
+/// Reads what comes before the topics: throttle time, error code, session id.
+pub fn read_head(cursor: &mut Cursor<'_>, version: i16) -> Read<(i32, i16, i32)> {
+    let throttle_time_ms = cursor.int32()?;
+    match version >= SESSIONS_FROM {
+        true => Ok((throttle_time_ms, cursor.int16()?, cursor.int32()?)),
+        false => Ok((throttle_time_ms, 0, 0)),
+    }
+}
+
+pub fn read_topic_name(cursor: &mut Cursor<'_>, version: i16) -> Read<Topic> {
+    match version >= TOPIC_IDS_FROM {
+        true => cursor.uuid().map(Topic::Id),
+        false => cursor.string().map(Topic::Name),
+    }
+}
+
+/// What comes before the records of a partition.
+pub struct PartitionHead {
+    partition: i32,
+    error_code: i16,
+    high_watermark: i64,
+    last_stable_offset: i64,
+    log_start_offset: i64,
+    aborted: Vec<(i64, i64)>,
+    preferred_read_replica: i32,
+}
+
+pub fn read_partition_head(cursor: &mut Cursor<'_>, version: i16) -> Read<PartitionHead> {
     let partition = cursor.int32()?;
     let error_code = cursor.int16()?;
     let high_watermark = cursor.int64()?;
@@ -99,7 +133,46 @@ fn read_partition(cursor: &mut Cursor<'_>, version: i16, topic: &Topic) -> Read<
     })?;
     let preferred_read_replica =
         if version >= PREFERRED_REPLICA_FROM { cursor.int32()? } else { -1 };
-    let records = cursor.bytes()?;
+    Ok(PartitionHead {
+        partition,
+        error_code,
+        high_watermark,
+        last_stable_offset,
+        log_start_offset,
+        aborted,
+        preferred_read_replica,
+    })
+}
+
+pub fn read(cursor: &mut Cursor<'_>, source: &mut Source<'_>) -> Read<Response> {
+    check_version(source.version)?;
+    let (throttle_time_ms, error_code, session_id) = read_head(cursor, source.version)?;
+    let topics = cursor.array(|cursor| read_topic(cursor, source))?;
+    let mut nodes = Vec::new();
+    cursor.tags(|tag, inner| {
+        if tag == NODE_ENDPOINTS_TAG {
+            nodes = inner.array(read_endpoint)?;
+        }
+        Ok(())
+    })?;
+    let partitions = topics.into_iter().flatten().collect();
+    Ok(Response { throttle_time_ms, error_code, session_id, partitions, nodes })
+}
+
+fn read_topic(cursor: &mut Cursor<'_>, source: &mut Source<'_>) -> Read<Vec<Partition>> {
+    let topic = read_topic_name(cursor, source.version)?;
+    let partitions = cursor.array(|cursor| read_partition(cursor, source, &topic))?;
+    cursor.skip_tags()?;
+    Ok(partitions)
+}
+
+fn read_partition(
+    cursor: &mut Cursor<'_>,
+    source: &mut Source<'_>,
+    topic: &Topic,
+) -> Read<Partition> {
+    let head = read_partition_head(cursor, source.version)?;
+    let records = source.read_records(cursor)?;
     let (mut current_leader, mut diverging_epoch) = (None, None);
     cursor.tags(|tag, inner| {
         // The protocol's default of both, -1, says that there is nothing to say.
@@ -115,16 +188,16 @@ fn read_partition(cursor: &mut Cursor<'_>, version: i16, topic: &Topic) -> Read<
         }
         inner.skip_tags()
     })?;
-    let batches = records.map(|(from, to)| Batches::new(cursor.frame.clone(), from, to, &aborted));
+    let batches = records.map(|records| Batches::new(&records, &head.aborted, head.high_watermark));
     Ok(Partition {
         topic: topic.clone(),
-        partition,
-        error_code,
-        high_watermark,
-        last_stable_offset,
-        log_start_offset,
-        aborted,
-        preferred_read_replica,
+        partition: head.partition,
+        error_code: head.error_code,
+        high_watermark: head.high_watermark,
+        last_stable_offset: head.last_stable_offset,
+        log_start_offset: head.log_start_offset,
+        aborted: head.aborted,
+        preferred_read_replica: head.preferred_read_replica,
         current_leader,
         diverging_epoch,
         batches,

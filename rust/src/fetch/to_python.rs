@@ -31,7 +31,7 @@ pub fn decode_fetch_response<'py>(
             let mut bytes = buffer::claim(view.len_bytes());
             bytes.resize(view.len_bytes(), 0);
             view.copy_to_slice(py, &mut bytes)?;
-            super::decode_body(&Arc::new(Buffer::new(bytes)), 0, version)
+            super::decode_body(&Arc::new(Buffer::new(bytes)), &[], 0, version)
         }
     };
     response_to_python(py, fetched.map_err(PyValueError::new_err)?)

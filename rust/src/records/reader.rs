@@ -7,7 +7,7 @@ use pyo3::import_exception;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
-use crate::batches::{Batches, Columns, Decoder, Owner, Problem, Row, Segment};
+use crate::batches::{Batches, Columns, Decoder, Owner, Problem, Segment};
 use crate::options::DecodeOptions;
 use crate::records::sequence::{Piece, Records};
 
@@ -24,12 +24,18 @@ pub struct RecordReader {
     owner: Arc<Owner>,
     segments: VecDeque<Segment>,
     decoder: Decoder,
-    /// The batch being handed out, and how far it is.
-    current: Option<(Arc<Columns>, usize)>,
-    current_end: i64,
+    /// The records being handed out.
+    current: Option<Current>,
     failed: Option<Problem>,
+    /// Memory of the encoded batches.
+    encoded_bytes: usize,
+    /// Memory of what was decoded at receipt, which is bounded there.
+    ahead_bytes: usize,
+    /// Memory of what was decoded since.
     #[pyo3(get)]
-    size_bytes: usize,
+    open_bytes: usize,
+    /// What the end of the batch being handed out frees of the two.
+    freed: (usize, usize),
     #[pyo3(get)]
     end_offset: i64,
     #[pyo3(get)]
@@ -40,6 +46,16 @@ pub struct RecordReader {
     exhausted: bool,
     #[pyo3(get)]
     taken_bytes: usize,
+}
+
+/// A segment, and how far it has been handed out.
+struct Current {
+    columns: Arc<Columns>,
+    row: usize,
+    next_offset: i64,
+    rows_bytes: usize,
+    was_ahead: bool,
+    ends_batch: bool,
 }
 
 /// What one call of `take` may still return.
@@ -82,8 +98,10 @@ impl Room {
 impl RecordReader {
     #[new]
     #[pyo3(signature = (
-        topic, partition, fetch_offset, batches, *, read_committed, check_crcs, max_batch_bytes
+        topic, partition, fetch_offset, batches, *, read_committed, check_crcs,
+        max_decompressed_batch_bytes, max_record_headers
     ))]
+    #[allow(clippy::too_many_arguments)] // by name, each an option
     fn new(
         topic: Py<PyString>,
         partition: i32,
@@ -91,26 +109,43 @@ impl RecordReader {
         batches: &Batches,
         read_committed: bool,
         check_crcs: bool,
-        max_batch_bytes: usize,
+        max_decompressed_batch_bytes: usize,
+        max_record_headers: usize,
     ) -> Self {
-        let options = DecodeOptions { read_committed, check_crcs, max_batch_bytes };
-        let ahead = batches.open(&options);
-        let unpacked: usize = ahead.segments.iter().map(memory_of).sum();
-        let behind = batches.last_offset().map_or(fetch_offset, |last| last.saturating_add(1));
+        let mut ahead = batches.open(&DecodeOptions {
+            read_committed,
+            check_crcs,
+            max_decompressed_batch_bytes,
+            max_record_headers,
+        });
+        let mut last_offset = batches.last_offset();
+        if let Some(problem) = batches.check_beginning(fetch_offset) {
+            ahead.decoder.refuse(problem);
+            ahead.segments.clear();
+            last_offset = None;
+        }
+        let memory = |segment: &Segment| segment.rows_bytes() + segment.unpacked_bytes;
         RecordReader {
             owner: Arc::new(Owner { topic, partition }),
             exhausted: ahead.segments.is_empty() && ahead.decoder.finished(),
+            encoded_bytes: batches.held_bytes(),
+            ahead_bytes: ahead.segments.iter().map(memory).sum(),
+            open_bytes: 0,
+            freed: (0, 0),
             segments: ahead.segments,
             decoder: ahead.decoder,
             current: None,
-            current_end: fetch_offset,
             failed: None,
-            size_bytes: batches.size_bytes() + unpacked,
-            end_offset: fetch_offset.max(behind),
+            end_offset: last_offset.map_or(fetch_offset, |last| fetch_offset.max(last + 1)),
             next_offset: fetch_offset,
             leader_epoch: -1,
             taken_bytes: 0,
         }
+    }
+
+    #[getter]
+    fn size_bytes(&self) -> usize {
+        self.encoded_bytes + self.ahead_bytes + self.open_bytes
     }
 
     #[getter]
@@ -138,34 +173,51 @@ impl RecordReader {
                 && let Err(problem) = self.open_batch(py)
             {
                 // What stands before the bad batch goes out first; the next call meets it again.
-                return if taken.is_empty() { Err(self.error(py, problem)) } else { Ok(taken) };
+                if taken.is_empty() {
+                    return Err(self.error(py, problem));
+                }
+                break;
             }
             self.take_from_batch(&mut room, &mut taken);
             if self.current.is_some() || room.is_full() {
                 break;
             }
         }
-        Ok(taken)
+        Ok(taken.compacted())
     }
 }
 
 impl RecordReader {
     fn take_from_batch(&mut self, room: &mut Room, taken: &mut Records) {
-        let Some((columns, start)) = self.current.take() else { return };
+        let Some(mut current) = self.current.take() else { return };
+        let (columns, start) = (Arc::clone(&current.columns), current.row);
         let (stop, bytes) = room.fill(&columns, start);
         room.records -= stop - start;
         self.taken_bytes += bytes;
+        if start < stop {
+            taken.push(Piece { columns: Arc::clone(&columns), start, stop });
+        }
         if stop < columns.rows.len() {
             if stop > start {
                 self.next_offset = columns.offset(stop - 1) + 1;
             }
-            self.current = Some((Arc::clone(&columns), stop));
+            current.row = stop;
+            self.current = Some(current);
         } else {
-            self.next_offset = self.next_offset.max(self.current_end);
-            self.exhausted = self.segments.is_empty() && self.decoder.finished();
+            self.leave(&current);
         }
-        if start < stop {
-            taken.push(Piece { columns, start, stop });
+    }
+
+    /// All records of a segment have been handed out.
+    fn leave(&mut self, current: &Current) {
+        self.next_offset = self.next_offset.max(current.next_offset);
+        self.exhausted = self.segments.is_empty() && self.decoder.finished();
+        let rows = if current.was_ahead { &mut self.ahead_bytes } else { &mut self.open_bytes };
+        *rows -= current.rows_bytes;
+        if current.ends_batch {
+            let (ahead, open) = std::mem::take(&mut self.freed);
+            self.ahead_bytes -= ahead;
+            self.open_bytes -= open;
         }
     }
 
@@ -175,13 +227,23 @@ impl RecordReader {
             self.decode_some(py)?;
         }
         let Some(segment) = self.segments.pop_front() else { return Ok(()) };
+        let rows_bytes = segment.rows_bytes();
+        let was_ahead = segment.charge.is_some();
+        let freed = if was_ahead { &mut self.freed.0 } else { &mut self.freed.1 };
+        *freed += segment.unpacked_bytes;
         let columns = segment.columns;
         let _ = columns.owner.set(Arc::clone(&self.owner));
-        self.current_end = segment.last_offset.saturating_add(1);
         self.leader_epoch = columns.leader_epoch;
         let wanted = self.next_offset - columns.base_offset;
-        let from = columns.rows.partition_point(|row| i64::from(row.offset_delta) < wanted);
-        self.current = Some((columns, from));
+        let row = columns.rows.partition_point(|row| i64::from(row.offset_delta) < wanted);
+        self.current = Some(Current {
+            columns,
+            row,
+            next_offset: segment.next_offset,
+            rows_bytes,
+            was_ahead,
+            ends_batch: segment.ends_batch,
+        });
         Ok(())
     }
 
@@ -190,20 +252,21 @@ impl RecordReader {
             return Err(problem.clone());
         }
         let (decoder, segments) = (&mut self.decoder, &mut self.segments);
-        let problem = py.detach(|| {
+        let (problem, size) = py.detach(|| {
             let mut size = 0;
             while size < AT_ONCE_BYTES {
                 match decoder.next() {
                     Some(Ok(segment)) => {
-                        size += memory_of(&segment);
+                        size += segment.rows_bytes() + segment.unpacked_bytes;
                         segments.push_back(segment);
                     }
-                    Some(Err(problem)) => return Some(problem),
-                    None => return None,
+                    Some(Err(problem)) => return (Some(problem), size),
+                    None => break,
                 }
             }
-            None
+            (None, size)
         });
+        self.open_bytes += size;
         self.failed = problem;
         match &self.failed {
             Some(problem) if self.segments.is_empty() => Err(problem.clone()),
@@ -222,10 +285,7 @@ impl RecordReader {
         match problem {
             Problem::Corrupt(problem) => CorruptRecordError::new_err(text(problem)),
             Problem::Codec(problem) => UnsupportedCodecError::new_err(text(problem)),
+            Problem::TooLarge => CorruptRecordError::new_err(text("too large".to_owned())),
         }
     }
-}
-
-fn memory_of(segment: &Segment) -> usize {
-    segment.unpacked_bytes + segment.columns.rows.len() * size_of::<Row>()
 }

@@ -1,49 +1,37 @@
 //! One record: a row of a batch whose fields become Python objects when they are looked at.
 
-use std::ffi::c_int;
 use std::sync::Arc;
 
 use pyo3::basic::CompareOp;
-use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDict, PyIterator, PyList, PyMemoryView, PyString, PyTuple, PyType};
 
-use crate::batches::{Columns, Field, Row};
+use crate::batches::Columns;
+use crate::records::body::{Body, Part};
 
 /// A record with the fields of `ConsumerRecord`, and its behaviour as a tuple of them.
 #[pyclass(frozen, sequence, module = "tandem_kafka._native")]
 pub struct Record {
-    pub columns: Arc<Columns>,
-    pub row: usize,
+    body: Body,
 }
 
 static CONSUMER_RECORD: PyOnceLock<Py<PyType>> = PyOnceLock::new();
 
 impl Record {
     pub fn new(columns: Arc<Columns>, row: usize) -> Self {
-        Record { columns, row }
+        Record { body: Body::new(columns, row) }
     }
 
-    fn at(&self) -> &Row {
-        &self.columns.rows[self.row]
+    /// Stands for another record from now on. Nobody but the caller may hold it.
+    pub fn become_row(&self, py: Python<'_>, columns: &Arc<Columns>, row: usize) {
+        self.body.become_row(py, columns, row);
     }
 
-    fn bytes<'py>(&self, py: Python<'py>, field: Field) -> Option<Bound<'py, PyBytes>> {
-        self.columns.bytes(field).map(|bytes| PyBytes::new(py, bytes))
-    }
-
-    fn view<'py>(
-        &self,
-        py: Python<'py>,
-        field: Field,
-    ) -> PyResult<Option<Bound<'py, PyMemoryView>>> {
-        if field.length < 0 {
-            return Ok(None);
-        }
-        let slice = Bound::new(py, Slice { columns: Arc::clone(&self.columns), field })?;
-        PyMemoryView::from(slice.as_any()).map(Some)
+    /// Lets go of the batch if it is large beside this record, which the user keeps.
+    pub fn settle(&self, py: Python<'_>) {
+        self.body.settle(py);
     }
 
     /// The Python class with the same fields.
@@ -65,18 +53,18 @@ impl Record {
     ) -> PyResult<Bound<'py, PyTuple>> {
         let fields: [Bound<'py, PyAny>; 13] = [
             self.topic(py).into_bound(py).into_any(),
-            self.partition().into_pyobject(py)?.into_any(),
-            self.leader_epoch().into_pyobject(py)?.into_any(),
-            self.offset().into_pyobject(py)?.into_any(),
-            self.timestamp().into_pyobject(py)?.into_any(),
-            self.timestamp_type().into_pyobject(py)?.into_any(),
+            self.partition(py).into_pyobject(py)?.into_any(),
+            self.leader_epoch(py).into_pyobject(py)?.into_any(),
+            self.offset(py).into_pyobject(py)?.into_any(),
+            self.timestamp(py).into_pyobject(py)?.into_any(),
+            self.timestamp_type(py).into_pyobject(py)?.into_any(),
             key,
             value,
             self.headers(py)?.into_any(),
             py.None().into_bound(py),
-            self.serialized_key_size().into_pyobject(py)?.into_any(),
-            self.serialized_value_size().into_pyobject(py)?.into_any(),
-            self.serialized_header_size().into_pyobject(py)?.into_any(),
+            self.serialized_key_size(py).into_pyobject(py)?.into_any(),
+            self.serialized_value_size(py).into_pyobject(py)?.into_any(),
+            self.serialized_header_size(py).into_pyobject(py)?.into_any(),
         ];
         PyTuple::new(py, fields)
     }
@@ -95,65 +83,59 @@ impl Record {
 impl Record {
     #[getter]
     fn topic(&self, py: Python<'_>) -> Py<PyString> {
-        self.columns.owner().topic.clone_ref(py)
+        self.body.owner(py).topic.clone_ref(py)
     }
 
     #[getter]
-    fn partition(&self) -> i32 {
-        self.columns.owner().partition
+    fn partition(&self, py: Python<'_>) -> i32 {
+        self.body.owner(py).partition
     }
 
     #[getter]
-    fn leader_epoch(&self) -> i32 {
-        self.columns.leader_epoch
+    fn leader_epoch(&self, py: Python<'_>) -> i32 {
+        self.body.leader_epoch(py)
     }
 
     #[getter]
-    fn offset(&self) -> i64 {
-        self.columns.offset(self.row)
+    fn offset(&self, py: Python<'_>) -> i64 {
+        self.body.offset(py)
     }
 
     #[getter]
-    fn timestamp(&self) -> i64 {
-        self.at().timestamp
+    fn timestamp(&self, py: Python<'_>) -> i64 {
+        self.body.timestamp(py)
     }
 
     #[getter]
-    fn timestamp_type(&self) -> i32 {
-        i32::from(self.columns.log_append_time)
+    fn timestamp_type(&self, py: Python<'_>) -> i32 {
+        i32::from(self.body.log_append_time(py))
     }
 
     #[getter]
     fn key<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
-        self.bytes(py, self.at().key)
+        self.body.bytes(py, Part::Key)
     }
 
     #[getter]
     fn value<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
-        self.bytes(py, self.at().value)
+        self.body.bytes(py, Part::Value)
     }
 
     /// The key without a copy, a read-only memoryview; None without a key.
     #[getter]
     fn key_view<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyMemoryView>>> {
-        self.view(py, self.at().key)
+        self.body.view(py, Part::Key)
     }
 
     /// The value without a copy, a read-only memoryview; None for a tombstone.
     #[getter]
     fn value_view<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyMemoryView>>> {
-        self.view(py, self.at().value)
+        self.body.view(py, Part::Value)
     }
 
     #[getter]
     fn headers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        let list = PyList::empty(py);
-        for (name, value) in self.columns.headers(self.row) {
-            // As in the Java client, what is no UTF-8 becomes replacement characters.
-            let name = PyString::new(py, &String::from_utf8_lossy(name));
-            list.append((name, value.map(|value| PyBytes::new(py, value))))?;
-        }
-        Ok(list)
+        self.body.headers(py)
     }
 
     /// Message format v2 has a CRC for the batch, not for the record.
@@ -163,21 +145,18 @@ impl Record {
     }
 
     #[getter]
-    fn serialized_key_size(&self) -> i32 {
-        self.at().key.length
+    fn serialized_key_size(&self, py: Python<'_>) -> i32 {
+        self.body.length(py, Part::Key)
     }
 
     #[getter]
-    fn serialized_value_size(&self) -> i32 {
-        self.at().value.length
+    fn serialized_value_size(&self, py: Python<'_>) -> i32 {
+        self.body.length(py, Part::Value)
     }
 
     #[getter]
-    fn serialized_header_size(&self) -> i64 {
-        if self.at().headers_at == 0 {
-            return -1;
-        }
-        self.columns.header_bytes(self.row) as i64
+    fn serialized_header_size(&self, py: Python<'_>) -> i64 {
+        self.body.header_bytes(py)
     }
 
     fn __len__(&self) -> usize {
@@ -249,26 +228,5 @@ impl Record {
     #[classattr]
     fn _fields(py: Python<'_>) -> PyResult<Py<PyAny>> {
         Ok(Self::class(py)?.getattr("_fields")?.unbind())
-    }
-}
-
-/// A key or a value in the memory it was received in.
-#[pyclass(frozen, module = "tandem_kafka._native")]
-pub struct Slice {
-    columns: Arc<Columns>,
-    field: Field,
-}
-
-#[pymethods]
-impl Slice {
-    unsafe fn __getbuffer__(
-        slf: Bound<'_, Self>,
-        view: *mut ffi::Py_buffer,
-        flags: c_int,
-    ) -> PyResult<()> {
-        let slice = slf.get();
-        let bytes = slice.columns.bytes(slice.field).unwrap_or_default();
-        // SAFETY: the slice owns a share of the buffer, whose bytes never change.
-        unsafe { crate::view::fill_view(&slf, bytes, view, flags) }
     }
 }

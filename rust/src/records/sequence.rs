@@ -1,12 +1,13 @@
 //! A sequence of records of one partition, made when they are looked at.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PySlice, PyString, PyTuple};
 
-use crate::batches::{Columns, Owner};
+use crate::batches::{Columns, MOST_KEPT, Owner};
+use crate::records::handed::Handed;
 use crate::records::record::Record;
 
 /// Rows of one batch.
@@ -21,7 +22,24 @@ impl Piece {
     fn len(&self) -> usize {
         self.stop - self.start
     }
+
+    /// Memory that these rows need.
+    fn needed_bytes(&self) -> usize {
+        self.columns.needed_bytes(self.start, self.stop)
+    }
+
+    /// The same rows, taken out of a batch that is large beside them.
+    fn compacted(self) -> Self {
+        if self.needed_bytes() * MOST_KEPT >= self.columns.kept_bytes() {
+            return self;
+        }
+        let columns = Arc::new(self.columns.copied(self.start, self.stop));
+        Piece { columns, start: 0, stop: self.len() }
+    }
 }
+
+/// So much is copied at once, at most, so that a few records do not keep large batches.
+const COPIED_BYTES: usize = 32 * 1024;
 
 /// Records of one partition; compares equal to a list of the same.
 #[pyclass(frozen, sequence, module = "tandem_kafka._native")]
@@ -29,16 +47,26 @@ pub struct Records {
     owner: Arc<Owner>,
     pieces: Vec<Piece>,
     length: usize,
+    handed: Mutex<Handed>,
 }
 
 impl Records {
     pub fn empty(owner: Arc<Owner>) -> Self {
-        Records { owner, pieces: Vec::new(), length: 0 }
+        Records { owner, pieces: Vec::new(), length: 0, handed: Mutex::default() }
     }
 
+    /// Appends rows, which are not empty.
     pub fn push(&mut self, piece: Piece) {
         self.length += piece.len();
         self.pieces.push(piece);
+    }
+
+    /// The same records, with batches let go of that are large beside all of them.
+    pub fn compacted(mut self) -> Self {
+        if self.pieces.iter().map(Piece::needed_bytes).sum::<usize>() <= COPIED_BYTES {
+            self.pieces = self.pieces.into_iter().map(Piece::compacted).collect();
+        }
+        self
     }
 
     pub fn len(&self) -> usize {
@@ -57,17 +85,18 @@ impl Records {
         &self.owner
     }
 
-    pub fn record(&self, mut index: usize) -> Option<Record> {
+    /// The batch and the row of a record.
+    fn find(&self, mut index: usize) -> Option<(&Arc<Columns>, usize)> {
         for piece in &self.pieces {
             if index < piece.len() {
-                return Some(Record::new(Arc::clone(&piece.columns), piece.start + index));
+                return Some((&piece.columns, piece.start + index));
             }
             index -= piece.len();
         }
         None
     }
 
-    /// The records from `start` up to `stop`, in the same memory.
+    /// The records from `start` up to `stop`.
     fn part(&self, mut start: usize, mut stop: usize) -> Records {
         let mut part = Records::empty(Arc::clone(&self.owner));
         for piece in &self.pieces {
@@ -88,17 +117,17 @@ impl Records {
         if chosen.step == 1 {
             let stop = chosen.stop.max(chosen.start);
             let part = self.part(chosen.start as usize, stop as usize);
-            return Ok(Bound::new(py, part)?.into_any());
+            return Ok(Bound::new(py, part.compacted())?.into_any());
         }
         let mut part = Records::empty(Arc::clone(&self.owner));
         let mut at = chosen.start;
         for _ in 0..chosen.slicelength {
-            if let Some(Record { columns, row }) = self.record(at as usize) {
-                part.push(Piece { columns, start: row, stop: row + 1 });
+            if let Some((columns, row)) = self.find(at as usize) {
+                part.push(Piece { columns: Arc::clone(columns), start: row, stop: row + 1 });
             }
             at += chosen.step;
         }
-        Ok(Bound::new(py, part)?.into_any())
+        Ok(Bound::new(py, part.compacted())?.into_any())
     }
 }
 
@@ -144,9 +173,11 @@ impl Records {
             )));
         };
         let at = if given < 0 { given + self.length as isize } else { given };
-        let record = usize::try_from(at).ok().and_then(|at| self.record(at));
-        match record {
-            Some(record) => Ok(Bound::new(index.py(), record)?.into_any()),
+        match usize::try_from(at).ok().and_then(|at| self.find(at)) {
+            Some((columns, row)) => {
+                let mut handed = self.handed.lock().unwrap_or_else(PoisonError::into_inner);
+                Ok(handed.hand_out(index.py(), columns, row)?.into_any())
+            }
             None => Err(PyIndexError::new_err(format!(
                 "index {given} is out of range: there are {} records",
                 self.length
@@ -157,7 +188,14 @@ impl Records {
     fn __iter__(&self) -> RecordIterator {
         let mut pieces = self.pieces.clone();
         pieces.reverse();
-        RecordIterator { left: pieces, columns: None, row: 0, stop: 0, count: self.length }
+        RecordIterator {
+            left: pieces,
+            columns: None,
+            row: 0,
+            stop: 0,
+            count: self.length,
+            handed: Handed::default(),
+        }
     }
 
     fn __eq__<'py>(slf: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> PyResult<Py<PyAny>> {
@@ -231,6 +269,7 @@ pub struct RecordIterator {
     row: usize,
     stop: usize,
     count: usize,
+    handed: Handed,
 }
 
 #[pymethods]
@@ -239,17 +278,21 @@ impl RecordIterator {
         slf
     }
 
-    fn __next__(&mut self) -> Option<Record> {
+    fn __next__<'py>(&mut self, py: Python<'py>) -> PyResult<Option<Bound<'py, Record>>> {
         while self.row == self.stop {
-            let piece = self.left.pop()?;
+            let Some(piece) = self.left.pop() else {
+                self.columns = None;
+                self.handed.finish(py);
+                return Ok(None);
+            };
             (self.row, self.stop) = (piece.start, piece.stop);
             self.columns = Some(piece.columns);
         }
-        let columns = Arc::clone(self.columns.as_ref()?);
+        let Some(columns) = &self.columns else { return Ok(None) };
         let row = self.row;
         self.row += 1;
         self.count -= 1;
-        Some(Record::new(columns, row))
+        self.handed.hand_out(py, columns, row).map(Some)
     }
 
     fn __length_hint__(&self) -> usize {

@@ -11,11 +11,12 @@ use super::failure::{Failure, reason};
 use super::frames::FrameReader;
 use super::socket;
 use super::tls::session::Session;
+use crate::fetch::Received;
 
 /// What a connection has to tell.
 pub enum Event {
     Opened { connection: usize },
-    Frame { connection: usize, bytes: Vec<u8>, kind: Option<Kind> },
+    Frame { connection: usize, frame: Received, kind: Option<Kind> },
     Closed { connection: usize, failure: Failure },
 }
 
@@ -242,7 +243,7 @@ impl Channel {
             unsafe { self.reader.filled(direct, &mut frames) };
             // SAFETY: and the others into the scratch.
             let rest = unsafe { socket::written(receiving.scratch, count - direct) };
-            let outcome = self.reader.push(rest, &mut frames);
+            let outcome = self.reader.push(rest, &self.expected, &mut frames);
             self.tell(&mut frames, out);
             if let Err(bad) = outcome {
                 return Err(Failure::Frame(bad.describe(&self.location, receiving.limit)));
@@ -300,11 +301,11 @@ impl Channel {
         let mut frames = Vec::new();
         let mut bad = None;
         let mut any = false;
-        let reader = &mut self.reader;
+        let (reader, expected) = (&mut self.reader, &self.expected);
         let outcome = tls.decrypt(data, |plain| {
             any = true;
             if bad.is_none() {
-                bad = reader.push(plain, &mut frames).err();
+                bad = reader.push(plain, expected, &mut frames).err();
             }
         });
         let handshaking = tls.is_handshaking();
@@ -328,10 +329,10 @@ impl Channel {
         }
     }
 
-    fn tell(&mut self, frames: &mut Vec<Vec<u8>>, out: &mut Vec<Event>) {
-        for bytes in frames.drain(..) {
-            let kind = self.expected.kind_of(&bytes);
-            out.push(Event::Frame { connection: self.number, bytes, kind });
+    fn tell(&mut self, frames: &mut Vec<Received>, out: &mut Vec<Event>) {
+        for frame in frames.drain(..) {
+            let kind = self.expected.kind_of(&frame.bytes);
+            out.push(Event::Frame { connection: self.number, frame, kind });
         }
     }
 

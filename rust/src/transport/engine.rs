@@ -293,13 +293,13 @@ impl Engine {
         while index < out.len() {
             let told = match &out[index] {
                 Event::Frame {
-                    bytes, kind: Some(Kind::Heartbeat { api_key, version }), ..
+                    frame, kind: Some(Kind::Heartbeat { api_key, version }), ..
                 } => {
-                    self.learn(Answer::of(bytes, *api_key, *version));
+                    self.learn(Answer::of(&frame.bytes, *api_key, *version));
                     true
                 }
-                Event::Frame { bytes, kind: Some(Kind::Beat { api_key, version }), .. } => {
-                    self.learn(Answer::of(bytes, *api_key, *version))
+                Event::Frame { frame, kind: Some(Kind::Beat { api_key, version }), .. } => {
+                    self.learn(Answer::of(&frame.bytes, *api_key, *version))
                 }
                 _ => true,
             };

@@ -79,6 +79,15 @@ impl Expected {
         self.0.iter().any(|(_, kind)| !matches!(kind, Kind::Fetch(_)))
     }
 
+    /// The version of the fetch with that correlation id, if there is one.
+    pub fn fetch_version(&self, correlation_id: i32) -> Option<i16> {
+        let (_, kind) = self.0.iter().find(|(expected, _)| *expected == correlation_id)?;
+        match kind {
+            Kind::Fetch(version) => Some(*version),
+            _ => None,
+        }
+    }
+
     /// Says what a frame answers, if that is of interest: answers come in the order of requests.
     pub fn kind_of(&mut self, frame: &[u8]) -> Option<Kind> {
         let first = frame.get(..4)?;

@@ -2,10 +2,16 @@
 
 use std::mem::MaybeUninit;
 
+use super::expected::Expected;
 use crate::buffer;
+use crate::fetch::{Block, Found, Received, Scan};
 
 /// How far memory for a frame runs ahead of what of it has come: a length is only a claim.
 const AHEAD_BYTES: usize = 16 * 1024 * 1024;
+/// While records are looked for, bytes are taken in steps: what is taken too much is copied again.
+const STEP_BYTES: usize = 512;
+/// A frame whose kind is not known yet, or which has blocks, needs little memory beside them.
+const SMALL_BYTES: usize = 4 * 1024;
 
 /// A length that is not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,16 +20,155 @@ pub enum Inadmissible {
     TooLarge(usize),
 }
 
-/// A frame of which a part has come.
-struct Begun {
+/// A buffer that is being filled.
+struct Filling {
     bytes: Vec<u8>,
     size: usize,
+}
+
+impl Filling {
+    fn new(size: usize) -> Self {
+        Filling { bytes: buffer::claim(size.min(AHEAD_BYTES)), size }
+    }
+
+    fn missing(&self) -> usize {
+        self.size - self.bytes.len()
+    }
+
+    fn room(&mut self) -> &mut [MaybeUninit<u8>] {
+        let missing = self.missing();
+        if self.bytes.len() == self.bytes.capacity() {
+            self.bytes.reserve_exact(missing.min(self.bytes.len().max(AHEAD_BYTES)));
+        }
+        let spare = self.bytes.spare_capacity_mut();
+        let count = spare.len().min(missing);
+        &mut spare[..count]
+    }
+
+    /// Takes what belongs to it from the beginning of `data`, and returns the rest.
+    fn take<'a>(&mut self, data: &'a [u8]) -> &'a [u8] {
+        let (ours, rest) = data.split_at(data.len().min(self.missing()));
+        self.bytes.extend_from_slice(ours);
+        rest
+    }
+}
+
+/// Whether a frame has records that get buffers of their own.
+enum Looking {
+    /// It depends on the request that it answers.
+    Undecided,
+    ForRecords(Scan),
+    /// The rest of the frame goes into one buffer.
+    No,
+}
+
+/// A frame of which a part has come.
+struct Begun {
+    /// All but the blocks; its size shrinks with every block that is found.
+    rest: Filling,
+    blocks: Vec<Block<Vec<u8>>>,
+    /// The last one, being filled, and its place.
+    block: Option<(usize, Filling)>,
+    looking: Looking,
+}
+
+impl Begun {
+    fn new(size: usize) -> Self {
+        let rest = Filling { bytes: Vec::with_capacity(size.min(SMALL_BYTES)), size };
+        Begun { rest, blocks: Vec::new(), block: None, looking: Looking::Undecided }
+    }
+
+    fn room(&mut self) -> &mut [MaybeUninit<u8>] {
+        match (&mut self.block, &self.looking) {
+            (Some((_, block)), _) => block.room(),
+            (None, Looking::No) => self.rest.room(),
+            _ => &mut [],
+        }
+    }
+
+    /// Takes note of `count` bytes put into `room`.
+    ///
+    /// # Safety
+    /// That many bytes from its beginning have been written.
+    unsafe fn filled(&mut self, count: usize) {
+        let filling = match &mut self.block {
+            Some((_, block)) => block,
+            None => &mut self.rest,
+        };
+        // SAFETY: the caller has written them, and `room` gave no more than the capacity.
+        unsafe { filling.bytes.set_len(filling.bytes.len() + count) };
+        self.end_block();
+    }
+
+    /// Takes bytes from elsewhere, and returns those behind the frame.
+    fn take<'a>(&mut self, mut data: &'a [u8], expected: &Expected) -> &'a [u8] {
+        while !data.is_empty() && !self.is_complete() {
+            data = match (&mut self.block, &self.looking) {
+                (Some((_, block)), _) => block.take(data),
+                (None, Looking::No) => self.rest.take(data),
+                _ => self.look(data, expected),
+            };
+            self.end_block();
+        }
+        data
+    }
+
+    /// Takes a step, and begins a block if it came to one.
+    fn look<'a>(&mut self, data: &'a [u8], expected: &Expected) -> &'a [u8] {
+        let before = self.rest.bytes.len();
+        let step = &data[..data.len().min(STEP_BYTES)];
+        let taken = step.len() - self.rest.take(step).len();
+        if let Looking::Undecided = self.looking {
+            let Some(first) = self.rest.bytes.first_chunk() else { return &data[taken..] };
+            let version = expected.fetch_version(i32::from_be_bytes(*first));
+            self.looking =
+                version.map_or(Looking::No, |version| Looking::ForRecords(Scan::new(version)));
+        }
+        let found = match &mut self.looking {
+            Looking::ForRecords(scan) => scan.advance(&self.rest.bytes),
+            _ => Found::Nothing,
+        };
+        match found {
+            Found::Records { at, length } if length <= self.rest.size - at => {
+                self.rest.bytes.truncate(at);
+                self.rest.size -= length;
+                self.block = Some((at, Filling::new(length)));
+                &data[at - before..]
+            }
+            Found::Incomplete => &data[taken..],
+            _ => {
+                self.look_no_further();
+                &data[taken..]
+            }
+        }
+    }
+
+    fn look_no_further(&mut self) {
+        self.looking = Looking::No;
+        let missing = self.rest.missing();
+        if self.rest.bytes.capacity() < self.rest.bytes.len() + missing {
+            let mut larger = buffer::claim(self.rest.size.min(AHEAD_BYTES));
+            larger.extend_from_slice(&self.rest.bytes);
+            self.rest.bytes = larger;
+        }
+    }
+
+    fn end_block(&mut self) {
+        if let Some((at, block)) = self.block.take_if(|(_, block)| block.missing() == 0) {
+            self.blocks.push(Block { at, bytes: block.bytes });
+        }
+    }
+
+    fn is_complete(&self) -> bool {
+        self.block.is_none() && self.rest.missing() == 0
+    }
 }
 
 /// Cuts one connection's bytes into frames; no input or output.
 ///
 /// Between frames bytes come through `push`, many small frames at once; the rest of a large frame
-/// may be received straight into `room`.
+/// may be received straight into `room`. Records of fetch responses get buffers of their own, one
+/// for each partition, so that those of one do not keep the memory of the others.
 pub struct FrameReader {
     limit: usize,
     head: [u8; 4],
@@ -36,33 +181,32 @@ impl FrameReader {
         FrameReader { limit, head: [0; 4], head_length: 0, begun: None }
     }
 
-    /// Where the next bytes of a frame that has begun belong; empty between frames.
+    /// Where the next bytes of a frame that has begun belong; empty where only `push` can tell.
     pub fn room(&mut self) -> &mut [MaybeUninit<u8>] {
-        let Some(Begun { bytes, size }) = &mut self.begun else {
-            return &mut [];
-        };
-        let missing = *size - bytes.len();
-        if bytes.len() == bytes.capacity() {
-            bytes.reserve_exact(missing.min(bytes.len().max(AHEAD_BYTES)));
-        }
-        let spare = bytes.spare_capacity_mut();
-        let count = spare.len().min(missing);
-        &mut spare[..count]
+        self.begun.as_mut().map_or(&mut [], Begun::room)
     }
 
     /// Takes note of `count` bytes put into `room`.
     ///
     /// # Safety
     /// That many bytes from the beginning of `room` have been written.
-    pub unsafe fn filled(&mut self, count: usize, frames: &mut Vec<Vec<u8>>) {
+    pub unsafe fn filled(&mut self, count: usize, frames: &mut Vec<Received>) {
+        if count == 0 {
+            return;
+        }
         let Some(begun) = &mut self.begun else { return };
-        // SAFETY: the caller has written them, and `room` gave no more than the capacity.
-        unsafe { begun.bytes.set_len(begun.bytes.len() + count) };
+        // SAFETY: the caller's promise.
+        unsafe { begun.filled(count) };
         self.finish(frames);
     }
 
     /// Takes bytes from elsewhere. An inadmissible length is told after the frames before it.
-    pub fn push(&mut self, mut data: &[u8], frames: &mut Vec<Vec<u8>>) -> Result<(), Inadmissible> {
+    pub fn push(
+        &mut self,
+        mut data: &[u8],
+        expected: &Expected,
+        frames: &mut Vec<Received>,
+    ) -> Result<(), Inadmissible> {
         while !data.is_empty() {
             if self.begun.is_none() {
                 let count = data.len().min(4 - self.head_length);
@@ -75,13 +219,10 @@ impl FrameReader {
                 }
                 self.head_length = 0;
                 let size = self.admissible(i32::from_be_bytes(self.head))?;
-                let bytes = buffer::claim(size.min(AHEAD_BYTES));
-                self.begun = Some(Begun { bytes, size });
+                self.begun = Some(Begun::new(size));
             }
-            if let Some(Begun { bytes, size }) = &mut self.begun {
-                let (body, rest) = data.split_at(data.len().min(*size - bytes.len()));
-                bytes.extend_from_slice(body);
-                data = rest;
+            if let Some(begun) = &mut self.begun {
+                data = begun.take(data, expected);
             }
             self.finish(frames);
         }
@@ -93,9 +234,9 @@ impl FrameReader {
         if size > self.limit { Err(Inadmissible::TooLarge(size)) } else { Ok(size) }
     }
 
-    fn finish(&mut self, frames: &mut Vec<Vec<u8>>) {
-        if let Some(begun) = self.begun.take_if(|begun| begun.bytes.len() == begun.size) {
-            frames.push(begun.bytes);
+    fn finish(&mut self, frames: &mut Vec<Received>) {
+        if let Some(begun) = self.begun.take_if(|begun| begun.is_complete()) {
+            frames.push(Received { bytes: begun.rest.bytes, blocks: begun.blocks });
         }
     }
 }
@@ -118,6 +259,7 @@ impl Inadmissible {
 
 #[cfg(test)]
 mod tests {
+    use super::super::expected::RequestHeader;
     use super::*;
 
     fn framed(payloads: &[&[u8]]) -> Vec<u8> {
@@ -130,14 +272,19 @@ mod tests {
     }
 
     /// Feeds by `push` and, inside frames, by `room`, in pieces of `step`.
-    fn feed(reader: &mut FrameReader, data: &[u8], step: usize) -> Vec<Vec<u8>> {
+    fn feed(
+        reader: &mut FrameReader,
+        data: &[u8],
+        step: usize,
+        expected: &Expected,
+    ) -> Vec<Received> {
         let mut frames = Vec::new();
         let mut rest = data;
         while !rest.is_empty() {
             let room = reader.room();
             let mut count = step.min(rest.len());
             if room.is_empty() {
-                reader.push(&rest[..count], &mut frames).unwrap();
+                reader.push(&rest[..count], expected, &mut frames).unwrap();
             } else {
                 count = count.min(room.len());
                 for (to, from) in room.iter_mut().zip(&rest[..count]) {
@@ -151,43 +298,151 @@ mod tests {
         frames
     }
 
+    fn plain(frames: Vec<Received>) -> Vec<Vec<u8>> {
+        assert!(frames.iter().all(|frame| frame.blocks.is_empty()));
+        frames.into_iter().map(|frame| frame.bytes).collect()
+    }
+
+    /// The bytes of a frame as they were sent.
+    fn joined(frame: &Received) -> Vec<u8> {
+        let (mut bytes, mut from) = (Vec::new(), 0);
+        for block in &frame.blocks {
+            bytes.extend_from_slice(&frame.bytes[from..block.at]);
+            bytes.extend_from_slice(&block.bytes);
+            from = block.at;
+        }
+        bytes.extend_from_slice(&frame.bytes[from..]);
+        bytes
+    }
+
+    fn expecting_fetch(version: i16, correlation_id: i32) -> Expected {
+        let mut expected = Expected::default();
+        expected.note(RequestHeader { api_key: 1, version, correlation_id });
+        expected
+    }
+
+    /// A response of version 12 to request 5, with one topic and records of these lengths.
+    fn response(lengths: &[usize]) -> Vec<u8> {
+        let mut bytes = 5_i32.to_be_bytes().to_vec();
+        bytes.push(0);
+        bytes.extend([0; 10]);
+        bytes.extend([2, 2, b't', lengths.len() as u8 + 1]);
+        for (index, length) in lengths.iter().enumerate() {
+            bytes.extend((index as i32).to_be_bytes());
+            bytes.extend([0; 26]);
+            bytes.push(1);
+            bytes.extend((-1_i32).to_be_bytes());
+            let mut left = length + 1;
+            while left > 127 {
+                bytes.push(left as u8 & 127 | 128);
+                left >>= 7;
+            }
+            bytes.push(left as u8);
+            bytes.extend((0..*length).map(|n| (n % 251) as u8));
+            bytes.push(0);
+        }
+        bytes.extend([0, 0]);
+        bytes
+    }
+
     #[test]
     fn frames_survive_any_cutting() {
         let payloads: &[&[u8]] = &[b"", b"one", &[7; 300], b"", &[9; 5], b"end"];
         let data = framed(payloads);
         for step in 1..data.len() {
             let mut reader = FrameReader::new(1000);
-            assert_eq!(feed(&mut reader, &data, step), payloads, "in steps of {step}");
+            let frames = plain(feed(&mut reader, &data, step, &Expected::default()));
+            assert_eq!(frames, payloads, "in steps of {step}");
+        }
+    }
+
+    #[test]
+    fn records_of_a_fetch_response_get_buffers_of_their_own_however_it_is_cut() {
+        let lengths = [0, 5000, 100, 70_000, 4096, 4095];
+        let whole = response(&lengths);
+        let data = framed(&[&whole, b"\0\0\0\x06next", &whole]);
+        let expected = expecting_fetch(12, 5);
+        for step in [1, 2, 3, 7, 100, 511, 512, 513, 4096, 65_536, data.len()] {
+            let mut reader = FrameReader::new(1 << 20);
+            let frames = feed(&mut reader, &data, step, &expected);
+            assert_eq!(frames.len(), 3, "in steps of {step}");
+            assert!(frames[1].blocks.is_empty());
+            for frame in [&frames[0], &frames[2]] {
+                let blocks: Vec<_> = frame.blocks.iter().map(|block| block.bytes.len()).collect();
+                assert_eq!(blocks, [5000, 70_000, 4096], "in steps of {step}");
+                assert_eq!(joined(frame), whole, "in steps of {step}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_response_that_is_none_stays_in_one_piece() {
+        let whole = response(&[5000]);
+        let mut lying = whole.clone();
+        let at = whole.iter().position(|byte| *byte == 0x89).unwrap();
+        lying[at..at + 2].copy_from_slice(&[0xFF, 0x7F]); // longer than the frame
+        let mut noise = vec![0, 0, 0, 5, 0];
+        noise.extend([0xFF; 200_000]);
+        for payload in [&lying, &noise] {
+            for step in [1, 512, payload.len() + 4] {
+                let mut reader = FrameReader::new(1 << 20);
+                let frames = feed(&mut reader, &framed(&[payload]), step, &expecting_fetch(12, 5));
+                assert!(plain(frames) == [payload.clone()]);
+            }
+        }
+        // Nobody asked for this one, or it is of a version that nobody knows.
+        for expected in [Expected::default(), expecting_fetch(12, 6), expecting_fetch(99, 5)] {
+            let mut reader = FrameReader::new(1 << 20);
+            let frames = feed(&mut reader, &framed(&[&whole]), 64, &expected);
+            assert!(plain(frames) == [whole.clone()]);
         }
     }
 
     #[test]
     fn a_bad_length_comes_after_the_good_frames() {
+        let expected = Expected::default();
         let mut reader = FrameReader::new(10);
         let mut frames = Vec::new();
         let mut data = framed(&[b"good"]);
         data.extend_from_slice(&11_i32.to_be_bytes());
-        assert_eq!(reader.push(&data, &mut frames), Err(Inadmissible::TooLarge(11)));
-        assert_eq!(frames, [b"good"]);
+        let outcome = reader.push(&data, &expected, &mut frames);
+        assert_eq!(outcome, Err(Inadmissible::TooLarge(11)));
+        assert_eq!(plain(frames), [b"good"]);
         let mut reader = FrameReader::new(10);
-        let outcome = reader.push(&(-2_i32).to_be_bytes(), &mut frames);
+        let outcome = reader.push(&(-2_i32).to_be_bytes(), &expected, &mut Vec::new());
         assert_eq!(outcome, Err(Inadmissible::Negative(-2)));
     }
 
     #[test]
     fn a_claimed_length_costs_nothing_until_bytes_come() {
+        let expected = expecting_fetch(12, 5);
         let mut reader = FrameReader::new(i32::MAX as usize);
         let mut frames = Vec::new();
-        reader.push(&i32::MAX.to_be_bytes(), &mut frames).unwrap();
+        reader.push(&i32::MAX.to_be_bytes(), &expected, &mut frames).unwrap();
+        reader.push(&[9; 8], &expected, &mut frames).unwrap();
         assert!(reader.room().len() <= 2 * AHEAD_BYTES);
         assert!(frames.is_empty());
+
+        let mut response = response(&[0]);
+        response.truncate(response.len() - 4); // the length of its records, and all behind it
+        response.extend([0xFF, 0xFF, 0xFF, 0x7F, 7]);
+        let mut reader = FrameReader::new(i32::MAX as usize);
+        reader.push(&i32::MAX.to_be_bytes(), &expected, &mut frames).unwrap();
+        reader.push(&response, &expected, &mut frames).unwrap();
+        let room = reader.room().len();
+        assert!(0 < room && room <= 2 * AHEAD_BYTES);
     }
 
     #[test]
     fn a_frame_larger_than_what_is_claimed_ahead_is_whole() {
         let payload: Vec<u8> = (0..AHEAD_BYTES * 2 + 12345).map(|n| (n % 251) as u8).collect();
         let mut reader = FrameReader::new(i32::MAX as usize);
-        let frames = feed(&mut reader, &framed(&[&payload]), 1 << 20);
-        assert!(frames == [payload]);
+        let frames = feed(&mut reader, &framed(&[&payload]), 1 << 20, &Expected::default());
+        assert!(plain(frames) == [payload]);
+        let whole = response(&[AHEAD_BYTES * 2 + 1, 3, AHEAD_BYTES + 7]);
+        let expected = expecting_fetch(12, 5);
+        let frames = feed(&mut reader, &framed(&[&whole]), 1 << 20, &expected);
+        assert_eq!(frames[0].blocks.len(), 2);
+        assert!(joined(&frames[0]) == whole);
     }
 }

@@ -17,6 +17,7 @@ use super::socket::SocketOptions;
 use super::tls::config::TlsConfig;
 use super::wake::Wake;
 use super::watchdog::Shared;
+use crate::batches::Budget;
 use crate::frame::Frame;
 use crate::options::DecodeOptions;
 
@@ -45,6 +46,7 @@ pub struct Selector {
     shared: Arc<Shared>,
     wake: Wake,
     options: DecodeOptions,
+    ahead: Arc<Budget>,
 }
 
 impl Selector {
@@ -73,12 +75,13 @@ impl Selector {
         match event {
             Event::Opened { connection } => Told::Opened(connection),
             Event::Closed { connection, failure } => Told::Closed(connection, failure),
-            Event::Frame { connection, bytes, kind } => match kind {
+            Event::Frame { connection, frame, kind } => match kind {
                 Some(Kind::Fetch(version)) => {
-                    Told::Frame(connection, Frame::fetch(bytes, version, &self.options))
+                    let frame = Frame::fetch(frame, version, &self.options, &self.ahead);
+                    Told::Frame(connection, frame)
                 }
-                Some(Kind::Beat { .. }) => Told::KeptAlive(connection, Frame::plain(bytes)),
-                _ => Told::Frame(connection, Frame::plain(bytes)),
+                Some(Kind::Beat { .. }) => Told::KeptAlive(connection, Frame::plain(frame)),
+                _ => Told::Frame(connection, Frame::plain(frame)),
             },
         }
     }
@@ -104,7 +107,8 @@ impl Selector {
     #[new]
     #[pyo3(signature = (
         *, receive_message_max_bytes, send_buffer_bytes, receive_buffer_bytes, socket_options,
-        receive_budget_bytes, tls, read_committed, check_crcs, max_batch_bytes
+        receive_budget_bytes, tls, read_committed, check_crcs, max_decompressed_batch_bytes,
+        max_record_headers, decode_ahead_bytes
     ))]
     #[allow(clippy::too_many_arguments)] // by name, each an option
     fn new(
@@ -116,7 +120,9 @@ impl Selector {
         tls: Option<Bound<'_, TlsConfig>>,
         read_committed: bool,
         check_crcs: bool,
-        max_batch_bytes: usize,
+        max_decompressed_batch_bytes: usize,
+        max_record_headers: usize,
+        decode_ahead_bytes: usize,
     ) -> PyResult<Self> {
         let engine = Engine::new(Settings {
             receive_message_max_bytes,
@@ -125,8 +131,14 @@ impl Selector {
             tls: tls.map(|tls| Arc::clone(&tls.get().0)),
         })?;
         let wake = Wake::new(engine.waker());
-        let options = DecodeOptions { read_committed, check_crcs, max_batch_bytes };
-        Ok(Selector { shared: Arc::new(Shared::new(engine)), wake, options })
+        let options = DecodeOptions {
+            read_committed,
+            check_crcs,
+            max_decompressed_batch_bytes,
+            max_record_headers,
+        };
+        let ahead = Budget::new(decode_ahead_bytes);
+        Ok(Selector { shared: Arc::new(Shared::new(engine)), wake, options, ahead })
     }
 
     /// How often the system has been asked for events.

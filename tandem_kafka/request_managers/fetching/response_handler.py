@@ -59,9 +59,7 @@ class FetchResponseHandler:
         self._metadata = metadata
         self._positions = positions
         self.sizing = FetchSizing(context.config.max_partition_fetch_bytes)
-        self._options = ReaderOptions(
-            read_committed=context.read_committed, check_crcs=context.config.check_crcs
-        )
+        self._options = ReaderOptions.of(context.config)
 
     def take(
         self,

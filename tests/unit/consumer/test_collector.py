@@ -13,7 +13,7 @@ from tandem_kafka.errors import (
 from tandem_kafka.shared.partition import Position
 from tandem_kafka.types import OffsetAndMetadata
 from tests.unit.consumer.reading import A, B, C, Reading
-from tests.unit.records.making import CONTROL, TRANSACTIONAL, Rec, batch
+from tests.unit.records.making import CONTROL, TRANSACTIONAL, ZSTD, Rec, batch
 
 
 def test_nothing_fetched_nothing_returned() -> None:
@@ -111,6 +111,32 @@ def test_purging_frees_what_is_not_ours_any_more() -> None:
     reading.collector.purge()
     assert reading.buffer.held_bytes == reading.state(B).held_bytes
     assert reading.offsets() == {"b": [0, 1, 2]}
+
+
+def test_in_a_full_buffer_a_decoded_batch_is_used_up_before_another_is_decoded() -> None:
+    reading = Reading(A, B)
+    large = [Rec(b"v" * 1_500_000)] * 4
+    for tp in (A, B):
+        reading.fetched(tp, 0, data=batch(large, codec=ZSTD) + batch(large, 4, codec=ZSTD))
+    assert [reading.offsets(1) for _ in range(4)] == [
+        {"a": [0]},
+        {"b": [0]},
+        {"a": [1]},
+        {"b": [1]},
+    ]
+    reading.buffer._limit_bytes = 1_000_000
+    assert reading.buffer.held_bytes > 12_000_000, "both have a batch decoded"
+    assert [reading.offsets(1) for _ in range(4)] == [
+        {"a": [2]},
+        {"a": [3]},
+        {"b": [2]},
+        {"b": [3]},
+    ]
+    for tp in ("a", "b"):
+        for offset in range(4, 8):
+            assert reading.offsets(1) == {tp: [offset]}
+            assert reading.buffer.held_bytes < 9_000_000, "one of them has"
+    assert reading.buffer.held_bytes == 0
 
 
 @pytest.mark.parametrize("flag", ["paused", "pending_revocation", "awaiting_callback", "dropped"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import socket
 import struct
 import threading
@@ -13,13 +14,18 @@ from pathlib import Path
 
 import pytest
 
-from tandem_kafka.errors import InvalidReceiveError, KafkaConnectionError
+from tandem_kafka.errors import (
+    InvalidReceiveError,
+    KafkaConnectionError,
+    KafkaProtocolError,
+)
 from tandem_kafka.network.native import NativeTransport
 from tandem_kafka.network.transport import (
     ConnectionClosed,
     FrameReceived,
     ServerAddress,
 )
+from tandem_kafka.records import decode_fetch_response
 from tests.unit.network.peers import (
     AnyTransport,
     Peer,
@@ -33,6 +39,7 @@ from tests.unit.network.peers import (
     spins,
 )
 from tests.unit.network.scripted import Settings
+from tests.unit.records.making import Rec, batch, uvarint
 
 _OPEN_FILES = Path("/dev/fd")
 
@@ -262,3 +269,72 @@ def test_a_closed_transport_keeps_no_file_open(twin: Twin, peer: Peer) -> None:
         transport.wakeup()
     finally:
         gc.enable()
+
+
+def fetch_response(*partitions: bytes) -> bytes:
+    """Return the answer of version 12 to request 5, its header included."""
+    out = struct.pack(">ibihi", 5, 0, 0, 0, 77) + b"\x02\x02t" + uvarint(len(partitions) + 1)
+    for number, data in enumerate(partitions):
+        out += struct.pack(">ihqqq", number, 0, 100, 100, 0) + b"\x01" + struct.pack(">i", -1)
+        out += uvarint(len(data) + 1) + data + b"\x00"
+    return out + b"\x00\x00"
+
+
+@pytest.mark.parametrize("piece", [1_000_000, 3_001, 100])
+def test_the_partitions_of_a_fetch_response_come_whole(
+    transport: AnyTransport, peer: Peer, piece: int
+) -> None:
+    number, broker = connected(transport, peer)
+    transport.send(number, frame(struct.pack(">hhih", 1, 12, 5, -1)))
+    transport.poll(0)
+    broker.recv(100)
+    sent = [batch([Rec(bytes([n]) * size)]) for n, size in enumerate((50, 100_000, 9, 9_000))]
+    answer = fetch_response(*sent)
+    data = frame(answer) + frame(b"\0\0\0\x06next")
+
+    def send() -> None:
+        for at in range(0, len(data), piece):
+            broker.sendall(data[at : at + piece])
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    first, second = events_of(transport, 2)
+    sender.join(5)
+    assert isinstance(first, FrameReceived)
+    assert isinstance(second, FrameReceived)
+    assert len(first.frame) + first.elsewhere == len(answer)
+    assert (bytes(second.frame), second.elsewhere) == (b"\0\0\0\x06next", 0)
+    native = isinstance(transport, NativeTransport)
+    assert first.elsewhere == (len(sent[1]) + len(sent[3]) if native else 0)
+    partitions = decode_fetch_response(first.frame[5:], 12).partitions
+    assert [bytes(partition.records or b"") for partition in partitions] == sent
+
+
+def test_a_fetch_response_with_bytes_behind_it_is_no_response(
+    transport: AnyTransport, peer: Peer
+) -> None:
+    number, broker = connected(transport, peer)
+    transport.send(number, frame(struct.pack(">hhih", 1, 12, 5, -1)))
+    transport.poll(0)
+    answer = fetch_response(batch([Rec(b"v" * 9_000)]))
+    broker.sendall(frame(answer + b"more"))
+    (event,) = events_of(transport)
+    assert isinstance(event, FrameReceived)
+    with pytest.raises(KafkaProtocolError, match=r"response v12: 4 bytes too many"):
+        decode_fetch_response(event.frame[5:], 12)
+
+
+def test_an_error_behind_large_records_says_where_it_is(
+    transport: AnyTransport, peer: Peer
+) -> None:
+    number, broker = connected(transport, peer)
+    transport.send(number, frame(struct.pack(">hhih", 1, 12, 5, -1)))
+    transport.poll(0)
+    answer = fetch_response(batch([Rec(b"v" * 9_000)]))[:-2] + b"\x00\x01\x00\x7f"
+    broker.sendall(frame(answer))
+    (event,) = events_of(transport)
+    assert isinstance(event, FrameReceived)
+    with pytest.raises(KafkaProtocolError) as caught:
+        decode_fetch_response(event.frame[5:], 12)
+    place = rf"at byte {len(answer) - 5}: a field of 127 bytes does not fit"
+    assert re.search(place, str(caught.value)), caught.value

@@ -165,9 +165,17 @@ def message(
     return struct.pack(">qiI", offset, len(body) + 4, zlib.crc32(body)) + body
 
 
-def fetched(data: bytes, aborted: tuple[tuple[int, int], ...] = ()) -> FetchedPartition:
+def fetched(
+    data: bytes, aborted: tuple[tuple[int, int], ...] = (), high_watermark: int = -1
+) -> FetchedPartition:
     return FetchedPartition(
-        "topic", None, 3, 0, aborted_transactions=aborted, records=memoryview(data)
+        "topic",
+        None,
+        3,
+        0,
+        high_watermark,
+        aborted_transactions=aborted,
+        records=memoryview(data),
     )
 
 
@@ -179,6 +187,9 @@ def reader(
     read_committed: bool = False,
     check_crcs: bool = True,
     max_batch_bytes: int = 1 << 30,
+    max_headers: int = 10_000,
+    high_watermark: int = -1,
 ) -> RecordReader:
-    options = ReaderOptions(read_committed, check_crcs, max_batch_bytes)
-    return open_reader("topic", 3, offset, fetched(data, aborted), options)
+    options = ReaderOptions(read_committed, check_crcs, max_batch_bytes, max_headers)
+    partition = fetched(data, aborted, high_watermark)
+    return open_reader("topic", 3, offset, partition, options)

@@ -32,7 +32,7 @@ def test_frames_in_a_row(codec):
 def test_the_bound_is_exact(codec):
     packed = memoryview(compress(codec, DATA))
     assert decompress(codec, packed, len(DATA)) == DATA
-    with pytest.raises(MalformedBatchError, match="bytes allowed"):
+    with pytest.raises(MalformedBatchError, match="bytes of max_decompressed_batch_bytes"):
         decompress(codec, packed, len(DATA) - 1)
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tandem_kafka.shared.fetch_buffer import FetchBuffer, FetchedChunk
+from tandem_kafka.shared.fetch_buffer import CHUNK_BYTES, FetchBuffer, FetchedChunk
 from tandem_kafka.shared.group import GroupIdentity
 from tandem_kafka.shared.partition import AssignedPartition, Position
 from tandem_kafka.types import TopicPartition
-from tests.unit.records.making import batch, reader
+from tests.unit.records.making import ZSTD, Rec, batch, reader
 
 
 def partition() -> AssignedPartition:
@@ -33,6 +33,45 @@ def test_bytes_count_until_the_chunk_is_released() -> None:
     assert buffer.take() is second
     assert buffer.take() is None
     assert buffer.added == 2
+
+
+def test_a_chunk_counts_what_it_holds_when_records_are_taken() -> None:
+    buffer, state = FetchBuffer(), partition()
+    data = batch([Rec(b"v" * 1_000)] * 100, codec=ZSTD)
+    compressed = FetchedChunk(state, Position(0), reader(data))
+    buffer.add(compressed)
+    before = buffer.held_bytes
+    assert before == state.held_bytes == CHUNK_BYTES + len(data)
+    assert compressed.reader is not None
+    compressed.reader.take(1)
+    assert buffer.held_bytes == before, "nobody has said so"
+    buffer.recount(compressed)
+    assert buffer.held_bytes == state.held_bytes > before + 100_000
+    compressed.reader.take(100)
+    buffer.recount(compressed)
+    assert buffer.held_bytes == state.held_bytes == before
+    compressed = FetchedChunk(state, Position(0), reader(data))
+    buffer.add(compressed)
+    assert compressed.reader is not None
+    compressed.reader.take(1)
+    buffer.release(compressed)
+    assert buffer.held_bytes == state.held_bytes == before, "what it counted, not what it holds"
+
+
+def test_a_batch_that_is_being_handed_out_comes_first_in_a_full_buffer() -> None:
+    data = batch([Rec(b"v" * 1_000)] * 100, codec=ZSTD)
+    for limit, first in ((50_000, True), (500_000, False)):
+        buffer, state = FetchBuffer(limit), partition()
+        chunk = FetchedChunk(state, Position(0), reader(data))
+        buffer.add(chunk)
+        assert not buffer.comes_first(chunk)
+        assert chunk.reader is not None
+        chunk.reader.take(1)
+        buffer.recount(chunk)
+        assert buffer.comes_first(chunk) is first
+        chunk.reader.take(100)
+        buffer.recount(chunk)
+        assert not buffer.comes_first(chunk)
 
 
 def test_an_error_takes_no_room_but_is_counted() -> None:

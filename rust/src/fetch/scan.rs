@@ -1,0 +1,109 @@
+//! Finds the records of a fetch response while it is being received.
+
+use super::cursor::{Cursor, Read};
+use super::response::{check_version, read_head, read_partition_head, read_topic_name};
+use super::{is_flexible, skip_response_header};
+
+/// Records of fewer bytes stay with the rest of the frame.
+const LEAST_BYTES: usize = 4 * 1024;
+/// What lies between two blocks is short; where it is not, the rest of the frame is left as it is.
+const MOST_BETWEEN: usize = 64 * 1024;
+
+#[derive(Clone, Copy)]
+enum Next {
+    Head,
+    Topic,
+    Partition,
+    PartitionEnd,
+    TopicEnd,
+    Nothing,
+}
+
+/// How far a response has been read.
+pub struct Scan {
+    version: i16,
+    at: usize,
+    next: Next,
+    topics_left: usize,
+    partitions_left: usize,
+}
+
+/// What there is to do about the bytes that come next.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Found {
+    /// More bytes have to be seen.
+    Incomplete,
+    /// After this many bytes of the frame, records of that length follow.
+    Records { at: usize, length: usize },
+    /// No further records that are worth a buffer.
+    Nothing,
+}
+
+impl Scan {
+    pub fn new(version: i16) -> Self {
+        let next = if check_version(version).is_ok() { Next::Head } else { Next::Nothing };
+        Scan { version, at: 0, next, topics_left: 0, partitions_left: 0 }
+    }
+
+    /// Reads on in a frame (its header included, records found earlier left out) of which `bytes`
+    /// have come.
+    pub fn advance(&mut self, bytes: &[u8]) -> Found {
+        loop {
+            if matches!(self.next, Next::Nothing) {
+                return Found::Nothing;
+            }
+            let mut cursor = Cursor::new(bytes, self.at, is_flexible(self.version));
+            match self.step(&mut cursor) {
+                Ok(records) => {
+                    self.at = cursor.position();
+                    if let Some(length) = records {
+                        return Found::Records { at: self.at, length };
+                    }
+                }
+                Err(_) if bytes.len() - self.at > MOST_BETWEEN => self.next = Next::Nothing,
+                Err(_) => return Found::Incomplete,
+            }
+        }
+    }
+
+    /// Reads one thing and returns the length of records behind it. Changes nothing on an error,
+    /// which may only mean that not all of it has come.
+    fn step(&mut self, cursor: &mut Cursor<'_>) -> Read<Option<usize>> {
+        match self.next {
+            Next::Head => {
+                skip_response_header(cursor)?;
+                read_head(cursor, self.version)?;
+                self.topics_left = cursor.count()?;
+                self.next = Next::Topic;
+            }
+            Next::Topic if self.topics_left == 0 => self.next = Next::Nothing,
+            Next::Topic => {
+                read_topic_name(cursor, self.version)?;
+                self.partitions_left = cursor.count()?;
+                self.next = Next::Partition;
+            }
+            Next::Partition if self.partitions_left == 0 => self.next = Next::TopicEnd,
+            Next::Partition => {
+                read_partition_head(cursor, self.version)?;
+                let length = cursor.bytes_length()?;
+                if length < LEAST_BYTES {
+                    cursor.skip(length)?;
+                }
+                self.next = Next::PartitionEnd;
+                return Ok(Some(length).filter(|length| *length >= LEAST_BYTES));
+            }
+            Next::PartitionEnd => {
+                cursor.skip_tags()?;
+                self.partitions_left -= 1;
+                self.next = Next::Partition;
+            }
+            Next::TopicEnd => {
+                cursor.skip_tags()?;
+                self.topics_left -= 1;
+                self.next = Next::Topic;
+            }
+            Next::Nothing => {}
+        }
+        Ok(None)
+    }
+}

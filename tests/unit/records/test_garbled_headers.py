@@ -1,0 +1,118 @@
+"""What the CRC of a batch does not cover: its offset and its length.
+
+A batch with a wrong offset must not move the position: its records, or others, would be lost.
+"""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from tandem_kafka.errors import CorruptRecordError
+from tests.unit.records.making import Rec, batch, message, reader
+
+
+def three(base_offset, **settings):
+    return batch([Rec(b"a"), Rec(b"b"), Rec(b"c")], base_offset, **settings)
+
+
+def at(data, offset):
+    """Return the batch with another base offset, as a garbled one has."""
+    return struct.pack(">q", offset) + data[8:]
+
+
+def offsets(records):
+    return [record.offset for record in records]
+
+
+@pytest.mark.parametrize("wrong", [0, 2, 5])
+def test_of_batches_that_overlap_neither_is_handed_out(wrong):
+    source = reader(three(0) + three(3) + at(three(6), wrong) + three(9))
+    assert source.end_offset == 3
+    assert offsets(source.take(100)) == [0, 1, 2]
+    for _ in range(2):
+        with pytest.raises(CorruptRecordError, match=f"at offset 3: .*offsets 3 and {wrong} over"):
+            source.take(100)
+    assert (source.next_offset, source.exhausted) == (3, False)
+
+
+def test_an_offset_that_is_too_high_is_noticed_by_the_next_batch():
+    source = reader(three(0) + at(three(3), 7) + three(6))
+    assert source.end_offset == 3
+    assert offsets(source.take(100)) == [0, 1, 2]
+    with pytest.raises(CorruptRecordError, match="offsets 7 and 6 overlap"):
+        source.take(100)
+
+
+def test_the_first_two_batches_overlap():
+    source = reader(three(3) + three(0), 3)
+    assert source.end_offset == 3
+    with pytest.raises(CorruptRecordError, match="at offset 3: the batches at offsets 3 and 0 ove"):
+        source.take(1)
+
+
+@pytest.mark.parametrize("far", [13, 2**40])
+def test_a_gap_beyond_the_high_watermark_is_refused(far):
+    source = reader(three(0) + three(3) + at(three(6), far), high_watermark=9)
+    assert source.end_offset == 6
+    assert offsets(source.take(100)) == [0, 1, 2, 3, 4, 5]
+    with pytest.raises(CorruptRecordError, match=f"offset {far} is beyond the high watermark 9"):
+        source.take(100)
+    first = reader(at(three(0), far), high_watermark=9)
+    assert (first.end_offset, first.exhausted) == (0, False)
+    with pytest.raises(CorruptRecordError, match=f"at offset 0: the batch at offset {far} is bey"):
+        first.take(1)
+
+
+def test_records_beyond_the_high_watermark_without_a_gap_are_new_ones():
+    # The broker reads its high watermark before it reads the log.
+    source = reader(three(0) + three(3) + three(6), high_watermark=2)
+    assert len(source.take(100)) == 9
+    assert len(reader(three(5), 5, high_watermark=2).take(100)) == 3
+
+
+@pytest.mark.parametrize("unknown", [-1, 0])
+def test_a_high_watermark_that_is_unknown_bounds_nothing(unknown):
+    assert len(reader(three(0) + three(300), high_watermark=unknown).take(100)) == 6
+
+
+def test_a_gap_below_the_high_watermark_is_what_compaction_leaves():
+    source = reader(three(10) + three(300), 4, high_watermark=300)
+    assert offsets(source.take(100)) == [10, 11, 12, 300, 301, 302]
+
+
+def test_a_batch_before_the_fetch_offset_with_a_gap_behind_it_is_refused():
+    source = reader(at(three(10), 2) + three(13), 10)
+    assert source.end_offset == 10
+    with pytest.raises(
+        CorruptRecordError,
+        match="at offset 10: the batch at offset 2 is before offset 10, and the next one begins at",
+    ):
+        source.take(100)
+
+
+def test_batches_before_the_fetch_offset_are_left_out():
+    source = reader(three(0) + three(3) + three(6), 7)
+    assert offsets(source.take(100)) == [7, 8]
+    # Nothing says that there was anything wrong: the next fetch begins at the same offset.
+    source = reader(at(three(10), 2), 10)
+    assert source.end_offset == 10
+    assert source.take(100) == []
+    assert (source.next_offset, source.exhausted) == (10, True)
+
+
+def test_a_length_that_is_too_long_or_too_short_is_noticed():
+    data = three(3)
+    for change in (-1, 1, 40, -40):
+        (length,) = struct.unpack_from(">i", data, 8)
+        wrong = data[:8] + struct.pack(">i", length + change) + data[12:]
+        source = reader(three(0) + wrong + three(6))
+        assert offsets(source.take(100)) == [0, 1, 2]
+        with pytest.raises(CorruptRecordError):
+            source.take(100)
+
+
+def test_messages_of_old_formats_have_no_order_to_keep():
+    source = reader(message(5, b"a") + message(4, b"b") + message(6, b"c"), 5)
+    assert offsets(source.take(100)) == [5, 6]
