@@ -46,6 +46,7 @@ class RecordReader:
         fetch_offset: int,
         batches: Batches,
         *,
+        max_leader_epoch: int,
         read_committed: bool,
         check_crcs: bool,
         max_decompressed_batch_bytes: int,

@@ -182,8 +182,11 @@ def check_beginning(
 
 
 def _is_beyond(base_offset: int, expected: int, high_watermark: int) -> bool:
-    """Tell whether a gap leads beyond the high watermark: what compaction leaves never does."""
-    return 0 < high_watermark < base_offset and base_offset > expected
+    """Tell whether there is a gap up to the high watermark: compaction leaves none there.
+
+    Without a gap it may be: the broker reads its high watermark before it reads the log.
+    """
+    return 0 < high_watermark <= base_offset and base_offset > expected
 
 
 _GARBLED: Final = (
@@ -197,7 +200,7 @@ def _overlap(first: int, second: int) -> str:
 
 def _beyond(base_offset: int, high_watermark: int) -> str:
     return (
-        f"the batch at offset {base_offset} is beyond the high watermark {high_watermark}: "
+        f"the batch at offset {base_offset} is not below the high watermark {high_watermark}: "
         f"{_GARBLED}"
     )
 

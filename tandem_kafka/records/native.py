@@ -20,7 +20,7 @@ from tandem_kafka.records.decoder import (
     RecordReader,
 )
 from tandem_kafka.records.python import PythonRecordReader, chain_records
-from tandem_kafka.types import ConsumerRecord, Node
+from tandem_kafka.types import UNKNOWN_EPOCH, ConsumerRecord, Node
 
 if TYPE_CHECKING:
     from tandem_kafka import _native
@@ -69,8 +69,9 @@ def open_reader(
     fetch_offset: int,
     fetched: FetchedPartition,
     options: ReaderOptions,
+    leader_epoch: int = UNKNOWN_EPOCH,
 ) -> RecordReader:
-    """Return a reader of the partition's records from `fetch_offset` on."""
+    """Return a reader of the partition's records from `fetch_offset` on; see the Python twin's."""
     batches = fetched.records
     if not isinstance(batches, _native.Batches):
         data = b"" if batches is None else batches
@@ -78,12 +79,13 @@ def open_reader(
             data, fetched.aborted_transactions, fetched.high_watermark
         )
     if batches.legacy:
-        return PythonRecordReader(topic, partition, fetch_offset, fetched, options)
+        return PythonRecordReader(topic, partition, fetch_offset, fetched, options, leader_epoch)
     return _native.RecordReader(
         topic,
         partition,
         fetch_offset,
         batches,
+        max_leader_epoch=leader_epoch,
         read_committed=options.read_committed,
         check_crcs=options.check_crcs,
         max_decompressed_batch_bytes=options.max_decompressed_batch_bytes,

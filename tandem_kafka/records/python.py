@@ -27,9 +27,15 @@ def open_reader(
     fetch_offset: int,
     fetched: FetchedPartition,
     options: ReaderOptions,
+    leader_epoch: int = UNKNOWN_EPOCH,
 ) -> RecordReader:
-    """Return a reader of the partition's records from `fetch_offset` on; decodes none yet."""
-    return PythonRecordReader(topic, partition, fetch_offset, fetched, options)
+    """Return a reader of the partition's records from `fetch_offset` on; decodes none yet.
+
+    Args:
+        leader_epoch: Epoch of the leader as metadata has it, -1 if unknown. No batch can have a
+            higher one: what the CRC does not cover is garbled then, and counts as unknown.
+    """
+    return PythonRecordReader(topic, partition, fetch_offset, fetched, options, leader_epoch)
 
 
 def chain_records(parts: Sequence[Sequence[ConsumerRecord]]) -> Sequence[ConsumerRecord]:
@@ -64,13 +70,14 @@ class PythonRecordReader:
         fetch_offset: int,
         fetched: FetchedPartition,
         options: ReaderOptions,
+        leader_epoch: int = UNKNOWN_EPOCH,
     ) -> None:
         self.topic = topic
         self.partition = partition
         records, self._encoded_bytes = _own(fetched)
         walk = _walk(memoryview(records), fetch_offset, fetched.high_watermark)
         aborted = fetched.aborted_transactions if options.read_committed else ()
-        self._decoder = BatchDecoder(records, walk, aborted, options)
+        self._decoder = BatchDecoder(records, walk, aborted, options, leader_epoch)
         #: What is being handed out, and how far it is.
         self._segment: Segment | None = None
         self._cursor = 0

@@ -10,6 +10,7 @@ from zlib import crc32
 
 from crc32c import crc32c
 
+from tandem_kafka.errors import UnsupportedCodecError
 from tandem_kafka.records.batches import (
     BatchHeader,
     BatchTooLargeError,
@@ -22,6 +23,7 @@ from tandem_kafka.records.decoder import ReaderOptions
 from tandem_kafka.records.legacy import CRC_AT, decode_legacy
 from tandem_kafka.records.transactions import AbortedTransactions, is_abort_marker
 from tandem_kafka.records.v2 import BatchReader
+from tandem_kafka.types import UNKNOWN_EPOCH
 
 __all__ = ["BatchDecoder", "Segment"]
 
@@ -52,9 +54,21 @@ class BatchDecoder:
         records: The partition's bytes.
         walk: What a walk over them found.
         aborted: The aborted transactions, in read_committed mode.
+        leader_epoch: The highest epoch that a batch can have, -1 if unknown.
     """
 
-    __slots__ = ("_aborted", "_at", "_batch", "_end", "_header", "_options", "_problem", "_records")
+    __slots__ = (
+        "_aborted",
+        "_at",
+        "_batch",
+        "_end",
+        "_failed",
+        "_header",
+        "_leader_epoch",
+        "_options",
+        "_problem",
+        "_records",
+    )
 
     def __init__(
         self,
@@ -62,8 +76,10 @@ class BatchDecoder:
         walk: BatchWalk,
         aborted: tuple[tuple[int, int], ...],
         options: ReaderOptions,
+        leader_epoch: int = UNKNOWN_EPOCH,
     ) -> None:
         self._records = records
+        self._leader_epoch = leader_epoch
         self._options = options
         #: Where the next batch begins, and where they end.
         self._at = 0
@@ -73,6 +89,8 @@ class BatchDecoder:
         #: The batch of which not every part is decoded.
         self._batch: BatchReader | None = None
         self._header: BatchHeader | None = None
+        #: What was wrong: finding it once more may take as long as the first time.
+        self._failed: MalformedBatchError | UnsupportedCodecError | None = None
 
     @property
     def finished(self) -> bool:
@@ -91,6 +109,14 @@ class BatchDecoder:
             MalformedBatchError: It breaks its format; raised again by the next call.
             UnsupportedCodecError: Its compression is unknown.
         """
+        if self._failed is None:
+            try:
+                return self._next()
+            except (MalformedBatchError, UnsupportedCodecError) as error:
+                self._failed = error
+        raise self._failed.with_traceback(None)
+
+    def _next(self) -> Segment:
         if self._batch is not None and self._header is not None:
             return self._next_part(self._batch, self._header)
         if self._at == self._end:
@@ -98,6 +124,8 @@ class BatchDecoder:
         header = read_header(memoryview(self._records), self._at)
         if header is None:
             raise MalformedBatchError("a batch is cut short")  # the walk has seen its end
+        if header.leader_epoch > self._leader_epoch > UNKNOWN_EPOCH:
+            header = header._replace(leader_epoch=UNKNOWN_EPOCH)
         try:
             segment = self._begin(header)
         except BatchTooLargeError as error:

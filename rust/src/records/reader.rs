@@ -24,6 +24,8 @@ pub struct RecordReader {
     owner: Arc<Owner>,
     segments: VecDeque<Segment>,
     decoder: Decoder,
+    /// The highest epoch that a batch can have, -1 if unknown.
+    max_leader_epoch: i32,
     /// The records being handed out.
     current: Option<Current>,
     failed: Option<Problem>,
@@ -98,7 +100,7 @@ impl Room {
 impl RecordReader {
     #[new]
     #[pyo3(signature = (
-        topic, partition, fetch_offset, batches, *, read_committed, check_crcs,
+        topic, partition, fetch_offset, batches, *, max_leader_epoch, read_committed, check_crcs,
         max_decompressed_batch_bytes, max_record_headers
     ))]
     #[allow(clippy::too_many_arguments)] // by name, each an option
@@ -107,6 +109,7 @@ impl RecordReader {
         partition: i32,
         fetch_offset: i64,
         batches: &Batches,
+        max_leader_epoch: i32,
         read_committed: bool,
         check_crcs: bool,
         max_decompressed_batch_bytes: usize,
@@ -134,6 +137,7 @@ impl RecordReader {
             freed: (0, 0),
             segments: ahead.segments,
             decoder: ahead.decoder,
+            max_leader_epoch,
             current: None,
             failed: None,
             end_offset: last_offset.map_or(fetch_offset, |last| fetch_offset.max(last + 1)),
@@ -231,7 +235,13 @@ impl RecordReader {
         let was_ahead = segment.charge.is_some();
         let freed = if was_ahead { &mut self.freed.0 } else { &mut self.freed.1 };
         *freed += segment.unpacked_bytes;
-        let columns = segment.columns;
+        let mut columns = segment.columns;
+        if columns.leader_epoch > self.max_leader_epoch
+            && self.max_leader_epoch >= 0
+            && let Some(columns) = Arc::get_mut(&mut columns)
+        {
+            columns.leader_epoch = -1; // garbled: the CRC does not cover it
+        }
         let _ = columns.owner.set(Arc::clone(&self.owner));
         self.leader_epoch = columns.leader_epoch;
         let wanted = self.next_offset - columns.base_offset;

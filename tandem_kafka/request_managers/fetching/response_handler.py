@@ -121,7 +121,10 @@ class FetchResponseHandler:
             return False
         tp = state.tp
         try:
-            reader = open_reader(tp.topic, tp.partition, asking.offset, fetched, self._options)
+            epoch = self._context.metadata.snapshot.leader_epoch(tp)
+            reader = open_reader(
+                tp.topic, tp.partition, asking.offset, fetched, self._options, epoch
+            )
             if reader.end_offset <= asking.offset:
                 reader.take(1)  # nothing whole came: the reader says why
         except KafkaError as error:

@@ -35,10 +35,15 @@ def using(twin: str) -> Iterator[None]:
 
 
 def open_reader(
-    topic: str, partition: int, offset: int, fetched: FetchedPartition, options: ReaderOptions
+    topic: str,
+    partition: int,
+    offset: int,
+    fetched: FetchedPartition,
+    options: ReaderOptions,
+    leader_epoch: int = -1,
 ) -> RecordReader:
     module = importlib.import_module(_MODULES[_at_work[-1]][0])
-    return module.open_reader(topic, partition, offset, fetched, options)
+    return module.open_reader(topic, partition, offset, fetched, options, leader_epoch)
 
 
 def decode_fetch_response(body: memoryview, version: int) -> FetchedResponse:
@@ -189,7 +194,8 @@ def reader(
     max_batch_bytes: int = 1 << 30,
     max_headers: int = 10_000,
     high_watermark: int = -1,
+    leader_epoch: int = -1,
 ) -> RecordReader:
     options = ReaderOptions(read_committed, check_crcs, max_batch_bytes, max_headers)
     partition = fetched(data, aborted, high_watermark)
-    return open_reader("topic", 3, offset, partition, options)
+    return open_reader("topic", 3, offset, partition, options, leader_epoch)

@@ -52,16 +52,16 @@ def test_the_first_two_batches_overlap():
         source.take(1)
 
 
-@pytest.mark.parametrize("far", [13, 2**40])
-def test_a_gap_beyond_the_high_watermark_is_refused(far):
+@pytest.mark.parametrize("far", [9, 13, 2**40])
+def test_a_gap_up_to_the_high_watermark_is_refused(far):
     source = reader(three(0) + three(3) + at(three(6), far), high_watermark=9)
     assert source.end_offset == 6
     assert offsets(source.take(100)) == [0, 1, 2, 3, 4, 5]
-    with pytest.raises(CorruptRecordError, match=f"offset {far} is beyond the high watermark 9"):
+    with pytest.raises(CorruptRecordError, match=f"offset {far} is not below the high watermark 9"):
         source.take(100)
     first = reader(at(three(0), far), high_watermark=9)
     assert (first.end_offset, first.exhausted) == (0, False)
-    with pytest.raises(CorruptRecordError, match=f"at offset 0: the batch at offset {far} is bey"):
+    with pytest.raises(CorruptRecordError, match=f"at offset 0: the batch at offset {far} is not"):
         first.take(1)
 
 
@@ -78,7 +78,7 @@ def test_a_high_watermark_that_is_unknown_bounds_nothing(unknown):
 
 
 def test_a_gap_below_the_high_watermark_is_what_compaction_leaves():
-    source = reader(three(10) + three(300), 4, high_watermark=300)
+    source = reader(three(10) + three(300), 4, high_watermark=303)
     assert offsets(source.take(100)) == [10, 11, 12, 300, 301, 302]
 
 
@@ -111,6 +111,17 @@ def test_a_length_that_is_too_long_or_too_short_is_noticed():
         assert offsets(source.take(100)) == [0, 1, 2]
         with pytest.raises(CorruptRecordError):
             source.take(100)
+
+
+@pytest.mark.parametrize(("known", "expected"), [(5, [4, 5, -1]), (9, [4, 5, 9]), (-1, [4, 5, 9])])
+def test_a_leader_epoch_above_that_of_the_leader_is_unknown(known, expected):
+    data = three(0, epoch=4) + three(3, epoch=5) + three(6, epoch=9)
+    source, epochs = reader(data, leader_epoch=known), []
+    while not source.exhausted:
+        records = source.take(3)
+        epochs.append(source.leader_epoch)
+        assert {record.leader_epoch for record in records} == {source.leader_epoch}
+    assert epochs == expected
 
 
 def test_messages_of_old_formats_have_no_order_to_keep():

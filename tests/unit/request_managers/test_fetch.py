@@ -8,6 +8,7 @@ from kafka import errors
 from tandem_kafka.errors import GroupAuthorizationFailedError, KafkaConnectionError
 from tandem_kafka.network.request import Purpose, ToNode
 from tandem_kafka.request_managers.fetching.placement import FetchPlacement
+from tandem_kafka.shared.fetch_buffer import CHUNK_BYTES
 from tandem_kafka.shared.partition import Position, PreferredReplica
 from tandem_kafka.types import TopicPartition
 from tests.unit.request_managers.fetching import (
@@ -244,7 +245,7 @@ def test_reading_ahead_is_bounded_by_bytes() -> None:
     else:
         pytest.fail("it never stops")
     assert world.buffer.starved
-    assert world.buffer.held_bytes < 2_000 + 4 * 900
+    assert world.buffer.held_bytes < 2_000 + 4 * (900 + CHUNK_BYTES)
     assert turn(world).wait_ms > 1_000_000, "releasing wakes the network thread"
     consume(world)
     assert world.buffer.held_bytes == 0

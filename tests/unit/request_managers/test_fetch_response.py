@@ -14,6 +14,7 @@ from tandem_kafka.network.request import Purpose, ToNode, UnsentRequest
 from tandem_kafka.request_managers.reactions import FETCH, Reaction
 from tandem_kafka.shared.partition import AssignedPartition, FetchState, Position, PreferredReplica
 from tandem_kafka.types import Node
+from tests.unit.records.making import Rec, batch
 from tests.unit.request_managers.fetching import (
     Found,
     answer,
@@ -46,6 +47,18 @@ def test_records_go_to_the_buffer_and_the_next_fetch_goes_on_behind_them() -> No
     assert (state.high_watermark, state.log_start_offset) == (42, 0)
     assert state.position.offset == 10, "it moves when they are handed out"
     assert wanted(send(world)[0]) == {0: 15}
+
+
+@pytest.mark.parametrize(("above", "expected"), [(0, True), (1, False), (1 << 24, False)])
+def test_a_leader_epoch_that_metadata_contradicts_is_unknown(above: int, expected: bool) -> None:
+    world, _, unsent = asked()
+    known = world.metadata.snapshot.leader_epoch(TP)
+    assert known >= 0
+    data = batch([Rec()], 10, epoch=known + above)
+    world.answer(unsent, answer({TP: Found(data, high_watermark=11)}))
+    (chunk,) = chunks(world)
+    (record,) = chunk.reader.take(1)
+    assert record.leader_epoch == chunk.reader.leader_epoch == (known if expected else -1)
 
 
 def test_an_empty_answer_still_tells_the_end() -> None:
