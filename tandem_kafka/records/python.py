@@ -31,9 +31,8 @@ def open_reader(
 ) -> RecordReader:
     """Return a reader of the partition's records from `fetch_offset` on; decodes none yet.
 
-    Args:
-        leader_epoch: Epoch of the leader as metadata has it, -1 if unknown. No batch can have a
-            higher one: what the CRC does not cover is garbled then, and counts as unknown.
+    `leader_epoch` is that of the leader in the metadata, -1 if unknown. No batch can have a higher
+    one. The CRC does not cover it, so a higher one is garbled and counts as unknown.
     """
     return PythonRecordReader(topic, partition, fetch_offset, fetched, options, leader_epoch)
 
