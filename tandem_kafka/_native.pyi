@@ -32,6 +32,7 @@ class RecordReader:
     next_offset: int
     leader_epoch: int
     exhausted: bool
+    taken_bytes: int
     def __init__(
         self,
         topic: str,
@@ -43,7 +44,7 @@ class RecordReader:
         check_crcs: bool,
         max_batch_bytes: int,
     ) -> None: ...
-    def take(self, max_records: int) -> Records: ...
+    def take(self, max_records: int, max_bytes: int | None = None) -> Records: ...
 
 class Records(Sequence[ConsumerRecord]):
     """Records of one partition, made when looked at; equal to a list of the same."""

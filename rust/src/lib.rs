@@ -13,7 +13,7 @@ pub mod transport;
 pub mod view;
 
 /// Changed whenever Python and this library must change together: a stale library is refused.
-const ABI: u32 = 2;
+const ABI: u32 = 3;
 
 #[pymodule]
 mod _native {

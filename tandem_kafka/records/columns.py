@@ -39,6 +39,12 @@ class RecordColumns:
     def __len__(self) -> int:
         return len(self.offsets)
 
+    def record_bytes(self, index: int) -> int:
+        """Return the bytes of a record's key, value and headers, at least 1."""
+        headers = -1 if self.headers is None else _header_size(self.headers[index])
+        sizes = (len(self.keys[index] or b""), len(self.values[index] or b""), max(0, headers))
+        return max(1, sum(sizes))
+
     def part(self, start: int | None, stop: int | None, step: int | None = None) -> RecordColumns:
         """Return a slice of every column."""
         chosen = slice(start, stop, step)

@@ -103,6 +103,7 @@ class RecordReader(Protocol):
             control batches, aborted records and compacted gaps too, also when no record is left.
         leader_epoch: Epoch of the batch that `next_offset` stands behind, -1 if unknown.
         exhausted: True when there is nothing more to take.
+        taken_bytes: Bytes of the records that `take` has returned in calls with `max_bytes`.
     """
 
     topic: str
@@ -112,11 +113,19 @@ class RecordReader(Protocol):
     next_offset: int
     leader_epoch: int
     exhausted: bool
+    taken_bytes: int
 
-    def take(self, max_records: int) -> Sequence[ConsumerRecord]:
+    def take(self, max_records: int, max_bytes: int | None = None) -> Sequence[ConsumerRecord]:
         """Return up to `max_records` records and move on.
 
         May return fewer, or none (with `next_offset` moved), while not exhausted.
+
+        Args:
+            max_records: The most records to return.
+            max_bytes: Stop before the record with which keys, values and headers would come to
+                more bytes than this, but return at least one record if there is one. A record
+                counts as its `serialized_*_size` fields say, and as one byte at least. No
+                further batch is decoded once the bound is reached. None means no bound.
 
         Raises:
             CorruptRecordError: A batch fails its CRC or cannot be parsed; the text names topic,

@@ -63,6 +63,7 @@ class PythonRecordReader:
         "next_offset",
         "partition",
         "size_bytes",
+        "taken_bytes",
         "topic",
     )
 
@@ -95,37 +96,55 @@ class PythonRecordReader:
             self.end_offset = max(fetch_offset, self._batches[-1].last_offset + 1)
         self.leader_epoch = UNKNOWN_EPOCH
         self.exhausted = not self._batches and self._problem is None
+        self.taken_bytes = 0
 
-    def take(self, max_records: int) -> Records:
+    def take(self, max_records: int, max_bytes: int | None = None) -> Records:
         """Return up to `max_records` records and move on; see `RecordReader.take`."""
         taken = RecordColumns()
+        left = max_bytes
         try:
             while len(taken) < max_records and not self.exhausted:
-                part = self._take_from_batch(max_records - len(taken))
+                part, used = self._take_from_batch(
+                    max_records - len(taken), left, at_least_one=not len(taken)
+                )
                 if len(taken):
                     taken.extend(part)
                 else:
                     taken = part
+                if left is not None:
+                    left = max(0, left - used)
+                    self.taken_bytes += used
+                if self._columns is not None or (left == 0 and len(taken)):
+                    break
         except (CorruptRecordError, UnsupportedCodecError):
             # What stands before the bad batch goes out first; the next call meets it again.
             if not len(taken):
                 raise
         return Records(self.topic, self.partition, taken)
 
-    def _take_from_batch(self, count: int) -> RecordColumns:
-        """Return up to `count` records of the current batch, opening the next one if needed."""
+    def _take_from_batch(
+        self, count: int, max_bytes: int | None, *, at_least_one: bool
+    ) -> tuple[RecordColumns, int]:
+        """Return records of the current batch, opening the next one if needed, and their bytes.
+
+        The bytes are 0 where there is no bound on them.
+        """
         if self._columns is None:
             self._columns = self._open_batch()
         columns, start = self._columns, self._cursor
         stop = min(start + count, len(columns))
+        used = 0
+        if max_bytes is not None:
+            stop, used = _stop_at(columns, start, stop, max_bytes, at_least_one=at_least_one)
         self._cursor = stop
         if stop < len(columns):
-            self.next_offset = columns.offsets[stop - 1] + 1
+            if stop > start:
+                self.next_offset = columns.offsets[stop - 1] + 1
         else:
             self.next_offset = max(self.next_offset, self._batch_end)
             self._columns = None
             self.exhausted = self._index == len(self._batches) and self._problem is None
-        return columns if stop - start == len(columns) else columns.part(start, stop)
+        return (columns if stop - start == len(columns) else columns.part(start, stop)), used
 
     def _open_batch(self) -> RecordColumns:
         """Decode the next batch and stand at its first record that is wanted."""
@@ -169,6 +188,19 @@ class PythonRecordReader:
             f"cannot read {self.topic}-{self.partition} at offset {self.next_offset}: {problem}; "
             "seek past it to go on"
         )
+
+
+def _stop_at(
+    columns: RecordColumns, start: int, stop: int, max_bytes: int, *, at_least_one: bool
+) -> tuple[int, int]:
+    """Return where the records from `start` on reach the bound, and the bytes before that."""
+    used = 0
+    for index in range(start, stop):
+        size = columns.record_bytes(index)
+        if used + size > max_bytes and (index > start or not at_least_one):
+            return index, used
+        used += size
+    return stop, used
 
 
 def _check_crc(header: BatchHeader, batch: memoryview) -> None:

@@ -56,6 +56,21 @@ impl Columns {
         Some(&self.data[at..at + length])
     }
 
+    /// Bytes of a record's headers: names, as they are shown, and values.
+    pub fn header_bytes(&self, row: usize) -> usize {
+        let size = |(name, value): &(&[u8], Option<&[u8]>)| {
+            String::from_utf8_lossy(name).len() + value.map_or(0, <[u8]>::len)
+        };
+        self.headers(row).iter().map(size).sum()
+    }
+
+    /// Bytes of a record's key, value and headers; one at least, so that a bound always ends.
+    pub fn record_bytes(&self, row: usize) -> usize {
+        let Row { key, value, headers_at, .. } = &self.rows[row];
+        let headers = if *headers_at == 0 { 0 } else { self.header_bytes(row) };
+        ((key.length.max(0) as usize) + (value.length.max(0) as usize) + headers).max(1)
+    }
+
     pub fn owner(&self) -> &Owner {
         self.owner.get().expect("the reader names the owner of what it hands out")
     }

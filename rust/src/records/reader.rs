@@ -38,6 +38,44 @@ pub struct RecordReader {
     leader_epoch: i32,
     #[pyo3(get)]
     exhausted: bool,
+    #[pyo3(get)]
+    taken_bytes: usize,
+}
+
+/// What one call of `take` may still return.
+struct Room {
+    records: usize,
+    /// None without a bound.
+    bytes: Option<usize>,
+    /// The first record comes whatever its size.
+    first: bool,
+}
+
+impl Room {
+    /// True when no further record fits: the next batch need not be decoded.
+    fn is_full(&self) -> bool {
+        self.bytes == Some(0) && !self.first
+    }
+
+    /// Returns where to stop among the rows from `start` on, and the bytes of those before it.
+    fn fill(&mut self, columns: &Columns, start: usize) -> (usize, usize) {
+        let most = columns.rows.len().min(start.saturating_add(self.records));
+        let Some(left) = self.bytes else {
+            return (most, 0);
+        };
+        let (mut stop, mut used) = (start, 0);
+        while stop < most {
+            let size = columns.record_bytes(stop);
+            if used + size > left && !self.first {
+                break;
+            }
+            self.first = false;
+            used = used.saturating_add(size);
+            stop += 1;
+        }
+        self.bytes = Some(left.saturating_sub(used));
+        (stop, used)
+    }
 }
 
 #[pymethods]
@@ -71,6 +109,7 @@ impl RecordReader {
             end_offset: fetch_offset.max(behind),
             next_offset: fetch_offset,
             leader_epoch: -1,
+            taken_bytes: 0,
         }
     }
 
@@ -85,27 +124,41 @@ impl RecordReader {
     }
 
     /// Return up to `max_records` records and move on; see `RecordReader.take`.
-    fn take(&mut self, py: Python<'_>, max_records: usize) -> PyResult<Records> {
+    #[pyo3(signature = (max_records, max_bytes = None))]
+    fn take(
+        &mut self,
+        py: Python<'_>,
+        max_records: usize,
+        max_bytes: Option<usize>,
+    ) -> PyResult<Records> {
         let mut taken = Records::empty(Arc::clone(&self.owner));
-        while taken.len() < max_records && !self.exhausted {
+        let mut room = Room { records: max_records, bytes: max_bytes, first: true };
+        while room.records > 0 && !self.exhausted {
             if self.current.is_none()
                 && let Err(problem) = self.open_batch(py)
             {
                 // What stands before the bad batch goes out first; the next call meets it again.
                 return if taken.is_empty() { Err(self.error(py, problem)) } else { Ok(taken) };
             }
-            self.take_from_batch(max_records - taken.len(), &mut taken);
+            self.take_from_batch(&mut room, &mut taken);
+            if self.current.is_some() || room.is_full() {
+                break;
+            }
         }
         Ok(taken)
     }
 }
 
 impl RecordReader {
-    fn take_from_batch(&mut self, count: usize, taken: &mut Records) {
+    fn take_from_batch(&mut self, room: &mut Room, taken: &mut Records) {
         let Some((columns, start)) = self.current.take() else { return };
-        let stop = columns.rows.len().min(start + count);
+        let (stop, bytes) = room.fill(&columns, start);
+        room.records -= stop - start;
+        self.taken_bytes += bytes;
         if stop < columns.rows.len() {
-            self.next_offset = columns.offset(stop - 1) + 1;
+            if stop > start {
+                self.next_offset = columns.offset(stop - 1) + 1;
+            }
             self.current = Some((Arc::clone(&columns), stop));
         } else {
             self.next_offset = self.next_offset.max(self.current_end);

@@ -177,11 +177,7 @@ impl Record {
         if self.at().headers_at == 0 {
             return -1;
         }
-        let headers = self.columns.headers(self.row);
-        let size = |(name, value): &(&[u8], Option<&[u8]>)| {
-            String::from_utf8_lossy(name).len() + value.map_or(0, <[u8]>::len)
-        };
-        headers.iter().map(size).sum::<usize>() as i64
+        self.columns.header_bytes(self.row) as i64
     }
 
     fn __len__(&self) -> usize {
