@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from itertools import chain
+from itertools import accumulate, chain
 from typing import Final
 from zlib import crc32
 
@@ -19,7 +19,7 @@ from tandem_kafka.records.transactions import AbortedTransactions, is_abort_mark
 from tandem_kafka.records.v2 import decode_v2
 from tandem_kafka.types import UNKNOWN_EPOCH, ConsumerRecord
 
-__all__ = ["PythonRecordReader", "chain_records", "join_records", "open_reader"]
+__all__ = ["PythonRecordReader", "chain_records", "join_records", "open_reader", "rewind"]
 
 #: In format v2 the CRC covers all from the attributes on (not the offset, which a broker sets).
 _V2_CRC_AT: Final = 21
@@ -44,11 +44,21 @@ def chain_records(parts: Sequence[Sequence[ConsumerRecord]]) -> Sequence[Consume
 join_records = chain_records
 
 
+def rewind(reader: RecordReader, offset: int) -> None:
+    """Have a reader whose `take` was interrupted go on at `offset`.
+
+    A native reader stands there already: no interrupt comes between its steps.
+    """
+    if isinstance(reader, PythonRecordReader):
+        reader.rewind(offset)
+
+
 class PythonRecordReader:
     """A `RecordReader` that holds the encoded bytes and at most one batch decoded."""
 
     __slots__ = (
         "_aborted",
+        "_aborted_transactions",
         "_batch_end",
         "_batches",
         "_columns",
@@ -80,23 +90,26 @@ class PythonRecordReader:
         self._options = options
         self._view = memoryview(b"" if fetched.records is None else fetched.records)
         self._batches, self._problem = walk_batches(self._view)
-        self._aborted = AbortedTransactions(
-            fetched.aborted_transactions if options.read_committed else ()
-        )
-        #: The batch being handed out, how far it is, and the offset behind it.
-        self._columns: RecordColumns | None = None
-        self._cursor = 0
-        self._batch_end = fetch_offset
-        #: Which batch comes next.
-        self._index = 0
+        self._aborted_transactions = fetched.aborted_transactions if options.read_committed else ()
         self.size_bytes = len(self._view)
-        self.next_offset = fetch_offset
         self.end_offset = fetch_offset
         if self._batches:
             self.end_offset = max(fetch_offset, self._batches[-1].last_offset + 1)
+        self.taken_bytes = 0
+        self.rewind(fetch_offset)
+
+    def rewind(self, offset: int) -> None:
+        """Go on at `offset`, whatever was taken: `take` may have been interrupted anywhere."""
+        self._aborted = AbortedTransactions(self._aborted_transactions)
+        #: The batch being handed out, how far it is, and the offset behind it.
+        self._columns: RecordColumns | None = None
+        self._cursor = 0
+        self._batch_end = offset
+        #: Which batch comes next.
+        self._index = 0
+        self.next_offset = offset
         self.leader_epoch = UNKNOWN_EPOCH
         self.exhausted = not self._batches and self._problem is None
-        self.taken_bytes = 0
 
     def take(self, max_records: int, max_bytes: int | None = None) -> Records:
         """Return up to `max_records` records and move on; see `RecordReader.take`."""
@@ -194,13 +207,14 @@ def _stop_at(
     columns: RecordColumns, start: int, stop: int, max_bytes: int, *, at_least_one: bool
 ) -> tuple[int, int]:
     """Return where the records from `start` on reach the bound, and the bytes before that."""
-    used = 0
-    for index in range(start, stop):
-        size = columns.record_bytes(index)
-        if used + size > max_bytes and (index > start or not at_least_one):
-            return index, used
-        used += size
-    return stop, used
+    whole = columns.size_bytes(start, stop)
+    if whole <= max_bytes:
+        return stop, whole
+    ends = list(accumulate(columns.record_sizes(start, stop)))
+    count = bisect_right(ends, max_bytes)
+    if not count and at_least_one and ends:
+        count = 1
+    return start + count, ends[count - 1] if count else 0
 
 
 def _check_crc(header: BatchHeader, batch: memoryview) -> None:
