@@ -12,7 +12,10 @@ from dataclasses import dataclass
 from tandem_kafka.records.decoder import RecordReader
 from tandem_kafka.shared.partition import AssignedPartition, Position
 
-__all__ = ["FetchBuffer", "FetchedChunk"]
+__all__ = ["FetchBuffer", "FetchedChunk", "ReleasedCounts"]
+
+#: Bytes released in all, bytes released of a partition, errors of it that were taken.
+ReleasedCounts = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,14 +69,30 @@ class FetchBuffer:
         self._chunks.append(chunk)
         self.added += 1
 
+    @property
+    def first(self) -> FetchedChunk | None:
+        """Application thread: the oldest chunk."""
+        return self._chunks[0] if self._chunks else None
+
     def take(self) -> FetchedChunk | None:
         """Application thread: take the oldest chunk; it still counts until released."""
         return self._chunks.popleft() if self._chunks else None
 
-    def release(self, chunk: FetchedChunk) -> None:
-        """Application thread: its records have been handed out or dropped."""
-        size = chunk.size_bytes
-        self.released_bytes += size
-        chunk.partition.released_bytes += size
-        if chunk.error is not None:
-            chunk.partition.errors_taken += 1
+    def counts_without(self, chunk: FetchedChunk) -> ReleasedCounts:
+        """Application thread: return the counters as they will be when `chunk` is released."""
+        partition, size = chunk.partition, chunk.size_bytes
+        return (
+            self.released_bytes + size,
+            partition.released_bytes + size,
+            partition.errors_taken + (chunk.error is not None),
+        )
+
+    def release(self, chunk: FetchedChunk, counts: ReleasedCounts | None = None) -> None:
+        """Application thread: its records have been handed out or dropped.
+
+        With the `counts` of a call that was interrupted, it finishes that call.
+        """
+        partition = chunk.partition
+        self.released_bytes, partition.released_bytes, partition.errors_taken = (
+            self.counts_without(chunk) if counts is None else counts
+        )
