@@ -24,6 +24,7 @@ from tandem_kafka.consumer.arguments import (
     each_partition,
 )
 from tandem_kafka.consumer.background import BackgroundEvents
+from tandem_kafka.consumer.borrowed import for_network_thread
 from tandem_kafka.consumer.closing import Closing
 from tandem_kafka.consumer.cluster_methods import ClusterMethods
 from tandem_kafka.consumer.collector import Collector
@@ -91,7 +92,7 @@ class KafkaConsumer(OffsetMethods, ClusterMethods):
         self._deserializers = Deserializers(config)
         hooks = (self._interceptors, self._deserializers)
         try:
-            link = assemble(config, runtime, transport)
+            link = assemble(for_network_thread(config), runtime, transport)
             core = Core(config, runtime, link)
             core.start_network_thread()
         except BaseException:
