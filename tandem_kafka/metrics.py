@@ -336,7 +336,10 @@ class ConsumerMetrics:
     ) -> _Sensor:
         sensor = self._registry.sensor(name)
         for metric, statistic in statistics.items():
-            sensor.add(self._name(metric, group, meaning, tags), statistic())
+            full_name = self._name(metric, group, meaning, tags)
+            # Ctrl-C in the first poll() with records may have left it; a second one is refused.
+            self._registry.remove_metric(full_name)
+            sensor.add(full_name, statistic())
         return _Sensor(sensor)
 
     def _name(self, name: str, group: str, meaning: str, tags: Mapping[str, str]) -> Any:

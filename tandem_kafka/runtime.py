@@ -7,22 +7,27 @@ request managers then run in one thread, deterministically, from a seed.
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from random import Random
+from types import FrameType
 from typing import Protocol, TypeVar
 
 __all__ = [
     "Clock",
     "Driver",
+    "Held",
     "Loop",
     "MonotonicClock",
     "OwnerLock",
     "Random",
     "Runtime",
     "ThreadDriver",
+    "thread_name",
 ]
 
 T = TypeVar("T")
@@ -30,6 +35,10 @@ T = TypeVar("T")
 #: About what a thread needs to wake up, once told to. Without the pause it would then wait for
 #: the GIL until the network thread has done all it has to do.
 _HAND_OVER_S = 0.000_05
+
+#: A waiting thread looks again this often. Python runs a signal's handler only when the main thread
+#: runs; it does not wake it if the signal came just before the system call or to another thread.
+_LOOK_AGAIN_S = 0.25
 
 
 class Clock(Protocol):
@@ -119,8 +128,11 @@ class ThreadDriver:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._changed = threading.Condition()  # re-entrant: a signal handler may notify
-        self._waiting = False
+        #: For each thread that waits a lock of its own, which it holds and `notify` releases. A
+        #: released lock stays so until the thread takes it: no wake-up is lost in between, and a
+        #: signal handler needs no lock that the code it interrupts may hold.
+        self._waiting: list[threading.Lock] = []
+        self._new_lock = threading.Lock
         self._thread: threading.Thread | None = None
 
     def start(self, loop: Loop, name: str) -> None:
@@ -141,31 +153,40 @@ class ThreadDriver:
             self.notify()
 
     def notify(self, *, first: bool = False) -> None:
-        """Wake the application thread if it waits; `first` gives it the GIL as well."""
-        # The flag is set under the lock before `ready` is looked at, so a change made before
-        # this call is either seen there or finds the flag set: no wake-up is lost, and a busy
-        # application thread costs no lock.
-        if self._waiting:
-            with self._changed:
-                self._changed.notify_all()
-            if first:
-                time.sleep(_HAND_OVER_S)
+        """Wake the threads that wait; `first` gives them the GIL as well.
+
+        Any thread and any signal handler may call this. It costs next to nothing while no thread
+        waits.
+        """
+        # A lock is registered before `ready` is looked at. A change made before this call is
+        # therefore either seen there or finds the lock registered.
+        if self._waiting and self._wake() and first:
+            time.sleep(_HAND_OVER_S)
+
+    def _wake(self) -> bool:
+        asleep = [lock for lock in tuple(self._waiting) if lock.locked()]
+        for lock in asleep:
+            with suppress(RuntimeError):  # another thread, or a signal handler, was faster
+                lock.release()
+        return bool(asleep)
 
     def wait(self, ready: Callable[[], bool], deadline_ms: int) -> bool:
-        """Block on a condition until `ready()` or the deadline."""
+        """Block until `ready()` or the deadline; several threads may wait at once."""
         if ready():
             return True
-        with self._changed:
-            self._waiting = True
-            try:
-                while not ready():
-                    left_ms = deadline_ms - self._clock.now_ms()
-                    if left_ms <= 0:
-                        return False
-                    self._changed.wait(min(left_ms / 1000, threading.TIMEOUT_MAX))
-                return True
-            finally:
-                self._waiting = False
+        lock = self._new_lock()
+        lock.acquire()
+        try:
+            self._waiting.append(lock)
+            while not ready():
+                left_ms = deadline_ms - self._clock.now_ms()
+                if left_ms <= 0:
+                    return False
+                lock.acquire(timeout=min(left_ms / 1000, _LOOK_AGAIN_S))
+            return True
+        finally:
+            if lock in self._waiting:
+                self._waiting.remove(lock)
 
     def offload(self, work: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
         """Run `work` on a daemon thread of its own."""
@@ -207,26 +228,66 @@ class Runtime:
         return cls(clock=clock, driver=ThreadDriver(clock))
 
 
+class Held(Protocol):
+    """A lock that the calling thread holds."""
+
+    def release(self) -> None:
+        """Leave it."""
+        ...
+
+
 class OwnerLock:
-    """Lets one thread in at a time, as often as it likes, and turns others away at once."""
+    """Lets one thread in at a time, as often as it likes, and turns others away at once.
+
+    An interrupt (Ctrl-C) can end a method anywhere, also between taking the lock and the `try`
+    that releases it. A lock that is still held although its thread has no such method on its
+    stack any more is therefore taken over by the next thread.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
-        self._owner = 0
 
-    def acquire(self) -> bool:
-        """Enter; False if another thread is inside."""
-        if not self._lock.acquire(blocking=False):
-            return False
-        self._owner = threading.get_ident()
-        return True
+    def acquire(self) -> Held | None:
+        """Enter; returns what to release in the end, None if the lock is held elsewhere."""
+        lock = self._lock
+        return lock if lock.acquire(False) else None
 
-    def release(self) -> None:
-        """Leave."""
-        self._lock.release()
+    def take_over(self, inside: Callable[[FrameType], bool]) -> Held | str:
+        """Enter if the lock was left behind, else name the thread inside; after `acquire` failed.
 
-    def describe(self) -> str:
-        """Name the thread that called and the thread inside."""
-        names = {thread.ident: thread.name for thread in threading.enumerate()}
-        inside = names.get(self._owner, f"thread {self._owner}")
-        return f"thread {threading.current_thread().name!r} called while {inside!r} is inside"
+        Args:
+            inside: Tells whether a stack frame belongs to a method that this lock guards.
+        """
+        abandoned = self._lock
+        name = _thread_inside(inside)
+        if name is not None:
+            return name
+        lock = threading.RLock()
+        lock.acquire()
+        self._lock = lock
+        # The owner may have come back before the store, with the lock that it still holds. Then
+        # it is seen now; if it comes later, it finds the new lock. Two are never inside.
+        name = _thread_inside(inside)
+        if name is not None:
+            self._lock = abandoned
+            return name
+        return lock
+
+
+def thread_name() -> str:
+    """Name the thread that calls."""
+    return threading.current_thread().name
+
+
+def _thread_inside(inside: Callable[[FrameType], bool]) -> str | None:
+    """Name another thread that has such a frame on its stack; None if there is none."""
+    frames = sys._current_frames()  # noqa: SLF001 - public and documented, whatever its name
+    frames.pop(threading.get_ident())
+    for ident, top in frames.items():
+        frame: FrameType | None = top
+        while frame is not None:
+            if inside(frame):
+                names = {thread.ident: thread.name for thread in threading.enumerate()}
+                return names.get(ident, f"thread {ident}")
+            frame = frame.f_back
+    return None

@@ -6,6 +6,7 @@ from dataclasses import Field, dataclass, field
 from typing import Any, Final
 
 from tandem_kafka.config.checks import Check
+from tandem_kafka.config.shown import shown
 from tandem_kafka.errors import KafkaConfigurationError
 
 __all__ = ["Option", "option", "option_of", "parse_option"]
@@ -58,6 +59,6 @@ def parse_option(spec: Field[Any], value: object) -> object:
     try:
         return known.check.parse(value)
     except (TypeError, ValueError) as error:
-        shown = "<hidden>" if known.secret else repr(value)
+        value_shown = shown(value, secret=known.secret)
         problem = str(error) or f"must be {known.check.allowed}"
-        raise KafkaConfigurationError(f"{spec.name}={shown}: {problem}") from None
+        raise KafkaConfigurationError(f"{spec.name}={value_shown}: {problem}") from None

@@ -33,6 +33,7 @@ from tandem_kafka.config.offset_reset import OffsetReset, parse_offset_reset
 from tandem_kafka.config.option import option, option_of, parse_option
 from tandem_kafka.config.parsers import Deserializer
 from tandem_kafka.config.rules import check_rules, settle_defaults
+from tandem_kafka.config.shown import SettledOptions, shown
 
 __all__ = ["Config"]
 
@@ -169,7 +170,9 @@ class Config:
     fetch_buffer_max_bytes: int = option(
         67_108_864,
         _POSITIVE,
-        "Bytes read ahead of poll() at most; max_partition_fetch_bytes if that is more.",
+        "Bytes read ahead of poll() at most, and bytes of keys, values and headers in one batch "
+        "of poll(), as decompressed (one record may be larger); max_partition_fetch_bytes if that "
+        "is more.",
     )
     enable_incremental_fetch_sessions: bool = option(
         True, BOOL, "Name only changed partitions to the broker (KIP-227)."
@@ -186,7 +189,11 @@ class Config:
         "Headers that one record may have; more are a CorruptRecordError.",
     )
     check_crcs: bool = option(True, BOOL, "Verify each batch's checksum.")
-    max_poll_records: int = option(500, _POSITIVE, "Records that one poll() returns at most.")
+    max_poll_records: int = option(
+        500,
+        _POSITIVE,
+        "Records that one poll() returns at most; fewer if they reach fetch_buffer_max_bytes.",
+    )
     consumer_timeout_ms: int | None = option(
         None,
         parsers.CONSUMER_TIMEOUT,
@@ -342,6 +349,12 @@ class Config:
         for spec in dataclasses.fields(self):
             value = getattr(self, spec.name)
             if value != getattr(default, spec.name):
-                shown = "<hidden>" if option_of(spec).secret else repr(value)
-                parts.append(f"{spec.name}={shown}")
+                parts.append(f"{spec.name}={shown(value, secret=option_of(spec).secret)}")
         return f"Config({', '.join(parts)})"
+
+    def by_name(self) -> SettledOptions:
+        """Return the options by name."""
+        specs = dataclasses.fields(self)
+        values = {spec.name: getattr(self, spec.name) for spec in specs}
+        secrets = frozenset(spec.name for spec in specs if option_of(spec).secret)
+        return SettledOptions(values, secrets)

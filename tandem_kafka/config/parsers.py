@@ -15,6 +15,7 @@ from kafka.net.sasl import SASL_MECHANISMS
 from tandem_kafka.config.checks import INT32_MAX, Check, whole_number
 from tandem_kafka.config.deprecation import warn_deprecated
 from tandem_kafka.config.offset_reset import parse_offset_reset
+from tandem_kafka.config.shown import shown
 
 __all__ = [
     "ANYTHING",
@@ -63,19 +64,21 @@ def _parse_server(text: str) -> tuple[str, int]:
     if text.startswith("["):
         host, closed, rest = text[1:].partition("]")
         if not closed or not _is_ipv6(host) or (rest and not rest.startswith(":")):
-            raise ValueError(f"{text!r} is not [IPv6 address]:port")
+            raise ValueError(f"{shown(text)} is not [IPv6 address]:port")
         return host, _parse_port(rest[1:], text) if rest else _DEFAULT_PORT
     if _is_ipv6(text):
         return text, _DEFAULT_PORT
     host, colon, port = text.partition(":")
     if not host or "/" in text:
-        raise ValueError(f"{text!r} is not host:port")
+        raise ValueError(f"{shown(text)} is not host:port")
     return host, _parse_port(port, text) if colon else _DEFAULT_PORT
 
 
 def _parse_port(port: str, server: str) -> int:
     if not (port.isascii() and port.isdigit() and 1 <= int(port) <= _MAX_PORT):
-        raise ValueError(f"the port {port!r} of {server!r} is not a number from 1 to {_MAX_PORT}")
+        raise ValueError(
+            f"the port {shown(port)} of {shown(server)} is not a number from 1 to {_MAX_PORT}"
+        )
     return int(port)
 
 
@@ -216,9 +219,32 @@ def _parse_ssl_context(value: Any) -> ssl.SSLContext | None:
 
 
 def _parse_token_provider(value: Any) -> object:
-    if value is not None and not callable(getattr(value, "token", None)):
-        raise ValueError
+    """Refuse here what could only fail at every attempt to connect."""
+    token = getattr(value, "token", None)
+    if value is None:
+        return None
+    if inspect.isclass(value) and callable(token):
+        raise ValueError(f"must be an instance: write {value.__name__}()")
+    if not callable(token):
+        raise TypeError
+    if inspect.iscoroutinefunction(token):
+        raise ValueError("token() must not be a coroutine function: it is called on a thread")
+    if not _takes_no_arguments(token):
+        raise ValueError("token() is called without arguments, and needs some")
+    extensions = getattr(value, "extensions", None)
+    if extensions is not None and not callable(extensions):
+        raise ValueError("extensions must be a method, where there is one")
     return value
+
+
+def _takes_no_arguments(function: Any) -> bool:
+    try:
+        inspect.signature(function).bind()
+    except TypeError:
+        return False
+    except ValueError:  # builtins do not tell
+        return True
+    return True
 
 
 BOOTSTRAP_SERVERS: Final = Check(

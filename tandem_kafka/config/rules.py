@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, Final
 
+from tandem_kafka.config.shown import shown
 from tandem_kafka.errors import InvalidGroupIdError, KafkaConfigurationError
 
 if TYPE_CHECKING:
@@ -186,7 +187,7 @@ def _unused(config: Config, names: list[str]) -> KafkaConfigurationError:
 
 
 def _show(config: Config, name: str) -> str:
-    return f"{name}={getattr(config, name)!r}"
+    return f"{name}={shown(getattr(config, name))}"
 
 
 _RULES: Final[tuple[Callable[[Config, _Given], None], ...]] = (

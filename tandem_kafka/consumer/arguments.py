@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tandem_kafka.errors import InvalidArgumentError, UnsupportedVersionError
+from tandem_kafka.errors import IllegalStateError, InvalidArgumentError, UnsupportedVersionError
 from tandem_kafka.types import (
     UNKNOWN_EPOCH,
     LeaveOperation,
@@ -16,6 +16,7 @@ from tandem_kafka.types import (
 )
 
 __all__ = [
+    "check_arrow_usable",
     "check_leave",
     "check_limit",
     "check_offset",
@@ -225,3 +226,20 @@ def _check_number(value: Any, name: str) -> None:
     if value < 0:
         msg = f"{name} must not be negative, got {value}"
         raise InvalidArgumentError(msg)
+
+
+def check_arrow_usable(*, deserializing: bool, intercepting: bool) -> None:
+    """Check that nothing wants to see single records.
+
+    Raises:
+        IllegalStateError: A deserializer or an interceptor does.
+    """
+    if deserializing:
+        msg = (
+            "poll_arrow() hands out bytes: it cannot be used with key_deserializer or "
+            "value_deserializer"
+        )
+        raise IllegalStateError(msg)
+    if intercepting:
+        msg = "poll_arrow() makes no records: it cannot be used with interceptors' on_consume()"
+        raise IllegalStateError(msg)

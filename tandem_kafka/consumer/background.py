@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable
 from typing import assert_never
 
@@ -22,6 +23,8 @@ from tandem_kafka.events.background import (
 
 __all__ = ["BackgroundEvents"]
 
+RebalanceEvent = PartitionsAssigned | PartitionsRevoked | PartitionsLost
+
 log = logging.getLogger(__name__)
 
 
@@ -35,15 +38,21 @@ class BackgroundEvents:
         self._commits = commits
         self._collector = collector
         self._listener = listener
-        #: Taken from the queue and not dealt with: Ctrl-C may come before a listener is called.
-        self._begun: BackgroundEvent | None = None
+        #: Callbacks that have run, and their errors, until the network thread knows.
+        self._ran: deque[tuple[int, Exception | None]] = deque()
 
     def __len__(self) -> int:
-        return len(self._core.link.background) + (self._begun is not None)
+        begun = self._listener.due is not None
+        return len(self._core.link.background) + begun + len(self._ran)
 
     def process(self) -> None:
-        """Deal with everything there is; then raise the first error, if there was one."""
+        """Deal with everything there is; then raise the first error, if there was one.
+
+        After an interrupt the next call goes on with the same event. No callback that has begun
+        is called again for it.
+        """
         first: Exception | None = None
+        self._tell()
         while (event := self._next()) is not None:
             try:
                 self._handle(event)
@@ -52,14 +61,17 @@ class BackgroundEvents:
                     first = error
                 else:
                     log.exception("a further error, after the one that poll() raises")
-            self._begun = None
+            self._listener.due = None
         if first is not None:
             raise first
 
     def _next(self) -> BackgroundEvent | None:
-        if self._begun is None:
-            self._begun = self._core.link.background.take()
-        return self._begun
+        queue = self._core.link.background
+        event = self._listener.due or queue.first
+        self._listener.due = event  # before it leaves the queue, or an interrupt would lose it
+        if event is not None and queue.first is event:
+            queue.take()
+        return event
 
     def _handle(self, event: BackgroundEvent) -> None:
         if isinstance(event, ErrorEvent):
@@ -73,9 +85,9 @@ class BackgroundEvents:
                 self._take_over(event)
             case PartitionsRevoked():
                 self._revoke(event)
-            case PartitionsLost(partitions, number):
+            case PartitionsLost(partitions):
                 left = self._listener.not_given_back(partitions)
-                self._call(number, lambda: self._listener.lost(left))
+                self._call(event, lambda: self._listener.lost(left))
             case _:
                 assert_never(event)
 
@@ -97,7 +109,7 @@ class BackgroundEvents:
                     self._listener.given_back = frozenset()  # it failed: it is called again
                 raise
 
-        self._call(event.number, revoked)
+        self._call(event, revoked)
 
     def _take_over(self, event: PartitionsAssigned) -> None:
         applied = self._core.ask(
@@ -110,27 +122,37 @@ class BackgroundEvents:
         if applied:
             self._listener.given_back = frozenset()
             self._collector.purge()
-            self._call(event.number, lambda: self._listener.assigned(event.added))
+            self._call(event, lambda: self._listener.assigned(event.added))
 
-    def _call(self, number: int, callback: Callable[[], None]) -> None:
+    def _call(self, event: RebalanceEvent, callback: Callable[[], None]) -> None:
         """Run a callback and tell the network thread how it went, whatever happens."""
-        error: Exception | None = None
-        self._begun = None
         try:
             callback()
+            self._ran.append((event.number, None))
         except WakeupError:
-            raise  # the callback itself ended well enough: it was interrupted on purpose
-        except Exception as raised:
-            error = raised
-            raise callback_error(raised) from raised
+            # The callback itself ended well enough: it was interrupted on purpose.
+            self._ran.append((event.number, None))
+            raise
+        except Exception as error:
+            self._ran.append((event.number, error))
+            raise callback_error(error) from error
+        except BaseException:
+            if self._listener.due is not event:  # it had begun
+                self._ran.append((event.number, None))
+            raise
         finally:
-            self._tell(number, error)
+            self._tell()
 
-    def _tell(self, number: int, error: Exception | None) -> None:
-        if self._core.closed:
-            return  # the callback closed the consumer
-        # Waited for, so that what follows from it is done before poll() goes on: the assignment
-        # changes inside poll() or not at all.
-        deadline_ms = self._core.deadline_ms(None)
-        self._core.ask(CallbackCompleted(deadline_ms=deadline_ms, number=number, error=error))
-        self._collector.purge()
+    def _tell(self) -> None:
+        """Tell the network thread of callbacks that have run."""
+        while self._ran:
+            number, error = self._ran[0]
+            if not self._core.closed:  # by the callback
+                # Waited for, so that what follows from it is done before poll() goes on: the
+                # assignment changes inside poll() or not at all.
+                deadline_ms = self._core.deadline_ms(None)
+                self._core.ask(
+                    CallbackCompleted(deadline_ms=deadline_ms, number=number, error=error)
+                )
+                self._collector.purge()
+            self._ran.popleft()

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any
 
 from tandem_kafka.config import Config
@@ -119,7 +117,5 @@ class ClusterMethods(Owned):
 
     @property
     def config(self) -> Mapping[str, Any]:
-        """The settled options by name, secrets included; read-only."""
-        config = self._config
-        values = {f.name: getattr(config, f.name) for f in dataclasses.fields(config)}
-        return MappingProxyType(values)
+        """The settled options by name; read-only. Its `repr()` shows no secrets, its values do."""
+        return self._config.by_name()

@@ -2,41 +2,38 @@
 
 What a fetch brought becomes visible here and nowhere else, so this is where stale data is
 dropped: records of a partition that is not ours any more, or fetched for a position that a seek
-has replaced. The position moves before a chunk is released, never after.
+has replaced.
+
+Nothing here moves a position past a record; that is left to the `Publication`. What has been
+returned is known by the position alone: the next collection begins there, so that what an
+interrupted poll() had collected is collected again.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections import OrderedDict, deque
+from collections.abc import Callable
 
 from tandem_kafka.consumer.deserializers import Deserializers
+from tandem_kafka.consumer.opened import OpenedChunk, Records, Room
+from tandem_kafka.consumer.publication import Handed, Publication
 from tandem_kafka.consumer.records import ConsumerRecords
 from tandem_kafka.errors import KafkaError
 from tandem_kafka.records import join_records
-from tandem_kafka.records.decoder import RecordReader
-from tandem_kafka.shared.fetch_buffer import FetchBuffer, FetchedChunk
+from tandem_kafka.shared.fetch_buffer import Counts, FetchBuffer
 from tandem_kafka.shared.partition import AssignedPartition, Consumed, FetchState, Position
 from tandem_kafka.shared.subscription import SubscriptionState
 from tandem_kafka.types import ConsumerRecord, OffsetAndMetadata
 
 __all__ = ["Collector"]
 
-Records = Sequence[ConsumerRecord]
-
-
-class _Open:
-    """A chunk being handed out; `held` was read but could not be deserialized yet."""
-
-    __slots__ = ("chunk", "held")
-
-    def __init__(self, chunk: FetchedChunk) -> None:
-        self.chunk = chunk
-        self.held: Records = ()
-
 
 class Collector:
-    """Takes records partition by partition, in turn, so that none starves."""
+    """Takes records partition by partition, in turn, so that none starves.
+
+    Attributes:
+        publication: Of the last collection; its positions move when it is done.
+    """
 
     def __init__(
         self,
@@ -44,169 +41,208 @@ class Collector:
         buffer: FetchBuffer,
         deserializers: Deserializers,
         wake_network: Callable[[], None],
+        max_bytes: int,
     ) -> None:
         self._subscription = subscription
         self._buffer = buffer
         self._deserializers = deserializers
         self._wake_network = wake_network
+        self._max_bytes = max_bytes
         #: What has been taken from the buffer, by partition; whose turn it is comes first.
-        self._open: dict[AssignedPartition, deque[_Open]] = {}
+        self._open: OrderedDict[AssignedPartition, deque[OpenedChunk]] = OrderedDict()
+        #: A count that has begun: the chunk, what the counters are to be, and whether it is the
+        #: chunk's last.
+        self._counting: tuple[OpenedChunk, Counts, bool] | None = None
+        #: Partitions whose positions the last collection moves.
+        self._moved: list[AssignedPartition] = []
+        self.publication = Publication()
 
     def collect(self, max_records: int) -> ConsumerRecords:
-        """Return up to `max_records` records and move the positions behind them.
+        """Return up to `max_records` records; positions move when `publication` is done.
+
+        The batch ends by bytes too: what a few batches unpack to may be larger than memory.
 
         Raises:
             KafkaError: The next thing in line is an error (a corrupt batch, a record that cannot
                 be deserialized, an offset out of range). Records before it came first.
         """
-        self._take_from_buffer()
+        # A reset that waits for the position to reach what was read ahead was asleep when the last
+        # collection was published.
+        if self._buffer.starved and any(state.wait_for_drain for state in self._moved):
+            self._wake_network()
+        self._moved = []
+        self.publication = Publication()
+        self._begin()
         batch = ConsumerRecords()
-        left = max_records
+        room = Room(max_records, self._max_bytes)
         for state in tuple(self._open):
-            if left <= 0:
+            if room.records <= 0:
                 break
-            if self._subscription.assigned.get(state.tp) is not state:
-                self._drop(state)
-            elif state.returnable:
-                try:
-                    left -= self._collect_partition(state, left, batch)
-                except KafkaError:
-                    if not batch:
-                        raise
-                    # What came before is returned; the error has its turn next time.
-                    break
+            position = self._settle(state)
+            if position is not None and state.returnable:
+                self._collect_partition(state, position, room, batch)
         return batch
 
     def purge(self) -> None:
         """Drop what was fetched for partitions that are not assigned any more."""
-        self._take_from_buffer()
+        self._begin()
         for state in tuple(self._open):
-            if self._subscription.assigned.get(state.tp) is not state:
-                self._drop(state)
+            self._settle(state)
+
+    def _begin(self) -> None:
+        """Finish what an interrupt may have left half done, and take over what has arrived."""
+        self._finish_counting()
+        while (chunk := self._buffer.first) is not None:
+            chunks = self._open.setdefault(chunk.partition, deque())
+            if not chunks or chunks[-1].chunk is not chunk:
+                chunks.append(OpenedChunk(chunk))
+            self._buffer.take()
 
     # --- one partition -------------------------------------------------------------------------
 
+    def _settle(self, state: AssignedPartition) -> Position | None:
+        """Drop what is stale or has been returned; None if nothing is left.
+
+        Else the position, which is where the next record to return is.
+        """
+        chunks, position = self._open[state], state.position
+        if self._subscription.assigned.get(state.tp) is not state:
+            position = None
+        while chunks:
+            opened = chunks[0]
+            if position is not None and opened.chunk.base is state.base:
+                offset = position.offset
+                if not (opened.released and opened.ends_at(offset)):
+                    opened.settle(offset)
+                    return position
+            self._release(opened)
+            chunks.popleft()
+        del self._open[state]
+        return None
+
     def _collect_partition(
-        self, state: AssignedPartition, limit: int, batch: ConsumerRecords
-    ) -> int:
-        chunks = self._open[state]
-        before = state.position
-        pieces: list[Records] = []
-        left = limit
-        try:
-            while chunks and left > 0:
-                opened = chunks[0]
-                fetching = state.state is FetchState.FETCHING  # read before the base
-                if opened.chunk.base is not state.base:
-                    self._release(chunks)
-                    continue
-                if not fetching:
-                    break
-                piece = self._collect_chunk(state, opened, left, raising=not (pieces or batch))
-                if piece is None:
-                    break
-                if piece:
-                    pieces.append(piece)
-                    left -= len(piece)
-                if _finished(opened):
-                    self._release(chunks)
-        finally:
-            self._hand_out(state, before, pieces, batch)
-        return limit - left
-
-    def _hand_out(
-        self,
-        state: AssignedPartition,
-        before: Position | None,
-        pieces: list[Records],
-        batch: ConsumerRecords,
+        self, state: AssignedPartition, begin: Position, room: Room, batch: ConsumerRecords
     ) -> None:
+        """Add a partition's records to the batch."""
+        base = self._open[state][0].chunk.base
+        pieces, at = self._gather(state, begin, room, first=not batch)
         if pieces:
-            batch[state.tp] = join_records(pieces)
-            chunks = self._open[state]
-            if not (chunks and self._buffer.comes_first(chunks[0].chunk)):
+            batch[state.tp] = join_records(pieces) if len(pieces) > 1 else pieces[0]
+            if not self._uses_up(state):
                 # To the end of the turn, so that a busy partition cannot starve the others.
-                self._open[state] = self._open.pop(state)
-        consumed = state.consumed
-        if consumed is not None and consumed.base is state.base:
-            position = consumed.position
-            # Also without a record: behind aborted transactions, for one.
-            if before is None or position.offset != before.offset:
-                batch.next_offsets[state.tp] = OffsetAndMetadata(
-                    position.offset, "", position.leader_epoch
-                )
-        if not self._open[state]:
-            del self._open[state]
+                self._open.move_to_end(state)
+            state.consumed = Handed(base, begin, at, self.publication)
+        elif at is not begin:
+            # There is nothing to lose: what is passed over is never shown.
+            state.consumed = Consumed(base, at)
+        if at.offset != begin.offset:
+            self._moved.append(state)
+            batch.next_offsets[state.tp] = OffsetAndMetadata(at.offset, "", at.leader_epoch)
 
-    def _collect_chunk(
-        self, state: AssignedPartition, opened: _Open, limit: int, *, raising: bool
-    ) -> Records | None:
-        """Return records of one chunk; None when an error is in the way and may not be raised."""
-        chunk = opened.chunk
-        if chunk.error is not None:
-            if not raising:
-                return None
-            if not chunk.sticky:
-                self._release(self._open[state])
-            raise chunk.error
-        reader = chunk.reader
-        if reader is None:
-            return ()
+    def _uses_up(self, state: AssignedPartition) -> bool:
+        """Tell whether a partition's decoded batch is to be used up before another is decoded.
+
+        Otherwise each of many partitions could have a large batch decoded at the same time.
+        """
+        return self._buffer.is_over_limit and any(
+            opened.reader is not None and opened.reader.open_bytes > 0
+            for opened in self._open[state]
+        )
+
+    def _gather(
+        self, state: AssignedPartition, at: Position, room: Room, *, first: bool
+    ) -> tuple[list[Records], Position]:
+        """Return records of a partition, and the position behind them.
+
+        Only what comes `first` in the batch may raise.
+        """
+        chunks, index = self._open[state], 0
+        pieces: list[Records] = []
+        base = chunks[0].chunk.base
+        while room.records > 0 and index < len(chunks):
+            opened = chunks[index]
+            fetching = state.state is FetchState.FETCHING  # read before the base
+            if not fetching or state.base is not base or opened.chunk.base is not base:
+                break
+            found = self._read(opened, at, room, raising=first and not pieces)
+            if found is None:
+                break
+            records, at = found
+            if records:
+                pieces.append(records)
+            reader = opened.reader
+            if reader is None or (reader.exhausted and opened.ends_at(at.offset)):
+                self._release(opened)
+                index += 1
+            else:
+                self._recount(opened)
+        return pieces, at
+
+    def _read(
+        self, opened: OpenedChunk, at: Position, room: Room, *, raising: bool
+    ) -> tuple[Records, Position] | None:
+        """Return the next records of a chunk, and the position behind them.
+
+        None when there is no room for them, or an error is in the way that may not be raised
+        before what comes first.
+        """
         try:
-            records = opened.held or self._take(chunk, reader, limit)
-            if self._deserializers.active:
-                records = self._deserialize(opened, records[:limit], records)
+            if opened.chunk.error is not None:
+                return self._meet_error(opened, at, opened.chunk.error, raising=raising)
+            found = opened.read(at.offset, room)
+            if found is None or not self._deserializers.active:
+                return found
+            return self._deserialize(*found)
         except KafkaError:
             if raising:
                 raise
             return None
-        self._advance(state, opened, reader, records)
-        return records
 
-    def _take(self, chunk: FetchedChunk, reader: RecordReader, limit: int) -> Records:
-        records = reader.take(limit)
-        self._buffer.recount(chunk)
-        return records
-
-    def _deserialize(self, opened: _Open, wanted: Records, records: Records) -> Records:
-        """Deserialize until one fails; that one and those behind it are held for the next time."""
+    def _deserialize(self, records: Records, behind: Position) -> tuple[Records, Position]:
+        """Deserialize until one fails; those before it come first."""
         done: list[ConsumerRecord] = []
-        opened.held = records
         try:
-            done.extend(map(self._deserializers.apply, wanted))
+            done.extend(map(self._deserializers.apply, records))
         except KafkaError:
             if not done:
                 raise
-        opened.held = records[len(done) :]
-        return done
+            failed, before = records[len(done)], records[len(done) - 1]
+            return done, Position(failed.offset, before.leader_epoch)
+        return done, behind
 
-    def _advance(
-        self, state: AssignedPartition, opened: _Open, reader: RecordReader, records: Records
-    ) -> None:
-        if opened.held:
-            offset = opened.held[0].offset
-            epoch = records[-1].leader_epoch
-        else:
-            offset, epoch = reader.next_offset, reader.leader_epoch
-        state.consumed = Consumed(opened.chunk.base, Position(offset, epoch))
+    def _meet_error(
+        self, opened: OpenedChunk, at: Position, error: Exception, *, raising: bool
+    ) -> tuple[Records, Position] | None:
+        """Raise what a fetch brought in place of records, if it has its turn."""
+        if opened.released:
+            return (), at
+        if not raising:
+            return None
+        if not opened.chunk.sticky:
+            self._release(opened)
+        raise error
 
     # --- the buffer ----------------------------------------------------------------------------
 
-    def _take_from_buffer(self) -> None:
-        while (chunk := self._buffer.take()) is not None:
-            self._open.setdefault(chunk.partition, deque()).append(_Open(chunk))
+    def _recount(self, opened: OpenedChunk) -> None:
+        """Count what a chunk holds now: batches of it were decoded, or used up."""
+        chunk = opened.chunk
+        if not opened.released and chunk.size_bytes != chunk.counted_bytes:
+            self._counting = (opened, self._buffer.counts_with(chunk), False)
+            self._finish_counting()
 
-    def _release(self, chunks: deque[_Open]) -> None:
-        self._buffer.release(chunks.popleft().chunk)
-        if self._buffer.starved:
+    def _release(self, opened: OpenedChunk) -> None:
+        """Count a chunk's memory no longer."""
+        if not opened.released:
+            self._counting = (opened, self._buffer.counts_without(opened.chunk), True)
+            self._finish_counting()
+
+    def _finish_counting(self) -> None:
+        if self._counting is None:
+            return
+        opened, counts, released = self._counting
+        self._buffer.count(opened.chunk, counts)
+        if released and self._buffer.starved:
             self._wake_network()
-
-    def _drop(self, state: AssignedPartition) -> None:
-        chunks = self._open.pop(state)
-        while chunks:
-            self._release(chunks)
-
-
-def _finished(opened: _Open) -> bool:
-    reader = opened.chunk.reader
-    return reader is not None and reader.exhausted and not opened.held
+        opened.released = released
+        self._counting = None

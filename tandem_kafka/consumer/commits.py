@@ -23,11 +23,14 @@ Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 Callback = Callable[[Offsets, Any], object]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class _Pending:
+    """An async commit; `begun` is True once its callback has been called."""
+
     event: CommitAsync
     future: Future
     callback: Callback | None
+    begun: bool = False
 
 
 class Commits:
@@ -92,8 +95,10 @@ class Commits:
             callback = self._core.config.default_offset_commit_callback
         event = CommitAsync(offsets=chosen)
         future = Future()
-        self._pending.append(_Pending(event, future, callback))
+        pending = _Pending(event, future, callback)
         self._core.link.queue.add(event)
+        # Sent first: an interrupt in between must not leave a commit that is waited for in vain.
+        self._pending.append(pending)
         self.run_callbacks()
         return future
 
@@ -107,28 +112,34 @@ class Commits:
         if self._automatic:
             self._tell_automatic()
         while self.waiting:
-            pending = self._pending.popleft()
-            error = pending.event.future.error
+            pending = self._pending[0]
+            if not pending.begun:
+                self._finish(pending)
+            # Removed last, or an interrupt would lose its callback. That may have called this.
+            if self._pending and self._pending[0] is pending:
+                self._pending.popleft()
+
+    def _finish(self, pending: _Pending) -> None:
+        """End the future of a commit that is done, and call its callback."""
+        error, offsets = pending.event.future.error, pending.event.offsets
+        if not pending.future.is_done:
             if error is None:
-                self._interceptors.on_commit(pending.event.offsets)
-                pending.future.success(pending.event.offsets)
+                self._interceptors.on_commit(offsets)
+                pending.future.success(offsets)
             else:
                 pending.future.failure(error)
                 if pending.callback is None:
-                    log.warning(
-                        "asynchronous commit of %s failed: %s",
-                        described(pending.event.offsets),
-                        error,
-                    )
-            if pending.callback is not None:
-                pending.callback(pending.event.offsets, error)
+                    log.warning("asynchronous commit of %s failed: %s", described(offsets), error)
+        pending.begun = True
+        if pending.callback is not None:
+            pending.callback(offsets, error)
 
     def _tell_automatic(self) -> None:
-        done = [event for event in self._automatic if event.future.done]
-        self._automatic = [event for event in self._automatic if not event.future.done]
-        for event in done:
-            if event.future.error is None:
-                self._interceptors.on_commit(event.offsets)
+        for event in tuple(self._automatic):
+            if event.future.done:
+                if event.future.error is None:
+                    self._interceptors.on_commit(event.offsets)
+                self._automatic.remove(event)
 
     def await_pending(self, deadline_ms: int, *, interruptible: bool) -> None:
         """Wait for the async commits asked for so far, and run their callbacks."""
@@ -153,6 +164,6 @@ class Commits:
         offsets = self._core.link.subscription.consumed_offsets()
         if offsets:
             event = AutoCommit(offsets=offsets)
+            self._core.link.queue.add(event)
             if self._interceptors.committing:
                 self._automatic.append(event)
-            self._core.link.queue.add(event)

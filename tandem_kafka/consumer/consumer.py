@@ -14,6 +14,7 @@ from typing_extensions import Unpack
 
 from tandem_kafka.config import Config, ConsumerOptions
 from tandem_kafka.consumer.arguments import (
+    check_arrow_usable,
     check_leave,
     check_limit,
     check_partitions,
@@ -23,22 +24,24 @@ from tandem_kafka.consumer.arguments import (
     each_partition,
 )
 from tandem_kafka.consumer.background import BackgroundEvents
+from tandem_kafka.consumer.borrowed import for_network_thread
 from tandem_kafka.consumer.closing import Closing
 from tandem_kafka.consumer.cluster_methods import ClusterMethods
 from tandem_kafka.consumer.collector import Collector
 from tandem_kafka.consumer.commits import Commits
-from tandem_kafka.consumer.core import Core
+from tandem_kafka.consumer.core import Core, guarded
 from tandem_kafka.consumer.deserializers import Deserializers
 from tandem_kafka.consumer.interceptors import Interceptors
-from tandem_kafka.consumer.iteration import Iteration
+from tandem_kafka.consumer.iteration import Iteration, Run
 from tandem_kafka.consumer.listener import ListenerCalls, check_listener
 from tandem_kafka.consumer.offset_methods import OffsetMethods
 from tandem_kafka.consumer.owned import owned
 from tandem_kafka.consumer.poller import Poller
 from tandem_kafka.consumer.positions import Positions
+from tandem_kafka.consumer.publication import Publication
 from tandem_kafka.consumer.records import ConsumerRecords
 from tandem_kafka.engine.assembly import assemble
-from tandem_kafka.errors import IllegalStateError, InvalidArgumentError
+from tandem_kafka.errors import InvalidArgumentError
 from tandem_kafka.events.application import Assign, Subscribe, SubscribePattern, SubscribeRegex
 from tandem_kafka.records import check_arrow_columns, to_record_batch
 from tandem_kafka.runtime import Runtime
@@ -49,6 +52,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = ["KafkaConsumer"]
+
+#: The loop's records are made in advance; more at once would cost memory and gain nothing.
+MAX_RUN_RECORDS = 1_000
 
 _numbers = itertools.count(1)
 
@@ -86,7 +92,7 @@ class KafkaConsumer(OffsetMethods, ClusterMethods):
         self._deserializers = Deserializers(config)
         hooks = (self._interceptors, self._deserializers)
         try:
-            link = assemble(config, runtime, transport)
+            link = assemble(for_network_thread(config), runtime, transport)
             core = Core(config, runtime, link)
             core.start_network_thread()
         except BaseException:
@@ -99,7 +105,11 @@ class KafkaConsumer(OffsetMethods, ClusterMethods):
         self._commits = Commits(core, self._interceptors)
         self._positions = Positions(core)
         self._collector = Collector(
-            link.subscription, link.buffer, self._deserializers, link.transport.wakeup
+            link.subscription,
+            link.buffer,
+            self._deserializers,
+            link.transport.wakeup,
+            config.fetch_buffer_max_bytes,
         )
         self._background = BackgroundEvents(core, self._commits, self._collector, self._listener)
         self._poller = Poller(core, self._commits, self._collector, self._background)
@@ -212,7 +222,7 @@ class KafkaConsumer(OffsetMethods, ClusterMethods):
 
     # --- reading -------------------------------------------------------------------------------
 
-    @owned
+    @guarded
     def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> ConsumerRecords:
         """Return records as soon as there are any, none when the timeout is over.
 
@@ -220,10 +230,12 @@ class KafkaConsumer(OffsetMethods, ClusterMethods):
 
         Args:
             timeout_ms: How long to wait for the first record, in milliseconds.
-            max_records: How many records at most; by default `max_poll_records`.
+            max_records: How many records at most; by default `max_poll_records`. Fewer are
+                returned if they reach `fetch_buffer_max_bytes`, but at least one.
 
         Returns:
-            Records by partition, in the order of their offsets.
+            Records by partition, in the order of their offsets. Positions move with the return:
+            an interrupt (Ctrl-C) before it loses nothing, the next call returns the same records.
 
         Raises:
             IllegalStateError: Nothing is subscribed or assigned.
@@ -236,18 +248,29 @@ class KafkaConsumer(OffsetMethods, ClusterMethods):
                 cluster refuses.
             RebalanceCallbackError: A listener raised.
         """
-        limit = check_limit(max_records, self._config.max_poll_records)
-        deadline_ms = self._core.deadline_ms(timeout_ms)
-        begun = self._iteration.drain(limit)
-        return begun if begun.count else self._next_batch(deadline_ms, limit)
-
-    def _next_batch(self, deadline_ms: int, limit: int) -> ConsumerRecords:
-        batch = self._poller.poll(deadline_ms, limit)
-        if batch and self._interceptors.consuming:
-            return self._interceptors.on_consume(batch)
+        core = self._core
+        held = core.acquire()
+        try:
+            limit = check_limit(max_records, self._config.max_poll_records)
+            deadline_ms = core.deadline_ms(timeout_ms)
+            self._iteration.end()
+            batch, publication = self._next_batch(deadline_ms, limit)
+        finally:
+            held.release()
+        # All positions move by this one store. Nothing may stand between it and the return: an
+        # interrupt there would lose the records.
+        publication.done = True
         return batch
 
-    @owned
+    def _next_batch(self, deadline_ms: int, limit: int) -> tuple[ConsumerRecords, Publication]:
+        """Return records, and what is done once they are returned to the user."""
+        batch = self._poller.poll(deadline_ms, limit)
+        publication = self._collector.publication
+        if batch and self._interceptors.consuming:
+            batch = self._interceptors.on_consume(batch)
+        return batch, publication
+
+    @guarded
     def poll_arrow(
         self,
         timeout_ms: float = 0,
@@ -263,8 +286,8 @@ class KafkaConsumer(OffsetMethods, ClusterMethods):
 
         Args:
             timeout_ms: How long to wait for the first record, in milliseconds.
-            max_records: How many records at most; by default all that have been fetched, which
-                `fetch_buffer_max_bytes` bounds.
+            max_records: How many records at most; by default all that have been fetched. Fewer
+                are returned if they reach `fetch_buffer_max_bytes`, but at least one.
             columns: Which columns to build, by default all: topic (dictionary of string),
                 partition (int32), offset (int64), timestamp (milliseconds, UTC; null where there
                 is none), timestamp_type (int8: 0 producer's, 1 broker's), key, value (binary),
@@ -279,47 +302,53 @@ class KafkaConsumer(OffsetMethods, ClusterMethods):
             InvalidArgumentError: There is no such column.
             KafkaError: As for `poll()`.
         """
-        chosen = check_arrow_columns(columns)
-        if self._deserializers.active:
-            msg = (
-                "poll_arrow() hands out bytes: it cannot be used with key_deserializer or "
-                "value_deserializer"
+        core = self._core
+        held = core.acquire()
+        try:
+            chosen = check_arrow_columns(columns)
+            check_arrow_usable(
+                deserializing=self._deserializers.active, intercepting=self._interceptors.consuming
             )
-            raise IllegalStateError(msg)
-        if self._interceptors.consuming:
-            msg = "poll_arrow() makes no records: it cannot be used with interceptors' on_consume()"
-            raise IllegalStateError(msg)
-        limit = check_limit(max_records, sys.maxsize)
-        deadline_ms = self._core.deadline_ms(timeout_ms)
-        begun = self._iteration.drain(limit)
-        batch = begun if begun.count else self._poller.poll(deadline_ms, limit)
-        return to_record_batch(tuple(batch.values()), chosen, binary_view=binary_view)
+            limit = check_limit(max_records, sys.maxsize)
+            deadline_ms = core.deadline_ms(timeout_ms)
+            self._iteration.end()
+            batch, publication = self._next_batch(deadline_ms, limit)
+            records = to_record_batch(tuple(batch.values()), chosen, binary_view=binary_view)
+        finally:
+            held.release()
+        publication.done = True  # as in poll()
+        return records
 
     def __iter__(self) -> Self:
         """Iterate over records; ends after `consumer_timeout_ms` without one."""
         return self
 
+    @guarded
     def __next__(self) -> ConsumerRecord:
         """Return the next record; the position moves behind it."""
         core = self._core
         if core.closed:
             raise StopIteration
-        core.acquire()  # what `owned` does, without its call for each record
+        held = core.acquire()
         try:
-            record = self._iteration.next()
-            return record if record is not None else self._await_next()
+            run = self._iteration.ready() or self._await_run()
+            index = run.given
+            record = run.records[index]
         finally:
-            core.release()
+            held.release()
+        run.given = index + 1  # the position moves, with nothing but the return behind it
+        return record
 
-    def _await_next(self) -> ConsumerRecord:
+    def _await_run(self) -> Run:
         timeout_ms = self._config.consumer_timeout_ms
         endless = timeout_ms is None or timeout_ms < 0
         deadline_ms = self._core.deadline_ms(2**40 if endless else timeout_ms)
+        limit = min(self._config.max_poll_records, MAX_RUN_RECORDS)
         while True:
-            self._iteration.add(self._next_batch(deadline_ms, self._config.max_poll_records))
-            record = self._iteration.next()
-            if record is not None:
-                return record
+            self._iteration.add(*self._next_batch(deadline_ms, limit))
+            run = self._iteration.ready()
+            if run is not None:
+                return run
             if self._core.clock.now_ms() >= deadline_ms:
                 raise StopIteration
 
@@ -356,6 +385,7 @@ class KafkaConsumer(OffsetMethods, ClusterMethods):
 
     # --- the end -------------------------------------------------------------------------------
 
+    @guarded
     def close(
         self,
         autocommit: bool = True,
@@ -376,7 +406,7 @@ class KafkaConsumer(OffsetMethods, ClusterMethods):
         """
         core = self._core
         operation = check_leave(leave_group)
-        core.acquire_for_close()
+        held = core.acquire_for_close()
         try:
             if not (core.closed or core.closing):
                 core.closing = True
@@ -385,7 +415,7 @@ class KafkaConsumer(OffsetMethods, ClusterMethods):
                 finally:
                     core.closed = True
         finally:
-            core.release()
+            held.release()
 
     def __enter__(self) -> Self:
         """Close at the end of the block."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable
-from typing import Any, NoReturn
+from types import CodeType, FrameType
+from typing import Any, Final, NoReturn, TypeVar
 
 from tandem_kafka.config import Config
 from tandem_kafka.engine.handle import EngineHandle
@@ -20,14 +21,45 @@ from tandem_kafka.errors import (
 )
 from tandem_kafka.events.application import ApplicationEvent
 from tandem_kafka.events.completable import NO_DEADLINE_MS
-from tandem_kafka.runtime import OwnerLock, Runtime
+from tandem_kafka.runtime import Held, OwnerLock, Runtime, thread_name
 
-__all__ = ["Core"]
+__all__ = ["Core", "guarded"]
 
 log = logging.getLogger(__name__)
 
+F = TypeVar("F", bound=Callable[..., Any])
+
+#: The functions that enter a core; each calls it `core`.
+_GUARDED: Final[set[CodeType]] = set()
+
 #: The network thread fails what is overdue; only if it is stuck does this end the wait.
 STUCK_MS = 30_000
+
+
+class _Process:
+    """This process. Asking the system for its number would be a system call for each record."""
+
+    def __init__(self) -> None:
+        self.look()
+        if hasattr(os, "register_at_fork"):  # not on Windows, which has no forks
+            os.register_at_fork(after_in_child=self.look)
+
+    def look(self) -> None:
+        """Note the number of the process."""
+        self.pid = os.getpid()
+
+
+_process: Final = _Process()
+
+
+def guarded(function: F) -> F:
+    """Mark a function that enters a core, which its local variable `core` names.
+
+    By this a thread that is turned away finds out whether another one is inside, or has only
+    left the lock behind because an interrupt ended the function.
+    """
+    _GUARDED.add(function.__code__)
+    return function
 
 
 class Core:
@@ -41,7 +73,7 @@ class Core:
         self.closing = False
         self.closed = False
         self._owner = OwnerLock()
-        self._pid = os.getpid()
+        self._pid = _process.pid
         # Writer: whoever calls wakeup(); taken back by the application thread.
         self._woken = False
 
@@ -60,8 +92,8 @@ class Core:
 
     # --- one owner at a time -------------------------------------------------------------------
 
-    def acquire(self) -> None:
-        """Enter a method of the consumer.
+    def acquire(self) -> Held:
+        """Enter a method of the consumer; returns what to release at its end.
 
         Raises:
             ForkedConsumerError: This process is a fork of the one that made the consumer.
@@ -69,42 +101,49 @@ class Core:
             ConsumerClosedError: The consumer has been closed.
             NetworkThreadError: The network thread has ended.
         """
-        self.acquire_for_close()
+        held = self.acquire_for_close()
         if self.closed:
-            self.release()
+            held.release()
             self.raise_closed()
         if self.link.loop.failure is not None:
-            self.release()
+            held.release()
             raise self.link.loop.error()
+        return held
 
     def raise_closed(self) -> NoReturn:
         """Say that the consumer is closed."""
         msg = "This consumer has already been closed."
         raise ConsumerClosedError(msg)
 
-    def acquire_for_close(self) -> None:
+    def acquire_for_close(self) -> Held:
         """Enter, also when closed."""
-        if os.getpid() != self._pid:
+        if self._pid != _process.pid:
             msg = (
                 f"this consumer was made in process {self._pid} and cannot be used in its fork "
-                f"{os.getpid()}: its network thread and connections stayed behind; make a new one"
+                f"{_process.pid}: its network thread and connections stayed behind; make a new one"
             )
             raise ForkedConsumerError(msg)
-        if not self._owner.acquire():
+        return self._owner.acquire() or self._take_over()
+
+    def _take_over(self) -> Held:
+        held = self._owner.take_over(self._inside)
+        if isinstance(held, str):
             msg = (
-                "KafkaConsumer is not safe for multi-threaded access: "
-                f"{self._owner.describe()}; wakeup() is the one method for other threads"
+                "KafkaConsumer is not safe for multi-threaded access: thread "
+                f"{thread_name()!r} called while {held!r} is inside; wakeup() is the one method "
+                "for other threads"
             )
             raise ConcurrentModificationError(msg)
+        return held
 
-    def release(self) -> None:
-        """Leave a method."""
-        self._owner.release()
+    def _inside(self, frame: FrameType) -> bool:
+        """Tell whether a stack frame is one of a method of this consumer."""
+        return frame.f_code in _GUARDED and frame.f_locals.get("core") is self
 
     @property
     def in_own_process(self) -> bool:
         """False after a fork."""
-        return os.getpid() == self._pid
+        return self._pid == _process.pid
 
     # --- time ----------------------------------------------------------------------------------
 

@@ -4,114 +4,105 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from itertools import islice
 
+from tandem_kafka.consumer.publication import Handed, Publication
 from tandem_kafka.consumer.records import ConsumerRecords
 from tandem_kafka.shared.partition import AssignedPartition, Consumed, Position
 from tandem_kafka.shared.subscription import SubscriptionState
-from tandem_kafka.types import ConsumerRecord, OffsetAndMetadata
+from tandem_kafka.types import ConsumerRecord
 
-__all__ = ["Iteration"]
+__all__ = ["Iteration", "Run"]
 
 
-class _Run:
-    """Records of one partition that the loop has not been given yet.
+class Run:
+    """Records of one partition that the loop is given one by one.
 
-    Stands for the partition's `consumed` while they are given out, so that a record costs no
-    new position: `position` is made when somebody asks.
+    The partition's `consumed` meanwhile, so that a record costs no new position: `position` is
+    made when it is asked for.
+
+    Attributes:
+        records: All of them.
+        given: How many the loop has been given. The one store that moves the position.
     """
 
-    __slots__ = ("_made", "base", "end", "left", "next", "records", "state", "version")
+    __slots__ = ("_made", "base", "given", "handed", "records", "state", "version")
 
     def __init__(
-        self, state: AssignedPartition, base: Position, records: Sequence[ConsumerRecord]
+        self, state: AssignedPartition, handed: Handed, records: Sequence[ConsumerRecord]
     ) -> None:
         self.state = state
-        self.base = base
-        self.records = iter(records)
-        self.left = len(records)
-        self.end = state.position or base
-        #: Offset and leader epoch: of the first record, later behind the last one given out.
-        self.next = (records[0].offset, records[0].leader_epoch)
+        self.handed = handed
+        self.base = handed.base
+        self.records = list(records)
+        self.given = 0
         #: The version of the subscription in which the partition was last seen to be ours.
         self.version = -1
-        self._made = (self.next, Position(*self.next))
+        self._made = (0, handed.before)
 
     @property
     def position(self) -> Position:
         """Where the loop is; the same object until it moves on."""
-        at, position = self._made
-        if at is not self.next:
-            at = self.next
-            position = Position(*at)
-            self._made = (at, position)
+        given = self.given
+        made, position = self._made
+        if made != given:
+            position = self._position(given)
+            self._made = (given, position)
         return position
+
+    def _position(self, given: int) -> Position:
+        if given == len(self.records):
+            return self.handed.after
+        last = self.records[given - 1]
+        return Position(last.offset + 1, last.leader_epoch)
 
 
 class Iteration:
-    """What poll() returned and the loop has not been given yet.
+    """Records that poll() would have returned at once, and that the loop is given one by one.
 
-    A commit must not cover a record that the loop has not been given, so the position, which
-    poll() moved behind the whole batch, is set back and moves record by record.
+    Only what the loop has been given counts as returned, so a commit covers no more, and poll()
+    begins with the rest.
     """
 
     def __init__(self, subscription: SubscriptionState) -> None:
         self._subscription = subscription
-        self._runs: deque[_Run] = deque()
+        self._runs: deque[Run] = deque()
 
-    def add(self, batch: ConsumerRecords) -> None:
-        """Take a batch over and set its positions back."""
+    def add(self, batch: ConsumerRecords, publication: Publication) -> None:
+        """Take over a batch, in place of returning it."""
         for tp, records in batch.items():
             state = self._subscription.assigned.get(tp)
-            if state is not None and state.base is not None and len(records):
-                run = _Run(state, state.base, records)
+            handed = state.consumed if state is not None else None
+            if state is not None and isinstance(handed, Handed) and len(records):
+                run = Run(state, handed, records)
                 state.consumed = run
                 self._runs.append(run)
+        # The runs have positions of their own; this moves partitions without records to give.
+        publication.done = True
 
-    def next(self) -> ConsumerRecord | None:
-        """Return the next record and move the position behind it; None when there is none."""
+    def ready(self) -> Run | None:
+        """Return the run whose next record is due, None when there is none."""
         runs = self._runs
         for _ in range(len(runs)):
             run = runs[0]
-            if not self._valid(run):
+            if run.given == len(run.records) or not self._valid(run):
+                _end(run)
                 runs.popleft()
             elif not run.state.returnable:
                 runs.rotate(-1)  # paused: what is left waits
             else:
-                record = next(run.records)
-                self._move(run, 1, record)
-                return record
+                return run
         return None
 
-    def drain(self, limit: int) -> ConsumerRecords:
-        """Return up to `limit` of what is left as a batch: the user goes on with poll()."""
-        batch = ConsumerRecords()
-        for run in tuple(self._runs):
-            if not self._valid(run):
-                self._runs.remove(run)
-            elif limit > 0 and run.state.returnable:
-                records = list(islice(run.records, limit))
-                self._move(run, len(records), records[-1])
-                limit -= len(records)
-                batch[run.state.tp] = records
-                position = run.state.position or run.end
-                next_offset = OffsetAndMetadata(position.offset, "", position.leader_epoch)
-                batch.next_offsets[run.state.tp] = next_offset
-        return batch
+    def end(self) -> None:
+        """The user goes on with poll(), which begins where the loop has stopped."""
+        while self._runs:
+            _end(self._runs[0])
+            self._runs.popleft()
 
-    def _move(self, run: _Run, count: int, last: ConsumerRecord) -> None:
-        """Set the position behind `count` more records."""
-        run.left -= count
-        if run.left:
-            run.next = (last.offset + 1, last.leader_epoch)
-        else:
-            self._runs.remove(run)
-            run.state.consumed = Consumed(run.base, run.end)
-
-    def _valid(self, run: _Run) -> bool:
-        """Tell whether no seek and no rebalance has come in between."""
+    def _valid(self, run: Run) -> bool:
+        """Tell whether no seek, no rebalance and no poll() has come in between."""
         state, subscription = run.state, self._subscription
-        if state.base is not run.base:
+        if state.base is not run.base or state.consumed is not run:
             return False
         version = subscription.version
         if version != run.version:
@@ -119,3 +110,9 @@ class Iteration:
                 return False
             run.version = version
         return True
+
+
+def _end(run: Run) -> None:
+    """Leave the position where it is, without the records."""
+    if run.state.consumed is run:
+        run.state.consumed = Consumed(run.base, run.position)

@@ -10,6 +10,7 @@ from kafka.consumer.subscription_state import ConsumerRebalanceListener
 
 from tandem_kafka.consumer.core import Core
 from tandem_kafka.errors import InvalidArgumentError, RebalanceCallbackError
+from tandem_kafka.events.background import BackgroundEvent
 from tandem_kafka.types import TopicPartition
 
 __all__ = ["ConsumerRebalanceListener", "ListenerCalls", "callback_error", "check_listener"]
@@ -38,18 +39,36 @@ def callback_error(error: Exception) -> RebalanceCallbackError:
 
 
 class ListenerCalls:
-    """Calls the listener that is registered now, if there is one.
-
-    Attributes:
-        given_back: Partitions whose `on_partitions_revoked` or `on_partitions_lost` has begun,
-            while they still are assigned: should the membership end meanwhile, by another's doing
-            or because the listener itself unsubscribes or closes, they are not given back twice.
-    """
+    """Calls the listener that is registered now, if there is one."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
         self.listener: Any = None
-        self.given_back: frozenset[TopicPartition] = frozenset()
+        # Both in one, so that they change in one step: an interrupt may come before each store.
+        self._progress: tuple[frozenset[TopicPartition], BackgroundEvent | None]
+        self._progress = frozenset(), None
+
+    @property
+    def given_back(self) -> frozenset[TopicPartition]:
+        """Partitions whose `on_partitions_revoked` or `on_partitions_lost` has begun.
+
+        They still are assigned. Should the membership end meanwhile, by another's doing or because
+        the listener itself unsubscribes or closes, they are not given back twice.
+        """
+        return self._progress[0]
+
+    @given_back.setter
+    def given_back(self, partitions: frozenset[TopicPartition]) -> None:
+        self._progress = partitions, self.due
+
+    @property
+    def due(self) -> BackgroundEvent | None:
+        """The event that poll() deals with, until the listener's method has begun."""
+        return self._progress[1]
+
+    @due.setter
+    def due(self, event: BackgroundEvent | None) -> None:
+        self._progress = self.given_back, event
 
     def not_given_back(self, held: frozenset[TopicPartition]) -> frozenset[TopicPartition]:
         """Return what the listener is still to hear of when membership ends."""
@@ -58,31 +77,36 @@ class ListenerCalls:
     def assigned(self, partitions: AbstractSet[TopicPartition]) -> None:
         """Call `on_partitions_assigned`, also with nothing new."""
         if self.listener is not None:
-            self._call("assigned", self.listener.on_partitions_assigned, partitions)
+            method = self.listener.on_partitions_assigned
+            self._call("assigned", method, partitions, self.given_back)
 
     def revoked(self, partitions: AbstractSet[TopicPartition]) -> None:
         """Call `on_partitions_revoked`, unless there is nothing to revoke."""
-        self.given_back |= partitions
         if self.listener is not None and partitions:
-            self._call("revoked", self.listener.on_partitions_revoked, partitions)
+            method = self.listener.on_partitions_revoked
+            self._call("revoked", method, partitions, self.given_back | partitions)
 
     def lost(self, partitions: AbstractSet[TopicPartition]) -> None:
         """Call `on_partitions_lost`, or where there is none `on_partitions_revoked`."""
-        self.given_back |= partitions
         if self.listener is not None and partitions:
             lost = getattr(self.listener, "on_partitions_lost", None)
-            self._call("lost", lost or self.listener.on_partitions_revoked, partitions)
+            method = lost or self.listener.on_partitions_revoked
+            self._call("lost", method, partitions, self.given_back | partitions)
 
     def _call(
         self,
         what: str,
         method: Callable[[set[TopicPartition]], object],
         partitions: AbstractSet[TopicPartition],
+        given_back: frozenset[TopicPartition],
     ) -> None:
         clock = self._core.clock
+        told, progress = set(partitions), (given_back, None)
         began_ms = clock.now_ms()
         try:
-            method(set(partitions))
+            # Right before the call: an interrupt comes before both, or to the method.
+            self._progress = progress
+            method(told)
         finally:
             took_ms = clock.now_ms() - began_ms
             self._core.link.metrics.record(f"partition-{what}-latency", took_ms)

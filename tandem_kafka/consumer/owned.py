@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Concatenate, ParamSpec, TypeVar
 
-from tandem_kafka.consumer.core import Core
+from tandem_kafka.consumer.core import Core, guarded
 
 __all__ = ["Owned", "owned"]
 
@@ -25,12 +25,13 @@ def owned(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P],
     """Let one thread at a time in, and none once the consumer is closed."""
 
     @functools.wraps(method)
-    def guarded(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
+    def entered(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
         core = self._core
-        core.acquire()
+        held = core.acquire()
         try:
             return method(self, *args, **kwargs)
         finally:
-            core.release()
+            held.release()
 
-    return guarded
+    guarded(entered)
+    return entered

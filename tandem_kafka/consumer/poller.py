@@ -85,9 +85,12 @@ class Poller:
         changes = link.subscription.changes.count  # before looking: what changes meanwhile is told
         news = changes != self._told_at and not link.subscription.all_settled()
         if (news or link.polls.wanted) and (self._event is None or self._event.future.done):
+            event = Poll(deadline_ms=now_ms + self._core.config.default_api_timeout_ms)
+            link.queue.add(event)
+            # Noted last: were it the other way round, an interrupt in between would leave an event
+            # that is never sent and keeps all others back.
+            self._event = event
             self._told_at = changes
-            self._event = Poll(deadline_ms=now_ms + self._core.config.default_api_timeout_ms)
-            link.queue.add(self._event)
 
     def _note_poll(self) -> None:
         """Measure the time since the last poll(), and how much of it went by waiting."""

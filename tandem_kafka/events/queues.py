@@ -53,6 +53,11 @@ class BackgroundQueue:
         if not any(type(e) is type(event.error) and e.args == event.error.args for e in waiting):
             self.add(event)
 
+    @property
+    def first(self) -> BackgroundEvent | None:
+        """Application thread: the oldest."""
+        return self._events[0] if self._events else None
+
     def take(self) -> BackgroundEvent | None:
         """Application thread: take the oldest."""
         return self._events.popleft() if self._events else None

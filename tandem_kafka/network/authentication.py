@@ -1,17 +1,20 @@
 """SASL: proving to a broker who we are, by kafka-python's mechanisms.
 
 The exchange is sans-I/O. It is asked for the next message to send and told every answer; its
-connection moves the bytes. Whatever a mechanism computes goes through `run`, which for
-mechanisms that may block (a provider of tokens, a Kerberos ticket) is `Driver.offload`.
+connection moves the bytes. What may block (a provider of tokens, a Kerberos ticket) is done
+elsewhere: one call for a token at a time, shared by the connections that wait for one, and a few
+steps of other mechanisms at a time.
 """
 
 from __future__ import annotations
 
 import enum
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, Protocol
 
 from kafka.net.sasl import get_sasl_mechanism
+from kafka.net.sasl.oauth import SaslMechanismOAuth
 
 from tandem_kafka.errors import (
     KafkaConfigurationError,
@@ -20,15 +23,18 @@ from tandem_kafka.errors import (
     for_code,
 )
 from tandem_kafka.network.settings import NetworkSettings
+from tandem_kafka.network.tokens import Token, ask_for_token
 from tandem_kafka.wire.messages import SaslAuthenticateRequest, SaslHandshakeRequest
 
-__all__ = ["Runner", "SaslExchange", "run_inline"]
+__all__ = ["Elsewhere", "SaslExchange"]
 
 _UNSUPPORTED_MECHANISM: Final = 33
 _AUTHENTICATION_FAILED: Final = 58
 
 #: Mechanisms that only compute; all others, users' own too, may wait for something.
 _COMPUTE_ONLY: Final = frozenset({"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"})
+
+_PROVIDER: Final = "sasl_oauth_token_provider"
 
 #: The least that SaslAuthenticate needs: version 0 of the handshake goes on with bare tokens.
 _HANDSHAKE_VERSION: Final = 1
@@ -41,27 +47,22 @@ _OPTIONS: Final = (
     "sasl_kerberos_name",
     "sasl_kerberos_service_name",
     "sasl_kerberos_domain_name",
-    "sasl_oauth_token_provider",
+    _PROVIDER,
 )
 
 
-class Runner(Protocol):
-    """Runs `work` now or elsewhere, and calls `done` on the network thread."""
+class Elsewhere(Protocol):
+    """Where to do what may block: `Offloading`."""
 
-    def __call__(
-        self, work: Callable[[], Any], done: Callable[[Any | BaseException], None]
+    def share(
+        self, name: str, work: Callable[[], Any], done: Callable[[Any | BaseException], None]
     ) -> None:
-        """Begin the work."""
+        """Do `work` once for all who ask for it meanwhile; `done` gets what came of it."""
         ...
 
-
-def run_inline(work: Callable[[], Any], done: Callable[[Any | BaseException], None]) -> None:
-    """Run `work` at once."""
-    try:
-        result = work()
-    except Exception as error:  # noqa: BLE001 - a mechanism raises what it likes
-        result = error
-    done(result)
+    def queue(self, work: Callable[[], Any], done: Callable[[Any | BaseException], None]) -> None:
+        """Do `work` when it is its turn; `done` gets what came of it."""
+        ...
 
 
 class _Step(enum.Enum):
@@ -79,7 +80,7 @@ class SaslExchange:
         session_lifetime_ms: How long the broker will accept the connection; 0 for ever.
     """
 
-    def __init__(self, settings: NetworkSettings, host: str, offload: Runner) -> None:
+    def __init__(self, settings: NetworkSettings, host: str, elsewhere: Elsewhere) -> None:
         name = settings.sasl_mechanism
         if not name:
             raise KafkaConfigurationError("sasl_mechanism is needed with SASL")
@@ -89,10 +90,13 @@ class SaslExchange:
         if name in _COMPUTE_ONLY:
             # All they use it for is a warning with every connection.
             del self._config["security_protocol"]
-        self._run = run_inline if name in _COMPUTE_ONLY else offload
+        self._elsewhere = elsewhere
+        self._with_token = get_sasl_mechanism(name) is SaslMechanismOAuth
+        self._inline = self._with_token or name in _COMPUTE_ONLY
         self._step = _Step.HANDSHAKE
         self._mechanism: Any = None
         self._token = b""
+        self._received = b""
         self._error: KafkaError | None = None
         self.session_lifetime_ms = 0
 
@@ -126,12 +130,19 @@ class SaslExchange:
         """
         if hasattr(answer, "mechanisms"):
             self._check_mechanism(answer)
-            self._compute(self._begin)
+            if self._with_token:
+                self._step = _Step.COMPUTING
+                ask = partial(ask_for_token, self._config[_PROVIDER])
+                self._elsewhere.share("token", ask, self._take_token)
+            else:
+                self._compute(self._begin)
         else:
             self._check_token(answer)
             self.session_lifetime_ms = max(0, answer.session_lifetime_ms)
-            token = bytes(answer.auth_bytes or b"")
-            self._compute(lambda: self._go_on(token))
+            self._received = bytes(answer.auth_bytes or b"")
+            self._compute(self._go_on)
+        if self._error is not None:
+            raise self._error
 
     def _check_mechanism(self, answer: Any) -> None:
         if answer.error_code == _UNSUPPORTED_MECHANISM:
@@ -152,16 +163,28 @@ class SaslExchange:
 
     def _compute(self, work: Callable[[], bytes | None]) -> None:
         self._step = _Step.COMPUTING
-        self._run(work, self._computed)
-        if self._error is not None:
-            raise self._error
+        if not self._inline:
+            self._elsewhere.queue(work, self._computed)
+            return
+        try:
+            result: bytes | BaseException | None = work()
+        except Exception as error:  # noqa: BLE001 - a mechanism raises what it likes
+            result = error
+        self._computed(result)
+
+    def _take_token(self, token: Token | BaseException) -> None:
+        if isinstance(token, BaseException):
+            self._computed(token)
+        else:
+            self._config[_PROVIDER] = token
+            self._compute(self._begin)
 
     def _begin(self) -> bytes | None:
         self._mechanism = get_sasl_mechanism(self._name)(**self._config)
         return bytes(self._mechanism.auth_bytes())
 
-    def _go_on(self, token: bytes) -> bytes | None:
-        self._mechanism.receive(token)
+    def _go_on(self) -> bytes | None:
+        self._mechanism.receive(self._received)
         if not self._mechanism.is_done():
             return bytes(self._mechanism.auth_bytes())
         if not self._mechanism.is_authenticated():

@@ -174,7 +174,7 @@ class ConnectionPool:
         return BrokerConnection(node, self._settings.client_id, self._limits, exchange)
 
     def _exchange(self, key: ConnectionKey) -> SaslExchange:
-        return SaslExchange(self._settings, self._links[key].host, self._offloading.run)
+        return SaslExchange(self._settings, self._links[key].host, self._offloading)
 
     def _untried(self, link: Link) -> deque[ServerAddress]:
         return self.state(link.node).untried(link.key[1])

@@ -17,6 +17,7 @@ from tandem_kafka.records.decoder import (
     ReaderOptions,
     RecordReader,
 )
+from tandem_kafka.records.python import rewind
 
 if TYPE_CHECKING or not native_available:
     from tandem_kafka.records.fetch_response import decode_fetch_response
@@ -38,6 +39,7 @@ __all__ = [
     "decode_fetch_response",
     "join_records",
     "open_reader",
+    "rewind",
     "to_record_batch",
 ]
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import repeat
+from operator import add
 from typing import Final, cast, overload
 
 from tandem_kafka.types import ConsumerRecord, Header
@@ -48,11 +49,22 @@ class RecordColumns:
         headers = 0 if self.headers is None else sum(map(len, self.headers))
         return _RECORD_OVERHEAD * len(self.offsets) + _HEADER_OVERHEAD * headers
 
-    def record_bytes(self, index: int) -> int:
-        """Return the bytes of a record's key, value and headers, at least 1."""
-        headers = -1 if self.headers is None else _header_size(self.headers[index])
-        sizes = (len(self.keys[index] or b""), len(self.values[index] or b""), max(0, headers))
-        return max(1, sum(sizes))
+    def size_bytes(self, start: int, stop: int) -> int:
+        """Return the bytes of some records, each counted as `record_sizes` does."""
+        values = self.values[start:stop]
+        if self.headers is not None or not all(values):
+            return sum(self.record_sizes(start, stop))
+        # The quick way for what is usual: it is called for every poll().
+        keys = filter(None, self.keys[start:stop])
+        return sum(map(len, cast("list[bytes]", values))) + sum(map(len, keys))
+
+    def record_sizes(self, start: int, stop: int) -> list[int]:
+        """Return the bytes of each record's key, value and headers, at least 1."""
+        sizes = list(map(add, _lengths(self.keys[start:stop]), _lengths(self.values[start:stop])))
+        if self.headers is not None:
+            headers = map(_header_size, self.headers[start:stop])
+            sizes = [size + max(0, more) for size, more in zip(sizes, headers, strict=True)]
+        return sizes if all(sizes) else [max(1, size) for size in sizes]
 
     def part(self, start: int | None, stop: int | None, step: int | None = None) -> RecordColumns:
         """Return a slice of every column."""
@@ -167,6 +179,13 @@ def _sizes(column: list[bytes | None]) -> list[int]:
         return list(map(len, cast("list[bytes]", column)))
     except TypeError:
         return [-1 if item is None else len(item) for item in column]
+
+
+def _lengths(column: list[bytes | None]) -> list[int]:
+    try:
+        return list(map(len, cast("list[bytes]", column)))
+    except TypeError:
+        return [0 if item is None else len(item) for item in column]
 
 
 def _header_size(headers: list[Header]) -> int:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from itertools import chain
+from functools import partial
+from itertools import accumulate, chain
 
 from tandem_kafka.errors import CorruptRecordError, UnsupportedCodecError
 from tandem_kafka.records.batches import (
@@ -18,7 +19,7 @@ from tandem_kafka.records.decoder import FetchedPartition, ReaderOptions, Record
 from tandem_kafka.records.segments import BatchDecoder, Segment
 from tandem_kafka.types import UNKNOWN_EPOCH, ConsumerRecord
 
-__all__ = ["PythonRecordReader", "chain_records", "join_records", "open_reader"]
+__all__ = ["PythonRecordReader", "chain_records", "join_records", "open_reader", "rewind"]
 
 
 def open_reader(
@@ -45,10 +46,20 @@ def chain_records(parts: Sequence[Sequence[ConsumerRecord]]) -> Sequence[Consume
 join_records = chain_records
 
 
+def rewind(reader: RecordReader, offset: int) -> None:
+    """Have a reader whose `take` was interrupted go on at `offset`.
+
+    A native reader stands there already: no interrupt comes between its steps.
+    """
+    if isinstance(reader, PythonRecordReader):
+        reader.rewind(offset)
+
+
 class PythonRecordReader:
     """A `RecordReader` that holds the encoded bytes and at most one batch decoded."""
 
     __slots__ = (
+        "_begin",
         "_cursor",
         "_decoder",
         "_encoded_bytes",
@@ -76,17 +87,22 @@ class PythonRecordReader:
         records, self._encoded_bytes = _own(fetched)
         walk = _walk(memoryview(records), fetch_offset, fetched.high_watermark)
         aborted = fetched.aborted_transactions if options.read_committed else ()
-        self._decoder = BatchDecoder(records, walk, aborted, options, leader_epoch)
-        #: What is being handed out, and how far it is.
-        self._segment: Segment | None = None
-        self._cursor = 0
-        self.next_offset = fetch_offset
+        self._begin = partial(BatchDecoder, records, walk, aborted, options, leader_epoch)
         self.end_offset = fetch_offset
         if walk.last_offset is not None:
             self.end_offset = max(fetch_offset, walk.last_offset + 1)
+        self.taken_bytes = 0
+        self.rewind(fetch_offset)
+
+    def rewind(self, offset: int) -> None:
+        """Go on at `offset`, whatever was taken: `take` may have been interrupted anywhere."""
+        self._decoder = self._begin()
+        #: What is being handed out, and how far it is.
+        self._segment: Segment | None = None
+        self._cursor = 0
+        self.next_offset = offset
         self.leader_epoch = UNKNOWN_EPOCH
         self.exhausted = self._decoder.finished
-        self.taken_bytes = 0
 
     @property
     def size_bytes(self) -> int:
@@ -190,10 +206,11 @@ def _stop_at(
     columns: RecordColumns, start: int, stop: int, max_bytes: int, *, at_least_one: bool
 ) -> tuple[int, int]:
     """Return where the records from `start` on reach the bound, and the bytes before that."""
-    used = 0
-    for index in range(start, stop):
-        size = columns.record_bytes(index)
-        if used + size > max_bytes and (index > start or not at_least_one):
-            return index, used
-        used += size
-    return stop, used
+    whole = columns.size_bytes(start, stop)
+    if whole <= max_bytes:
+        return stop, whole
+    ends = list(accumulate(columns.record_sizes(start, stop)))
+    count = bisect_right(ends, max_bytes)
+    if not count and at_least_one and ends:
+        count = 1
+    return start + count, ends[count - 1] if count else 0

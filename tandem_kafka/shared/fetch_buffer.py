@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from tandem_kafka.records.decoder import RecordReader
 from tandem_kafka.shared.partition import AssignedPartition, Position
 
-__all__ = ["CHUNK_BYTES", "FetchBuffer", "FetchedChunk"]
+__all__ = ["CHUNK_BYTES", "Counts", "FetchBuffer", "FetchedChunk"]
 
 #: What a chunk takes beside its records: the reader, this object, its places in queues.
 CHUNK_BYTES: Final = 1_024
@@ -43,6 +43,22 @@ class FetchedChunk:
     def size_bytes(self) -> int:
         """Memory it holds now; changes when records are taken."""
         return CHUNK_BYTES + self.reader.size_bytes if self.reader is not None else 0
+
+
+class Counts(NamedTuple):
+    """What the counters of the application thread are to be.
+
+    Attributes:
+        released_bytes: Of the buffer.
+        partition_released_bytes: Of the chunk's partition.
+        errors_taken: Of the chunk's partition.
+        counted_bytes: Of the chunk.
+    """
+
+    released_bytes: int
+    partition_released_bytes: int
+    errors_taken: int
+    counted_bytes: int
 
 
 class FetchBuffer:
@@ -78,31 +94,43 @@ class FetchBuffer:
         self._chunks.append(chunk)
         self.added += 1
 
+    @property
+    def is_over_limit(self) -> bool:
+        """Whether more is held than `fetch_buffer_max_bytes`."""
+        return self.held_bytes > self._limit_bytes
+
+    @property
+    def first(self) -> FetchedChunk | None:
+        """Application thread: the oldest chunk."""
+        return self._chunks[0] if self._chunks else None
+
     def take(self) -> FetchedChunk | None:
         """Application thread: take the oldest chunk; it still counts until released."""
         return self._chunks.popleft() if self._chunks else None
 
-    def recount(self, chunk: FetchedChunk) -> None:
-        """Application thread: records were taken of a chunk, for which batches were decoded."""
-        size = chunk.size_bytes
-        self._release(chunk, chunk.counted_bytes - size)
-        chunk.counted_bytes = size
+    def counts_with(self, chunk: FetchedChunk) -> Counts:
+        """Application thread: return the counters as they are to be for what `chunk` holds now."""
+        return self._counts(chunk, chunk.size_bytes, errors=0)
+
+    def counts_without(self, chunk: FetchedChunk) -> Counts:
+        """Application thread: return the counters as they are to be when `chunk` is dropped."""
+        return self._counts(chunk, 0, errors=int(chunk.error is not None))
+
+    def _counts(self, chunk: FetchedChunk, size: int, errors: int) -> Counts:
+        partition, freed = chunk.partition, chunk.counted_bytes - size
+        return Counts(
+            self.released_bytes + freed,
+            partition.released_bytes + freed,
+            partition.errors_taken + errors,
+            size,
+        )
+
+    def count(self, chunk: FetchedChunk, counts: Counts) -> None:
+        """Application thread: set the counters; again with the same `counts` if interrupted."""
+        partition = chunk.partition
+        self.released_bytes, partition.released_bytes, partition.errors_taken = counts[:3]
+        chunk.counted_bytes = counts.counted_bytes
 
     def release(self, chunk: FetchedChunk) -> None:
         """Application thread: its records have been handed out or dropped."""
-        self._release(chunk, chunk.counted_bytes)
-        chunk.counted_bytes = 0
-        if chunk.error is not None:
-            chunk.partition.errors_taken += 1
-
-    def _release(self, chunk: FetchedChunk, size: int) -> None:
-        self.released_bytes += size
-        chunk.partition.released_bytes += size
-
-    def comes_first(self, chunk: FetchedChunk) -> bool:
-        """Tell whether the decoded batch of this chunk is to be used up before another is decoded.
-
-        Otherwise each of many partitions could have a large batch decoded at the same time.
-        """
-        reader = chunk.reader
-        return reader is not None and reader.open_bytes > 0 and self.held_bytes > self._limit_bytes
+        self.count(chunk, self.counts_without(chunk))

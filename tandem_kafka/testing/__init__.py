@@ -19,7 +19,7 @@ from __future__ import annotations
 from tandem_kafka.testing.clock import SimClock
 from tandem_kafka.testing.cluster import CUT, DROP, Call, SimCluster
 from tandem_kafka.testing.driver import SteppedDriver
-from tandem_kafka.testing.lockstep import DeadlockError, Lockstep, LockstepCondition
+from tandem_kafka.testing.lockstep import DeadlockError, Lockstep, LockstepLock
 from tandem_kafka.testing.network import Conditions, SimNetwork, SimTransport
 from tandem_kafka.testing.scheduler import LivelockError, Scheduler
 from tandem_kafka.testing.simulation import Simulation, simulated_consumer
@@ -32,7 +32,7 @@ __all__ = [
     "DeadlockError",
     "LivelockError",
     "Lockstep",
-    "LockstepCondition",
+    "LockstepLock",
     "Scheduler",
     "SimClock",
     "SimCluster",

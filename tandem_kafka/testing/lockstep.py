@@ -11,10 +11,10 @@ import random
 import sys
 import threading
 from collections.abc import Callable
-from types import FrameType, ModuleType, TracebackType
+from types import FrameType, ModuleType
 from typing import Any
 
-__all__ = ["DeadlockError", "Lockstep", "LockstepCondition"]
+__all__ = ["DeadlockError", "Lockstep", "LockstepLock"]
 
 #: A thread that pauses so often while nobody gets on is stuck.
 _STUCK = 20_000
@@ -29,6 +29,8 @@ class Lockstep:
 
     Attributes:
         schedule: Who got the baton, one name per hand-over.
+        expired: How many waits only their timeouts ended, because no other thread was left. Where a
+            thread should have been woken, that is a lost wake-up.
     """
 
     def __init__(self, seed: int, *modules: ModuleType, switch: float = 0.3) -> None:
@@ -40,6 +42,7 @@ class Lockstep:
         self._errors: list[BaseException] = []
         self._pauses = 0
         self.schedule: list[str] = []
+        self.expired = 0
 
     def run(self, **bodies: Callable[[], None]) -> None:
         """Run all to their ends; raises the first error of any."""
@@ -62,9 +65,9 @@ class Lockstep:
         """True when no other thread is left."""
         return len(self._alive) < 2
 
-    def condition(self) -> LockstepCondition:
-        """Return a stand-in for `threading.Condition` that waits by handing the baton on."""
-        return LockstepCondition(self)
+    def lock(self) -> LockstepLock:
+        """Return a stand-in for `threading.Lock` that waits by handing the baton on."""
+        return LockstepLock(self)
 
     def pause(self) -> None:
         """Let somebody else run, or go on: the draw decides."""
@@ -101,50 +104,35 @@ class Lockstep:
         return self._trace
 
 
-class LockstepCondition:
-    """A re-entrant condition whose waiting is a hand-over of the baton.
-
-    A wait that can only be ended by its timeout, because no other thread is left to notify,
-    counts in `expired`: where a notification was due, that is a lost wake-up.
-    """
+class LockstepLock:
+    """A lock that any thread may release; waiting for it is a hand-over of the baton."""
 
     def __init__(self, lockstep: Lockstep) -> None:
         self._lockstep = lockstep
-        self._owner = ""
-        self._depth = 0
-        self._notifications = 0
-        self.expired = 0
+        self._held = False
 
-    def __enter__(self) -> None:
-        me = threading.current_thread().name
-        while self._owner not in {"", me}:
-            self._lockstep.pause()
-        self._owner = me
-        self._depth += 1
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._depth -= 1
-        if not self._depth:
-            self._owner = ""
-
-    def wait(self, timeout: float | None = None) -> bool:
-        """Give the lock up until somebody notifies; False if nobody is left who could."""
+    def acquire(self, *, timeout: float = -1) -> bool:
+        """Take the lock; False if no other thread is left that could release it."""
         del timeout
-        seen, depth = self._notifications, self._depth
-        self._owner, self._depth = "", 0
-        while self._notifications == seen and not self._lockstep.alone:
+        while self._held and not self._lockstep.alone:
             self._lockstep.pause()
-        notified = self._notifications != seen
-        self.expired += not notified
-        self.__enter__()
-        self._depth = depth
-        return notified
+        if self._held:
+            self._lockstep.expired += 1
+            return False
+        self._held = True
+        return True
 
-    def notify_all(self) -> None:
-        """Wake every waiter."""
-        self._notifications += 1
+    def release(self) -> None:
+        """Release the lock.
+
+        Raises:
+            RuntimeError: It is not held.
+        """
+        if not self._held:
+            msg = "release unlocked lock"
+            raise RuntimeError(msg)
+        self._held = False
+
+    def locked(self) -> bool:
+        """Tell whether the lock is held."""
+        return self._held

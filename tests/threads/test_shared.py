@@ -118,6 +118,7 @@ def test_room_that_is_made_while_the_network_thread_looks_is_not_missed(seed: in
         world.buffer,
         reading.collector._deserializers,
         lambda: woken.append(1),
+        world.context.config.fetch_buffer_max_bytes,
     )
     reading.fetched(TP, 0, 1, value=lambda _: b"v" * 3_000)
     sent: list[object] = []

@@ -12,7 +12,7 @@ from tandem_kafka.events.background import ErrorEvent
 from tandem_kafka.events.completable import Completion
 from tandem_kafka.events.queues import ApplicationQueue, BackgroundQueue
 from tandem_kafka.runtime import ThreadDriver
-from tandem_kafka.testing import Lockstep, LockstepCondition
+from tandem_kafka.testing import Lockstep
 from tests.threads.seeds import each_seed
 
 
@@ -29,17 +29,16 @@ class Ticking:
         return self.now_ms()
 
 
-def driven(lockstep: Lockstep) -> tuple[ThreadDriver, LockstepCondition]:
+def driven(lockstep: Lockstep) -> ThreadDriver:
     driver = ThreadDriver(Ticking())
-    condition = lockstep.condition()
-    driver._changed = condition  # type: ignore[assignment]
-    return driver, condition
+    driver._new_lock = lockstep.lock  # type: ignore[assignment]
+    return driver
 
 
 @each_seed
 def test_30_a_notification_is_never_missed(seed: int) -> None:
     lockstep = Lockstep(seed, runtime)
-    driver, condition = driven(lockstep)
+    driver = driven(lockstep)
     news: list[int] = []
     answers: list[bool] = []
 
@@ -55,13 +54,13 @@ def test_30_a_notification_is_never_missed(seed: int) -> None:
 
     lockstep.run(network=network, application=application)
     assert answers == [True] * 3
-    assert condition.expired == 0
+    assert lockstep.expired == 0
 
 
 @each_seed
 def test_a_wake_up_from_a_third_thread_is_not_missed_either(seed: int) -> None:
     lockstep = Lockstep(seed, runtime)
-    driver, condition = driven(lockstep)
+    driver = driven(lockstep)
     news: list[str] = []
 
     def tell(name: str) -> None:
@@ -73,7 +72,7 @@ def test_a_wake_up_from_a_third_thread_is_not_missed_either(seed: int) -> None:
         other=lambda: tell("other"),
         application=lambda: assert_both(driver, news),
     )
-    assert condition.expired == 0
+    assert lockstep.expired == 0
 
 
 def assert_both(driver: ThreadDriver, news: list[str]) -> None:
@@ -81,9 +80,33 @@ def assert_both(driver: ThreadDriver, news: list[str]) -> None:
 
 
 @each_seed
+def test_several_threads_may_wait_at_once(seed: int) -> None:
+    lockstep = Lockstep(seed, runtime)
+    driver = driven(lockstep)
+    news: list[int] = []
+
+    def network() -> None:
+        for number in range(2):
+            news.append(number)
+            driver.notify()
+
+    lockstep.run(
+        network=network,
+        first=lambda: assert_news(driver, news, 1),
+        second=lambda: assert_news(driver, news, 2),
+    )
+    assert lockstep.expired == 0
+    assert driver._waiting == []
+
+
+def assert_news(driver: ThreadDriver, news: list[int], count: int) -> None:
+    assert driver.wait(lambda: len(news) >= count, 10_000)
+
+
+@each_seed
 def test_a_result_is_whole_when_it_is_done(seed: int) -> None:
     lockstep = Lockstep(seed, runtime, completable)
-    driver, condition = driven(lockstep)
+    driver = driven(lockstep)
     future: Completion[int] = Completion()
     results: list[int] = []
 
@@ -97,7 +120,7 @@ def test_a_result_is_whole_when_it_is_done(seed: int) -> None:
 
     lockstep.run(network=network, application=application)
     assert results == [7]
-    assert condition.expired == 0
+    assert lockstep.expired == 0
 
 
 @each_seed

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from itertools import count
+
 import pytest
 from kafka.metrics import MetricConfig
 from kafka.metrics import stats as theirs
@@ -10,6 +13,7 @@ from tandem_kafka import statistics as ours
 from tandem_kafka.config import Config
 from tandem_kafka.metrics import FLUSH_MS, ConsumerMetrics
 from tandem_kafka.statistics import Batch
+from tests.unit.interrupts import Interrupter
 
 MEASURED = [3.0, 11.0, 4.0, 0.5]
 CONFIG = MetricConfig(samples=2, time_window_ms=30_000)
@@ -77,3 +81,17 @@ def test_a_metric_object_held_by_a_reporter_is_at_most_a_moment_old() -> None:
     time.ms += FLUSH_MS
     metrics.record("records", 6)
     assert total.value(time.ms) == 11
+
+
+def test_metrics_of_a_topic_survive_an_interrupt_while_they_are_made() -> None:
+    for at in count():
+        metrics = ConsumerMetrics(Config(), Time())
+        interrupter = Interrupter(at)
+        with suppress(KeyboardInterrupt):
+            interrupter.call(metrics.record_topic, "records", "orders", 1)
+        metrics.record_topic("records", "orders", 2)
+        group = metrics.values()["consumer-fetch-manager-metrics.topic-orders"]
+        assert group["records-consumed-total"] in {2, 3}
+        if interrupter.frame is None:
+            break
+    assert at > 500

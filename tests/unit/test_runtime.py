@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any
+from types import FrameType
+from typing import Any, TypeVar
 
 import pytest
 
 from tandem_kafka.runtime import MonotonicClock, OwnerLock, Runtime, ThreadDriver
+
+T = TypeVar("T")
 
 FAR_MS = 20_000
 
@@ -151,23 +154,88 @@ def test_offloaded_work_comes_back_with_what_came_of_it(driver: ThreadDriver, fa
     assert isinstance(came[0], OSError) if fails else came[0] == "tandem-kafka-offload"
 
 
-def test_11_one_thread_may_enter_as_often_as_it_likes_another_may_not() -> None:
-    lock = OwnerLock()
-    assert lock.acquire()
-    assert lock.acquire()
-    other: list[object] = []
+def within(lock: OwnerLock, call: Callable[[], object]) -> None:
+    """Stands for a method that the lock guards."""
+    held = lock.acquire()
+    assert held is not None
+    try:
+        call()
+    finally:
+        held.release()
 
-    def intrude() -> None:
-        other.extend([lock.acquire(), lock.describe()])
 
-    thread = threading.Thread(target=intrude, name="intruder")
+def is_within(frame: FrameType) -> bool:
+    return frame.f_code is within.__code__
+
+
+def elsewhere(call: Callable[[], T]) -> T:
+    """Call on another thread."""
+    found: list[T] = []
+    thread = threading.Thread(target=lambda: found.append(call()), name="intruder")
     thread.start()
     thread.join()
-    assert other[0] is False
-    assert "intruder" in str(other[1])
-    assert "MainThread" in str(other[1])
-    lock.release()
-    lock.release()
+    (result,) = found
+    return result
+
+
+def test_11_one_thread_may_enter_as_often_as_it_likes_another_may_not() -> None:
+    lock = OwnerLock()
+    seen: list[object] = []
+
+    def intrude() -> None:
+        seen.extend(elsewhere(lambda: [lock.acquire(), lock.take_over(is_within)]))
+
+    within(lock, lambda: within(lock, intrude))
+    assert seen == [None, "MainThread"]
+    assert elsewhere(lock.acquire) is not None, "both have left"
+
+
+def test_a_lock_that_an_interrupt_left_behind_is_taken_over() -> None:
+    lock = OwnerLock()
+    assert lock.acquire() is not None  # and the method ended without releasing it
+
+    def enter() -> tuple[object, object]:
+        refused, held = lock.acquire(), lock.take_over(is_within)
+        assert not isinstance(held, str)
+        within(lock, lambda: None)
+        held.release()
+        return refused, held
+
+    refused, held = elsewhere(enter)
+    assert refused is None
+    assert held is not None
+    within(lock, lambda: None)  # as the thread that had left it behind
+
+
+def test_an_owner_that_comes_back_keeps_its_lock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It comes back between the look at its stack and the replacement of its lock."""
+    lock = OwnerLock()
+    left_behind, come_back = threading.Event(), threading.Event()
+    owner_is_inside, may_leave = threading.Event(), threading.Event()
+
+    def own() -> None:
+        lock.acquire()
+        left_behind.set()
+        come_back.wait(20)
+        within(lock, lambda: (owner_is_inside.set(), may_leave.wait(20)))
+
+    owner = threading.Thread(target=own, name="owner")
+    owner.start()
+    assert left_behind.wait(20)
+    new_lock = threading.RLock
+
+    def meanwhile() -> Any:
+        come_back.set()
+        assert owner_is_inside.wait(20)
+        return new_lock()
+
+    monkeypatch.setattr(threading, "RLock", meanwhile)
+    assert lock.take_over(is_within) == "owner"
+    monkeypatch.undo()
+    may_leave.set()
+    owner.join()
+    held = lock.take_over(is_within)
+    assert not isinstance(held, str)
 
 
 def test_the_runtime_of_production() -> None:

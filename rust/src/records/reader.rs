@@ -1,6 +1,7 @@
 //! Hands out the records of one fetched partition, once and in order.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 
 use pyo3::import_exception;
@@ -81,6 +82,13 @@ impl Room {
         let Some(left) = self.bytes else {
             return (most, 0);
         };
+        // The bound is seldom reached, and adding up is quicker than looking for where it is.
+        let whole = bytes_of(columns, start..most);
+        if whole <= left {
+            self.first &= start == most;
+            self.bytes = Some(left - whole);
+            return (most, whole);
+        }
         let (mut stop, mut used) = (start, 0);
         while stop < most {
             let size = columns.record_bytes(stop);
@@ -94,6 +102,18 @@ impl Room {
         self.bytes = Some(left.saturating_sub(used));
         (stop, used)
     }
+}
+
+/// Bytes of some records, each as `Columns::record_bytes` counts it.
+fn bytes_of(columns: &Columns, rows: Range<usize>) -> usize {
+    let (mut sum, mut headers) = (0, 0);
+    for row in &columns.rows[rows.clone()] {
+        let size = row.key.length.max(0) as u32 + row.value.length.max(0) as u32;
+        sum += size.max(1) as usize;
+        headers |= row.headers_at;
+    }
+    // Without a branch for each: headers are seldom, and are counted one record at a time.
+    if headers == 0 { sum } else { rows.map(|row| columns.record_bytes(row)).sum() }
 }
 
 #[pymethods]

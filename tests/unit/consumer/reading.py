@@ -29,8 +29,14 @@ class Reading:
         self.subscription.assign_by_user(partitions)
         for tp in partitions:
             self.state(tp).set_position(Position(0))
-        deserializers = Deserializers(Config.from_options(options))
-        self.collector = Collector(self.subscription, self.buffer, deserializers, self._wake)
+        config = Config.from_options(options)
+        self.collector = Collector(
+            self.subscription,
+            self.buffer,
+            Deserializers(config),
+            self._wake,
+            config.fetch_buffer_max_bytes,
+        )
 
     def _wake(self) -> None:
         self.woken += 1
@@ -68,7 +74,10 @@ class Reading:
         return base
 
     def collect(self, limit: int = 500) -> ConsumerRecords:
-        return self.collector.collect(limit)
+        """Collect, and publish as poll() does."""
+        batch = self.collector.collect(limit)
+        self.collector.publication.done = True
+        return batch
 
     def offsets(self, limit: int = 500) -> dict[str, list[int]]:
         """Collect, and show offsets by topic."""

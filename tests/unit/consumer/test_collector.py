@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from tandem_kafka.consumer.records import ConsumerRecords
 from tandem_kafka.errors import (
     CorruptRecordError,
     OffsetOutOfRangeError,
@@ -11,9 +14,9 @@ from tandem_kafka.errors import (
     TopicAuthorizationFailedError,
 )
 from tandem_kafka.shared.partition import Position
-from tandem_kafka.types import OffsetAndMetadata
+from tandem_kafka.types import OffsetAndMetadata, TopicPartition
 from tests.unit.consumer.reading import A, B, C, Reading
-from tests.unit.records.making import CONTROL, TRANSACTIONAL, ZSTD, Rec, batch
+from tests.unit.records.making import CONTROL, GZIP, TRANSACTIONAL, ZSTD, Rec, batch
 
 
 def test_nothing_fetched_nothing_returned() -> None:
@@ -60,6 +63,76 @@ def test_28_the_limit_is_over_all_partitions() -> None:
     assert reading.offsets(4) == {"b": [1, 2]}
 
 
+# --- the bound on bytes ------------------------------------------------------------------------
+
+
+def bounded(*partitions: TopicPartition, max_bytes: int, **options: Any) -> Reading:
+    limits = {"max_partition_fetch_bytes": 1, "fetch_buffer_max_bytes": max_bytes}
+    return Reading(*partitions, **limits, **options)
+
+
+def bytes_of(batch_: ConsumerRecords) -> int:
+    records = [record for records in batch_.values() for record in records]
+    return sum(record.serialized_value_size for record in records)
+
+
+@pytest.mark.parametrize("codec", [0, GZIP])
+def test_a_batch_ends_by_bytes_as_they_are_unpacked(codec: int) -> None:
+    reading = bounded(A, max_bytes=250)
+    records = [Rec(value=b"v" * 100) for _ in range(5)]
+    reading.fetched(A, 0, data=batch(records, 0, codec=codec))
+    assert reading.offsets() == {"a": [0, 1]}
+    assert reading.position(A) == 2
+    assert reading.offsets() == {"a": [2, 3]}
+    assert reading.offsets() == {"a": [4]}
+    assert reading.buffer.held_bytes == 0
+
+
+def test_the_bound_on_bytes_is_over_all_partitions_and_fetches() -> None:
+    reading = bounded(A, B, C, max_bytes=350)
+    for tp in (A, B, C):
+        for offset in (0, 2):
+            reading.fetched(tp, offset, 2, value=lambda _: b"v" * 100)
+    seen = []
+    while batch_ := reading.collect():
+        seen.append(bytes_of(batch_))
+    assert seen == [300, 300, 300, 300]
+
+
+def test_each_batch_has_a_record_however_large() -> None:
+    reading = bounded(A, B, max_bytes=10)
+    for tp in (A, B):
+        reading.fetched(tp, 0, 2, value=lambda _: b"v" * 100)
+    assert [reading.offsets() for _ in range(4)] == [{"a": [0]}, {"b": [0]}, {"a": [1]}, {"b": [1]}]
+
+
+def test_the_bound_counts_bytes_as_they_came_not_what_a_deserializer_makes_of_them() -> None:
+    reading = bounded(A, max_bytes=250, value_deserializer=lambda _: b"")
+    reading.fetched(A, 0, 5, value=lambda _: b"v" * 100)
+    assert reading.offsets() == {"a": [0, 1]}
+
+
+def test_the_bound_holds_for_what_an_interrupted_call_has_read() -> None:
+    reading = bounded(A, max_bytes=250)
+    reading.fetched(A, 0, 5, value=lambda _: b"v" * 100)
+    reading.collector.collect(500)  # and nothing is published
+    assert reading.offsets() == {"a": [0, 1]}
+    assert reading.offsets() == {"a": [2, 3]}
+    assert reading.offsets() == {"a": [4]}
+
+
+def test_a_smaller_limit_holds_for_what_an_interrupted_call_has_read() -> None:
+    reading = Reading(A, value_deserializer=int)
+    reading.fetched(A, 0, 5)
+    reading.collector.collect(4)
+    assert reading.offsets(3) == {"a": [0, 1, 2]}
+    assert reading.position(A) == 3
+    assert reading.offsets(3) == {"a": [3, 4]}
+
+
+# --- turns and stale data ----------------------------------------------------------------------
+
+
 def test_170_a_busy_partition_does_not_starve_the_others() -> None:
     reading = Reading(A, B, C)
     for offset in range(0, 30, 3):
@@ -100,6 +173,39 @@ def test_158_records_of_a_partition_that_is_not_ours_are_dropped() -> None:
     reading.state(A).set_position(Position(0))
     assert reading.offsets() == {}
     assert chunk.partition is not reading.state(A)
+    assert reading.buffer.held_bytes == 0
+
+
+def test_158_a_seek_to_where_the_fetch_began_drops_what_was_fetched() -> None:
+    """Two seeks to the same offset are two positions: the log may have changed in between."""
+    reading = Reading(A)
+    reading.fetched(A, 0)
+    assert reading.offsets(1) == {"a": [0]}
+    reading.state(A).set_position(Position(0))
+    assert reading.offsets() == {}
+    assert reading.buffer.held_bytes == 0
+    reading.fetched(A, 0)
+    assert reading.offsets() == {"a": [0, 1, 2]}
+
+
+def test_158_a_seek_back_before_anything_was_returned_drops_what_was_fetched() -> None:
+    reading = Reading(A)
+    reading.fetched(A, 0)
+    reading.state(A).set_position(Position(0))
+    assert reading.offsets() == {}
+    assert reading.position(A) == 0
+
+
+def test_158_records_of_a_former_assignment_of_a_partition_are_dropped() -> None:
+    """It was taken away and given back before anything was collected."""
+    reading = Reading(A, B)
+    reading.fetched(A, 0)
+    assert reading.offsets(1) == {"a": [0]}
+    reading.subscription.assign_by_user([B])
+    reading.subscription.assign_by_user([A, B])
+    reading.state(A).set_position(Position(5))
+    assert reading.offsets() == {}
+    assert reading.position(A) == 5
     assert reading.buffer.held_bytes == 0
 
 
@@ -182,6 +288,21 @@ def test_a_starving_network_thread_is_woken_when_there_is_room() -> None:
     assert reading.woken == 1
 
 
+def test_a_reset_that_waits_for_the_position_is_told_when_it_has_moved() -> None:
+    """The chunk is released before the position moves: the network thread looked too early."""
+    reading = Reading(A)
+    reading.fetched(A, 0)
+    reading.buffer.starved = reading.state(A).wait_for_drain = True
+    reading.collector.collect(500)
+    assert (reading.woken, reading.position(A)) == (1, 0)
+    reading.collector.publication.done = True
+    assert reading.position(A) == 3
+    reading.collect()
+    assert reading.woken == 2
+    reading.collect()
+    assert reading.woken == 2, "once"
+
+
 # --- errors ------------------------------------------------------------------------------------
 
 
@@ -244,6 +365,17 @@ def test_164_a_corrupt_batch_raises_until_a_seek_behind_it() -> None:
         assert reading.position(A) == 2
     reading.state(A).set_position(Position(3))
     assert reading.offsets() == {}
+
+
+def test_166_a_corrupt_batch_does_not_keep_other_partitions_back() -> None:
+    reading = Reading(A, B)
+    broken = bytearray(batch([Rec()], 2))
+    broken[-1] ^= 0xFF
+    reading.fetched(A, 0, data=batch([Rec(), Rec()], 0) + bytes(broken))
+    reading.fetched(B, 0)
+    assert reading.offsets() == {"a": [0, 1], "b": [0, 1, 2]}
+    with pytest.raises(CorruptRecordError):
+        reading.collect()
 
 
 # --- deserializers -----------------------------------------------------------------------------

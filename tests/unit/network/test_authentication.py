@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 from kafka.errors import UnsupportedSaslMechanismError
+from kafka.net.sasl import SASL_MECHANISMS
+from kafka.net.sasl.abc import SaslMechanism
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from tandem_kafka.errors import (
@@ -14,6 +16,7 @@ from tandem_kafka.errors import (
     SaslAuthenticationFailedError,
     UnsupportedVersionError,
 )
+from tandem_kafka.network.offloading import AT_ONCE
 from tandem_kafka.wire.messages import SaslAuthenticateResponse, SaslHandshakeResponse
 from tests.unit.network.scripted import (
     VERSIONS,
@@ -173,26 +176,48 @@ def test_scram_notices_a_server_that_does_not_know_the_password() -> None:
 
 
 class Tokens(AbstractTokenProvider):  # type: ignore[misc]
-    def __init__(self, token: str | Exception) -> None:
+    def __init__(self, token: object, extensions: object = None) -> None:
         self._token = token
+        self._extensions = {} if extensions is None else extensions
+        self.calls = 0
 
-    def token(self) -> str:
+    def token(self) -> object:
+        self.calls += 1
         if isinstance(self._token, Exception):
             raise self._token
         return self._token
 
+    def extensions(self) -> object:
+        return self._extensions
 
-def oauth(token: str | Exception) -> Network:
+
+class OnlyTokens:
+    """No relative of kafka-python's class."""
+
+    def token(self) -> str:
+        return "secret"
+
+
+def oauth(provider: object) -> Network:
     return Network(
         security_protocol="SASL_PLAINTEXT",
         sasl_mechanism="OAUTHBEARER",
-        sasl_oauth_token_provider=Tokens(token),
+        sasl_oauth_token_provider=provider,
         socket_connection_setup_timeout_ms=1000,
     )
 
 
-def test_a_provider_of_tokens_runs_elsewhere() -> None:
-    network = oauth("secret")
+@pytest.mark.parametrize(
+    ("provider", "sent"),
+    [
+        (Tokens("secret"), b"n,,\x01auth=Bearer secret\x01\x01"),
+        (Tokens("secret", {"a": "b"}), b"n,,\x01auth=Bearer secret\x01a=b\x01\x01"),
+        (OnlyTokens(), b"n,,\x01auth=Bearer secret\x01\x01"),
+    ],
+    ids=["token", "extensions", "duck"],
+)
+def test_a_provider_of_tokens_runs_elsewhere(provider: object, sent: bytes) -> None:
+    network = oauth(provider)
     network.request()
     network.answer(begin(network), handshake_answer("OAUTHBEARER"))
     assert network.transport.take_sent() == []
@@ -201,17 +226,17 @@ def test_a_provider_of_tokens_runs_elsewhere() -> None:
     assert network.transport.wakeups == 1
     network.turn()
     (token,) = network.transport.take_sent()
-    assert token_of(token) == b"n,,\x01auth=Bearer secret\x01\x01"
+    assert token_of(token) == sent
     network.answer(token, token_answer())
-    network.driver.run()
+    assert network.driver.tasks == [], "nothing else of it can take time"
     network.turn()
     network.turn()
-    (sent,) = network.transport.take_sent()
-    assert sent.api_key == 3
+    (request,) = network.transport.take_sent()
+    assert request.api_key == 3
 
 
 def test_a_provider_of_tokens_that_fails_is_an_authentication_failure() -> None:
-    network = oauth(OSError("the token server is down"))
+    network = oauth(Tokens(OSError("the token server is down")))
     unsent = network.request()
     network.answer(begin(network), handshake_answer("OAUTHBEARER"))
     network.driver.run()
@@ -220,8 +245,29 @@ def test_a_provider_of_tokens_that_fails_is_an_authentication_failure() -> None:
     assert "OSError: the token server is down" in str(error_of(unsent))
 
 
+@pytest.mark.parametrize(
+    ("provider", "said"),
+    [
+        (Tokens(None), "token() must return a str that is not empty, but returned NoneType"),
+        (Tokens(b"t0ken"), "token() must return a str that is not empty, but returned bytes"),
+        (Tokens(""), "token() must return a str that is not empty, but returned an empty one"),
+        (Tokens("t0ken", [1]), "extensions() must return a mapping of str to str, but returned "),
+    ],
+    ids=["None", "bytes", "empty", "extensions"],
+)
+def test_what_a_provider_returns_is_checked(provider: object, said: str) -> None:
+    network = oauth(provider)
+    unsent = network.request()
+    network.answer(begin(network), handshake_answer("OAUTHBEARER"))
+    network.driver.run()
+    network.turn()
+    assert isinstance(error_of(unsent), SaslAuthenticationFailedError)
+    assert f"sasl_oauth_token_provider: {said}" in str(error_of(unsent))
+    assert "t0ken" not in str(error_of(unsent))
+
+
 def test_a_provider_of_tokens_that_hangs_is_bounded() -> None:
-    network = oauth("secret")
+    network = oauth(Tokens("secret"))
     unsent = network.request()
     network.answer(begin(network), handshake_answer("OAUTHBEARER"))
     network.turn(after_ms=1200)
@@ -229,6 +275,92 @@ def test_a_provider_of_tokens_that_hangs_is_bounded() -> None:
     assert "authenticating" in str(error_of(unsent))
     network.driver.run()  # too late: nobody waits for it
     network.turn()
+
+
+def give_up(network: Network) -> None:
+    """The set-up of a connection takes too long; then its back-off is over."""
+    network.turn(after_ms=60_000)
+    network.turn(after_ms=60_000)
+
+
+def test_connections_that_wait_for_a_token_share_one_call() -> None:
+    """However often a consumer connects while the provider hangs."""
+    provider = Tokens("secret")
+    network = oauth(provider)
+    for _ in range(20):
+        network.request()
+        network.answer(begin(network), handshake_answer("OAUTHBEARER"))
+        give_up(network)
+    assert len(network.driver.tasks) == 1
+    network.request()
+    network.answer(begin(network), handshake_answer("OAUTHBEARER"))
+    assert len(network.driver.tasks) == 1
+    network.driver.run()
+    network.turn()
+    (token,) = network.transport.take_sent()
+    assert token_of(token) == b"n,,\x01auth=Bearer secret\x01\x01"
+    assert provider.calls == 1
+
+
+def test_each_connection_asks_for_a_token_of_its_own_if_none_is_under_way() -> None:
+    provider = Tokens("secret")
+    network = oauth(provider)
+    for calls in (1, 2):
+        network.request()
+        network.answer(begin(network), handshake_answer("OAUTHBEARER"))
+        network.driver.run()
+        network.turn()
+        (token,) = network.transport.take_sent()
+        network.answer(token, token_answer(error_code=58, message="expired"))
+        assert provider.calls == calls
+        give_up(network)
+
+
+class Stuck(SaslMechanism):  # type: ignore[misc]
+    """A mechanism of a user's that waits for something."""
+
+    def __init__(self, **config: object) -> None:
+        pass
+
+    def auth_bytes(self) -> bytes:
+        return b"hello"
+
+    def receive(self, auth_bytes: bytes) -> None:
+        pass
+
+    def is_done(self) -> bool:
+        return True
+
+    def is_authenticated(self) -> bool:
+        return True
+
+    def auth_details(self) -> str:
+        return ""
+
+
+def test_mechanisms_that_hang_take_a_few_threads_and_no_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(SASL_MECHANISMS, "STUCK", Stuck)
+    network = Network(
+        security_protocol="SASL_PLAINTEXT",
+        sasl_mechanism="STUCK",
+        socket_connection_setup_timeout_ms=1000,
+    )
+    for _ in range(20):
+        network.request()
+        network.answer(begin(network), handshake_answer("STUCK"))
+        give_up(network)
+    assert len(network.driver.tasks) == AT_ONCE
+    network.request()
+    network.answer(begin(network), handshake_answer("STUCK"))
+    network.driver.run()  # they come back at last
+    network.turn()
+    assert len(network.driver.tasks) == 1, "those that were given up are left out"
+    network.driver.run()
+    network.turn()
+    (token,) = network.transport.take_sent()
+    assert token_of(token) == b"hello"
 
 
 def authenticated(network: Network, lifetime: int) -> Sent:

@@ -21,15 +21,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tandem_kafka.errors import KafkaConnectionError, KafkaError, KafkaProtocolError
-from tandem_kafka.network.authentication import SaslExchange, run_inline
+from tandem_kafka.network.authentication import SaslExchange
 from tandem_kafka.network.connection import BrokerConnection, ConnectionState
+from tandem_kafka.network.offloading import Offloading
 from tandem_kafka.network.request import ANY_NODE, ClientResponse, UnsentRequest
 from tandem_kafka.network.response import parse_header
 from tandem_kafka.records import decode_fetch_response
 from tandem_kafka.wire import messages
 from tandem_kafka.wire.framing import decoded, encoded, response_class
 from tandem_kafka.wire.nulls import refuse_nulls
-from tests.unit.network.scripted import NODE_1, Settings, api_versions
+from tests.unit.network.scripted import NODE_1, ScriptedDriver, Settings, api_versions
+
+NOTHING_OFFLOADED = Offloading(ScriptedDriver(), lambda: None)
 
 #: By the name that request and response have in common.
 KINDS = {
@@ -312,7 +315,7 @@ SETUP = [
 def answers() -> Iterator[tuple[BrokerConnection, bytes, bytes]]:
     """A connection that is set up: before each step, with the answer's header and body."""
     connection = BrokerConnection(
-        NODE_1, "client", exchange=lambda: SaslExchange(SASL, "host", run_inline)
+        NODE_1, "client", exchange=lambda: SaslExchange(SASL, "host", NOTHING_OFFLOADED)
     )
     connection.opened(0)
     for name, version, answer in SETUP:

@@ -45,10 +45,10 @@ def test_a_chunk_counts_what_it_holds_when_records_are_taken() -> None:
     assert compressed.reader is not None
     compressed.reader.take(1)
     assert buffer.held_bytes == before, "nobody has said so"
-    buffer.recount(compressed)
+    buffer.count(compressed, buffer.counts_with(compressed))
     assert buffer.held_bytes == state.held_bytes > before + 100_000
     compressed.reader.take(100)
-    buffer.recount(compressed)
+    buffer.count(compressed, buffer.counts_with(compressed))
     assert buffer.held_bytes == state.held_bytes == before
     compressed = FetchedChunk(state, Position(0), reader(data))
     buffer.add(compressed)
@@ -58,20 +58,19 @@ def test_a_chunk_counts_what_it_holds_when_records_are_taken() -> None:
     assert buffer.held_bytes == state.held_bytes == before, "what it counted, not what it holds"
 
 
-def test_a_batch_that_is_being_handed_out_comes_first_in_a_full_buffer() -> None:
-    data = batch([Rec(b"v" * 1_000)] * 100, codec=ZSTD)
-    for limit, first in ((50_000, True), (500_000, False)):
-        buffer, state = FetchBuffer(limit), partition()
-        chunk = FetchedChunk(state, Position(0), reader(data))
-        buffer.add(chunk)
-        assert not buffer.comes_first(chunk)
-        assert chunk.reader is not None
-        chunk.reader.take(1)
-        buffer.recount(chunk)
-        assert buffer.comes_first(chunk) is first
-        chunk.reader.take(100)
-        buffer.recount(chunk)
-        assert not buffer.comes_first(chunk)
+def test_a_count_that_was_interrupted_is_made_again() -> None:
+    buffer, state = FetchBuffer(10), partition()
+    failed, read = chunk(state, ValueError()), chunk(state)
+    buffer.add(failed)
+    buffer.add(read)
+    assert buffer.is_over_limit
+    for each in (failed, read):
+        counts = buffer.counts_without(each)
+        buffer.count(each, counts)
+        buffer.count(each, counts)
+    assert buffer.held_bytes == state.held_bytes == 0
+    assert (state.errors_put, state.errors_taken) == (1, 1)
+    assert not buffer.is_over_limit
 
 
 def test_an_error_takes_no_room_but_is_counted() -> None:

@@ -73,6 +73,20 @@ def test_75_partitions_that_stay_keep_their_state() -> None:
     assert not state.get(A0).paused
 
 
+@pytest.mark.parametrize("again", ["set_assigned", "assign_by_user"])
+def test_75_partitions_that_stay_keep_their_pause(again: str) -> None:
+    subscription = SubscriptionState()
+    subscription.assign_by_user([A0, A1])
+    subscription.get(A0).paused = True
+    subscription.get(A0).stop_at = 7
+    getattr(subscription, again)([A0])
+    getattr(subscription, again)([A0, A1])
+    assert subscription.get(A0).paused
+    assert not subscription.get(A0).returnable
+    assert subscription.get(A0).stop_at == 7
+    assert not subscription.get(A1).paused
+
+
 def test_15_what_is_not_assigned_is_an_error() -> None:
     with pytest.raises(NotAssignedError, match="No current assignment for partition a-0"):
         SubscriptionState().get(A0)

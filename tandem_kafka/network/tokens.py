@@ -1,0 +1,52 @@
+"""Tokens of a user's `sasl_oauth_token_provider`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kafka.net.sasl.oauth import AbstractTokenProvider
+
+from tandem_kafka.errors import KafkaConfigurationError
+
+__all__ = ["Token", "ask_for_token"]
+
+
+class Token(AbstractTokenProvider):
+    """A token that is there already, in the form in which kafka-python's mechanism asks for it."""
+
+    def __init__(self, token: str, extensions: Mapping[Any, Any]) -> None:
+        super().__init__()
+        self._token = token
+        self._extensions = extensions
+
+    def token(self) -> str:
+        """Return the token."""
+        return self._token
+
+    def extensions(self) -> Mapping[Any, Any]:
+        """Return what is sent along with it."""
+        return self._extensions
+
+
+def ask_for_token(provider: Any) -> Token:
+    """Call the provider, which may take its time.
+
+    Raises:
+        KafkaConfigurationError: What it returned cannot be used.
+    """
+    token = provider.token()
+    if not isinstance(token, str) or not token:
+        found = "an empty one" if token == "" else type(token).__name__
+        raise KafkaConfigurationError(
+            "sasl_oauth_token_provider: token() must return a str that is not empty, "
+            f"but returned {found}"
+        )
+    ask = getattr(provider, "extensions", None)
+    extensions = {} if ask is None else ask()
+    if not isinstance(extensions, Mapping):
+        raise KafkaConfigurationError(
+            "sasl_oauth_token_provider: extensions() must return a mapping of str to str, "
+            f"but returned {type(extensions).__name__}"
+        )
+    return Token(token, extensions)

@@ -1,0 +1,79 @@
+"""What auto-commit has committed when partitions change hands, and when a consumer is closed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tandem_kafka import KafkaConsumer, TopicPartition
+from tandem_kafka.testing import Simulation
+from tests.simulation.team import OPTIONS, Team, filled
+
+#: So long that no commit of the interval comes before.
+SELDOM = {"auto_commit_interval_ms": 3_600_000}
+PROTOCOLS = ["classic", "consumer"]
+
+
+class Witness:
+    """Notes what is committed when partitions are taken back."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        self._cluster = simulation.cluster
+        self.committed: dict[TopicPartition, int | None] = {}
+
+    def on_partitions_assigned(self, partitions: set[TopicPartition]) -> None: ...
+
+    def on_partitions_revoked(self, partitions: set[TopicPartition]) -> None:
+        for tp in partitions:
+            self.committed[tp] = self._cluster.committed(OPTIONS["group_id"], tp)
+
+
+def read_all(team: Team, witness: Witness, protocol: str) -> KafkaConsumer:
+    """Return a member that has read five records of each of four partitions."""
+    member = team.join(witness, group_protocol=protocol, **SELDOM)  # type: ignore[arg-type]
+    team.settle()
+    assert all(member.position(tp) == 5 for tp in team.partitions)
+    committed = (
+        team.simulation.cluster.committed(OPTIONS["group_id"], tp) for tp in team.partitions
+    )
+    assert not any(committed), "nothing is due yet"
+    return member
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_72_what_was_returned_is_committed_before_partitions_are_revoked(protocol: str) -> None:
+    with Simulation(72) as simulation:
+        team = Team(simulation, filled(simulation, partitions=4, count=5))
+        witness = Witness(simulation)
+        read_all(team, witness, protocol)
+        team.join(group_protocol=protocol, **SELDOM)
+        team.settle()
+        assert witness.committed
+        assert set(witness.committed.values()) == {5}
+
+
+@pytest.mark.parametrize("how", ["close", "unsubscribe"])
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_103_what_was_returned_is_committed_when_a_consumer_leaves(protocol: str, how: str) -> None:
+    with Simulation(103) as simulation:
+        team = Team(simulation, filled(simulation, partitions=4, count=5))
+        witness = Witness(simulation)
+        member = read_all(team, witness, protocol)
+        getattr(member, how)()
+        assert witness.committed == dict.fromkeys(team.partitions, 5)
+
+
+@pytest.mark.parametrize("autocommit", [True, False])
+def test_103_a_consumer_with_partitions_of_its_own_commits_when_it_is_closed(
+    autocommit: bool,
+) -> None:
+    with Simulation(104) as simulation:
+        (tp,) = filled(simulation, partitions=1, count=5)
+        options: dict[str, Any] = {"group_id": "readers", "auto_offset_reset": "earliest", **SELDOM}
+        consumer = simulation.consumer(**options)
+        consumer.assign([tp])
+        while consumer.position(tp) < 5:
+            consumer.poll(100)
+        consumer.close(autocommit=autocommit)
+        assert simulation.cluster.committed("readers", tp) == (5 if autocommit else None)

@@ -1,0 +1,94 @@
+"""Ctrl-C anywhere in poll(), while a group rebalances: the member goes on as if nothing was."""
+
+from __future__ import annotations
+
+from collections import Counter
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from tandem_kafka.testing import Simulation
+from tests.simulation.team import Listener, Team, filled
+from tests.unit.interrupts import Interrupter
+
+#: Every so many bytecodes; a prime number, so that loops are not met at the same place.
+STEP = 499
+
+
+class Waiting:
+    """Knows when the application thread waits, which is when the simulation goes on."""
+
+    def __init__(self, driver: Any) -> None:
+        self._wait = driver.wait
+        self.now = False
+        driver.wait = self.wait
+
+    def wait(self, *arguments: Any) -> bool:
+        self.now = True
+        try:
+            return bool(self._wait(*arguments))
+        finally:
+            self.now = False
+
+
+class InterruptedMember:
+    """Two members of a group, the first of which is interrupted once."""
+
+    def __init__(self, simulation: Simulation, protocol: str, at: int) -> None:
+        self.team = Team(simulation, filled(simulation, partitions=4, count=5))
+        self.listener = Listener()
+        self.first = self.team.join(self.listener, group_protocol=protocol)
+        self.waiting = Waiting(simulation.drivers[0])
+        self.protocol = protocol
+        self.interrupter = Interrupter(at, skip=self._is_not_ours)
+        self.interrupts = 0
+
+    def _is_not_ours(self, frame: FrameType) -> bool:
+        return self.waiting.now or frame.f_globals["__name__"].startswith("tests.")
+
+    def poll(self) -> None:
+        """Poll both members; the first is interrupted."""
+        for member in self.team.members:
+            try:
+                if member is self.first:
+                    batch = self.interrupter.call(member.poll, 200)
+                else:
+                    batch = member.poll(200)
+            except KeyboardInterrupt:
+                self.interrupts += 1
+                continue
+            for tp, records in batch.items():
+                self.team.read.update((tp, record.offset) for record in records)
+
+    def settle(self) -> None:
+        until_ms = self.team.simulation.clock.now_ms() + 60_000
+        for _ in range(8):
+            self.poll()  # news of the group comes with a heartbeat
+        while not (self.team.settled() and self.team.all_read()):
+            assert self.team.simulation.clock.now_ms() < until_ms, "the group does not settle"
+            self.poll()
+
+    def run(self) -> None:
+        self.settle()
+        self.team.join(group_protocol=self.protocol)
+        self.settle()
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_member_that_is_interrupted_anywhere_loses_and_repeats_nothing(protocol: str) -> None:
+    at = 0
+    while True:  # until there is no bytecode left to interrupt
+        with Simulation(at) as simulation:
+            group = InterruptedMember(simulation, protocol, at)
+            group.run()
+            twice = {each: n for each, n in group.team.read.items() if n > 1}
+            assert not twice
+            told = Counter(group.listener.calls)
+            assert max(told.values()) == 1, group.listener.calls
+            assert {what for what, _ in told} >= {"assigned", "revoked"}
+        if group.interrupter.frame is None:
+            break
+        assert group.interrupts == 1
+        at += STEP
+    assert at > 50 * STEP

@@ -1,0 +1,151 @@
+"""Waiting threads and signal handlers: no wake-up is lost, wherever the handler runs."""
+
+from __future__ import annotations
+
+import queue
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from itertools import count
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from tandem_kafka import runtime
+from tandem_kafka.runtime import MonotonicClock, ThreadDriver
+from tests.unit.interrupts import Interrupter
+
+Handler = Callable[[int, FrameType | None], None]
+
+#: A wait that lasts so long was not ended by the handler.
+LOST_S = 2.0
+
+
+def in_a_minute() -> int:
+    return MonotonicClock().now_ms() + 60_000
+
+
+def wait(driver: ThreadDriver, news: Sequence[object], interrupter: Interrupter) -> float:
+    """Wait for news; returns how long, in seconds."""
+    began = time.monotonic()
+    assert interrupter.call(driver.wait, lambda: bool(news), in_a_minute())
+    return time.monotonic() - began
+
+
+def test_a_handler_at_any_bytecode_ends_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also between the look and the wait; without the second look that is only a safety net."""
+    monkeypatch.setattr(runtime, "_LOOK_AGAIN_S", 60.0)
+    driver = ThreadDriver(MonotonicClock())
+    for at in count():
+        news: list[str] = []
+
+        def tell(who: str, news: list[str] = news) -> None:
+            news.append(who)
+            driver.notify()
+
+        rescue = threading.Timer(LOST_S, tell, ("rescue",))
+        rescue.start()
+        took_s = wait(driver, news, Interrupter(at, lambda: tell("handler")))
+        rescue.cancel()
+        rescue.join()
+        assert driver._waiting == []
+        if news[0] == "rescue":
+            break  # it fell asleep before it came to that bytecode
+        assert took_s < LOST_S, f"the wake-up at bytecode {at} was lost"
+    assert at > 30
+
+
+def test_an_interrupt_at_any_bytecode_ends_the_wait_and_leaves_nothing_behind() -> None:
+    driver = ThreadDriver(MonotonicClock())
+    for at in count():
+        interrupter = Interrupter(at)
+        news: list[int] = []
+
+        def tell(news: list[int] = news) -> None:
+            news.append(1)
+            driver.notify()
+
+        rescue = threading.Timer(0.02, tell)
+        rescue.start()
+        with suppress(KeyboardInterrupt):
+            wait(driver, news, interrupter)
+        rescue.cancel()
+        rescue.join()
+        if interrupter.frame is None:
+            break
+        # A lock may stay registered. It is released once, and then costs no more than a look.
+        driver.notify()
+        assert not any(lock.locked() for lock in driver._waiting)
+    assert at > 30
+
+
+@contextmanager
+def timer(handle: Handler) -> Iterator[Callable[[float], None]]:
+    """Signals of a timer of the system's."""
+    before = signal.signal(signal.SIGALRM, handle)
+    try:
+        yield lambda delay_s: signal.setitimer(signal.ITIMER_REAL, delay_s) and None
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@contextmanager
+def thread(handle: Handler) -> Iterator[Callable[[float], None]]:
+    """Signals that a thread sends to the main thread."""
+    before = signal.signal(signal.SIGUSR1, handle)
+    delays: queue.SimpleQueue[float | None] = queue.SimpleQueue()
+
+    def send() -> None:
+        while (delay_s := delays.get()) is not None:
+            time.sleep(delay_s)
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    try:
+        yield delays.put
+    finally:
+        delays.put(None)
+        sender.join()
+        signal.signal(signal.SIGUSR1, before)
+
+
+@pytest.mark.parametrize("source", [timer, thread])
+def test_no_signal_is_missed_by_threads_that_wait(source: Any) -> None:
+    """Signals at all times around the beginning of a wait, with another thread that waits too."""
+    driver = ThreadDriver(MonotonicClock())
+    news: list[int] = []
+    over = threading.Event()
+    seen: list[int] = []
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        del frame
+        news.append(number)
+        driver.notify()
+
+    def watch() -> None:
+        while not over.is_set():
+            known = len(news)
+            driver.wait(lambda known=known: len(news) > known or over.is_set(), in_a_minute())
+            seen.append(len(news))
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        with source(handle) as send_after:
+            for turn in range(1, 300):
+                began = time.monotonic()
+                send_after(turn * 1e-6)
+                assert driver.wait(lambda turn=turn: len(news) >= turn, in_a_minute())
+                assert time.monotonic() - began < LOST_S
+    finally:
+        over.set()
+        driver.notify()
+        watcher.join(20)
+    assert not watcher.is_alive()
+    assert seen
+    assert len(news) == 299

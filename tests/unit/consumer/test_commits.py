@@ -1,0 +1,99 @@
+"""Async commits on the application thread: their callbacks, in order and once."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tandem_kafka.config import Config
+from tandem_kafka.consumer.commits import Commits
+from tandem_kafka.consumer.interceptors import Interceptors
+from tandem_kafka.errors import KafkaError
+from tandem_kafka.events.application import CommitAsync
+from tandem_kafka.types import OffsetAndMetadata, TopicPartition
+
+TP = TopicPartition("orders", 0)
+
+
+class Core:
+    """What commits need of one; what they send stays in `sent`."""
+
+    def __init__(self) -> None:
+        self.config = Config.from_options({"group_id": "readers"})
+        self.clock = SimpleNamespace(now_ms=lambda: 0)
+        self.sent: list[CommitAsync] = []
+        self.link = SimpleNamespace(queue=SimpleNamespace(add=self.sent.append))
+
+
+class Committing:
+    """Async commits of the offsets 1, 2 and 3, and whose callbacks have run."""
+
+    def __init__(self) -> None:
+        self.core = Core()
+        self.told: list[tuple[int, object]] = []
+        self.commits = Commits(self.core, Interceptors([]))  # type: ignore[arg-type]
+        self.futures = [self.commits.commit_async(at(n), self.tell) for n in (1, 2, 3)]
+
+    def tell(self, offsets: Any, error: object) -> None:
+        self.told.append((offsets[TP].offset, error))
+
+    def done(self, number: int) -> None:
+        self.core.sent[number - 1].future.complete(None)
+
+
+def at(offset: int) -> dict[TopicPartition, OffsetAndMetadata]:
+    return {TP: OffsetAndMetadata(offset, "", -1)}
+
+
+def test_119_callbacks_run_in_the_order_of_the_commits_not_of_the_answers() -> None:
+    committing = Committing()
+    commits = committing.commits
+    committing.done(3)
+    committing.done(2)
+    assert not commits.waiting
+    commits.run_callbacks()
+    assert committing.told == []
+    assert not any(future.is_done for future in committing.futures)
+    committing.done(1)
+    assert commits.waiting
+    commits.run_callbacks()
+    assert committing.told == [(1, None), (2, None), (3, None)]
+    assert all(future.is_done for future in committing.futures)
+    commits.run_callbacks()
+    assert len(committing.told) == 3
+
+
+def test_a_callback_that_commits_again_has_the_later_callbacks_run_in_order() -> None:
+    committing = Committing()
+    told = committing.told
+
+    def commit_again(offsets: Any, error: object) -> None:
+        committing.tell(offsets, error)
+        committing.commits.run_callbacks()  # as commit() does
+
+    committing.commits._pending[0].callback = commit_again
+    for number in (1, 2, 3):
+        committing.done(number)
+    committing.commits.run_callbacks()
+    assert [offset for offset, _ in told] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("raised", [ValueError, KeyboardInterrupt])
+def test_a_callback_that_raises_is_not_called_again(raised: type[BaseException]) -> None:
+    committing = Committing()
+
+    def fail(offsets: Any, error: object) -> None:
+        committing.tell(offsets, error)
+        raise raised
+
+    committing.commits._pending[0].callback = fail
+    committing.core.sent[0].future.fail(KafkaError("no"))
+    committing.done(2)
+    with pytest.raises(raised):
+        committing.commits.run_callbacks()
+    committing.commits.run_callbacks()
+    assert [offset for offset, _ in committing.told] == [1, 2]
+    assert committing.futures[0].failed()
+    assert committing.futures[1].succeeded()

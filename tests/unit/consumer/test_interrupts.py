@@ -1,0 +1,318 @@
+"""Ctrl-C inside poll() and iteration, before every single bytecode: no record is lost.
+
+What was not returned is not committed, and the next call returns it. An interrupt behind the store
+that publishes the positions counts as one that came after the call: CPython runs no signal handler
+between that store and the return.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from itertools import count
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from tandem_kafka import KafkaConsumer
+from tandem_kafka.consumer.listener import ListenerCalls
+from tandem_kafka.errors import WakeupError
+from tandem_kafka.events.application import ApplicationEvent, CallbackCompleted
+from tandem_kafka.events.background import PartitionsLost
+from tandem_kafka.records import FetchedPartition, ReaderOptions
+from tandem_kafka.shared.fetch_buffer import FetchedChunk
+from tandem_kafka.shared.partition import Position
+from tandem_kafka.testing import Simulation
+from tandem_kafka.types import TopicPartition
+from tests.twins import require_twin
+from tests.unit.interrupts import Interrupter
+from tests.unit.records.making import CONTROL, TRANSACTIONAL, Rec, batch, open_reader, using
+
+A, B = TopicPartition("orders", 0), TopicPartition("orders", 1)
+MARKER = batch([Rec(key=b"\0\0\0\1", value=b"\0" * 6)], 2, flags=CONTROL | TRANSACTIONAL)
+#: Fetched of each partition: two answers for the first, with a transaction's marker at offset 2.
+FETCHED = {
+    A: [(0, batch([Rec(), Rec()], 0) + MARKER), (3, batch([Rec()], 3))],
+    B: [(0, batch([Rec()], 0))],
+}
+ALL = {A: [0, 1, 3], B: [0]}
+Fetched = Mapping[TopicPartition, list[tuple[int, bytes]]]
+
+
+class Noticing:
+    """An interceptor that changes nothing."""
+
+    def on_consume(self, records: Any) -> Any:
+        return dict(records)
+
+
+DESERIALIZING: dict[str, Any] = {"value_deserializer": lambda data: data}
+INTERCEPTING: dict[str, Any] = {"interceptor_classes": [Noticing]}
+
+
+class Interrupted:
+    """A consumer that has fetched something, and what it has returned of that."""
+
+    def __init__(self, simulation: Simulation, **options: Any) -> None:
+        self.simulation = simulation
+        simulation.cluster.create_topic("orders", 2)
+        self.consumer = simulation.consumer(metrics_enabled=False, **options)
+        self.consumer.assign([A, B])
+        self.link = self.consumer._core.link
+        while self.link.subscription.without_position():
+            self.consumer.poll(1_000)
+        self.returned: dict[TopicPartition, list[int]] = {}
+
+    @classmethod
+    @contextmanager
+    def reading(cls, twin: str, **options: Any) -> Iterator[Interrupted]:
+        """Return one with a twin's readers."""
+        require_twin(twin)
+        with using(twin), Simulation() as simulation:
+            yield cls(simulation, **options)
+
+    def fetch(self, fetched: Fetched = FETCHED) -> None:
+        """Seek to the beginning, and have records fetched."""
+        self.returned = {A: [], B: []}
+        for tp, answers in fetched.items():
+            state, base = self.link.subscription.get(tp), Position(0)
+            state.set_position(base)
+            for offset, data in answers:
+                answer = FetchedPartition(tp.topic, None, tp.partition, 0, records=data)
+                reader = open_reader(tp.topic, tp.partition, offset, answer, ReaderOptions())
+                self.link.buffer.add(FetchedChunk(state, base, reader))
+
+    def take(self, batch: Any) -> None:
+        """Note what poll() returned."""
+        for records in batch.values():
+            for record in records:
+                self.take_one(record)
+
+    def take_arrow(self, batch: Any) -> None:
+        """Note what poll_arrow() returned, if it did."""
+        for row in batch.to_pylist() if batch is not None else ():
+            self.returned[TopicPartition(row["topic"], row["partition"])].append(row["offset"])
+
+    def take_one(self, record: Any) -> None:
+        """Note what iteration returned, if it did."""
+        if record is not None:
+            self.returned[TopicPartition(record.topic, record.partition)].append(record.offset)
+
+    def committable(self) -> dict[TopicPartition, int]:
+        return {tp: each.offset for tp, each in self.link.subscription.consumed_offsets().items()}
+
+    def check(self) -> None:
+        """Nothing that was not returned would be committed; other threads are let in."""
+        for tp, offset in self.committable().items():
+            missing = [each for each in ALL[tp] if each < offset and each not in self.returned[tp]]
+            assert not missing, f"{tp}: {offset} would be committed without {missing}"
+        found: list[object] = []
+        other = threading.Thread(target=lambda: found.append(self.consumer.paused()))
+        other.start()
+        other.join()
+        assert found == [set()], "another thread is locked out"
+
+    def finish(self, read: Callable[[], object]) -> None:
+        """Read the rest; everything was returned once, in order, and no memory is held."""
+        while self.returned != ALL:
+            before = sum(map(len, self.returned.values()))
+            read()
+            after = sum(map(len, self.returned.values()))
+            assert after > before, f"the next call returned nothing, there is only {self.returned}"
+            assert after <= 4, f"returned twice: {self.returned}"
+        self.consumer.poll()
+        assert self.committable() == {A: 4, B: 1}
+        assert self.link.buffer.held_bytes == 0
+        assert all(s.held_bytes == 0 for s in self.link.subscription.assigned.values())
+
+
+def interrupters(step: int = 1, **options: Any) -> Iterator[Interrupter]:
+    """One for each bytecode; the last one comes too late for the call."""
+    for at in count(step=step):
+        interrupter = Interrupter(at, **options)
+        yield interrupter
+        if interrupter.frame is None:
+            return
+
+
+def close_to(interrupter: Interrupter, method: Any, attribute: str, name: str) -> Any:
+    """Return what a method was about to return when the interrupt came, None if it was not."""
+    code = method.__code__
+    if interrupter.frame is None or not interrupter.came_behind(code, attribute):
+        return None
+    return interrupter.frame.f_locals[name]
+
+
+@pytest.mark.parametrize(
+    ("twin", "options"),
+    [("python", {}), ("native", {}), ("native", DESERIALIZING), ("native", INTERCEPTING)],
+    ids=["python", "native", "native, deserializing", "native, intercepting"],
+)
+def test_an_interrupted_poll_loses_nothing(twin: str, options: dict[str, Any]) -> None:
+    with Interrupted.reading(twin, **options) as reader:
+        consumer = reader.consumer
+        for interrupter in interrupters():
+            reader.fetch()
+            try:
+                reader.take(interrupter.call(consumer.poll, 0, 3))
+            except KeyboardInterrupt:
+                reader.take(close_to(interrupter, KafkaConsumer.poll, "done", "batch") or {})
+            reader.check()
+            reader.finish(lambda: reader.take(consumer.poll()))
+        assert interrupter.at > 400
+
+
+@pytest.mark.parametrize(("twin", "step"), [("python", 13), ("native", 1)])
+def test_an_interrupted_poll_arrow_loses_nothing(twin: str, step: int) -> None:
+    with Interrupted.reading(twin) as reader:
+        consumer = reader.consumer
+        for interrupter in interrupters(step):
+            reader.fetch()
+            try:
+                reader.take_arrow(interrupter.call(consumer.poll_arrow, 0, 3))
+            except KeyboardInterrupt:
+                batch = close_to(interrupter, KafkaConsumer.poll_arrow, "done", "records")
+                reader.take_arrow(batch)
+            reader.check()
+            reader.finish(lambda: reader.take_arrow(consumer.poll_arrow()))
+        assert interrupter.at > 400
+
+
+@pytest.mark.parametrize(
+    ("twin", "options"),
+    [("python", DESERIALIZING), ("native", {}), ("native", INTERCEPTING)],
+    ids=["python, deserializing", "native", "native, intercepting"],
+)
+def test_an_interrupted_iteration_loses_nothing(twin: str, options: dict[str, Any]) -> None:
+    with Interrupted.reading(twin, **options) as reader:
+        consumer = reader.consumer
+        for interrupter in interrupters():
+            reader.fetch()
+            try:
+                while reader.returned != ALL:
+                    reader.take_one(interrupter.call(consumer.__next__))
+            except KeyboardInterrupt:
+                record = close_to(interrupter, KafkaConsumer.__next__, "given", "record")
+                reader.take_one(record)
+            reader.check()
+            reader.finish(lambda: reader.take_one(next(consumer)))
+        assert interrupter.at > 800
+
+
+def test_poll_returns_what_an_interrupted_loop_left() -> None:
+    with Interrupted.reading("native") as reader:
+        consumer = reader.consumer
+        for interrupter in interrupters():
+            reader.fetch()
+            try:
+                for _ in range(3):
+                    reader.take_one(interrupter.call(consumer.__next__))
+            except KeyboardInterrupt:
+                record = close_to(interrupter, KafkaConsumer.__next__, "given", "record")
+                reader.take_one(record)
+            reader.finish(lambda: reader.take(consumer.poll(0, 2)))
+
+
+@pytest.mark.parametrize("fetched", [True, False])
+def test_a_wakeup_from_a_signal_handler_ends_one_poll_and_loses_nothing(fetched: bool) -> None:
+    with Interrupted.reading("native") as reader:
+        consumer = reader.consumer
+        raised: list[int] = []
+
+        def poll(call: Callable[..., Any]) -> None:
+            try:
+                reader.take(call(consumer.poll, 0))
+            except WakeupError:
+                raised.append(interrupter.at)
+
+        for at in count():
+            interrupter = Interrupter(at, consumer.wakeup)
+            reader.fetch(FETCHED if fetched else {})
+            poll(interrupter.call)
+            if interrupter.frame is None:
+                break
+            poll(lambda method, *arguments: method(*arguments))
+            assert raised == list(range(at + 1)), "not by this poll() nor by the next"
+            if fetched:
+                reader.finish(lambda: reader.take(consumer.poll()))
+        assert at > 200
+
+
+def test_an_interrupted_poll_is_still_told_to_the_network_thread() -> None:
+    """Something waits for the application to poll, and must not wait for ever."""
+    with Interrupted.reading("native") as reader:
+        for interrupter in interrupters():
+            reader.link.polls.wanted = True
+            with suppress(KeyboardInterrupt):
+                interrupter.call(reader.consumer.poll, 0)
+            reader.consumer.poll()
+            reader.simulation.sleep(10)
+            assert not reader.link.polls.wanted, f"after bytecode {interrupter.at}"
+        assert interrupter.at > 200
+
+
+class Losing:
+    """A listener that counts."""
+
+    def __init__(self) -> None:
+        self.lost = 0
+
+    def on_partitions_lost(self, partitions: set[TopicPartition]) -> None:
+        assert partitions == {A}
+        self.lost += 1
+
+
+def is_listener(frame: FrameType) -> bool:
+    return isinstance(frame.f_locals.get("self"), Losing) or frame.f_code.co_name == "noticing"
+
+
+def test_an_interrupted_poll_calls_the_listener_once() -> None:
+    """And the network thread is told when it has been called, not before."""
+    with Interrupted.reading("native", group_id="readers") as reader:
+        calls, queue = reader.consumer._listener, reader.link.queue
+        listener = calls.listener = Losing()
+        told: list[tuple[int, int]] = []
+        add = queue.add
+
+        def noticing(event: ApplicationEvent) -> None:
+            if isinstance(event, CallbackCompleted):
+                # Between the store that says so and the call, it counts as called.
+                begun = interrupter.came_behind(ListenerCalls._call.__code__, "_progress")
+                listener.lost += begun and listener.lost < event.number
+                told.append((event.number, listener.lost))
+            add(event)
+
+        queue.add = noticing  # type: ignore[method-assign]
+        for interrupter in interrupters(skip=is_listener):
+            number = reader.link.group.callback = interrupter.at + 1
+            calls.given_back = frozenset()
+            reader.link.background.add(PartitionsLost(frozenset({A}), number))
+            with suppress(KeyboardInterrupt):
+                interrupter.call(reader.consumer.poll, 0)
+            reader.consumer.poll()
+            assert listener.lost == number
+            assert {lost for each, lost in told if each == number} == {number}
+            assert len(reader.consumer._background) == 0
+        assert interrupter.at > 400
+
+
+def test_an_interrupt_in_a_deserializer_leaves_what_was_not_returned() -> None:
+    """The batch of the first partition is complete when the second one's is interrupted."""
+    pressed = [True]
+
+    def deserialize(data: bytes | None) -> bytes | None:
+        if pressed and data == b"stop":
+            pressed.clear()
+            raise KeyboardInterrupt
+        return data
+
+    with Interrupted.reading("python", value_deserializer=deserialize) as reader:
+        reader.fetch({A: FETCHED[A], B: [(0, batch([Rec(b"stop")], 0))]})
+        with pytest.raises(KeyboardInterrupt):
+            reader.consumer.poll()
+        assert reader.committable() == {A: 0, B: 0}
+        reader.take(reader.consumer.poll())
+        assert reader.returned == ALL
+        assert reader.committable() == {A: 4, B: 1}

@@ -1,0 +1,107 @@
+"""A consumer that is forgotten is collected, whatever of its owner's it was given."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tandem_kafka import KafkaConsumer
+from tandem_kafka.config import Config
+from tandem_kafka.consumer.borrowed import for_network_thread
+
+OAUTH = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "OAUTHBEARER"}
+
+
+class Owner:
+    """Gives its consumer methods of its own, and itself."""
+
+    def __init__(self, given: Callable[[Owner], dict[str, Any]]) -> None:
+        self.consumer = KafkaConsumer(
+            bootstrap_servers="127.0.0.1:1",
+            bootstrap_timeout_ms=0,
+            group_id="group",
+            client_id="forgotten",
+            **given(self),
+        )
+
+    def deserialize(self, topic: str, headers: Any, data: Any) -> Any:
+        del topic, headers
+        return data
+
+    def committed(self, offsets: Any, error: Any) -> None: ...
+
+    def on_consume(self, records: Any) -> None: ...
+
+    def token(self) -> str:
+        return "token"
+
+    def on_partitions_assigned(self, partitions: Any) -> None: ...
+
+    def on_partitions_revoked(self, partitions: Any) -> None: ...
+
+
+GIVEN: dict[str, Callable[[Owner], dict[str, Any]]] = {
+    "nothing": lambda _: {},
+    "key_deserializer": lambda owner: {"key_deserializer": owner},
+    "value_deserializer": lambda owner: {"value_deserializer": lambda data: (owner, data)},
+    "interceptor": lambda owner: {"interceptor_classes": [owner]},
+    "callback": lambda owner: {"default_offset_commit_callback": owner.committed},
+    "token provider": lambda owner: {**OAUTH, "sasl_oauth_token_provider": owner},
+}
+
+
+def forget(owners: list[Owner]) -> None:
+    owners.clear()
+    gc.collect()
+
+
+@pytest.mark.parametrize("given", GIVEN.values(), ids=GIVEN)
+def test_a_forgotten_consumer_is_collected_and_its_thread_ends(
+    given: Callable[[Owner], dict[str, Any]], network_threads: Callable[[], list[str]]
+) -> None:
+    owner = Owner(given)
+    owners = [owner]
+    collected = weakref.ref(owner)
+    driver = owner.consumer._core.driver
+    owner.consumer.subscribe(["orders"], listener=owner)
+    owner.consumer.poll(50)
+    del owner
+    with pytest.warns(ResourceWarning, match="unclosed consumer <KafkaConsumer 'forgotten'"):
+        forget(owners)
+    assert collected() is None
+    assert driver.join(driver._clock.now_ms() + 20_000)
+    assert network_threads() == []
+
+
+def test_a_token_provider_is_asked_through_what_is_borrowed() -> None:
+    class Provider:
+        def token(self) -> str:
+            return "token"
+
+    class Extended(Provider):
+        def extensions(self) -> dict[str, str]:
+            return {"a": "b"}
+
+    class Slotted:
+        __slots__ = ()
+        token = Provider.token
+
+    for provider, extensions in ((Provider(), {}), (Extended(), {"a": "b"})):
+        given = Config.from_options({**OAUTH, "sasl_oauth_token_provider": provider})
+        borrowed: Any = for_network_thread(given).sasl_oauth_token_provider
+        assert (borrowed.token(), borrowed.extensions()) == ("token", extensions)
+        del given
+    del provider, borrowed
+    given = Config.from_options({**OAUTH, "sasl_oauth_token_provider": Provider()})
+    borrowed = for_network_thread(given).sasl_oauth_token_provider
+    del given
+    gc.collect()
+    with pytest.raises(LookupError, match="sasl_oauth_token_provider"):
+        borrowed.token()
+    slotted = Config.from_options({**OAUTH, "sasl_oauth_token_provider": Slotted()})
+    borrowed = for_network_thread(slotted).sasl_oauth_token_provider
+    assert borrowed.token() == "token"

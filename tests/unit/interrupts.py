@@ -1,0 +1,98 @@
+"""Interrupts between any two bytecodes, as a signal handler that raises may cause them."""
+
+from __future__ import annotations
+
+import dis
+import gc
+import sys
+from collections.abc import Callable
+from types import CodeType, FrameType
+from typing import Any
+
+__all__ = ["Interrupter", "behind_store"]
+
+
+def press_ctrl_c() -> None:
+    """Do what Python's own handler of SIGINT does."""
+    raise KeyboardInterrupt
+
+
+class Interrupter:
+    """Runs a signal handler at one bytecode of a call.
+
+    CPython runs signal handlers at the beginning of functions, at backward jumps and behind calls.
+    This does it at every bytecode, which is stricter.
+
+    Functions that `skip` chooses, by their frames, are left alone.
+
+    Attributes:
+        at: Before which bytecode, counted from 0 over all calls that were traced.
+        frame: Where the handler was run, None if there were fewer bytecodes.
+        instruction: The offset of that bytecode in the frame's code.
+    """
+
+    def __init__(
+        self,
+        at: int,
+        handler: Callable[[], None] = press_ctrl_c,
+        *,
+        skip: Callable[[FrameType], bool] = lambda _: False,
+    ) -> None:
+        self.at = at
+        self._handler = handler
+        self.frame: FrameType | None = None
+        self.instruction = -1
+        self._left = at
+        self._skip = skip
+
+    def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Call a function with an interrupt on its way, until it has come."""
+        if self.frame is not None:
+            return function(*arguments)
+        gc.disable()  # or the interrupt could come to an object's __del__, which swallows it
+        sys.settrace(self._trace)
+        try:
+            return function(*arguments)
+        finally:
+            sys.settrace(None)
+            gc.enable()
+
+    def _trace(self, frame: FrameType, event: str, argument: Any) -> Any:
+        del argument
+        if event == "call":
+            if self._skip(frame):
+                return None
+            frame.f_trace_opcodes = True
+            frame.f_trace_lines = False
+        elif event == "opcode":
+            if not self._left:
+                self.frame, self.instruction = frame, frame.f_lasti
+                self._handler()
+            self._left -= 1
+        return self._trace
+
+    def came_behind(self, code: CodeType, attribute: str) -> bool:
+        """Tell whether it came to `code` behind its only store to an attribute.
+
+        Nothing but a return or a call of variables may stand there: CPython runs no handler
+        between these. Behind that call, nothing is told of it.
+        """
+        if self.frame is None or self.frame.f_code is not code:
+            return False
+        store, end = behind_store(code, attribute)
+        return store < self.instruction <= end
+
+
+def behind_store(code: CodeType, attribute: str) -> tuple[int, int]:
+    """Return the offsets of the only store to an attribute, and of the return or call behind it."""
+    instructions = list(dis.get_instructions(code))
+    (at,) = [
+        index
+        for index, instruction in enumerate(instructions)
+        if instruction.opname == "STORE_ATTR" and instruction.argval == attribute
+    ]
+    for instruction in instructions[at + 1 :]:
+        if instruction.opname in {"RETURN_VALUE", "CALL"}:
+            return instructions[at].offset, instruction.offset
+        assert instruction.opname in {"LOAD_FAST", "PUSH_NULL", "PRECALL"}, instruction
+    raise AssertionError("there is neither")
