@@ -9,7 +9,7 @@ from itertools import count
 
 from tandem_kafka.assignors.claims import Claims
 from tandem_kafka.assignors.group import Assignment, Member, Topics
-from tandem_kafka.assignors.placement import Placement
+from tandem_kafka.assignors.racked_placement import Placement
 from tandem_kafka.types import TopicPartition
 
 __all__ = ["share_evenly"]

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from tandem_kafka.assignors.claims import resolve_claims
 from tandem_kafka.assignors.even import share_evenly
 from tandem_kafka.assignors.group import Assignment, Member, Topics
-from tandem_kafka.assignors.placement import Placement
+from tandem_kafka.assignors.racked_placement import Placement
 from tandem_kafka.assignors.uneven import share_unevenly
 from tandem_kafka.types import TopicPartition
 

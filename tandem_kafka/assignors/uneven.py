@@ -15,7 +15,7 @@ from tandem_kafka.assignors.claims import Claims
 from tandem_kafka.assignors.group import Assignment, Member, Topics, subscribers
 from tandem_kafka.assignors.loads import Loads
 from tandem_kafka.assignors.moves import Moves
-from tandem_kafka.assignors.placement import Placement
+from tandem_kafka.assignors.racked_placement import Placement
 from tandem_kafka.types import TopicPartition
 
 __all__ = ["share_unevenly"]

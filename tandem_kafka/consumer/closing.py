@@ -81,7 +81,7 @@ class Closing:
 
     def _close(self, timeout_ms: float | None, *, commit: bool, leave: LeaveOperation) -> None:
         if timeout_ms is None:
-            unreachable = self._core.link.coordinator_unreachable
+            unreachable = self._core.engine.coordinator_unreachable
             timeout_ms = UNREACHABLE_TIMEOUT_MS if unreachable else DEFAULT_TIMEOUT_MS
         request_timeout_ms = self._core.config.request_timeout_ms
         deadline_ms = self._core.deadline_ms(min(timeout_ms, request_timeout_ms))
@@ -100,7 +100,7 @@ class Closing:
 
     def _give_back(self, deadline_ms: int, *, commit: bool, leave: LeaveOperation) -> None:
         """Commit, run the listener, leave the group: in this order."""
-        subscription = self._core.link.subscription
+        subscription = self._core.engine.subscription
         if subscription.auto_assigned:
             self._attempt(lambda: self._core.ask(PrepareToLeave(deadline_ms=deadline_ms)))
         if commit:
@@ -108,7 +108,7 @@ class Closing:
         if not subscription.auto_assigned:
             return
         held = self._listener.not_given_back(frozenset(subscription.assigned))
-        group = self._core.link.group
+        group = self._core.engine.group
         if group.lost or group.metadata.generation_id == NO_GENERATION:
             self._attempt(lambda: _wrapped(lambda: self._listener.lost(held)))
         else:
@@ -119,17 +119,17 @@ class Closing:
         self._attempt(lambda: self._core.ask(event))
 
     def _end_network_thread(self, deadline_ms: int) -> None:
-        self._attempt(lambda: self._core.link.queue.add(Close(deadline_ms=deadline_ms)))
+        self._attempt(lambda: self._core.engine.queue.add(Close(deadline_ms=deadline_ms)))
         join_by_ms = max(deadline_ms, self._core.clock.now_ms()) + JOIN_GRACE_MS
         try:
             ended = self._core.driver.join(join_by_ms)
         except BaseException as error:  # noqa: BLE001 - Ctrl-C: raised when all is done
             self._errors.append(error)
-            self._core.link.loop.stop()
+            self._core.engine.loop.stop()
             ended = self._core.driver.join(self._core.clock.now_ms() + JOIN_GRACE_MS)
         if not ended:
             log.warning("the network thread did not end in time; it is left to end by itself")
-            self._core.link.loop.stop()
+            self._core.engine.loop.stop()
 
     def _attempt(self, step: Callable[[], object]) -> None:
         """Do a step; what it raises is kept, and only that."""

@@ -38,7 +38,7 @@ class ClusterMethods(Owned):
             InvalidGroupIdError: There is no `group_id`.
         """
         self._core.require_group()
-        return self._core.link.group.last
+        return self._core.engine.group.last
 
     @owned
     def enforce_rebalance(self, reason: str = "the application asks for it") -> None:
@@ -74,7 +74,7 @@ class ClusterMethods(Owned):
             WakeupError: `wakeup()` was called.
         """
         (name,) = check_topics([topic])
-        known = self._core.link.metadata.snapshot.topics.get(name)
+        known = self._core.engine.metadata.snapshot.topics.get(name)
         if known is None:
             event = PartitionsForTopic(deadline_ms=self._core.deadline_ms(timeout_ms), topic=name)
             known = self._core.ask(event, interruptible=True)
@@ -103,7 +103,7 @@ class ClusterMethods(Owned):
     @owned
     def bootstrap_connected(self) -> bool:
         """Tell whether the cluster has been reached."""
-        return self._core.link.metadata.snapshot.version > 0
+        return self._core.engine.metadata.snapshot.version > 0
 
     def metrics(self, raw: bool = False) -> Any:
         """Return what the consumer measures, None with `metrics_enabled=False`.
@@ -112,7 +112,7 @@ class ClusterMethods(Owned):
             raw: Return kafka-python's metric objects by `MetricName` instead of values by group
                 and name. What belongs to a topic or partition stands in a group of its own.
         """
-        measured = self._core.link.metrics
+        measured = self._core.engine.metrics
         return measured.raw() if raw else measured.values()
 
     @property

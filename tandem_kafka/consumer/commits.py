@@ -56,7 +56,7 @@ class Commits:
     def commit_sync(self, offsets: Offsets | None, timeout_ms: float | None) -> None:
         """Commit and wait; async commits asked for earlier are dealt with first."""
         chosen = dict(
-            self._core.link.subscription.consumed_offsets() if offsets is None else offsets
+            self._core.engine.subscription.consumed_offsets() if offsets is None else offsets
         )
         deadline_ms = self._core.deadline_ms(timeout_ms)
         self.await_pending(deadline_ms, interruptible=True)
@@ -67,7 +67,7 @@ class Commits:
 
     def commit_quietly(self, deadline_ms: int) -> None:
         """Commit before partitions are given back; a failure is logged and stops nothing."""
-        chosen = self._core.link.subscription.consumed_offsets()
+        chosen = self._core.engine.subscription.consumed_offsets()
         if not chosen:
             return
         event = CommitSync(deadline_ms=deadline_ms, offsets=chosen, giving_back=True)
@@ -89,14 +89,14 @@ class Commits:
     def commit_async(self, offsets: Offsets | None, callback: Callback | None) -> Future:
         """Commit without waiting; the future ends and the callback runs in a later call."""
         chosen = dict(
-            self._core.link.subscription.consumed_offsets() if offsets is None else offsets
+            self._core.engine.subscription.consumed_offsets() if offsets is None else offsets
         )
         if callback is None:
             callback = self._core.config.default_offset_commit_callback
         event = CommitAsync(offsets=chosen)
         future = Future()
         pending = _Pending(event, future, callback)
-        self._core.link.queue.add(event)
+        self._core.engine.queue.add(event)
         # Sent first: an interrupt in between must not leave a commit that is waited for in vain.
         self._pending.append(pending)
         self.run_callbacks()
@@ -161,9 +161,9 @@ class Commits:
         if not self.automatic or (due and now_ms < self._next_auto_ms):
             return
         self._next_auto_ms = now_ms + self._interval_ms
-        offsets = self._core.link.subscription.consumed_offsets()
+        offsets = self._core.engine.subscription.consumed_offsets()
         if offsets:
             event = AutoCommit(offsets=offsets)
-            self._core.link.queue.add(event)
+            self._core.engine.queue.add(event)
             if self._interceptors.committing:
                 self._automatic.append(event)

@@ -23,7 +23,7 @@ from tandem_kafka.consumer.arguments import (
     compile_pattern,
     each_partition,
 )
-from tandem_kafka.consumer.background import BackgroundEvents
+from tandem_kafka.consumer.background_events import BackgroundEvents
 from tandem_kafka.consumer.borrowed import for_network_thread
 from tandem_kafka.consumer.closing import Closing
 from tandem_kafka.consumer.cluster_methods import ClusterMethods
@@ -92,8 +92,8 @@ class KafkaConsumer(OffsetMethods, ClusterMethods):
         self._deserializers = Deserializers(config)
         hooks = (self._interceptors, self._deserializers)
         try:
-            link = assemble(for_network_thread(config), runtime, transport)
-            core = Core(config, runtime, link)
+            engine = assemble(for_network_thread(config), runtime, transport)
+            core = Core(config, runtime, engine)
             core.start_network_thread()
         except BaseException:
             for hook in hooks:
@@ -105,15 +105,15 @@ class KafkaConsumer(OffsetMethods, ClusterMethods):
         self._commits = Commits(core, self._interceptors)
         self._positions = Positions(core)
         self._collector = Collector(
-            link.subscription,
-            link.buffer,
+            engine.subscription,
+            engine.buffer,
             self._deserializers,
-            link.transport.wakeup,
+            engine.transport.wakeup,
             config.fetch_buffer_max_bytes,
         )
         self._background = BackgroundEvents(core, self._commits, self._collector, self._listener)
         self._poller = Poller(core, self._commits, self._collector, self._background)
-        self._iteration = Iteration(link.subscription)
+        self._iteration = Iteration(engine.subscription)
         self._closing = Closing(core, self._commits, self._listener, hooks)
         try:
             if config.bootstrap_timeout_ms and config.api_version is None:
@@ -159,7 +159,7 @@ class KafkaConsumer(OffsetMethods, ClusterMethods):
         check_listener(listener)
         self._core.require_group()
         deadline_ms = self._core.deadline_ms(None)
-        subscription = self._core.link.subscription
+        subscription = self._core.engine.subscription
         if isinstance(pattern, SubscriptionPattern):
             self._subscribe_regex(pattern, deadline_ms)
         elif pattern is not None:
@@ -175,7 +175,7 @@ class KafkaConsumer(OffsetMethods, ClusterMethods):
 
     def _subscribe_regex(self, pattern: SubscriptionPattern, deadline_ms: int) -> None:
         regex = check_regex(pattern, self._config.group_protocol)
-        self._core.link.subscription.check_kind(SubscriptionKind.REGEX)
+        self._core.engine.subscription.check_kind(SubscriptionKind.REGEX)
         self._core.ask(SubscribeRegex(deadline_ms=deadline_ms, regex=regex))
 
     @owned
@@ -193,7 +193,7 @@ class KafkaConsumer(OffsetMethods, ClusterMethods):
         if not chosen:
             self._unsubscribe()
             return
-        self._core.link.subscription.check_kind(SubscriptionKind.USER_ASSIGNED)
+        self._core.engine.subscription.check_kind(SubscriptionKind.USER_ASSIGNED)
         self._commits.auto_commit(self._core.clock.now_ms(), due=False)
         self._core.ask(Assign(deadline_ms=self._core.deadline_ms(None), partitions=chosen))
         self._collector.purge()
@@ -212,13 +212,13 @@ class KafkaConsumer(OffsetMethods, ClusterMethods):
     @owned
     def subscription(self) -> set[str] | None:
         """Return the topics subscribed to (or matched), None when there is no subscription."""
-        subscription = self._core.link.subscription
+        subscription = self._core.engine.subscription
         return set(subscription.topics) if subscription.auto_assigned else None
 
     @owned
     def assignment(self) -> set[TopicPartition]:
         """Return the partitions assigned now."""
-        return set(self._core.link.subscription.assigned)
+        return set(self._core.engine.subscription.assigned)
 
     # --- reading -------------------------------------------------------------------------------
 
@@ -381,7 +381,7 @@ class KafkaConsumer(OffsetMethods, ClusterMethods):
     @owned
     def paused(self) -> set[TopicPartition]:
         """Return the partitions paused now."""
-        return {tp for tp, s in self._core.link.subscription.assigned.items() if s.paused}
+        return {tp for tp, s in self._core.engine.subscription.assigned.items() if s.paused}
 
     # --- the end -------------------------------------------------------------------------------
 
@@ -436,7 +436,7 @@ class KafkaConsumer(OffsetMethods, ClusterMethods):
         if core is None or core.closed or not core.in_own_process:
             return
         warnings.warn(f"unclosed consumer {self!r}", ResourceWarning, source=self, stacklevel=2)
-        core.link.loop.stop()
+        core.engine.loop.stop()
 
     def __repr__(self) -> str:
         """Name the client and its group."""

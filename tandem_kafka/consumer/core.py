@@ -65,9 +65,9 @@ def guarded(function: F) -> F:
 class Core:
     """Owner, clock and the way to the network thread."""
 
-    def __init__(self, config: Config, runtime: Runtime, link: EngineHandle) -> None:
+    def __init__(self, config: Config, runtime: Runtime, engine: EngineHandle) -> None:
         self.config = config
-        self.link = link
+        self.engine = engine
         self.clock = runtime.clock
         self.driver = runtime.driver
         self.closing = False
@@ -83,7 +83,7 @@ class Core:
         Raises:
             NetworkThreadError: The system has no thread to spare.
         """
-        loop = self.link.loop
+        loop = self.engine.loop
         try:
             self.driver.start(loop, f"tandem-kafka-network ({self.config.client_id})")
         except RuntimeError as error:
@@ -105,9 +105,9 @@ class Core:
         if self.closed:
             held.release()
             self.raise_closed()
-        if self.link.loop.failure is not None:
+        if self.engine.loop.failure is not None:
             held.release()
-            raise self.link.loop.error()
+            raise self.engine.loop.error()
         return held
 
     def raise_closed(self) -> NoReturn:
@@ -167,7 +167,7 @@ class Core:
         """
         if interruptible:
             self.raise_if_woken()
-        self.link.queue.add(event)
+        self.engine.queue.add(event)
         future = event.future
         limit_ms = min(event.deadline_ms, NO_DEADLINE_MS // 2) + STUCK_MS
         self.wait(lambda: future.done, limit_ms, interruptible=interruptible)
@@ -185,7 +185,7 @@ class Core:
             WakeupError: `wakeup()` was called and this wait may be ended by it.
             NetworkThreadError: The network thread has ended.
         """
-        loop = self.link.loop
+        loop = self.engine.loop
         if not interruptible:
             self.driver.wait(lambda: ready() or loop.finished, deadline_ms)
         else:

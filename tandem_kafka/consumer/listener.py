@@ -109,4 +109,4 @@ class ListenerCalls:
             method(told)
         finally:
             took_ms = clock.now_ms() - began_ms
-            self._core.link.metrics.record(f"partition-{what}-latency", took_ms)
+            self._core.engine.metrics.record(f"partition-{what}-latency", took_ms)

@@ -100,7 +100,7 @@ class OffsetMethods(Owned):
         Raises:
             NotAssignedError: The partition is not assigned.
         """
-        state = self._core.link.subscription.get(check_partition(partition))
+        state = self._core.engine.subscription.get(check_partition(partition))
         return state.high_watermark if state.high_watermark >= 0 else None
 
     @owned

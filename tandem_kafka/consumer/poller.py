@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tandem_kafka.consumer.background import BackgroundEvents
+from tandem_kafka.consumer.background_events import BackgroundEvents
 from tandem_kafka.consumer.collector import Collector
 from tandem_kafka.consumer.commits import Commits
 from tandem_kafka.consumer.core import Core
@@ -42,7 +42,7 @@ class Poller:
             WakeupError: `wakeup()` was called.
             KafkaError: What the network thread has to tell, or the next record cannot be read.
         """
-        if self._core.link.subscription.kind is SubscriptionKind.NONE:
+        if self._core.engine.subscription.kind is SubscriptionKind.NONE:
             msg = "Consumer is not subscribed to any topics or assigned any partitions"
             raise IllegalStateError(msg)
         self._note_poll()
@@ -51,12 +51,12 @@ class Poller:
             self._core.raise_if_woken()
             self._commits.run_callbacks()
             self._background.process()
-            fatal = self._core.link.group.fatal
+            fatal = self._core.engine.group.fatal
             if fatal is not None:
                 raise fatal.with_traceback(None)
             if self._core.closed:
                 self._core.raise_closed()  # a listener closed it
-            seen = self._core.link.buffer.added
+            seen = self._core.engine.buffer.added
             batch = self._collector.collect(max_records)
             now_ms = self._core.clock.now_ms()
             self._tell_alive(now_ms)
@@ -67,10 +67,10 @@ class Poller:
             self._idle_ms += self._core.clock.now_ms() - now_ms
 
     def _wait(self, seen: int, deadline_ms: int) -> None:
-        link = self._core.link
+        engine = self._core.engine
 
         def news() -> bool:
-            return link.buffer.added != seen or len(self._background) > 0 or self._commits.waiting
+            return engine.buffer.added != seen or len(self._background) > 0 or self._commits.waiting
 
         self._core.wait(news, deadline_ms)
 
@@ -80,13 +80,13 @@ class Poller:
         While all can be read none is sent, which saves the network thread a wake-up, and the GIL
         a hand-over, for each poll(). Of partitions that are being looked up it is told once.
         """
-        link = self._core.link
-        link.polls.polled_ms = now_ms
-        changes = link.subscription.changes.count  # before looking: what changes meanwhile is told
-        news = changes != self._told_at and not link.subscription.all_settled()
-        if (news or link.polls.wanted) and (self._event is None or self._event.future.done):
+        engine = self._core.engine
+        engine.polls.polled_ms = now_ms
+        changes = engine.subscription.changes.count
+        news = changes != self._told_at and not engine.subscription.all_settled()
+        if (news or engine.polls.wanted) and (self._event is None or self._event.future.done):
             event = Poll(deadline_ms=now_ms + self._core.config.default_api_timeout_ms)
-            link.queue.add(event)
+            engine.queue.add(event)
             # Noted last: were it the other way round, an interrupt in between would leave an event
             # that is never sent and keeps all others back.
             self._event = event
@@ -97,12 +97,12 @@ class Poller:
         now_ms = self._core.clock.now_ms()
         since_ms = now_ms - self._polled_ms
         if self._polled_ms and since_ms > 0:
-            self._core.link.metrics.record("time-between-poll", since_ms)
-            self._core.link.metrics.record("poll-idle", min(1.0, self._idle_ms / since_ms))
+            self._core.engine.metrics.record("time-between-poll", since_ms)
+            self._core.engine.metrics.record("poll-idle", min(1.0, self._idle_ms / since_ms))
         self._polled_ms, self._idle_ms = now_ms, 0
 
     def _note_records(self, batch: ConsumerRecords) -> None:
-        metrics = self._core.link.metrics
+        metrics = self._core.engine.metrics
         for tp, records in batch.items():
             metrics.record("records", len(records))
             metrics.record_topic("records", tp.topic, len(records))

@@ -34,7 +34,7 @@ class Positions:
         """Return the position, once there is a valid one."""
         deadline_ms = self._core.deadline_ms(timeout_ms)
         while True:
-            state = self._core.link.subscription.get(tp)
+            state = self._core.engine.subscription.get(tp)
             valid = state.has_valid_position  # read before the position
             position = state.position
             if position is not None and valid:
@@ -72,7 +72,7 @@ class Positions:
 
     def reset(self, partitions: Iterable[TopicPartition], timestamp: int) -> None:
         """Look positions up anew when they are needed; no partitions means all."""
-        chosen = frozenset(partitions) or frozenset(self._core.link.subscription.assigned)
+        chosen = frozenset(partitions) or frozenset(self._core.engine.subscription.assigned)
         if not chosen:
             msg = "No partitions are currently assigned"
             raise NotAssignedError(msg)

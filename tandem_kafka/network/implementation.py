@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 
 from tandem_kafka.native import native_available, tell_absence
-from tandem_kafka.network.native import NativeTransport
 from tandem_kafka.network.native_tls import NotNativeError
+from tandem_kafka.network.native_transport import NativeTransport
 from tandem_kafka.network.selector import SelectorTransport
 from tandem_kafka.network.settings import NetworkSettings
 from tandem_kafka.network.transport import Transport

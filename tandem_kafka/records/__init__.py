@@ -23,7 +23,7 @@ if TYPE_CHECKING or not native_available:
     from tandem_kafka.records.fetch_response import decode_fetch_response
     from tandem_kafka.records.python import join_records, open_reader
 else:
-    from tandem_kafka.records.native import decode_fetch_response, join_records, open_reader
+    from tandem_kafka.records.native_reader import decode_fetch_response, join_records, open_reader
 
 __all__ = [
     "ARROW_COLUMNS",

@@ -23,7 +23,7 @@ Answer = tuple[bool, Any, list[tuple[str, set[TopicPartition]]]]
 
 def awaits_others(consumer: KafkaConsumer) -> bool:
     """Whether a classic member has sent JoinGroup or SyncGroup and has no answer."""
-    membership: Any = consumer._core.link.loop._managers.group.membership  # type: ignore[attr-defined]
+    membership: Any = consumer._core.engine.loop._managers.group.membership  # type: ignore[attr-defined]
     rebalancing = membership.state in (State.PREPARING_REBALANCE, State.COMPLETING_REBALANCE)
     return bool(rebalancing and membership._request.in_flight)
 

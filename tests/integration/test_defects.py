@@ -47,7 +47,7 @@ class Once:
 def test_40_an_error_between_two_polls_is_raised_by_the_next_one_once(
     kafka: KafkaCluster, topic: str, member: KafkaConsumer
 ) -> None:
-    member._core.link.background.add_error(ErrorEvent(KafkaError("in between")))
+    member._core.engine.background.add_error(ErrorEvent(KafkaError("in between")))
     with pytest.raises(KafkaError, match="in between"):
         member.poll(0)
     assert member.poll(0) == {}
@@ -57,7 +57,7 @@ def test_40_an_error_between_two_polls_is_raised_by_the_next_one_once(
 def test_41_of_two_errors_the_first_is_raised_and_the_rest_is_dealt_with(
     topic: str, member: KafkaConsumer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    background = member._core.link.background
+    background = member._core.engine.background
     background.add_error(ErrorEvent(KafkaError("number one")))
     background.add_error(ErrorEvent(KafkaError("number two")))
     background.add(PartitionsLost(frozenset(partitions_of(topic, 1))))
@@ -76,7 +76,7 @@ def test_42_a_manager_that_fails(
     monkeypatch: pytest.MonkeyPatch,
     manager: str,
 ) -> None:
-    broken = getattr(member._core.link.loop._managers, manager)
+    broken = getattr(member._core.engine.loop._managers, manager)
     monkeypatch.setattr(broken, "poll", Once(broken.poll))
     with pytest.raises(KafkaError, match="a defect"):
         member.poll(20_000)
@@ -86,7 +86,7 @@ def test_42_a_manager_that_fails(
 def test_42_an_event_that_fails(
     kafka: KafkaCluster, topic: str, member: KafkaConsumer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    positions = member._core.link.loop._managers.positions
+    positions = member._core.engine.loop._managers.positions
     monkeypatch.setattr(positions, "seek", Once(positions.seek))
     with pytest.raises(KafkaError, match="a defect"):
         member.seek(TopicPartition(topic, 0), 0)
@@ -96,7 +96,7 @@ def test_42_an_event_that_fails(
 def test_42_an_answer_that_cannot_be_dealt_with(
     kafka: KafkaCluster, topic: str, member: KafkaConsumer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    metadata = member._core.link.loop._managers.metadata
+    metadata = member._core.engine.loop._managers.metadata
     broken = Once(metadata._take)
     monkeypatch.setattr(metadata, "_take", broken)
     metadata.request_update()

@@ -129,7 +129,7 @@ def test_167_an_application_that_takes_its_time_finds_one_error_not_many(
     consumer = consume(bootstrap_servers=bootstrap, fetch_max_wait_ms=50, **ALICE)
     consumer.assign([TopicPartition(free, 0), TopicPartition(shut, 0)])
     read_all(consumer, 10)
-    sent, buffer = Sent(consumer), consumer._core.link.buffer
+    sent, buffer = Sent(consumer), consumer._core.engine.buffer
     before = buffer.added
     forbid(guarded, shut, AclOperation.READ)
     wait_until(lambda: buffer.added > before, "the refusal")

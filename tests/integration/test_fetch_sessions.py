@@ -17,7 +17,7 @@ from tests.kafka.broker import KafkaCluster
 
 
 def sessions(consumer: KafkaConsumer) -> list[FetchSession]:
-    fetch: Any = consumer._core.link.loop._managers.fetch  # type: ignore[attr-defined]
+    fetch: Any = consumer._core.engine.loop._managers.fetch  # type: ignore[attr-defined]
     return [slot.session for slot in fetch._placement.slots.values() if slot.partitions]
 
 
@@ -122,9 +122,9 @@ def test_157_a_topic_made_anew_is_read_from_its_beginning(
     consumer.assign([tp])
     kafka.admin.produce(topic, [b"old"] * 10)
     read_all(consumer, 10)
-    old_id = consumer._core.link.metadata.snapshot.topic_id(topic)
+    old_id = consumer._core.engine.metadata.snapshot.topic_id(topic)
     kafka.admin.delete_topic(topic)
-    poll_until(consumer, lambda: topic not in consumer._core.link.metadata.snapshot.topics)
+    poll_until(consumer, lambda: topic not in consumer._core.engine.metadata.snapshot.topics)
     kafka.admin.create_topic(topic)
     kafka.admin.produce(topic, [b"new %d" % number for number in range(5)])
     records = read_all(consumer, 5)

@@ -50,7 +50,7 @@ def coordinator_of(member: Member, other_than: int | None = None) -> int:
 
     Until the others have noticed that a broker is dead, they still send members there.
     """
-    manager = member.consumer._core.link.loop._managers.group.coordinator
+    manager = member.consumer._core.engine.loop._managers.group.coordinator
     seen: list[int] = []
 
     def known() -> bool:

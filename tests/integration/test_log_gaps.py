@@ -149,7 +149,7 @@ def test_deleted_records_are_not_missed(
     consumer.pause(tp)
     kafka.admin.produce(topic, records[8:])
     kafka.admin.delete_records(topic, {0: 12})
-    state = consumer._core.link.subscription.assigned[tp]
+    state = consumer._core.engine.subscription.assigned[tp]
     wait_until(lambda: state.held_bytes > 0)
     consumer.seek(tp, 8)  # what a parked fetch brought does not count
     consumer.resume(tp)
@@ -216,7 +216,7 @@ def test_166_an_error_waits_behind_another_partitions_data(
     good, bad = partitions_of(topic, 2)
     break_batch(kafka, bad, 0)
     consumer = consume()
-    buffer = consumer._core.link.buffer
+    buffer = consumer._core.engine.buffer
     consumer.assign([good])
     consumer.position(good)
     wait_until(lambda: buffer.added == 1, "data of the good partition")

@@ -69,7 +69,7 @@ def offset(number: int) -> OffsetAndMetadata:
 
 
 def coordinator_known(consumer: KafkaConsumer) -> bool:
-    known: bool = consumer._core.link.loop._managers.group.coordinator.known
+    known: bool = consumer._core.engine.loop._managers.group.coordinator.known
     return known
 
 
@@ -97,7 +97,7 @@ def test_37_a_call_without_an_answer_ends_in_time(
     with pytest.raises(KafkaTimeoutError, match=words):
         (BLOCKING | NOT_INTERRUPTIBLE)[call](consumer, tp, 300)
     assert 0.28 < clock.seconds < 15
-    assert consumer._core.link.loop._reaper.watched() == ()
+    assert consumer._core.engine.loop._reaper.watched() == ()
 
 
 @pytest.mark.parametrize("call", BLOCKING)

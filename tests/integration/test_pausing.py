@@ -113,7 +113,7 @@ def test_155_a_paused_partition_that_holds_data_stops_no_other(
     consumer.assign([paused, other])
     consumer.pause(other)
     read_all(consumer, 10)
-    state = consumer._core.link.subscription.assigned[paused]
+    state = consumer._core.engine.subscription.assigned[paused]
     wait_until(lambda: state.held_bytes >= 45_000, "a full buffer")
     consumer.pause(paused)
     consumer.resume(other)
@@ -138,7 +138,7 @@ def test_155_data_of_an_unassigned_partition_stops_no_other(
     read_all(consumer, 10)
     consumer.assign([other])
     assert {record.partition for record in read_all(consumer, 300)} == {1}
-    assert consumer._core.link.buffer.held_bytes == 0
+    assert consumer._core.engine.buffer.held_bytes == 0
 
 
 @pytest.mark.partitions(2)

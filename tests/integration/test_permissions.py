@@ -142,7 +142,7 @@ def test_102_unsubscribe_and_close_do_not_raise_what_was_to_be_raised_by_poll(
     guarded.admin.create_topic(name)
     for end in (KafkaConsumer.unsubscribe, KafkaConsumer.close):
         consumer = consume(name, group_id=name, group_protocol=protocol, **alice)
-        background = consumer._core.link.background
+        background = consumer._core.engine.background
         with pytest.raises(TopicAuthorizationFailedError):
             poll_until(consumer, lambda: False)
         wait_until(lambda queue=background: len(queue) > 0, "an error nobody has seen")

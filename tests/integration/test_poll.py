@@ -154,7 +154,7 @@ def test_28_max_poll_records_caps_each_poll_and_the_rest_is_kept(
 
 
 def states(consumer: object) -> list[object]:
-    return list(consumer._core.link.subscription.assigned.values())  # type: ignore[attr-defined]
+    return list(consumer._core.engine.subscription.assigned.values())  # type: ignore[attr-defined]
 
 
 def test_28_max_records_of_one_poll_overrides_the_option(

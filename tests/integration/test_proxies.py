@@ -103,7 +103,7 @@ def check_reads(doorways: Doorways, consumer: KafkaConsumer, topic: str) -> None
 
 
 def classic(consumer: KafkaConsumer) -> bool:
-    membership = consumer._core.link.loop._managers.group.membership
+    membership = consumer._core.engine.loop._managers.group.membership
     chosen = getattr(membership, "_chosen", membership)
     return isinstance(chosen, ClassicMembership)
 

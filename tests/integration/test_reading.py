@@ -200,7 +200,7 @@ def test_170_a_busy_partition_does_not_starve_the_others(
     consumer.assign(partitions_of(topic, 4))
     for tp in partitions_of(topic, 4):
         consumer.position(tp)
-    wait_until(lambda: consumer._core.link.buffer.added >= 4, "a chunk of every partition")
+    wait_until(lambda: consumer._core.engine.buffer.added >= 4, "a chunk of every partition")
     turns = [next(iter(consumer.poll(timeout_ms=1_000))).partition for _ in range(8)]
     assert sorted(turns[:4]) == [0, 1, 2, 3]
     assert turns[4:] == turns[:4]

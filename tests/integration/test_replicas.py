@@ -230,5 +230,5 @@ def test_150_a_truncated_log_is_noticed(cluster: KafkaCluster, consume: Consume)
 
 def at(consumer: KafkaConsumer, tp: TopicPartition) -> int:
     """Where a consumer stands, also while the position is in doubt."""
-    position = consumer._core.link.subscription.assigned[tp].position
+    position = consumer._core.engine.subscription.assigned[tp].position
     return -1 if position is None else position.offset

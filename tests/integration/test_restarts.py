@@ -153,14 +153,14 @@ def test_172_all_known_brokers_are_replaced_behind_the_bootstrap_address(
     (tp,) = partitions_of(topic, 1)
     consumer.assign([tp])
     assert [int(record.value) for record in read_all(consumer, 10)] == list(range(10))
-    known = consumer._core.link.metadata.snapshot.nodes[1].port
+    known = consumer._core.engine.metadata.snapshot.nodes[1].port
     assert known == cluster.addresses[0].ports["PLAINTEXT"]
     cluster.kill()
     doorway.lead_to(kafka.bootstrap())
     clock = Clock()
     assert [int(record.value) for record in read_all(consumer, 10)] == list(range(10, 20))
     assert clock.seconds < 60
-    assert consumer._core.link.metadata.rebootstraps >= 1
+    assert consumer._core.engine.metadata.rebootstraps >= 1
 
 
 def test_172_without_the_strategy_the_old_brokers_are_waited_for(

@@ -298,7 +298,7 @@ def test_unsubscribe_forgets_an_assignment_that_is_on_its_way(
     listener = Listener()
     consumer.subscribe([topic], listener=listener)
     consumer.poll(0)
-    wait_until(lambda: len(consumer._core.link.background) > 0, "the assignment")
+    wait_until(lambda: len(consumer._core.engine.background) > 0, "the assignment")
     consumer.unsubscribe()
     other = kafka.admin.create_topic(f"other-{topic}")
     kafka.admin.produce(other, [b"x"])

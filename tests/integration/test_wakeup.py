@@ -105,7 +105,7 @@ def test_31_wakeup_loses_no_records(kafka: KafkaCluster, topic: str, consume: Co
     kafka.admin.produce(topic, [b"x" * 100] * total)
     consumer = consume(max_poll_records=3)
     consumer.assign(partitions_of(topic, 1))
-    state = consumer._core.link.subscription.assigned[TopicPartition(topic, 0)]
+    state = consumer._core.engine.subscription.assigned[TopicPartition(topic, 0)]
     done = threading.Event()
 
     def bother() -> None:
@@ -138,7 +138,7 @@ def test_31_records_and_wakeup_at_once(
 ) -> None:
     """A wake-up with records at hand raises first; the records stay for the next call."""
     kafka.admin.produce(topic, [b"1", b"2"])
-    buffer = idle._core.link.buffer
+    buffer = idle._core.engine.buffer
     wait_until(lambda: buffer.added > 0, "fetching between polls")
     idle.wakeup()
     with pytest.raises(WakeupError):

@@ -28,7 +28,7 @@ class Sent:
         self.doubled: set[tuple[str, int]] = set()
         self._fetching: Counter[int] = Counter()
         self._asked: set[tuple[str, int]] = set()
-        client = consumer._core.link.loop._client  # type: ignore[attr-defined]
+        client = consumer._core.engine.loop._client  # type: ignore[attr-defined]
         add = client.add
 
         def note(request: UnsentRequest, now_ms: int) -> None:

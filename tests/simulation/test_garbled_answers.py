@@ -52,7 +52,7 @@ def use(simulation: Simulation, consumer: KafkaConsumer, tps: list[TopicPartitio
         with contextlib.suppress(KafkaError):
             do_something(simulation, consumer, simulation.random.choice(tps))
         assert simulation.clock.now_ms() - began_ms <= _LIMIT_MS + LATE_MS
-        held = consumer._core.link.buffer.held_bytes
+        held = consumer._core.engine.buffer.held_bytes
         assert held <= consumer._core.config.fetch_buffer_max_bytes
 
 

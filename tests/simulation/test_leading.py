@@ -68,7 +68,7 @@ def test_57_the_leader_follows_topics_that_only_others_subscribe_to() -> None:
                 member.poll(OPTIONS["metadata_max_age_ms"])
         simulation.cluster.add_partitions("payments", 4)
         until_held(other, 4, leader)
-        refresher = leader._core.link.loop._managers.metadata
+        refresher = leader._core.engine.loop._managers.metadata
         assert refresher._topics_of_interest(simulation.clock.now_ms()) == {"orders", "payments"}
         leader.unsubscribe()
         until_held(other, 4)

@@ -68,7 +68,7 @@ def test_brokers_that_all_were_given_up_are_asked_for_again() -> None:
         consumer.assign(tps)
         ledger = Ledger(simulation, consumer, tps)
         ledger.read_all()
-        consumer._core.link.loop._context.metadata.rebootstrap()
+        consumer._core.engine.loop._context.metadata.rebootstrap()
         for _ in range(2):  # the fetches that are under way still bring something
             produce(simulation, TopicPartition("orders", 1), 5)
             ledger.read_all(within_ms=10_000)

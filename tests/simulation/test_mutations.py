@@ -139,7 +139,7 @@ def calls_listeners_on_the_network_thread(patch: Patch) -> None:
 
     def known(self: Any, core: Any) -> None:
         start(self, core)
-        listeners[core.link.background] = self
+        listeners[core.engine.background] = self
 
     def ask(self: Any, event: Any) -> None:
         if isinstance(event, PartitionsAssigned):

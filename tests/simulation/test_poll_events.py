@@ -76,7 +76,7 @@ def test_a_look_up_that_lasts_is_asked_for_once(sent: list[Poll]) -> None:
         consumer = simulation.consumer(auto_offset_reset="earliest")
         consumer.assign([TP])
         poll_for(simulation, 20_000, consumer)
-        assert consumer._core.link.subscription.without_position()
+        assert consumer._core.engine.subscription.without_position()
         assert len(sent) <= 3
 
 

@@ -86,7 +86,7 @@ class Reading:
 @pytest.mark.parametrize("seed", range(5))
 def test_half_open_connections_are_noticed_long_before_the_request_timeout(seed: int) -> None:
     with Reading(f"half open {seed}") as reading:
-        reading.simulation.network.freeze(reading.consumer._core.link.transport)
+        reading.simulation.network.freeze(reading.consumer._core.engine.transport)
         assert reading.until_all_read() < 8_000
 
 
@@ -96,7 +96,7 @@ def test_half_open_connections_are_noticed_as_soon_each_time(seed: int) -> None:
     with Reading(f"half open again {seed}") as reading:
         for _ in range(4):
             reading.go_on(5_000 + 700 * seed)
-            reading.simulation.network.freeze(reading.consumer._core.link.transport)
+            reading.simulation.network.freeze(reading.consumer._core.engine.transport)
             assert reading.until_all_read() < 8_000
 
 

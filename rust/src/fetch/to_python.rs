@@ -1,4 +1,4 @@
-//! Hands a decoded response to Python as nested tuples; records/native.py names their fields.
+//! Hands a decoded response to Python as nested tuples; records/native_reader.py names their fields.
 
 use std::sync::Arc;
 

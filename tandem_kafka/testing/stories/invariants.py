@@ -269,7 +269,7 @@ class Invariants:
         self._epochs, self._targets = epochs, dict(group.target)
 
     def _check_waiting(self, member: KafkaConsumer) -> None:
-        link = member._core.link  # noqa: SLF001
+        link = member._core.engine  # noqa: SLF001
         if len(link.queue) > QUEUED:
             raise Violation(f"events queued for the network thread: {len(link.queue)}")
         deadline_ms = link.loop._reaper.next_deadline_ms()  # noqa: SLF001
@@ -278,7 +278,7 @@ class Invariants:
 
     def _check_queues(self, member: KafkaConsumer) -> None:
         core = member._core  # noqa: SLF001
-        link, config = core.link, core.config
+        link, config = core.engine, core.config
         background, reaper = len(link.background), len(link.loop._reaper)  # noqa: SLF001
         if background > QUEUED or reaper > QUEUED:
             raise Violation(f"events queued: {background=}, {reaper=}")

@@ -24,7 +24,7 @@ class Core:
         self.config = Config.from_options({"group_id": "readers"})
         self.clock = SimpleNamespace(now_ms=lambda: 0)
         self.sent: list[CommitAsync] = []
-        self.link = SimpleNamespace(queue=SimpleNamespace(add=self.sent.append))
+        self.engine = SimpleNamespace(queue=SimpleNamespace(add=self.sent.append))
 
 
 class Committing:

@@ -60,8 +60,8 @@ class Interrupted:
         simulation.cluster.create_topic("orders", 2)
         self.consumer = simulation.consumer(metrics_enabled=False, **options)
         self.consumer.assign([A, B])
-        self.link = self.consumer._core.link
-        while self.link.subscription.without_position():
+        self.engine = self.consumer._core.engine
+        while self.engine.subscription.without_position():
             self.consumer.poll(1_000)
         self.returned: dict[TopicPartition, list[int]] = {}
 
@@ -77,12 +77,12 @@ class Interrupted:
         """Seek to the beginning, and have records fetched."""
         self.returned = {A: [], B: []}
         for tp, answers in fetched.items():
-            state, base = self.link.subscription.get(tp), Position(0)
+            state, base = self.engine.subscription.get(tp), Position(0)
             state.set_position(base)
             for offset, data in answers:
                 answer = FetchedPartition(tp.topic, None, tp.partition, 0, records=data)
                 reader = open_reader(tp.topic, tp.partition, offset, answer, ReaderOptions())
-                self.link.buffer.add(FetchedChunk(state, base, reader))
+                self.engine.buffer.add(FetchedChunk(state, base, reader))
 
     def take(self, batch: Any) -> None:
         """Note what poll() returned."""
@@ -101,7 +101,7 @@ class Interrupted:
             self.returned[TopicPartition(record.topic, record.partition)].append(record.offset)
 
     def committable(self) -> dict[TopicPartition, int]:
-        return {tp: each.offset for tp, each in self.link.subscription.consumed_offsets().items()}
+        return {tp: each.offset for tp, each in self.engine.subscription.consumed_offsets().items()}
 
     def check(self) -> None:
         """Nothing that was not returned would be committed; other threads are let in."""
@@ -124,8 +124,8 @@ class Interrupted:
             assert after <= 4, f"returned twice: {self.returned}"
         self.consumer.poll()
         assert self.committable() == {A: 4, B: 1}
-        assert self.link.buffer.held_bytes == 0
-        assert all(s.held_bytes == 0 for s in self.link.subscription.assigned.values())
+        assert self.engine.buffer.held_bytes == 0
+        assert all(s.held_bytes == 0 for s in self.engine.subscription.assigned.values())
 
 
 def interrupters(step: int = 1, **options: Any) -> Iterator[Interrupter]:
@@ -244,12 +244,12 @@ def test_an_interrupted_poll_is_still_told_to_the_network_thread() -> None:
     """Something waits for the application to poll, and must not wait for ever."""
     with Interrupted.reading("native") as reader:
         for interrupter in interrupters():
-            reader.link.polls.wanted = True
+            reader.engine.polls.wanted = True
             with suppress(KeyboardInterrupt):
                 interrupter.call(reader.consumer.poll, 0)
             reader.consumer.poll()
             reader.simulation.sleep(10)
-            assert not reader.link.polls.wanted, f"after bytecode {interrupter.at}"
+            assert not reader.engine.polls.wanted, f"after bytecode {interrupter.at}"
         assert interrupter.at > 200
 
 
@@ -271,7 +271,7 @@ def is_listener(frame: FrameType) -> bool:
 def test_an_interrupted_poll_calls_the_listener_once() -> None:
     """And the network thread is told when it has been called, not before."""
     with Interrupted.reading("native", group_id="readers") as reader:
-        calls, queue = reader.consumer._listener, reader.link.queue
+        calls, queue = reader.consumer._listener, reader.engine.queue
         listener = calls.listener = Losing()
         told: list[tuple[int, int]] = []
         add = queue.add
@@ -286,9 +286,9 @@ def test_an_interrupted_poll_calls_the_listener_once() -> None:
 
         queue.add = noticing  # type: ignore[method-assign]
         for interrupter in interrupters(skip=is_listener):
-            number = reader.link.group.callback = interrupter.at + 1
+            number = reader.engine.group.callback = interrupter.at + 1
             calls.given_back = frozenset()
-            reader.link.background.add(PartitionsLost(frozenset({A}), number))
+            reader.engine.background.add(PartitionsLost(frozenset({A}), number))
             with suppress(KeyboardInterrupt):
                 interrupter.call(reader.consumer.poll, 0)
             reader.consumer.poll()

@@ -36,8 +36,8 @@ def dead(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ite
         raise request.param
 
     monkeypatch.setattr(NetworkLoop, "prepare", die)
-    consumer._core.link.transport.wakeup()
-    while not consumer._core.link.loop.finished:
+    consumer._core.engine.transport.wakeup()
+    while not consumer._core.engine.loop.finished:
         pass
     yield consumer
     if not consumer._core.closed:
@@ -137,4 +137,4 @@ def test_a_name_that_cannot_be_looked_up_for_want_of_threads_kills_nothing(
     with KafkaConsumer(**{**OPTIONS, "bootstrap_servers": "localhost:9"}) as consumer:
         consumer.assign([TP])
         assert consumer.poll(300) == {}
-        assert consumer._core.link.loop.failure is None
+        assert consumer._core.engine.loop.failure is None

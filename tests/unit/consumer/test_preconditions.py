@@ -308,7 +308,7 @@ def test_37_a_timeout_names_the_operation_and_leaves_nothing_behind(
         consumer.seek_to_end()
     with pytest.raises(KafkaTimeoutError, match=re.escape(words)):
         CALLS[name](consumer)
-    assert consumer._core.link.loop._reaper.watched() == ()
+    assert consumer._core.engine.loop._reaper.watched() == ()
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tandem_kafka.native import native_available
-from tandem_kafka.network.native import NativeTransport
+from tandem_kafka.network.native_transport import NativeTransport
 from tandem_kafka.network.selector import SelectorTransport
 from tandem_kafka.network.transport import (
     ConnectionClosed,

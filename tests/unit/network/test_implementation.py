@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives import serialization
 
 from tandem_kafka.network import implementation
 from tandem_kafka.network.implementation import open_transport
-from tandem_kafka.network.native import NativeTransport
+from tandem_kafka.network.native_transport import NativeTransport
 from tandem_kafka.network.selector import SelectorTransport
 from tandem_kafka.network.transport import Transport
 from tandem_kafka.records import ReaderOptions

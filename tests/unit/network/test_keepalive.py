@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tandem_kafka.network.native import NativeTransport
+from tandem_kafka.network.native_transport import NativeTransport
 from tandem_kafka.network.transport import FrameReceived, KeptAlive
 from tandem_kafka.wire.messages import (
     ConsumerGroupHeartbeatRequest,

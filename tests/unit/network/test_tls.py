@@ -15,7 +15,7 @@ from tandem_kafka.errors import (
     TlsAuthenticationError,
 )
 from tandem_kafka.network.client import NetworkClient
-from tandem_kafka.network.native import NativeTransport
+from tandem_kafka.network.native_transport import NativeTransport
 from tandem_kafka.network.request import ToNode, UnsentRequest
 from tandem_kafka.network.tls import build_context
 from tandem_kafka.network.transport import ConnectionClosed, ConnectionOpened, FrameReceived
@@ -77,7 +77,7 @@ def test_a_small_budget_leaves_nothing_behind(
     twin: Twin, ca_file: str, peer: Peer, ca: trustme.CA, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tandem_kafka.network.channel.RECEIVE_BUDGET", 10)
-    monkeypatch.setattr("tandem_kafka.network.native.RECEIVE_BUDGET", 10)
+    monkeypatch.setattr("tandem_kafka.network.native_transport.RECEIVE_BUDGET", 10)
     transport = twin(settings(ssl_cafile=ca_file))
     if not isinstance(transport, NativeTransport):
         transport._scratch = memoryview(bytearray(16))

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tandem_kafka.errors import InvalidReceiveError, KafkaConnectionError
-from tandem_kafka.network.native import NativeTransport
+from tandem_kafka.network.native_transport import NativeTransport
 from tandem_kafka.network.transport import ConnectionClosed, ConnectionOpened, FrameReceived
 from tests.unit.network.peers import (
     AnyTransport,

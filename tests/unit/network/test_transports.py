@@ -19,7 +19,7 @@ from tandem_kafka.errors import (
     KafkaConnectionError,
     KafkaProtocolError,
 )
-from tandem_kafka.network.native import NativeTransport
+from tandem_kafka.network.native_transport import NativeTransport
 from tandem_kafka.network.transport import (
     ConnectionClosed,
     FrameReceived,

@@ -21,7 +21,7 @@ XERIAL = b"\x82SNAPPY\x00\x00\x00\x00\x01\x00\x00\x00\x01"
 #: Where each twin has its functions.
 _MODULES = {
     "python": ("tandem_kafka.records.python", "tandem_kafka.records.fetch_response"),
-    "native": ("tandem_kafka.records.native", "tandem_kafka.records.native"),
+    "native": ("tandem_kafka.records.native_reader", "tandem_kafka.records.native_reader"),
 }
 _at_work = ["python"]
 

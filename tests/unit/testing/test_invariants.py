@@ -40,8 +40,8 @@ def put(member: KafkaConsumer, count: int) -> None:
     """Have a request put into the queue of the network thread so many times."""
     for _ in range(count):
         request = UnsentRequest(MetadataRequest(), ANY_NODE, FOREVER_MS, NO_DEADLINE_MS)
-        member._core.link.loop._client.add(request, 0)
-    member._core.link.loop._transport.wakeup()
+        member._core.engine.loop._client.add(request, 0)
+    member._core.engine.loop._transport.wakeup()
 
 
 def test_requests_that_cannot_be_sent_may_not_pile_up(members: Members) -> None:
@@ -83,9 +83,9 @@ def test_commits_that_wait_for_a_coordinator_may_not_pile_up(members: Members) -
 def test_events_that_nobody_takes_may_not_pile_up(members: Members) -> None:
     (member,) = members.listeners
     for _ in range(QUEUED):
-        member._core.link.queue.add(Poll())
+        member._core.engine.queue.add(Poll())
     members.invariants.check()
-    member._core.link.queue.add(Poll())
+    member._core.engine.queue.add(Poll())
     with pytest.raises(Violation, match=f"events queued for the network thread: {QUEUED + 1}"):
         members.invariants.check()
 

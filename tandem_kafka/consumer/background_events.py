@@ -43,7 +43,7 @@ class BackgroundEvents:
 
     def __len__(self) -> int:
         begun = self._listener.due is not None
-        return len(self._core.link.background) + begun + len(self._ran)
+        return len(self._core.engine.background) + begun + len(self._ran)
 
     def process(self) -> None:
         """Deal with everything there is; then raise the first error, if there was one.
@@ -66,7 +66,7 @@ class BackgroundEvents:
             raise first
 
     def _next(self) -> BackgroundEvent | None:
-        queue = self._core.link.background
+        queue = self._core.engine.background
         event = self._listener.due or queue.first
         self._listener.due = event  # before it leaves the queue, or an interrupt would lose it
         if event is not None and queue.first is event:
@@ -92,7 +92,7 @@ class BackgroundEvents:
                 assert_never(event)
 
     def _cancelled(self, number: int) -> bool:
-        return number != self._core.link.group.callback
+        return number != self._core.engine.group.callback
 
     def _revoke(self, event: PartitionsRevoked) -> None:
         if self._commits.automatic:
