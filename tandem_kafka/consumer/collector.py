@@ -23,7 +23,7 @@ from tandem_kafka.records import join_records
 from tandem_kafka.shared.fetch_buffer import Counts, FetchBuffer
 from tandem_kafka.shared.partition import AssignedPartition, Consumed, FetchState, Position
 from tandem_kafka.shared.subscription import SubscriptionState
-from tandem_kafka.types import ConsumerRecord, OffsetAndMetadata
+from tandem_kafka.types import ConsumerRecord, OffsetAndMetadata, TopicPartition
 
 __all__ = ["Collector"]
 
@@ -89,6 +89,23 @@ class Collector:
         for state in tuple(self._open):
             self._settle(state)
 
+    def crowding_out(self) -> frozenset[TopicPartition]:
+        """Return paused partitions whose records leave the others too little room.
+
+        Half of a full buffer is theirs. Those that hold most come first.
+        """
+        paused = self._subscription.paused() if self._buffer.is_full else ()
+        if not paused or len(paused) == len(self._subscription.assigned):
+            return frozenset()
+        surplus = sum(state.held_bytes for state in paused) - self._buffer.limit_bytes // 2
+        chosen = []
+        for state in sorted(paused, key=lambda state: -state.held_bytes):
+            if surplus <= 0:
+                break
+            chosen.append(state.tp)
+            surplus -= state.held_bytes
+        return frozenset(chosen)
+
     def _begin(self) -> None:
         """Finish what an interrupt may have left half done, and take over what has arrived."""
         self._finish_counting()
@@ -144,7 +161,7 @@ class Collector:
 
         Otherwise each of many partitions could have a large batch decoded at the same time.
         """
-        return self._buffer.is_over_limit and any(
+        return self._buffer.is_full and any(
             opened.reader is not None and opened.reader.open_bytes > 0
             for opened in self._open[state]
         )

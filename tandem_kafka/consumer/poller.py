@@ -8,7 +8,7 @@ from tandem_kafka.consumer.commits import Commits
 from tandem_kafka.consumer.core import Core
 from tandem_kafka.consumer.records import ConsumerRecords
 from tandem_kafka.errors import IllegalStateError
-from tandem_kafka.events.application import Poll
+from tandem_kafka.events.application import DropReadAhead, Poll
 from tandem_kafka.shared.subscription import SubscriptionKind
 
 __all__ = ["NOTE_MS", "Poller"]
@@ -56,6 +56,7 @@ class Poller:
                 raise fatal.with_traceback(None)
             if self._core.closed:
                 self._core.raise_closed()  # a listener closed it
+            self._make_room()
             seen = self._core.engine.buffer.added
             batch = self._collector.collect(max_records)
             now_ms = self._core.clock.now_ms()
@@ -65,6 +66,18 @@ class Poller:
                 return batch
             self._wait(seen, min(deadline_ms, now_ms + self._interval_ms))
             self._idle_ms += self._core.clock.now_ms() - now_ms
+
+    def _make_room(self) -> None:
+        """Drop what paused partitions hold, if others have no room for it.
+
+        Before records are collected, when no position is about to move: the network thread takes
+        the positions as they are.
+        """
+        partitions = self._collector.crowding_out()
+        if partitions:
+            deadline_ms = self._core.deadline_ms(None)
+            self._core.ask(DropReadAhead(deadline_ms=deadline_ms, partitions=partitions))
+            self._collector.purge()
 
     def _wait(self, seen: int, deadline_ms: int) -> None:
         engine = self._core.engine

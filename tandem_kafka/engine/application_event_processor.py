@@ -92,6 +92,9 @@ class ApplicationEventProcessor:
             case events.Resume():
                 self._set_paused(event.partitions, paused=False)
                 event.future.complete(None)
+            case events.DropReadAhead():
+                self._drop_read_ahead(event.partitions)
+                event.future.complete(None)
             case events.CurrentLag():
                 event.future.complete(self._lag(event.partition))
             case events.PartitionsForTopic() | events.ListTopics():
@@ -185,6 +188,12 @@ class ApplicationEventProcessor:
         states = [self._subscription.get(tp) for tp in partitions]
         for state in states:
             state.paused = paused
+
+    def _drop_read_ahead(self, partitions: frozenset[TopicPartition]) -> None:
+        for tp in partitions:
+            state = self._subscription.assigned.get(tp)
+            if state is not None and state.paused:
+                state.drop_read_ahead()
 
     def _lag(self, tp: TopicPartition) -> int | None:
         """Return end minus position; where the end is unknown one look-up finds it for later."""

@@ -31,6 +31,7 @@ __all__ = [
     "CommitSync",
     "CurrentLag",
     "DrainCommits",
+    "DropReadAhead",
     "EnforceRebalance",
     "Event",
     "FetchCommitted",
@@ -237,6 +238,14 @@ class Resume(Event):
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class DropReadAhead(Event):
+    """Fetch these partitions again from where they are, when they are resumed."""
+
+    operation: ClassVar[str] = "poll()"
+    partitions: frozenset[TopicPartition]
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class CurrentLag(Event):
     """Records between the position and the end; None (and a look-up begins) while unknown."""
 
@@ -327,6 +336,7 @@ ApplicationEvent = (
     | LeaveGroup
     | PrepareToLeave
     | Pause
+    | DropReadAhead
     | Resume
     | CurrentLag
     | PartitionsForTopic

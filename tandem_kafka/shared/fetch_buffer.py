@@ -70,7 +70,7 @@ class FetchBuffer:
 
     def __init__(self, limit_bytes: int = 1 << 26) -> None:
         self._chunks: deque[FetchedChunk] = deque()
-        self._limit_bytes = limit_bytes
+        self.limit_bytes = limit_bytes
         # Writer: the network thread.
         self.added = 0
         self.added_bytes = 0
@@ -95,9 +95,9 @@ class FetchBuffer:
         self.added += 1
 
     @property
-    def is_over_limit(self) -> bool:
-        """Whether more is held than `fetch_buffer_max_bytes`."""
-        return self.held_bytes > self._limit_bytes
+    def is_full(self) -> bool:
+        """Whether as much is held as `fetch_buffer_max_bytes` allows, or more."""
+        return self.held_bytes >= self.limit_bytes
 
     @property
     def first(self) -> FetchedChunk | None:

@@ -307,6 +307,15 @@ class AssignedPartition:
         self.retry_at_ms = 0
         self.reset_timestamp = None
 
+    def drop_read_ahead(self) -> None:
+        """Take the position as a new base: what was read ahead is void and is fetched again."""
+        position = self.position
+        if position is not None:
+            self.base = Position(position.offset, position.leader_epoch)
+            self.read_ahead = position.offset
+            self.wait_for_drain = False
+            self._changes.note(self)
+
     def await_reset(self, timestamp: int) -> None:
         """Drop the position; it is looked up by `timestamp` (ListOffsets: -1 end, -2 beginning)."""
         self._move(FetchState.AWAIT_RESET)

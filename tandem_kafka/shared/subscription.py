@@ -49,6 +49,7 @@ class SubscriptionState:
             frozenset(),
         )
         self._without_position: tuple[int, tuple[AssignedPartition, ...]] = (-1, ())
+        self._paused: tuple[int, tuple[AssignedPartition, ...]] = (-1, ())
         # Writer: the application thread.
         self._settled_at = -1
 
@@ -77,6 +78,15 @@ class SubscriptionState:
         if version != self.version or topics is not self.topics:
             found = self.topics | {tp.topic for tp in self.assigned}
             self._topics_of_interest = (self.version, self.topics, found)
+        return found
+
+    def paused(self) -> tuple[AssignedPartition, ...]:
+        """Partitions that the user has paused."""
+        known = self.changes.count  # before looking: a change meanwhile is looked at next time
+        count, found = self._paused
+        if count != known:
+            found = tuple([state for state in self.assigned.values() if state.paused])
+            self._paused = (known, found)
         return found
 
     def consumed_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:

@@ -152,7 +152,7 @@ class FetchManager(RequestManager):
         limit = self._context.config.fetch_buffer_max_bytes
         reserved = sum(slot.reserved_bytes for slot in self._placement.slots.values())
         taken = self._context.buffer.held_bytes + reserved
-        return taken < limit or taken < limit + self._set_aside()
+        return taken < limit or taken < limit + min(self._set_aside(), limit // 2)
 
     def _look(self, slot: FetchSlot, now_ms: int) -> int:
         """Decide about the partitions that may have changed; return how long until one may.
@@ -235,11 +235,14 @@ class FetchManager(RequestManager):
         )
 
     def _set_aside(self) -> int:
-        """Return the bytes that nobody can take now: a paused partition must not stop others."""
+        """Return the bytes that nobody can take in a rebalance: they must not stop the others.
+
+        What paused partitions hold is dropped by `poll()` if others need the room.
+        """
         return sum(
             state.held_bytes
             for state in self._holding
-            if self._placement.has(state) and not state.returnable
+            if self._placement.has(state) and not (state.returnable or state.paused)
         )
 
     def _follow(self, assigned: Mapping[TopicPartition, AssignedPartition]) -> None:

@@ -230,7 +230,7 @@ def test_in_a_full_buffer_a_decoded_batch_is_used_up_before_another_is_decoded()
         {"a": [1]},
         {"b": [1]},
     ]
-    reading.buffer._limit_bytes = 1_000_000
+    reading.buffer.limit_bytes = 1_000_000
     assert reading.buffer.held_bytes > 12_000_000, "both have a batch decoded"
     assert [reading.offsets(1) for _ in range(4)] == [
         {"a": [2]},
@@ -243,6 +243,23 @@ def test_in_a_full_buffer_a_decoded_batch_is_used_up_before_another_is_decoded()
             assert reading.offsets(1) == {tp: [offset]}
             assert reading.buffer.held_bytes < 9_000_000, "one of them has"
     assert reading.buffer.held_bytes == 0
+
+
+def test_paused_partitions_crowd_out_others_with_more_than_half_of_a_full_buffer() -> None:
+    reading = Reading(A, B, C)
+    sizes = {tp: reading.fetched(tp, 0, count).size_bytes for tp, count in ((A, 9), (B, 300))}
+    reading.buffer.limit_bytes = sum(sizes.values())
+    assert reading.collector.crowding_out() == frozenset(), "none is paused"
+    reading.state(A).paused = True
+    assert reading.collector.crowding_out() == frozenset(), "it has less than half"
+    reading.state(B).paused = True
+    assert reading.collector.crowding_out() == {B}, "what holds most is enough"
+    reading.buffer.limit_bytes += 1
+    assert reading.collector.crowding_out() == frozenset(), "there is room"
+    reading.buffer.limit_bytes = sizes[A]
+    assert reading.collector.crowding_out() == {A, B}
+    reading.state(C).paused = True
+    assert reading.collector.crowding_out() == frozenset(), "nobody else needs the room"
 
 
 @pytest.mark.parametrize("flag", ["paused", "pending_revocation", "awaiting_callback", "dropped"])

@@ -63,14 +63,14 @@ def test_a_count_that_was_interrupted_is_made_again() -> None:
     failed, read = chunk(state, ValueError()), chunk(state)
     buffer.add(failed)
     buffer.add(read)
-    assert buffer.is_over_limit
+    assert buffer.is_full
     for each in (failed, read):
         counts = buffer.counts_without(each)
         buffer.count(each, counts)
         buffer.count(each, counts)
     assert buffer.held_bytes == state.held_bytes == 0
     assert (state.errors_put, state.errors_taken) == (1, 1)
-    assert not buffer.is_over_limit
+    assert not buffer.is_full
 
 
 def test_an_error_takes_no_room_but_is_counted() -> None:
