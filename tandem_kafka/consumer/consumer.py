@@ -364,9 +364,7 @@ class KafkaConsumer(OffsetMethods, ClusterMethods):
     def pause(self, *partitions: TopicPartition) -> None:
         """Hand out no records of these partitions.
 
-        What is fetched already is kept, as long as the other partitions have room: if the read-ahead
-        (`fetch_buffer_max_bytes`) is full and more than half of it belongs to paused partitions,
-        the surplus is dropped and fetched again after `resume()`.
+        They keep what is fetched already, up to half of a full buffer (`fetch_buffer_max_bytes`).
 
         Raises:
             NotAssignedError: One of them is not assigned.

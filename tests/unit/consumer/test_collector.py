@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from tandem_kafka.consumer.records import ConsumerRecords
 from tandem_kafka.errors import (
     CorruptRecordError,
     OffsetOutOfRangeError,
@@ -14,9 +11,9 @@ from tandem_kafka.errors import (
     TopicAuthorizationFailedError,
 )
 from tandem_kafka.shared.partition import Position
-from tandem_kafka.types import OffsetAndMetadata, TopicPartition
+from tandem_kafka.types import OffsetAndMetadata
 from tests.unit.consumer.reading import A, B, C, Reading
-from tests.unit.records.making import CONTROL, GZIP, TRANSACTIONAL, ZSTD, Rec, batch
+from tests.unit.records.making import CONTROL, TRANSACTIONAL, ZSTD, Rec, batch
 
 
 def test_nothing_fetched_nothing_returned() -> None:
@@ -64,70 +61,6 @@ def test_28_the_limit_is_over_all_partitions() -> None:
 
 
 # --- the bound on bytes ------------------------------------------------------------------------
-
-
-def bounded(*partitions: TopicPartition, max_bytes: int, **options: Any) -> Reading:
-    limits = {"max_partition_fetch_bytes": 1, "fetch_buffer_max_bytes": max_bytes}
-    return Reading(*partitions, **limits, **options)
-
-
-def bytes_of(batch_: ConsumerRecords) -> int:
-    records = [record for records in batch_.values() for record in records]
-    return sum(record.serialized_value_size for record in records)
-
-
-@pytest.mark.parametrize("codec", [0, GZIP])
-def test_a_batch_ends_by_bytes_as_they_are_unpacked(codec: int) -> None:
-    reading = bounded(A, max_bytes=250)
-    records = [Rec(value=b"v" * 100) for _ in range(5)]
-    reading.fetched(A, 0, data=batch(records, 0, codec=codec))
-    assert reading.offsets() == {"a": [0, 1]}
-    assert reading.position(A) == 2
-    assert reading.offsets() == {"a": [2, 3]}
-    assert reading.offsets() == {"a": [4]}
-    assert reading.buffer.held_bytes == 0
-
-
-def test_the_bound_on_bytes_is_over_all_partitions_and_fetches() -> None:
-    reading = bounded(A, B, C, max_bytes=350)
-    for tp in (A, B, C):
-        for offset in (0, 2):
-            reading.fetched(tp, offset, 2, value=lambda _: b"v" * 100)
-    seen = []
-    while batch_ := reading.collect():
-        seen.append(bytes_of(batch_))
-    assert seen == [300, 300, 300, 300]
-
-
-def test_each_batch_has_a_record_however_large() -> None:
-    reading = bounded(A, B, max_bytes=10)
-    for tp in (A, B):
-        reading.fetched(tp, 0, 2, value=lambda _: b"v" * 100)
-    assert [reading.offsets() for _ in range(4)] == [{"a": [0]}, {"b": [0]}, {"a": [1]}, {"b": [1]}]
-
-
-def test_the_bound_counts_bytes_as_they_came_not_what_a_deserializer_makes_of_them() -> None:
-    reading = bounded(A, max_bytes=250, value_deserializer=lambda _: b"")
-    reading.fetched(A, 0, 5, value=lambda _: b"v" * 100)
-    assert reading.offsets() == {"a": [0, 1]}
-
-
-def test_the_bound_holds_for_what_an_interrupted_call_has_read() -> None:
-    reading = bounded(A, max_bytes=250)
-    reading.fetched(A, 0, 5, value=lambda _: b"v" * 100)
-    reading.collector.collect(500)  # and nothing is published
-    assert reading.offsets() == {"a": [0, 1]}
-    assert reading.offsets() == {"a": [2, 3]}
-    assert reading.offsets() == {"a": [4]}
-
-
-def test_a_smaller_limit_holds_for_what_an_interrupted_call_has_read() -> None:
-    reading = Reading(A, value_deserializer=int)
-    reading.fetched(A, 0, 5)
-    reading.collector.collect(4)
-    assert reading.offsets(3) == {"a": [0, 1, 2]}
-    assert reading.position(A) == 3
-    assert reading.offsets(3) == {"a": [3, 4]}
 
 
 # --- turns and stale data ----------------------------------------------------------------------

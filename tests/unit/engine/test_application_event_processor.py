@@ -32,6 +32,7 @@ EXAMPLES: dict[type[Any], Any] = {
     events.LeaveGroup: lambda: events.LeaveGroup(reason="because"),
     events.ListOffsets: lambda: events.ListOffsets(timestamps={TP: -1}),
     events.PartitionsForTopic: lambda: events.PartitionsForTopic(topic="orders"),
+    events.DropReadAhead: lambda: events.DropReadAhead(partitions=frozenset({TP})),
     events.Pause: lambda: events.Pause(partitions=frozenset({TP})),
     events.ResetOffsets: lambda: events.ResetOffsets(partitions=frozenset({TP}), timestamp=-1),
     events.Resume: lambda: events.Resume(partitions=frozenset({TP})),
