@@ -21,7 +21,6 @@ from tandem_kafka.consumer.arguments import (
     check_regex,
     check_topics,
     compile_pattern,
-    each_partition,
 )
 from tandem_kafka.consumer.background_events import BackgroundEvents
 from tandem_kafka.consumer.borrowed import for_network_thread
@@ -359,31 +358,6 @@ class KafkaConsumer(OffsetMethods, ClusterMethods):
         signal handler may call this.
         """
         self._core.wakeup()
-
-    @owned
-    def pause(self, *partitions: TopicPartition) -> None:
-        """Hand out no records of these partitions.
-
-        They keep what is fetched already, up to half of a full buffer (`fetch_buffer_max_bytes`).
-
-        Raises:
-            NotAssignedError: One of them is not assigned.
-        """
-        self._positions.pause(each_partition(partitions))
-
-    @owned
-    def resume(self, *partitions: TopicPartition) -> None:
-        """Hand out records of these partitions again.
-
-        Raises:
-            NotAssignedError: One of them is not assigned.
-        """
-        self._positions.resume(each_partition(partitions))
-
-    @owned
-    def paused(self) -> set[TopicPartition]:
-        """Return the partitions paused now."""
-        return {tp for tp, s in self._core.engine.subscription.assigned.items() if s.paused}
 
     # --- the end -------------------------------------------------------------------------------
 

@@ -59,6 +59,31 @@ class OffsetMethods(Owned):
         self._positions.seek(partition, target)
 
     @owned
+    def pause(self, *partitions: TopicPartition) -> None:
+        """Hand out no records of these partitions.
+
+        They keep what is fetched already, up to half of a full buffer (`fetch_buffer_max_bytes`).
+
+        Raises:
+            NotAssignedError: One of them is not assigned.
+        """
+        self._positions.pause(each_partition(partitions))
+
+    @owned
+    def resume(self, *partitions: TopicPartition) -> None:
+        """Hand out records of these partitions again.
+
+        Raises:
+            NotAssignedError: One of them is not assigned.
+        """
+        self._positions.resume(each_partition(partitions))
+
+    @owned
+    def paused(self) -> set[TopicPartition]:
+        """Return the partitions paused now."""
+        return {tp for tp, s in self._core.engine.subscription.assigned.items() if s.paused}
+
+    @owned
     def stop_at(self, partition: TopicPartition, offset: int | None) -> None:
         """Fetch nothing of a partition from an offset on, for readers of a range.
 
