@@ -49,8 +49,9 @@ log = logging.getLogger(__name__)
 
 _API_VERSIONS_KEY: Final = 18
 _UNSUPPORTED_VERSION: Final = 35
-#: More than any quota asks for: a broker that says so is mistaken, or its bytes went wrong.
-_LONGEST_DELAY_MS: Final = 300_000
+#: Nearly three times the window in which brokers measure by default (11 s). More is seldom asked
+#: for, and may be a garbled number. A broker that means it reads nothing until then (KIP-219).
+_LONGEST_DELAY_MS: Final = 30_000
 _ASK_VERSIONS: Final = ApiVersionsRequest(
     client_software_name="tandem-kafka", client_software_version=__version__
 )

@@ -60,6 +60,8 @@ COORDINATOR: Table = {
     broker.InvalidGroupIdError: Reaction.FAIL,
     broker.CorrelationIdError: Reaction.RETRY,
     broker.KafkaProtocolError: Reaction.RAISE,
+    # Any code that nobody knows, too: garbled, perhaps, or a newer broker's.
+    broker.UnknownError: Reaction.RAISE,
 }
 
 #: OffsetCommit, per partition.
@@ -124,6 +126,8 @@ MEMBERSHIP: Table = {
     broker.InvalidSessionTimeoutError: Reaction.FAIL,
     broker.CorrelationIdError: Reaction.RETRY,
     broker.KafkaProtocolError: Reaction.RAISE,
+    # Any code that nobody knows, too: garbled, perhaps, or a newer broker's.
+    broker.UnknownError: Reaction.RAISE,
 }
 
 #: ConsumerGroupHeartbeat (KIP-848).
@@ -145,6 +149,8 @@ GROUP_HEARTBEAT: Table = {
     broker.FencedInstanceIdError: Reaction.FAIL,
     broker.CorrelationIdError: Reaction.RETRY,
     broker.KafkaProtocolError: Reaction.RAISE,
+    # Any code that nobody knows, too: garbled, perhaps, or a newer broker's.
+    broker.UnknownError: Reaction.RAISE,
 }
 
 #: ListOffsets and OffsetForLeaderEpoch, per partition.

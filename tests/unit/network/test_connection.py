@@ -222,13 +222,13 @@ def test_throttling_is_noted() -> None:
     assert connection.throttled_until_ms == 1300
 
 
-def test_no_broker_asks_for_more_than_five_minutes() -> None:
+def test_no_broker_keeps_a_connection_silent_for_more_than_half_a_minute() -> None:
     """Whatever wrong bytes say: a connection that is silent for weeks has lost its member."""
     connection = ready()
     connection.send(unsent(), 0)
     (sent,) = take_sent(connection)
     connection.receive(frame_of(sent, metadata_answer(throttle=2**31 - 1)), 1000)
-    assert connection.throttled_until_ms == 301_000
+    assert connection.throttled_until_ms == 31_000
 
 
 def test_what_is_in_flight_has_so_much_longer() -> None:
@@ -247,7 +247,7 @@ def test_a_delay_that_no_quota_has_keeps_no_connection_for_ever() -> None:
         connection.send(unsent(timeout_ms=1_000), 0)
     first, _second = take_sent(connection)
     connection.receive(frame_of(first, metadata_answer(throttle=2**31 - 1)), 500)
-    assert connection.overdue(301_000)
+    assert connection.overdue(31_000)
 
 
 def test_old_versions_have_waited_already() -> None:

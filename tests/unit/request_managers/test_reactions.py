@@ -31,7 +31,7 @@ EXPECTED: dict[str, dict[Reaction, str]] = {
         Reaction.RETRY: "CoordinatorNotAvailable CoordinatorLoadInProgress CorrelationId "
         "KafkaConnection RequestTimedOut",
         Reaction.FAIL: "GroupAuthorizationFailed InvalidGroupId",
-        Reaction.RAISE: "KafkaProtocol InvalidReceive",
+        Reaction.RAISE: "KafkaProtocol InvalidReceive Unknown",
     },
     "COMMIT": {
         # The group is elsewhere, or may be: nobody knows whether the commit arrived.
@@ -69,14 +69,14 @@ EXPECTED: dict[str, dict[Reaction, str]] = {
         Reaction.LOST: "IllegalGeneration UnknownMemberId",
         Reaction.FAIL: "FencedInstanceId GroupMaxSizeReached InconsistentGroupProtocol "
         "GroupAuthorizationFailed InvalidSessionTimeout",
-        Reaction.RAISE: "KafkaProtocol InvalidReceive",
+        Reaction.RAISE: "KafkaProtocol InvalidReceive Unknown",
     },
     "GROUP_HEARTBEAT": {
         Reaction.REDISCOVER: "CoordinatorNotAvailable NotCoordinator KafkaConnection "
         "RequestTimedOut",
         Reaction.RETRY: "CoordinatorLoadInProgress CorrelationId",
         Reaction.LOST: "UnknownMemberId FencedMemberEpoch",
-        Reaction.RAISE: "TopicAuthorizationFailed KafkaProtocol InvalidReceive",
+        Reaction.RAISE: "TopicAuthorizationFailed KafkaProtocol InvalidReceive Unknown",
         Reaction.FAIL: "GroupAuthorizationFailed InvalidRequest GroupMaxSizeReached "
         "UnsupportedAssignor UnsupportedVersion UnreleasedInstanceId FencedInstanceId",
     },
@@ -138,6 +138,12 @@ def test_an_error_in_no_table_is_retried_if_it_may_pass_else_it_fails(name: str)
     assert reaction_to(TABLES[name], PassingError()) is Reaction.RETRY
     assert reaction_to(TABLES[name], KafkaError()) is Reaction.FAIL
     assert reaction_to(TABLES[name], ValueError()) is Reaction.FAIL
+
+
+@pytest.mark.parametrize("name", ["COORDINATOR", "MEMBERSHIP", "GROUP_HEARTBEAT"])
+@pytest.mark.parametrize("code", [-23552, -1, 176])
+def test_a_code_that_nobody_knows_ends_no_membership(name: str, code: int) -> None:
+    assert reaction_to(TABLES[name], errors.for_code(code)) is Reaction.RAISE
 
 
 def test_a_subclass_takes_after_its_ancestor() -> None:
