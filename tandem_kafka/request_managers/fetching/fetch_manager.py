@@ -182,18 +182,26 @@ class FetchManager(RequestManager):
         """Move what can be fetched out of the way of parked fetches; returns when more can be."""
         wait_ms = FOREVER_MS
         for slot in tuple(self._placement.slots.values()):
-            if not (slot.state.in_flight and slot.parked and slot.attention):
+            if slot.state.in_flight and slot.parked and slot.attention:
+                wait_ms = min(wait_ms, self._overtake(slot, now_ms))
+        return wait_ms
+
+    def _overtake(self, slot: FetchSlot, now_ms: int) -> int:
+        wait_ms = FOREVER_MS
+        share = self._share()
+        failed_ms = self._placement.bypass_wait_ms(slot, now_ms)
+        for state in tuple(slot.attention):
+            asking = slot.asked.get(state.tp)
+            if asking is not None and self._handler.current(asking):
+                continue  # it is what the parked fetch waits for
+            pause_ms = max(failed_ms, self._pause_ms(slot, state, share, now_ms))
+            if pause_ms <= 0:
+                self._placement.bypass(slot, state)
                 continue
-            share = self._share()
-            for state in tuple(slot.attention):
-                asking = slot.asked.get(state.tp)
-                if asking is not None and self._handler.current(asking):
-                    continue  # it is what the parked fetch waits for
-                pause_ms = self._pause_ms(slot, state, share, now_ms)
-                if pause_ms <= 0:
-                    self._placement.bypass(slot, state)
-                else:
-                    wait_ms = min(wait_ms, pause_ms)
+            wait_ms = min(wait_ms, pause_ms)
+            # Else what is paused, and was sought, would be asked for where it was: a broker answers
+            # that at once, again and again, with what nobody wants.
+            slot.leave_out(state.tp)
         return wait_ms
 
     def _pause_ms(self, slot: FetchSlot, state: AssignedPartition, share: int, now_ms: int) -> int:

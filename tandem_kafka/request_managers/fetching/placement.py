@@ -9,7 +9,8 @@ for each fetch, so that a few busy ones among thousands would wait for that each
 A fetch that finds nothing is parked for up to `fetch_max_wait_ms`, and a broker takes the next
 request of that connection only then. A partition that may be fetched again meanwhile, because its
 buffer has drained or it was resumed, does not wait for that: it takes the bypass, a fourth
-connection whose fetches are never parked for long, until it has caught up and its old slot is free.
+connection whose fetches are never parked for long, until it has caught up and one of the two busy
+slots is free: the one with fewer partitions.
 """
 
 from __future__ import annotations
@@ -107,7 +108,7 @@ class FetchPlacement:
     def about_to_send(self, slot: FetchSlot, now_ms: int) -> None:
         """A slot is free: it may take over partitions of others."""
         if slot.purpose in _BUSY:
-            self._come_back(slot)
+            self._come_back(slot, now_ms)
         elif slot.purpose is Purpose.FETCH_QUIET:
             for purpose in _BUSY:
                 busy = self.slots.get((slot.node_id, purpose))
@@ -140,15 +141,27 @@ class FetchPlacement:
         bypass = self.slots.get((slot.node_id, Purpose.FETCH_BYPASS))
         return bypass is not None and bool(bypass.partitions) and slot.purpose in _BUSY
 
-    def _come_back(self, slot: FetchSlot) -> None:
-        """Take back what has caught up on the bypass."""
+    def bypass_wait_ms(self, slot: FetchSlot, now_ms: int) -> int:
+        """How long the bypass beside a slot is not to be tried again, because it failed."""
+        bypass = self.slots.get((slot.node_id, Purpose.FETCH_BYPASS))
+        return 0 if bypass is None or bypass.state.in_flight else bypass.state.wait_ms(now_ms)
+
+    def _come_back(self, slot: FetchSlot, now_ms: int) -> None:
+        """Take back what has caught up on the bypass, or anything if the bypass does not work.
+
+        Not more than half of all: if one slot had them all, the broker would have nothing to do
+        while their records are taken in.
+        """
         if not self.can_come_back(slot):
             return
         bypass = self.slots[slot.node_id, Purpose.FETCH_BYPASS]
+        failing = self.bypass_wait_ms(slot, now_ms) > 0
+        ready = [each.state for each in bypass.asked.values() if failing or not each.behind]
+        both = sum(len(self._slot(slot.node_id, each).partitions) for each in _BUSY)
+        half = (both + len(bypass.partitions) + 1) // 2
         index = _PURPOSES.index(slot.purpose)
-        for asking in list(bypass.asked.values()):
-            if not asking.behind:
-                self._move(asking.state, bypass, slot, index)
+        for state in ready[: max(0, half - len(slot.partitions))]:
+            self._move(state, bypass, slot, index)
 
     def _move(
         self, state: AssignedPartition, source: FetchSlot, target: FetchSlot, index: int

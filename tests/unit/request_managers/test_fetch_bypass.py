@@ -1,0 +1,95 @@
+"""What happens to a partition while a fetch is parked, and on the connection beside it."""
+
+from __future__ import annotations
+
+from tandem_kafka.errors import KafkaConnectionError
+from tandem_kafka.network.request import Purpose, UnsentRequest
+from tandem_kafka.types import TopicPartition
+from tests.unit.request_managers.fetching import Found, answer, forgotten, send, wanted
+from tests.unit.request_managers.test_fetch_placement import by_purpose
+from tests.unit.request_managers.world import World
+
+ALL = [TopicPartition("orders", number) for number in range(4)]
+END = 10
+
+
+def caught_up(count: int = 4) -> tuple[World, dict[Purpose, UnsentRequest]]:
+    """All partitions are at the end of their logs, and both fetches are parked."""
+    partitions = [TopicPartition("orders", number) for number in range(count)]
+    world = World(leaders=(1,) * count)
+    world.assign(*partitions, at=END)
+    for number, (purpose, unsent) in enumerate(by_purpose(send(world)).items()):
+        assert purpose in (Purpose.FETCH_0, Purpose.FETCH_1)
+        asked = [tp for tp in partitions if tp.partition in wanted(unsent)]
+        found = {tp: Found(high_watermark=END) for tp in asked}
+        world.answer(unsent, answer(found, session_id=70 + number))
+    parked = by_purpose(send(world, after_ms=1_000))
+    assert set(parked) == {Purpose.FETCH_0, Purpose.FETCH_1}
+    return world, parked
+
+
+def resumed(
+    world: World, parked: dict[Purpose, UnsentRequest], tp: TopicPartition
+) -> UnsentRequest:
+    """Have a partition paused, forgotten and resumed: returns the fetch on the bypass."""
+    slot = world.subscription.get(tp).slot
+    world.subscription.get(tp).paused = True
+    purpose = (Purpose.FETCH_0, Purpose.FETCH_1)[slot]
+    world.answer(parked[purpose], answer({}, session_id=70 + slot))
+    (parked[purpose],) = send(world, after_ms=1_000)
+    assert forgotten(parked[purpose]) == [tp.partition]
+    world.subscription.get(tp).paused = False
+    (unsent,) = send(world)
+    assert set(by_purpose([unsent])) == {Purpose.FETCH_BYPASS}
+    assert wanted(unsent) == {tp.partition: END}
+    return unsent
+
+
+def test_what_is_paused_and_sought_is_not_asked_for_where_it_was() -> None:
+    """A broker would answer at once with what nobody wants, again and again."""
+    world, parked = caught_up()
+    world.subscription.get(ALL[0]).paused = True
+    world.managers.positions.seek(ALL[0], 3, -1)
+    assert send(world) == [], "it is paused"
+    world.answer(parked[Purpose.FETCH_0], answer({}, session_id=70))
+    (again,) = send(world, after_ms=1_000)
+    assert (wanted(again), forgotten(again)) == ({}, [0])
+    world.subscription.get(ALL[0]).paused = False
+    (beside,) = send(world)
+    assert wanted(beside) == {0: 3}
+
+
+def test_it_comes_back_to_where_fewer_are() -> None:
+    """All of them in one slot would leave the broker idle while their records are taken in."""
+    world, parked = caught_up()
+    beside = resumed(world, parked, ALL[1])
+    world.answer(beside, answer({ALL[1]: Found(high_watermark=END)}, session_id=72))
+    world.answer(parked[Purpose.FETCH_0], answer({}, session_id=70))
+    requests = by_purpose(send(world, after_ms=1_000))
+    assert wanted(requests[Purpose.FETCH_0]) == {}, "two of four are there already"
+    world.answer(parked[Purpose.FETCH_1], answer({}, session_id=71))
+    requests = by_purpose(send(world, after_ms=1_000))
+    assert wanted(requests[Purpose.FETCH_1]) == {1: END}
+    slots = [world.subscription.get(tp).slot for tp in ALL]
+    assert slots == [0, 1, 0, 1]
+
+
+def test_a_connection_that_fails_keeps_no_partition() -> None:
+    """The broker may accept no more connections of ours: the two others are left."""
+    world, parked = caught_up()
+    beside = resumed(world, parked, ALL[1])
+    beside.future.fail(KafkaConnectionError("too many connections"))
+    world.answer(parked[Purpose.FETCH_1], answer({}, session_id=71))
+    requests = by_purpose(send(world, after_ms=20))
+    assert wanted(requests[Purpose.FETCH_1]) == {1: END}
+    assert Purpose.FETCH_BYPASS not in requests
+
+
+def test_a_connection_that_failed_is_tried_again_after_a_pause() -> None:
+    world, parked = caught_up()
+    beside = resumed(world, parked, ALL[1])
+    beside.future.fail(KafkaConnectionError("too many connections"))
+    world.managers.positions.seek(ALL[0], 3, -1)
+    assert send(world) == []
+    requests = by_purpose(send(world, after_ms=1_000))
+    assert wanted(requests[Purpose.FETCH_BYPASS]) == {0: 3, 1: END}
