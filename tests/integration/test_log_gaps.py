@@ -134,13 +134,17 @@ def test_162_the_position_passes_over_what_is_missing_at_the_end_of_a_batch(
 def test_deleted_records_are_not_missed(
     kafka: KafkaCluster, topic: str, consume: Consume, policy: str, start: int
 ) -> None:
-    """The log's start moves past the position of a running consumer."""
+    """The log's start moves past the position of a running consumer.
+
+    A fetch is parked until there is something for it: once it has ended nothing is fetched for a
+    partition that is paused.
+    """
     now_ms = int(time.time() * 1_000)
     stamps = [now_ms - 7_200_000] * 16 + [now_ms] * 4
     records = [Record(b"%d" % number, timestamp_ms=at) for number, at in enumerate(stamps)]
     kafka.admin.produce(topic, records[:8])
     tp = TopicPartition(topic, 0)
-    consumer = consume(auto_offset_reset=policy)
+    consumer = consume(auto_offset_reset=policy, fetch_max_wait_ms=25_000)
     sent = Sent(consumer)
     consumer.assign([tp])
     consumer.seek_to_beginning(tp)
@@ -148,9 +152,9 @@ def test_deleted_records_are_not_missed(
     wait_until(lambda: 8 in sent.fetch_offsets()[0], "a fetch that is parked")
     consumer.pause(tp)
     kafka.admin.produce(topic, records[8:])
-    kafka.admin.delete_records(topic, {0: 12})
     state = consumer._core.engine.subscription.assigned[tp]
-    wait_until(lambda: state.held_bytes > 0)
+    wait_until(lambda: state.held_bytes > 0, "what the parked fetch brings")
+    kafka.admin.delete_records(topic, {0: 12})
     consumer.seek(tp, 8)  # what a parked fetch brought does not count
     consumer.resume(tp)
     got = poll_until(consumer, lambda: consumer.position(tp) in (start, 20))

@@ -57,6 +57,28 @@ class Sent:
         """The messages of one kind."""
         return [each.message for each in list(self._requests) if isinstance(each.message, kind)]
 
+    def asked(self) -> list[set[int]]:
+        """Which partitions each fetch asked for: what it names and what its session remembers.
+
+        By number, so of a consumer of one topic. There is one session for each broker and purpose.
+        """
+        remembered: dict[Any, set[int]] = defaultdict(set)
+        asked = []
+        for request in list(self._requests):
+            if not isinstance(request.message, ConsumerFetch):
+                continue
+            session = remembered[request.destination]
+            if request.message.session_epoch <= 0:
+                session.clear()
+            session.difference_update(
+                number
+                for topic in request.message.forgotten_topics_data
+                for number in topic.partitions
+            )
+            session.update(number for _, number in _partitions(request.message))
+            asked.append(set(session))
+        return asked
+
     def fetched_from(self) -> list[int]:
         """The brokers that fetches naming a partition went to."""
         fetches = [each for each in list(self._requests) if isinstance(each.message, ConsumerFetch)]
