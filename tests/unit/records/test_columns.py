@@ -65,7 +65,8 @@ def test_parts_are_joined(twin):
 
 
 def joiner(twin):
-    return importlib.import_module(f"tandem_kafka.records.{twin}").join_records
+    module = {"python": "python", "native": "native_reader"}[twin]
+    return importlib.import_module(f"tandem_kafka.records.{module}").join_records
 
 
 def test_columns_of_the_python_twin_join():
