@@ -123,3 +123,22 @@ def test_read_committed_parks_where_a_transaction_is_open(seed: int) -> None:
         transaction = simulation.cluster.transaction()
         transaction.produce(TopicPartition("orders", 3), b"not yet")
         assert longest_pause_ms(simulation, consumer, 0) <= ROUND_TRIP_MS + NOTICED_MS
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_is_paused_and_sought_is_not_fetched_from_where_it_was(seed: int) -> None:
+    with Simulation(f"paused and sought {seed}", trace_lines=400) as simulation:
+        consumer = reader(simulation, 3)
+        longest_pause_ms(simulation, consumer, 0)
+        simulation.sleep(2_000)
+        consumer.pause(LAGGING)
+        consumer.seek(LAGGING, 17)
+        produce(simulation, LAGGING, 50)
+        broker = simulation.cluster.brokers[1]
+        before = broker.requests["FetchRequest"]
+        for _ in range(10):
+            assert not consumer.poll(1_000)
+        asked = broker.requests["FetchRequest"] - before
+        assert asked <= 2 * 10 * 2 + 10, "two connections, twice a second"
+        consumer.resume(LAGGING)
+        assert consumer.poll(1_000)[LAGGING][0].offset == 17

@@ -51,6 +51,10 @@ EMPTY_PAUSE_MS = 10
 QUIET_WAIT_MS = 5_000
 #: How long a broker may keep a fetch on the bypass: it must be free for the next partition.
 BYPASS_WAIT_MS = 10
+#: The same where all on the bypass have caught up: this share of `fetch_max_wait_ms`, for which
+#: they may have to wait for another slot, and this at most.
+BYPASS_SHARE = 50
+BYPASS_LONGEST_WAIT_MS = 100
 
 
 class FetchManager(RequestManager):
@@ -293,7 +297,7 @@ class FetchManager(RequestManager):
         expected = sum(asking.max_bytes for asking in behind)
         slot.reserved_bytes = min(config.fetch_max_bytes, expected)
         slot.parked = not behind and slot.purpose is not Purpose.FETCH_BYPASS
-        wait_ms = self._wait_ms(slot)
+        wait_ms = self._wait_ms(slot, behind=bool(behind))
         message = self._message(slot.session.build(), wait_ms)
         return self._context.request(
             message,
@@ -305,11 +309,13 @@ class FetchManager(RequestManager):
             held_ms=wait_ms,
         )
 
-    def _wait_ms(self, slot: FetchSlot) -> int:
+    def _wait_ms(self, slot: FetchSlot, *, behind: bool) -> int:
         """How long a broker that has nothing may keep the request; one record ends it at once."""
         config = self._context.config
         if slot.purpose is Purpose.FETCH_BYPASS:
-            return min(config.fetch_max_wait_ms, BYPASS_WAIT_MS)
+            share_ms = 0 if behind else config.fetch_max_wait_ms // BYPASS_SHARE
+            longer_ms = max(BYPASS_WAIT_MS, min(share_ms, BYPASS_LONGEST_WAIT_MS))
+            return min(config.fetch_max_wait_ms, longer_ms)
         longer = slot.purpose is Purpose.FETCH_QUIET and config.fetch_min_bytes <= 1
         limit_ms = min(QUIET_WAIT_MS, config.request_timeout_ms // 2)
         return max(config.fetch_max_wait_ms, limit_ms) if longer else config.fetch_max_wait_ms

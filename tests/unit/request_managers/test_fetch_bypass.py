@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from tandem_kafka.errors import KafkaConnectionError
 from tandem_kafka.network.request import Purpose, UnsentRequest
 from tandem_kafka.types import TopicPartition
-from tests.unit.request_managers.fetching import Found, answer, forgotten, send, wanted
+from tests.unit.request_managers.fetching import Found, answer, forgotten, records, send, wanted
 from tests.unit.request_managers.test_fetch_placement import by_purpose
 from tests.unit.request_managers.world import World
 
@@ -13,14 +17,13 @@ ALL = [TopicPartition("orders", number) for number in range(4)]
 END = 10
 
 
-def caught_up(count: int = 4) -> tuple[World, dict[Purpose, UnsentRequest]]:
+def caught_up(**options: Any) -> tuple[World, dict[Purpose, UnsentRequest]]:
     """All partitions are at the end of their logs, and both fetches are parked."""
-    partitions = [TopicPartition("orders", number) for number in range(count)]
-    world = World(leaders=(1,) * count)
-    world.assign(*partitions, at=END)
+    world = World(leaders=(1,) * len(ALL), **options)
+    world.assign(*ALL, at=END)
     for number, (purpose, unsent) in enumerate(by_purpose(send(world)).items()):
         assert purpose in (Purpose.FETCH_0, Purpose.FETCH_1)
-        asked = [tp for tp in partitions if tp.partition in wanted(unsent)]
+        asked = [tp for tp in ALL if tp.partition in wanted(unsent)]
         found = {tp: Found(high_watermark=END) for tp in asked}
         world.answer(unsent, answer(found, session_id=70 + number))
     parked = by_purpose(send(world, after_ms=1_000))
@@ -93,3 +96,21 @@ def test_a_connection_that_failed_is_tried_again_after_a_pause() -> None:
     assert send(world) == []
     requests = by_purpose(send(world, after_ms=1_000))
     assert wanted(requests[Purpose.FETCH_BYPASS]) == {0: 3, 1: END}
+
+
+@pytest.mark.parametrize(
+    ("max_wait_ms", "behind_ms", "caught_up_ms"),
+    [(5, 5, 5), (500, 10, 10), (2_000, 10, 40), (20_000, 10, 100)],
+)
+def test_who_allows_long_waits_has_few_fetches_of_what_has_caught_up(
+    max_wait_ms: int, behind_ms: int, caught_up_ms: int
+) -> None:
+    world, _ = caught_up(fetch_max_wait_ms=max_wait_ms)
+    world.managers.positions.seek(ALL[0], END - 2, -1)
+    (beside,) = send(world)
+    assert beside.message.max_wait_ms == behind_ms
+    found = Found(records(END - 2), high_watermark=END)
+    world.answer(beside, answer({ALL[0]: found}, session_id=72))
+    (beside,) = send(world, after_ms=1_000)
+    assert wanted(beside) == {0: END}
+    assert beside.message.max_wait_ms == caught_up_ms
