@@ -49,7 +49,8 @@ def test_156_what_was_fetched_comes_after_resume_without_a_new_fetch(
 ) -> None:
     kafka.admin.produce(topic, [b"x"] * 100)
     tp = TopicPartition(topic, 0)
-    consumer = consume(max_poll_records=10)
+    # So long that the fetch behind the records stays parked: after it there would be another one.
+    consumer = consume(max_poll_records=10, fetch_max_wait_ms=25_000)
     sent = half_read(consumer, tp)
     assert consumer.poll(timeout_ms=200) == {}
     kafka.pause()  # now nothing can come but what is here already
