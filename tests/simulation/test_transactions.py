@@ -20,9 +20,10 @@ def twin(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Non
     """The record path of one twin or the other."""
     require_twin(request.param)
     native = request.param == "native"
-    readers = importlib.import_module(f"tandem_kafka.records.{request.param}")
+    reader_module = "native_reader" if native else "python"
+    readers = importlib.import_module(f"tandem_kafka.records.{reader_module}")
     answers = importlib.import_module(
-        f"tandem_kafka.records.{'native' if native else 'fetch_response'}"
+        f"tandem_kafka.records.{'native_reader' if native else 'fetch_response'}"
     )
     managers = "tandem_kafka.request_managers.fetching"
     collector = "tandem_kafka.consumer.collector"
