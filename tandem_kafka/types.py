@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from abc import ABCMeta
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -28,6 +28,7 @@ __all__ = [
     "SubscriptionPattern",
     "TopicPartition",
     "described",
+    "named",
 ]
 
 Header = tuple[str, bytes | None]
@@ -125,6 +126,11 @@ class SubscriptionPattern:
     """
 
     pattern: str
+
+
+def named(partitions: Iterable[TopicPartition]) -> str:
+    """Name partitions in a message: `orders-0, orders-1`."""
+    return ", ".join(f"{tp.topic}-{tp.partition}" for tp in sorted(partitions)) or "nothing"
 
 
 def described(offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> str:

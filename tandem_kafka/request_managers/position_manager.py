@@ -13,7 +13,7 @@ from tandem_kafka.request_managers.committed_offsets import Committed, Committed
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.list_offsets import EARLIEST, LATEST, ListOffsetsManager
 from tandem_kafka.shared.partition import AssignedPartition, FetchState, Position
-from tandem_kafka.types import UNKNOWN_EPOCH, OffsetAndTimestamp, TopicPartition
+from tandem_kafka.types import UNKNOWN_EPOCH, OffsetAndTimestamp, TopicPartition, named
 
 __all__ = ["PositionsManager"]
 
@@ -137,7 +137,9 @@ class PositionsManager(RequestManager):
             if committed is None:
                 without.append(state)
             else:
-                log.debug("%s starts at its committed offset %d", state.tp, committed.offset)
+                log.debug(
+                    "%s starts at its committed offset %d", named([state.tp]), committed.offset
+                )
                 self._begin(state, Position(committed.offset, committed.leader_epoch))
         self._no_committed_offset(without)
 

@@ -23,7 +23,7 @@ from tandem_kafka.request_managers.position_manager import PositionsManager
 from tandem_kafka.request_managers.reactions import FETCH, Reaction, reaction_to
 from tandem_kafka.shared.fetch_buffer import FetchedChunk
 from tandem_kafka.shared.partition import AssignedPartition, Position, PreferredReplica
-from tandem_kafka.types import Node, TopicPartition
+from tandem_kafka.types import Node, TopicPartition, named
 
 __all__ = ["AskedPartition", "FetchResponseHandler"]
 
@@ -186,7 +186,7 @@ class FetchResponseHandler:
             # its way, is not enough for that.
             state.out_of_range_at, state.retry_at_ms = asking.offset, 0
             return
-        log.info("%s: offset %d is out of range", state.tp, asking.offset)
+        log.info("%s: offset %d is out of range", named([state.tp]), asking.offset)
         if self._positions.apply_reset_policy([state]):
             error = OffsetOutOfRangeError({state.tp: asking.offset})
             self._put_error(asking, error, sticky=True)

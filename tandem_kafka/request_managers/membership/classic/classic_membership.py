@@ -37,7 +37,7 @@ from tandem_kafka.request_managers.membership.timers import PollTimer, Rebalance
 from tandem_kafka.request_managers.metadata_refresh import MetadataRefresher
 from tandem_kafka.request_managers.reactions import MEMBERSHIP, Reaction, reaction_to
 from tandem_kafka.shared.group import NO_GENERATION, REBALANCING
-from tandem_kafka.types import LeaveOperation, TopicPartition
+from tandem_kafka.types import LeaveOperation, TopicPartition, named
 
 __all__ = ["ClassicMembership"]
 
@@ -374,8 +374,8 @@ class ClassicMembership(RequestManager):
             "group %s: generation %d, assigned %s, added %s",
             self._context.config.group_id,
             self._group.metadata.generation_id,
-            sorted(assigned),
-            sorted(added),
+            named(assigned),
+            named(added),
         )
         self._callbacks.run(PartitionsAssigned(assigned, added), self._begin_fetching)
 

@@ -69,7 +69,7 @@ class Leadership:
             log.info("group %s: leading again as static member", group_id)
             return dict
         name, members = joined.protocol_name, joined.members
-        log.info("group %s: leading %d members with %s", group_id, len(members), name)
+        log.info("group %s: leads it, members: %d, assignor: %s", group_id, len(members), name)
         snapshot = self._context.metadata.snapshot
         return lambda: self._assignors.assign(name, snapshot, members)
 

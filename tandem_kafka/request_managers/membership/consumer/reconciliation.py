@@ -35,7 +35,7 @@ from tandem_kafka.request_managers.membership.consumer.target import (
     handed_over,
 )
 from tandem_kafka.request_managers.metadata_refresh import MetadataRefresher
-from tandem_kafka.types import TopicPartition
+from tandem_kafka.types import TopicPartition, named
 
 __all__ = ["Reconciliation"]
 
@@ -179,8 +179,8 @@ class Reconciliation:
         log.info(
             "group %s: assigned %s, added %s",
             self._context.config.group_id,
-            sorted(resolved.partitions),
-            sorted(added),
+            named(resolved.partitions),
+            named(added),
         )
         self._callbacks.run(
             PartitionsAssigned(resolved.partitions, added), lambda: self._assigned(taking, resolved)
