@@ -7,8 +7,8 @@ from typing import Any
 
 from tandem_kafka.consumer.consumer import KafkaConsumer
 from tandem_kafka.errors import IllegalStateError, KafkaError
+from tandem_kafka.testing.stories.async_commits import AsyncCommits
 from tandem_kafka.testing.stories.faults import Faults
-from tandem_kafka.testing.stories.invariants import Violation
 from tandem_kafka.testing.stories.members import MOST, Leave, Members
 
 __all__ = ["FEWEST", "Applications"]
@@ -24,8 +24,7 @@ class Applications:
         self._faults = faults
         self._simulation = members.simulation
         self._random = members.simulation.random
-        #: Asynchronous commits whose callback has not run yet, by member.
-        self._uncalled: dict[KafkaConsumer, int] = {}
+        self._commits = AsyncCommits(members)
 
     def act(self) -> None:
         """Let one thing be done or happen."""
@@ -48,13 +47,39 @@ class Applications:
                 self._call(random.choice(members.awake))
             case _:
                 members.poll_all(random.randrange(1, 4), random.choice([0, 50, 200]))
+        self._steer()
+        self._commits.check()
         members.invariants.check()
+
+    def _steer(self) -> None:
+        """Let one application do something with its positions, and poll at once if it likes."""
+        members, steering = self._members, self._members.steering
+        if not members.scenario.steered:
+            return
+        member = steering.act()
+        if steering.random.random() < 0.2:
+            self._commits.commit_repeatedly(member, steering.random)
+        if steering.random.random() < 0.5:
+            members.poll(member, steering.random.choice([0, 50, 500]))
+
+    def conclude(self, within_ms: int) -> None:
+        """There are no faults any more: commits count, also those before partitions move."""
+        members = self._members
+        members.concluding = True
+        if not members.scenario.steered:
+            return
+        self._commits.conclude()
+        for tp in members.partitions:
+            members.books.produce(tp, members.steering.random.randrange(4))
+        members.settle(within_ms)
+        if len(members.listeners) < MOST:
+            members.join()
+            members.settle(within_ms)
 
     def close(self, member: KafkaConsumer, leave: Leave = "default") -> None:
         """Close a member; by then every callback has run."""
         self._members.close(member, leave)
-        if self._uncalled.pop(member, 0):
-            raise Violation("closed, and a commit's callback has not run")
+        self._commits.check_closed(member)
 
     def _call(self, member: KafkaConsumer) -> None:
         """Make one of the calls that have a deadline."""
@@ -64,7 +89,7 @@ class Applications:
             case 0:
                 self._timed(member, timeout_ms, lambda: member.commit(timeout_ms=timeout_ms))
             case 1:
-                self._commit_async(member)
+                self._commits.commit(member)
             case 2:
                 self._timed(member, timeout_ms, lambda: member.position(partition, timeout_ms))
             case 3:
@@ -83,12 +108,3 @@ class Applications:
         except KafkaError:
             if not self._members.hostile:
                 raise
-
-    def _commit_async(self, member: KafkaConsumer) -> None:
-        self._uncalled[member] = self._uncalled.get(member, 0) + 1
-
-        def called(*_: object) -> None:
-            self._members.invariants.check_thread("a commit's callback")
-            self._uncalled[member] -= 1
-
-        member.commit_async(callback=called)

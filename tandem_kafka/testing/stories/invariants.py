@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from tandem_kafka.consumer.consumer import KafkaConsumer
 from tandem_kafka.testing.stories.numbered import value_of
+from tandem_kafka.testing.stories.violation import Violation
 from tandem_kafka.types import TopicPartition
 
 if TYPE_CHECKING:
     from tandem_kafka.testing.stories.listener import Watched
     from tandem_kafka.testing.stories.members import Members
 
-__all__ = ["LATE_MS", "Invariants", "Violation"]
+__all__ = ["LATE_MS", "Invariants"]
 
 #: The application thread notices a little late: up to two extra steps of the driver, a few times.
 LATE_MS = 25
@@ -44,10 +45,6 @@ RARE = (
     "MetadataRequest",
     "SyncGroupRequest",
 )
-
-
-class Violation(AssertionError):  # noqa: N818 - reads as what it is
-    """Something that must always hold does not."""
 
 
 class Invariants:
@@ -96,6 +93,7 @@ class Invariants:
             raise Violation(f"records of {tp}, {owner.owned} owned")
         if tp in owner.leaving:
             raise Violation(f"records of {tp} after it began to be given back")
+        self._members.steering.check_not_paused(owner, tp)
         expected = self._next.get((owner.number, tp))
         for record in records:
             if record.value != value_of(tp, record.offset):
@@ -125,6 +123,7 @@ class Invariants:
 
         A call that failed is made again: its member may know what was committed at the first one.
         """
+        self._members.steering.forget(owner, partitions)
         for tp in partitions:
             self._next.pop((owner.number, tp), None)
             committed = self._cluster.committed(self._members.group_id, tp) or 0
@@ -134,6 +133,7 @@ class Invariants:
 
     def given_back(self, owner: Watched, partitions: frozenset[TopicPartition]) -> None:
         """What was not begun with will not be."""
+        self._members.steering.forget(owner, partitions)
         for tp in partitions:
             self._begins.pop((owner.number, tp), None)
 
@@ -141,7 +141,7 @@ class Invariants:
         """Who takes over begins no later than at a commit that was in force since it was told.
 
         That it may have lost since then does not count, nor does what it committed itself: it
-        knows no more than where it began. Stories have no seeks.
+        knows no more than where it began. Who seeks begins there instead (`sought`).
         """
         committed, since = self._begins.pop((owner.number, tp))
         late = self._cluster.commit_log[since:]
@@ -158,15 +158,38 @@ class Invariants:
         if offset > due:
             raise Violation(f"{tp}: begins at {offset}, {due} was due")
 
+    def sought(self, owner: Watched, tp: TopicPartition, offset: int) -> None:
+        """Reading goes on at an offset of the application's; what is before it may be left out."""
+        key = owner.number, tp
+        self._begins.pop(key, None)
+        self._next[key] = offset
+        # It may be committed: it is the member's position.
+        self._reached[key] = max(self._reached.get(key, 0), offset)
+        self.read_to[tp] = max(self.read_to[tp], offset)
+
     def handed_out_to(self, owner: Watched) -> dict[TopicPartition, int]:
         """Return the offsets behind what was handed out of the partitions that a member has."""
         keys = ((owner.number, tp) for tp in sorted(owner.owned - owner.leaving))
         return {key[1]: self._next[key] for key in keys if key in self._next}
 
     def all_read(self) -> bool:
-        """Tell whether every record that was produced has been handed out."""
+        """Tell whether every record has been handed out, also to those who have gone back."""
         at, last_due = self._cluster.at, self.books.last_due
-        return all(at(tp).log.end_offset <= last_due(tp, to) for tp, to in self.read_to.items())
+        reached = [*self.read_to.items()]
+        for owner in self._members.listeners.values():
+            reached += self.handed_out_to(owner).items()
+        return all(at(tp).log.end_offset <= last_due(tp, to) for tp, to in reached)
+
+    def check_committed(self, owner: Watched, told: frozenset[TopicPartition]) -> None:
+        """Without faults, who commits by itself has done so before it gives partitions back."""
+        automatic = self._members.options["enable_auto_commit"]
+        if not (self._members.concluding and automatic) or self._members.scenario.keeps_partitions:
+            return
+        for tp in sorted(told):
+            offset = self._next.get((owner.number, tp), 0)
+            committed = self._cluster.committed(self._members.group_id, tp) or 0
+            if committed < offset:
+                raise Violation(f"{tp}: given back at {offset}, committed {committed}")
 
     # --- owners --------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from tandem_kafka.testing.stories.invariants import Violation
+from tandem_kafka.testing.stories.violation import Violation
 from tandem_kafka.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -58,6 +58,7 @@ class Watched:
         """Check that they were ours."""
         told = self._called("revoked", partitions)
         self._check_given_back(told)
+        self._members.invariants.check_committed(self, told)
         self.leaving |= told
         self._work("revoked", told)
         self.owned -= told

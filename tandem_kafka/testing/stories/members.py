@@ -13,10 +13,12 @@ from tandem_kafka.consumer.records import ConsumerRecords
 from tandem_kafka.errors import KafkaError, RebalanceCallbackError, UnreleasedInstanceIdError
 from tandem_kafka.testing.simulation import Simulation
 from tandem_kafka.testing.stories.books import Books
-from tandem_kafka.testing.stories.invariants import LATE_MS, Invariants, Violation
+from tandem_kafka.testing.stories.invariants import LATE_MS, Invariants
 from tandem_kafka.testing.stories.listener import Reluctance, Watched, names
 from tandem_kafka.testing.stories.local_assignors import drawn_assignors
 from tandem_kafka.testing.stories.scenarios import MAX_POLL_INTERVAL_MS, Scenario
+from tandem_kafka.testing.stories.steering import Steering
+from tandem_kafka.testing.stories.violation import Violation
 from tandem_kafka.types import TopicPartition
 
 __all__ = ["MOST", "Leave", "Members"]
@@ -40,7 +42,10 @@ class Members:
         slow: Share of listener calls that take their time.
         failing: Share of listener calls that raise, and of assignments that fail.
         hostile: While this is True, errors of poll() are to be expected.
+        concluding: From the first rest on there are no faults any more, and what is given back is
+            committed before.
         books: What was produced, and what of it counts.
+        steering: What the applications do with their positions.
     """
 
     def __init__(
@@ -59,7 +64,9 @@ class Members:
         self.stalled: set[int] = set()
         self.slow = self.failing = 0.0
         self.hostile = True
+        self.concluding = False
         self.books = Books(simulation)
+        self.steering = Steering(self)
         self.invariants = Invariants(self)
         self._instances: dict[KafkaConsumer, str] = {}
         self._numbers = 0
@@ -201,6 +208,7 @@ class Members:
             if tp not in assignment:
                 raise Violation(f"records of {tp}, {assignment} assigned")
             self.invariants.handed_out(listener, tp, records)
+        self.steering.check_paused(member, listener)
 
     def poll_all(self, rounds: int = 1, timeout_ms: int = 200) -> None:
         """Poll every member whose process runs."""
@@ -213,6 +221,7 @@ class Members:
     def settle(self, within_ms: int) -> int:
         """Without faults everything is assigned to somebody, once, and read; returns how long."""
         self.failing = self.slow = 0.0
+        self.steering.resume_all()
         clock = self.simulation.clock
         began_ms = clock.now_ms()
         while not (self._settled() and self.invariants.all_read()):

@@ -51,6 +51,8 @@ class Scenario:
         retention: Whether the oldest records are dropped.
         quotas: Whether brokers ask clients to send nothing for a while.
         racks: Where the brokers and the members stand.
+        steered: Whether applications pause, resume and seek, and commit what they have read with
+            callbacks; told in the odd rounds.
         in_turn: Whether it has its turn, or is told by its name alone: with another one in turn,
             every seed would tell another story.
         others: Options of half of the members, where a group has members of both protocols.
@@ -66,8 +68,14 @@ class Scenario:
     retention: bool = False
     quotas: bool = False
     racks: tuple[str, ...] = ()
+    steered: bool = False
     in_turn: bool = True
     others: dict[str, Any] | None = None
+
+    @property
+    def keeps_partitions(self) -> bool:
+        """Whether members keep partitions through a classic round, which may refuse commits."""
+        return self.options.get("partition_assignment_strategy") == [CooperativeStickyAssignor]
 
     def drawn(self, random: Random) -> dict[str, Any]:
         """Return the options with those that a seed chooses."""
@@ -112,6 +120,16 @@ SCENARIOS: dict[str, Scenario] = {
         Scenario("consumer-racks", _CONSUMER, retention=True, racks=("here", "there")),
         Scenario("classic-quotas", _CLASSIC, retention=True, quotas=True),
         Scenario("consumer-remote", _CONSUMER, remote=True, in_turn=False),
+        Scenario("consumer-steered", _CONSUMER, steered=True),
+        Scenario("cooperative-steered", _COOPERATIVE, steered=True),
+        Scenario("classic-steered", _CLASSIC, steered=True),
+        Scenario(
+            "consumer-transactions-steered",
+            {**_CONSUMER, **_COMMITTED},
+            transactions=True,
+            steered=True,
+        ),
+        Scenario("rolling-steered", _COOPERATIVE, others=_CONSUMER, steered=True),
     )
 }
 
@@ -119,12 +137,20 @@ SCENARIOS: dict[str, Scenario] = {
 def scenario_for(seed: int, name: str | None = None) -> Scenario:
     """Return the scenario of a seed: the named one, or each in turn.
 
+    The scenarios take turns in rounds. What is steered has the odd rounds, so that the seeds of the
+    even ones tell what they told before there was such a thing.
+
     Raises:
         ValueError: There is no scenario of that name.
     """
     if name is None:
-        turns = [scenario for scenario in SCENARIOS.values() if scenario.in_turn]
-        return turns[seed % len(turns)]
+        in_turn = [scenario for scenario in SCENARIOS.values() if scenario.in_turn]
+        plain = [scenario for scenario in in_turn if not scenario.steered]
+        steered = [scenario for scenario in in_turn if scenario.steered]
+        number, turn = divmod(seed, len(plain))
+        if number % 2:
+            return steered[(number // 2 * len(plain) + turn) % len(steered)]
+        return plain[turn]
     if name not in SCENARIOS:
         msg = f"no scenario {name!r}; there are: {', '.join(SCENARIOS)}"
         raise ValueError(msg)

@@ -87,6 +87,7 @@ def live(simulation: Simulation, scenario: Scenario) -> tuple[int, dict[str, int
         applications.act()
     faults.heal()
     settled_ms = members.settle(SETTLE_MS)
+    applications.conclude(SETTLE_MS)
     for member in list(members.listeners):
         applications.close(member, "leave")
     return settled_ms, faults.counts
