@@ -182,8 +182,9 @@ class Invariants:
 
     def check_committed(self, owner: Watched, told: frozenset[TopicPartition]) -> None:
         """Without faults, who commits by itself has done so before it gives partitions back."""
-        automatic = self._members.options["enable_auto_commit"]
-        if not (self._members.concluding and automatic) or self._members.scenario.keeps_partitions:
+        members = self._members
+        automatic = members.concluding and members.options["enable_auto_commit"]
+        if not automatic or members.scenario.keeps_partitions:
             return
         for tp in sorted(told):
             offset = self._next.get((owner.number, tp), 0)
