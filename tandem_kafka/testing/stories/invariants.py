@@ -173,12 +173,19 @@ class Invariants:
         return {key[1]: self._next[key] for key in keys if key in self._next}
 
     def all_read(self) -> bool:
-        """Tell whether every record has been handed out, also to those who have gone back."""
-        at, last_due = self._cluster.at, self.books.last_due
-        reached = [*self.read_to.items()]
-        for owner in self._members.listeners.values():
-            reached += self.handed_out_to(owner).items()
-        return all(at(tp).log.end_offset <= last_due(tp, to) for tp, to in reached)
+        """Tell whether every record that was produced has been handed out."""
+        return all(self._is_at_end(tp, to) for tp, to in self.read_to.items())
+
+    def all_caught_up(self) -> bool:
+        """Tell whether nobody has anything left to read, also of those who have gone back."""
+        return all(
+            self._is_at_end(tp, to)
+            for owner in self._members.listeners.values()
+            for tp, to in self.handed_out_to(owner).items()
+        )
+
+    def _is_at_end(self, tp: TopicPartition, offset: int) -> bool:
+        return self._cluster.at(tp).log.end_offset <= self.books.last_due(tp, offset)
 
     def check_committed(self, owner: Watched, told: frozenset[TopicPartition]) -> None:
         """Without faults, who commits by itself has done so before it gives partitions back."""

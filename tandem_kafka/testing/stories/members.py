@@ -224,7 +224,7 @@ class Members:
         self.steering.resume_all()
         clock = self.simulation.clock
         began_ms = clock.now_ms()
-        while not (self._settled() and self.invariants.all_read()):
+        while not self._settled():
             if clock.now_ms() > began_ms + within_ms:
                 raise Violation(f"does not settle in {within_ms} ms: {self.describe()}")
             self.poll_all()
@@ -232,6 +232,11 @@ class Members:
         return clock.now_ms() - began_ms
 
     def _settled(self) -> bool:
+        return (
+            self._all_assigned() and self.invariants.all_read() and self.invariants.all_caught_up()
+        )
+
+    def _all_assigned(self) -> bool:
         held = Counter(tp for member in self.listeners for tp in member.assignment())
         told = Counter(tp for listener in self.listeners.values() for tp in listener.owned)
         return held == Counter(self.partitions) == told
