@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
 from kafka.future import Future
 
@@ -51,26 +52,36 @@ class Commits:
         config = self._core.config
         return config.enable_auto_commit and config.group_id is not None
 
+    def _chosen(self, offsets: Offsets | None) -> tuple[dict[str, UUID], Offsets]:
+        """Return what to commit, and which topics it is of.
+
+        The topics come first: who reads an old one and then a position of a new one commits
+        nothing, and the other way round a position of the old topic would be the new one's.
+        """
+        subscription = self._core.engine.subscription
+        topic_ids = subscription.topic_ids()
+        return topic_ids, dict(subscription.consumed_offsets() if offsets is None else offsets)
+
     # --- sync ----------------------------------------------------------------------------------
 
     def commit_sync(self, offsets: Offsets | None, timeout_ms: float | None) -> None:
         """Commit and wait; async commits asked for earlier are dealt with first."""
-        chosen = dict(
-            self._core.engine.subscription.consumed_offsets() if offsets is None else offsets
-        )
+        topic_ids, chosen = self._chosen(offsets)
         deadline_ms = self._core.deadline_ms(timeout_ms)
         self.await_pending(deadline_ms, interruptible=True)
         if chosen:
-            event = CommitSync(deadline_ms=deadline_ms, offsets=chosen)
+            event = CommitSync(deadline_ms=deadline_ms, offsets=chosen, topic_ids=topic_ids)
             self._core.ask(event, interruptible=True)
             self._interceptors.on_commit(chosen)
 
     def commit_quietly(self, deadline_ms: int) -> None:
         """Commit before partitions are given back; a failure is logged and stops nothing."""
-        chosen = self._core.engine.subscription.consumed_offsets()
+        topic_ids, chosen = self._chosen(None)
         if not chosen:
             return
-        event = CommitSync(deadline_ms=deadline_ms, offsets=chosen, giving_back=True)
+        event = CommitSync(
+            deadline_ms=deadline_ms, offsets=chosen, topic_ids=topic_ids, giving_back=True
+        )
         try:
             self._core.ask(event)
         except Exception as error:  # noqa: BLE001 - giving back must go on
@@ -88,12 +99,10 @@ class Commits:
 
     def commit_async(self, offsets: Offsets | None, callback: Callback | None) -> Future:
         """Commit without waiting; the future ends and the callback runs in a later call."""
-        chosen = dict(
-            self._core.engine.subscription.consumed_offsets() if offsets is None else offsets
-        )
+        topic_ids, chosen = self._chosen(offsets)
         if callback is None:
             callback = self._core.config.default_offset_commit_callback
-        event = CommitAsync(offsets=chosen)
+        event = CommitAsync(offsets=chosen, topic_ids=topic_ids)
         future = Future()
         pending = _Pending(event, future, callback)
         self._core.engine.queue.add(event)
@@ -161,9 +170,9 @@ class Commits:
         if not self.automatic or (due and now_ms < self._next_auto_ms):
             return
         self._next_auto_ms = now_ms + self._interval_ms
-        offsets = self._core.engine.subscription.consumed_offsets()
+        topic_ids, offsets = self._chosen(None)
         if offsets:
-            event = AutoCommit(offsets=offsets)
+            event = AutoCommit(offsets=offsets, topic_ids=topic_ids)
             self._core.engine.queue.add(event)
             if self._interceptors.committing:
                 self._automatic.append(event)

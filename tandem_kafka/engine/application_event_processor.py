@@ -43,13 +43,17 @@ class ApplicationEventProcessor:
             case events.Poll():
                 self._poll(event)
             case events.AutoCommit():
-                self._group.commit.auto_commit(event.offsets, event.future)
+                self._group.commit.auto_commit(event.offsets, event.future, event.topic_ids)
             case events.CommitSync():
                 self._group.commit.commit(
-                    event.offsets, event.future, retry=True, giving_back=event.giving_back
+                    event.offsets,
+                    event.future,
+                    event.topic_ids,
+                    retry=True,
+                    giving_back=event.giving_back,
                 )
             case events.CommitAsync():
-                self._group.commit.commit(event.offsets, event.future, retry=False)
+                self._group.commit.commit(event.offsets, event.future, event.topic_ids, retry=False)
             case events.FetchCommitted():
                 self._group.committed.look_up(event.partitions, event.future)
             case events.ListOffsets():

@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
+from uuid import UUID
 
 from tandem_kafka.events.completable import NO_DEADLINE_MS, Completion
 from tandem_kafka.types import (
@@ -54,6 +55,7 @@ __all__ = [
 ]
 
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]
+TopicIds = Mapping[str, UUID]
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -86,18 +88,21 @@ class AutoCommit(Event):
 
     operation: ClassVar[str] = "auto-commit"
     offsets: Offsets
+    topic_ids: TopicIds = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class CommitSync(Event):
     """Commit, retrying until the deadline.
 
+    `topic_ids` are the topics that the positions are of, where they are known.
     `giving_back`: the partitions are about to be given back, so a topic that is gone is not
     waited for, and the member epoch that counts is the newest, not the one at the call.
     """
 
     operation: ClassVar[str] = "commit()"
     offsets: Offsets
+    topic_ids: TopicIds = field(default_factory=dict)
     giving_back: bool = False
 
 
@@ -107,6 +112,7 @@ class CommitAsync(Event):
 
     operation: ClassVar[str] = "commit_async()"
     offsets: Offsets
+    topic_ids: TopicIds = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)

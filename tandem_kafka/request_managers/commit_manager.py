@@ -51,15 +51,20 @@ Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 _MEMBERSHIP_OVER = (UnknownMemberIdError, IllegalGenerationError)
 #: How long close() lets the coordinator be looked for.
 CLOSE_GRACE_MS = 1_000
+NO_TOPIC_IDS: Mapping[str, UUID] = {}
 #: Topics go by their ids from this version on.
 FIRST_VERSION_WITH_IDS = 10
 
 
 @dataclass(slots=True, eq=False)
 class _Commit:
-    """A commit; `asked_by` is who the member was when it was asked for, with a generation."""
+    """A commit; `asked_by` is who the member was when it was asked for, with a generation.
+
+    `topic_ids` are the topics that the offsets are of; of the others the metadata tell.
+    """
 
     offsets: Offsets
+    topic_ids: Mapping[str, UUID]
     future: Completion[Any]
     state: RequestState
     retry: bool
@@ -97,7 +102,13 @@ class CommitManager(RequestManager):
     # --- what is asked -------------------------------------------------------------------------
 
     def commit(
-        self, offsets: Offsets, future: Completion[Any], *, retry: bool, giving_back: bool = False
+        self,
+        offsets: Offsets,
+        future: Completion[Any],
+        topic_ids: Mapping[str, UUID] = NO_TOPIC_IDS,
+        *,
+        retry: bool,
+        giving_back: bool = False,
     ) -> None:
         """Commit `offsets`; with `retry` until somebody ends the future (a deadline).
 
@@ -123,16 +134,23 @@ class CommitManager(RequestManager):
             return
         state = self._context.request_state()
         asked_by = group if member else None
-        self._commits.append(_Commit(offsets, future, state, retry, giving_back, asked_by))
+        self._commits.append(
+            _Commit(offsets, topic_ids, future, state, retry, giving_back, asked_by)
+        )
 
-    def auto_commit(self, offsets: Offsets, future: Completion[Any]) -> None:
+    def auto_commit(
+        self,
+        offsets: Offsets,
+        future: Completion[Any],
+        topic_ids: Mapping[str, UUID] = NO_TOPIC_IDS,
+    ) -> None:
         """Commit on the interval: never two at a time, not retried, the next interval does."""
         if self._auto_commit is not None and not self._auto_commit.done:
             future.fail(CommitFailedError("the automatic commit before is still under way"))
             return
         future.then(partial(self._log_auto_commit, offsets))
         self._auto_commit = future
-        self.commit(offsets, future, retry=False)
+        self.commit(offsets, future, topic_ids, retry=False)
 
     def drain(self) -> None:
         """The consumer is closing: a coordinator that is not found soon is not waited for."""
@@ -148,6 +166,7 @@ class CommitManager(RequestManager):
     def poll(self, now_ms: int) -> PollResult:
         """Send every commit whose back-off is over, none before an older one of its partitions."""
         if self._commits:
+            self._fail_those_of_old_topics()
             self._commits = [c for c in self._commits if not c.future.done]
         if not self._commits:
             return IDLE
@@ -181,7 +200,7 @@ class CommitManager(RequestManager):
         return IDLE
 
     def _send(self, commit: _Commit, destination: ToNode) -> UnsentRequest:
-        topic_ids = self._topic_ids(commit.offsets)
+        topic_ids = self._topic_ids(commit)
         member = self._context.group.metadata
         if member.generation_id == NO_GENERATION and commit.asked_by is not None:
             member = commit.asked_by  # the coordinator knows whether that still is somebody
@@ -193,10 +212,11 @@ class CommitManager(RequestManager):
             state=commit.state,
         )
 
-    def _topic_ids(self, offsets: Offsets) -> dict[str, UUID] | None:
+    def _topic_ids(self, commit: _Commit) -> dict[str, UUID] | None:
         """Return the topics' ids, if all are known: only then may version 10 be spoken."""
         snapshot = self._context.metadata.snapshot
-        ids = {tp.topic: snapshot.topic_id(tp.topic) for tp in offsets}
+        ids = {tp.topic: snapshot.topic_id(tp.topic) for tp in commit.offsets}
+        ids.update({name: commit.topic_ids.get(name, ids[name]) for name in ids})
         return None if NO_TOPIC_ID in ids.values() else ids
 
     def _message(
@@ -271,6 +291,17 @@ class CommitManager(RequestManager):
             passing = RetriableCommitFailedError(f"the commit failed for a passing reason: {error}")
             passing.__cause__ = error
             self._fail(commit, passing)
+
+    def _fail_those_of_old_topics(self) -> None:
+        """Where a topic was made anew, the offsets of the old one are none of the new one."""
+        snapshot = self._context.metadata.snapshot
+        for commit in self._commits:
+            for tp in commit.offsets:
+                old, now = commit.topic_ids.get(tp.topic), snapshot.topic_id(tp.topic)
+                if old is not None and NO_TOPIC_ID != now != old:
+                    reason = f"topic {tp.topic} has been deleted and created again"
+                    commit.future.fail(CommitFailedError(f"{reason}: {_names(commit.offsets)}"))
+                    break
 
     def _fail(self, commit: _Commit, error: BaseException) -> None:
         self._finish(commit)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from uuid import UUID
 
 from tandem_kafka.errors import KafkaError, NoOffsetForPartitionError
 from tandem_kafka.events.application import UpdatePositions
@@ -12,6 +13,7 @@ from tandem_kafka.request_managers.base import IDLE, PollResult, RequestManager
 from tandem_kafka.request_managers.committed_offsets import Committed, CommittedOffsetsManager
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.list_offsets import EARLIEST, LATEST, ListOffsetsManager
+from tandem_kafka.shared.metadata import NO_TOPIC_ID
 from tandem_kafka.shared.partition import AssignedPartition, FetchState, Position
 from tandem_kafka.types import UNKNOWN_EPOCH, OffsetAndTimestamp, TopicPartition, named
 
@@ -117,15 +119,16 @@ class PositionsManager(RequestManager):
             return
         self._looking.update(fresh)
         future: Completion[Committed] = Completion()
-        future.then(lambda done: self._committed_found(fresh, done))
+        asked = {state: self._topic_id(state.tp) for state in fresh}
+        future.then(lambda done: self._committed_found(asked, done))
         self._committed.look_up(frozenset(state.tp for state in fresh), future)
 
     def _committed_found(
-        self, states: list[AssignedPartition], future: Completion[Committed]
+        self, asked: Mapping[AssignedPartition, UUID], future: Completion[Committed]
     ) -> None:
-        self._looking.difference_update(states)
+        self._looking.difference_update(asked)
         # A seek since then wins, and so does a new assignment of the same partition.
-        waiting = [s for s in states if s.state is FetchState.INITIALIZING and self._assigned(s)]
+        waiting = [s for s in asked if s.state is FetchState.INITIALIZING and self._assigned(s)]
         if future.error is not None:
             if waiting:
                 self._failed(future.error)
@@ -133,6 +136,8 @@ class PositionsManager(RequestManager):
         found = future.result()
         without = []
         for state in waiting:
+            if self._is_of_another_topic(state, asked[state]):
+                continue
             committed = found.get(state.tp)
             if committed is None:
                 without.append(state)
@@ -176,12 +181,15 @@ class PositionsManager(RequestManager):
         if not timestamps:
             return
         states = {tp: self._context.subscription.assigned[tp] for tp in timestamps}
+        topic_ids = {tp: self._topic_id(tp) for tp in timestamps}
 
         def alive() -> bool:
             return any(self._awaits(states[tp], timestamps[tp]) for tp in timestamps)
 
         def take(tp: TopicPartition, offset: OffsetAndTimestamp | None) -> None:
-            self._reset_found(states[tp], timestamps[tp], offset)
+            self._resetting.pop(states[tp], None)
+            if not self._is_of_another_topic(states[tp], topic_ids[tp]):
+                self._reset_found(states[tp], timestamps[tp], offset)
 
         def fail(error: BaseException) -> None:
             for state in states.values():
@@ -201,7 +209,6 @@ class PositionsManager(RequestManager):
     def _reset_found(
         self, state: AssignedPartition, timestamp: int, found: OffsetAndTimestamp | None
     ) -> None:
-        self._resetting.pop(state, None)
         if not self._awaits(state, timestamp):
             return
         if found is None:
@@ -218,11 +225,22 @@ class PositionsManager(RequestManager):
     def _assigned(self, state: AssignedPartition) -> bool:
         return self._context.subscription.assigned.get(state.tp) is state
 
+    def _topic_id(self, tp: TopicPartition) -> UUID:
+        return self._context.metadata.snapshot.topic_id(tp.topic)
+
+    def _is_of_another_topic(self, state: AssignedPartition, asked: UUID) -> bool:
+        """Tell whether the name was another topic's when it was asked for: then it is again."""
+        now = self._topic_id(state.tp)
+        changed = asked != now and NO_TOPIC_ID not in (asked, now)
+        self._wanted |= changed
+        return changed
+
     def _begin(self, state: AssignedPartition, position: Position) -> None:
         """Take a position; one with an epoch is validated where the leader's epoch is known."""
         info = self._context.metadata.snapshot.partition(state.tp)
         state.leader_id = info.leader_id if info is not None else -1
         state.leader_epoch = info.leader_epoch if info is not None else UNKNOWN_EPOCH
+        state.topic_id = self._topic_id(state.tp)
         validate = UNKNOWN_EPOCH not in (position.leader_epoch, state.leader_epoch)
         state.set_position(position, validate=validate)
 

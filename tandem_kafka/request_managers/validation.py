@@ -22,6 +22,7 @@ from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.metadata_refresh import MetadataRefresher
 from tandem_kafka.request_managers.position_manager import PositionsManager
 from tandem_kafka.request_managers.reactions import LIST_OFFSETS, Reaction, reaction_to
+from tandem_kafka.request_managers.recreated import RecreatedTopics
 from tandem_kafka.shared.partition import AssignedPartition, FetchState, Position
 from tandem_kafka.types import (
     UNKNOWN_EPOCH,
@@ -61,6 +62,7 @@ class ValidationManager(RequestManager):
         self._unsupported = False
         #: Truncated, and no policy says where to go: asked again when the user polls again.
         self._stranded: set[AssignedPartition] = set()
+        self._recreated = RecreatedTopics(context, metadata, positions)
 
     def want(self) -> None:
         """The user polls: raise again what is still in doubt."""
@@ -68,14 +70,16 @@ class ValidationManager(RequestManager):
 
     def poll(self, now_ms: int) -> PollResult:
         """Look for changed leaders, then ask about the positions in doubt."""
-        self._follow_leaders()
+        self._follow_metadata()
         without_position = self._context.subscription.without_position()
         if not without_position:
             return IDLE
         doubtful = [
             state
             for state in without_position
-            if state.state is FetchState.AWAIT_VALIDATION and state not in self._stranded
+            if state.state is FetchState.AWAIT_VALIDATION
+            and state not in self._stranded
+            and not self._recreated.doubts(state)
         ]
         if not doubtful:
             return IDLE
@@ -85,12 +89,16 @@ class ValidationManager(RequestManager):
             return IDLE
         return self._ask(doubtful, now_ms)
 
-    def _follow_leaders(self) -> None:
+    def _follow_metadata(self) -> None:
         subscription, snapshot = self._context.subscription, self._context.metadata.snapshot
         seen = (snapshot.version, subscription.version)
-        if seen == self._seen:
-            return
-        self._seen = seen
+        if seen != self._seen:
+            self._seen = seen
+            self._recreated.follow()
+            self._follow_leaders()
+
+    def _follow_leaders(self) -> None:
+        subscription, snapshot = self._context.subscription, self._context.metadata.snapshot
         for state in subscription.assigned.values():
             info = snapshot.partition(state.tp)
             position = state.position

@@ -111,6 +111,8 @@ class ClusterMetadata:
             Node(-1 - index, host, port) for index, (host, port) in enumerate(bootstrap)
         )
         self.rebootstraps = 0
+        #: How many answers were taken in; a hint is none.
+        self.answers = 0
         #: What `nodes` returned last, and of which snapshot: it is asked at every turn.
         self._nodes: Sequence[Node] = self._bootstrap
         self._nodes_of: ClusterSnapshot | None = None
@@ -155,6 +157,7 @@ class ClusterMetadata:
         is believed after all if the other was only a hint, or if answers insist on it.
         """
         known = self.snapshot
+        self.answers += 1
         topics = dict(known.topics) if partial else {}
         for name in answer.topic_errors:
             topics.pop(name, None)

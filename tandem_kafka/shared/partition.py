@@ -20,6 +20,7 @@ import enum
 from dataclasses import dataclass
 from typing import Protocol
 
+from tandem_kafka.shared.metadata import NO_TOPIC_ID
 from tandem_kafka.types import UNKNOWN_EPOCH, UNKNOWN_OFFSET, TopicPartition
 
 __all__ = [
@@ -151,6 +152,7 @@ class AssignedPartition:
         "retry_at_ms",
         "slot",
         "state",
+        "topic_id",
         "tp",
         "wait_for_drain",
     )
@@ -161,6 +163,9 @@ class AssignedPartition:
         # Writer: the network thread.
         self.state = FetchState.INITIALIZING
         self.base: Position | None = None
+        #: The topic that the base is of. When a base is dropped because another topic has the name
+        #: now, this changes last: who reads it before the position never takes one for the other.
+        self.topic_id = NO_TOPIC_ID
         self._paused = False
         self._pending_revocation = False
         self._awaiting_callback = False

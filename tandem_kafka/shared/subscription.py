@@ -9,8 +9,10 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Iterable, Mapping
+from uuid import UUID
 
 from tandem_kafka.errors import IllegalStateError, NotAssignedError
+from tandem_kafka.shared.metadata import NO_TOPIC_ID
 from tandem_kafka.shared.partition import AssignedPartition, Changes, FetchState
 from tandem_kafka.types import OffsetAndMetadata, TopicPartition
 
@@ -88,6 +90,14 @@ class SubscriptionState:
             found = tuple([state for state in self.assigned.values() if state.paused])
             self._paused = (known, found)
         return found
+
+    def topic_ids(self) -> dict[str, UUID]:
+        """Return the topics that positions are of, by name; ask before `consumed_offsets`."""
+        return {
+            tp.topic: state.topic_id
+            for tp, state in self.assigned.items()
+            if state.topic_id != NO_TOPIC_ID
+        }
 
     def consumed_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """Positions of what has been handed out, as a commit sends them."""

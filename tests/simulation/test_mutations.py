@@ -22,6 +22,7 @@ from tandem_kafka.request_managers.membership.consumer.consumer_membership impor
 from tandem_kafka.request_managers.membership.consumer.local_assignment import LocalAssignment
 from tandem_kafka.request_managers.membership.consumer.reconciliation import Reconciliation
 from tandem_kafka.request_managers.position_manager import PositionsManager
+from tandem_kafka.request_managers.recreated import RecreatedTopics
 from tandem_kafka.shared.partition import AssignedPartition, Position
 from tandem_kafka.shared.subscription import SubscriptionState
 from tandem_kafka.testing.coordinator.computation import Computations
@@ -196,6 +197,56 @@ def commits_what_others_have_read(patch: Patch) -> None:
     patch.setattr(SubscriptionState, "consumed_offsets", furthest)
 
 
+def hands_out_what_is_paused(patch: Patch) -> None:
+    def not_revoked(self: Any) -> bool:
+        return not (self.pending_revocation or self.awaiting_callback or self.dropped)
+
+    patch.setattr(AssignedPartition, "returnable", property(not_revoked))
+
+
+def forgets_the_pause_of_what_is_kept(patch: Patch) -> None:
+    set_assigned = SubscriptionState.set_assigned
+
+    def forgetful(self: Any, partitions: Any) -> None:
+        set_assigned(self, partitions)
+        for state in self.assigned.values():
+            state.paused = False
+
+    patch.setattr(SubscriptionState, "set_assigned", forgetful)
+
+
+def keeps_what_was_fetched_when_sought_back(patch: Patch) -> None:
+    """A seek to where reading began is taken for no seek."""
+    set_position = AssignedPartition.set_position
+
+    def moved(self: Any, position: Position, **named: Any) -> None:
+        if self.base is None or self.base.offset != position.offset:
+            set_position(self, position, **named)
+
+    patch.setattr(AssignedPartition, "set_position", moved)
+
+
+def calls_back_as_commits_are_done(patch: Patch) -> None:
+    def run_callbacks(self: Any) -> None:
+        for pending in [each for each in self._pending if each.event.future.done]:
+            self._pending.remove(pending)
+            self._finish(pending)
+
+    patch.setattr(Commits, "run_callbacks", run_callbacks)
+
+
+def commits_nothing_before_it_gives_back(patch: Patch) -> None:
+    patch.setattr(Commits, "commit_quietly", lambda *_: None)
+
+
+def goes_on_in_a_topic_made_anew(patch: Patch) -> None:
+    patch.setattr(RecreatedTopics, "follow", lambda _: None)
+
+
+def commits_of_an_old_topic_to_the_new_one(patch: Patch) -> None:
+    patch.setattr(SubscriptionState, "topic_ids", lambda _: {})
+
+
 @pytest.mark.parametrize(
     ("mutate", "scenario", "finding"),
     [
@@ -213,6 +264,13 @@ def commits_what_others_have_read(patch: Patch) -> None:
         (brings_what_it_computed_once, "consumer-local", "does not settle|was handed to"),
         (takes_an_assignment_of_a_stale_epoch, "consumer-local", "target"),
         (spins_while_there_is_no_coordinator, "classic", "FindCoordinatorRequest| turns in "),
+        (hands_out_what_is_paused, "consumer-steered", "has paused"),
+        (forgets_the_pause_of_what_is_kept, "cooperative-steered", "it asked for|has paused"),
+        (keeps_what_was_fetched_when_sought_back, "classic-steered", "was due"),
+        (calls_back_as_commits_are_done, "consumer-steered", "the callback of commit"),
+        (commits_nothing_before_it_gives_back, "classic-steered", "given back at"),
+        (goes_on_in_a_topic_made_anew, "classic-recreated", "begins at|was due|committed, "),
+        (commits_of_an_old_topic_to_the_new_one, "consumer-recreated", "begins at|committed, "),
     ],
 )
 def test_a_broken_consumer_is_caught(

@@ -185,9 +185,19 @@ class SimCluster:
         self.trace.note(f"topic {name} with {total} partitions")
 
     def delete_topic(self, name: str) -> None:
-        """Delete a topic."""
+        """Delete a topic, and what groups have committed of it."""
         del self.topics[name]
+        self.coordination.forget_topic(name)
+        self.trace.note(f"topic {name} is deleted")
         self.changed()
+
+    def recreate_topic(self, name: str) -> SimTopic:
+        """Delete a topic and create another one of the same name and as many partitions."""
+        old = self.topics[name]
+        self.delete_topic(name)
+        return self.create_topic(
+            name, len(old.partitions), internal=old.internal, replicas=old.replicas
+        )
 
     def partition(self, tp: TopicPartition) -> SimPartition | None:
         """Return a partition, if it exists."""

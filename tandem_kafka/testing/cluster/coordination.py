@@ -7,7 +7,7 @@ from typing import Any
 
 from tandem_kafka.testing.cluster.call import Call
 from tandem_kafka.testing.coordinator.coordinator import GroupCoordinator
-from tandem_kafka.testing.coordinator.requests import Expel
+from tandem_kafka.testing.coordinator.requests import Expel, ForgetTopic
 from tandem_kafka.testing.coordinator.settings import GroupSettings
 from tandem_kafka.testing.coordinator.turn import Outcome, Request, Timer
 from tandem_kafka.testing.network import SimNetwork
@@ -68,6 +68,11 @@ class Coordination:
     def expel(self, group_id: str, member_id: str) -> bool:
         """Forget a member; False if there is none of that id."""
         return bool(self.tell(group_id, Expel(member_id=member_id)))
+
+    def forget_topic(self, name: str) -> None:
+        """A topic was deleted: no group has committed anything of it any more."""
+        for group_id in self.coordinators:
+            self.tell(group_id, ForgetTopic(topic=name))
 
     def take_over(self, group_id: str, lost: int = 0) -> None:
         """Have a group taken over by a coordinator that knows what was written, but the last."""

@@ -58,6 +58,7 @@ class GroupCoordinator:
             requests.CommitOffsets: self.offsets.handle_commit,
             requests.FetchOffsets: self.offsets.handle_fetch,
             requests.EndTransaction: self.offsets.handle_end,
+            requests.ForgetTopic: self.offsets.handle_deletion,
             requests.Expel: self._expel,
         }
         consumer, classic_members = self.consumer, self.consumer.classic_members

@@ -22,6 +22,7 @@ __all__ = [
     "Expel",
     "FetchOffsets",
     "FetchedOffsets",
+    "ForgetTopic",
     "Heartbeat",
     "InstallAssignment",
     "JoinAnswer",
@@ -236,6 +237,13 @@ class EndTransaction(Request):
 
 
 # --- the operator --------------------------------------------------------------------------------
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class ForgetTopic(Request):
+    """A topic was deleted: what was committed of it is dropped. Answered by None."""
+
+    topic: str
 
 
 @dataclass(slots=True, eq=False, kw_only=True)

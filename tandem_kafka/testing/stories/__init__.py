@@ -1,5 +1,6 @@
 """Stories: members of one group live through faults drawn from a seed, and everything is checked.
 
+lives.py       records of topics that are gone
 numbered.py    records whose values tell where they belong
 scenarios.py   what kind of group it is
 members.py     the members, polled in turn from one thread

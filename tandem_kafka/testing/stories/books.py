@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tandem_kafka.testing.cluster.transactions import Transaction
 from tandem_kafka.testing.simulation import Simulation
-from tandem_kafka.testing.stories.numbered import next_values, produce
+from tandem_kafka.testing.stories.numbered import next_values
 from tandem_kafka.types import TopicPartition
 
 __all__ = ["Books", "Work"]
@@ -31,6 +31,19 @@ class Books:
         self._gaps: dict[TopicPartition, set[int]] = {}
         #: Transactions that are not over.
         self.open: list[Work] = []
+        #: How often each topic was made anew.
+        self._lives: dict[str, int] = {}
+
+    def life_of(self, topic: str) -> int:
+        """Return how often a topic was made anew."""
+        return self._lives.get(topic, 0)
+
+    def recreate(self, topic: str) -> None:
+        """Delete a topic and make another one of the same name; what it holds tells it apart."""
+        self._cluster.recreate_topic(topic)
+        self._lives[topic] = self.life_of(topic) + 1
+        for tp in [tp for tp in self._gaps if tp.topic == topic]:
+            del self._gaps[tp]
 
     def first_due(self, tp: TopicPartition, offset: int) -> int:
         """Return the first offset, not before `offset`, of a record that counts or may yet."""
@@ -58,7 +71,8 @@ class Books:
     def produce(self, tp: TopicPartition, count: int, work: Work | None = None) -> None:
         """Append records whose values tell their offsets, as a part of a transaction's work."""
         if work is None:
-            produce(self._simulation, tp, count)
+            life = self.life_of(tp.topic)
+            self._cluster.produce(tp, *next_values(self._simulation, tp, count, life))
             return
         first = work.transaction.produce(tp, *next_values(self._simulation, tp, count))
         work.offsets.setdefault(tp, set()).update(range(first, first + count))

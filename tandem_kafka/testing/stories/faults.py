@@ -11,6 +11,7 @@ from tandem_kafka.testing.network import SimTransport
 from tandem_kafka.testing.scheduler import Parked
 from tandem_kafka.testing.stories.members import Members
 from tandem_kafka.testing.stories.producers import Producers
+from tandem_kafka.testing.stories.scenarios import Scenario
 from tandem_kafka.types import TopicPartition
 from tandem_kafka.wire.messages import (
     ConsumerGroupHeartbeatRequest,
@@ -81,17 +82,25 @@ class Faults:
             self.expel,
             self.reunite,
         ]
-        if members.scenario.pattern is not None:
-            self._happenings += [self.grow, self.grow]
-        if members.scenario.local:
-            self._happenings += [self.hold_up] * 4
         self._producers = Producers(members)
-        if members.scenario.transactions:
-            self._happenings += [self.transact] * 4
-        if members.scenario.retention:
-            self._happenings += [self.produce, self.expire]
-        if members.scenario.quotas:
-            self._happenings += [self.throttle] * 3
+        self._add_those_of(members.scenario)
+
+    def _add_those_of(self, scenario: Scenario) -> None:
+        """Have happen what only happens to some groups."""
+        if scenario.recreated:
+            # Without the record of a deletion, what was committed before is in force again.
+            self._happenings.remove(self.lose_commits)
+        own: list[tuple[bool, list[Callable[[], None]]]] = [
+            (scenario.pattern is not None, [self.grow] * 2),
+            (scenario.local, [self.hold_up] * 4),
+            (scenario.transactions, [self.transact] * 4),
+            (scenario.retention, [self.produce, self.expire]),
+            (scenario.recreated, [self.recreate] * 2),
+            (scenario.quotas, [self.throttle] * 3),
+        ]
+        for happens, happenings in own:
+            if happens:
+                self._happenings += happenings
 
     def weather(self) -> None:
         """Draw how bad the network and the listeners are."""
@@ -298,6 +307,15 @@ class Faults:
         tp = TopicPartition(name, len(self._cluster.topics[name].partitions) - 1)
         partitions.append(tp)
         self._members.invariants.read_to[tp] = 0
+
+    def recreate(self) -> None:
+        """A topic is deleted, and made anew with records of its own."""
+        topic, books = self._members.partitions[0].topic, self._members.books
+        self._members.invariants.check()
+        books.recreate(topic)
+        self._members.invariants.recreated(topic)
+        for tp in self._members.partitions:
+            books.produce(tp, self._random.randrange(12))
 
     def _note(self, member: KafkaConsumer, what: str) -> None:
         self._members.note(self._members.listeners[member].number, what)

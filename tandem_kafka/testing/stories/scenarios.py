@@ -53,6 +53,7 @@ class Scenario:
         racks: Where the brokers and the members stand.
         steered: Whether applications pause, resume and seek, and commit what they have read with
             callbacks; told in the odd rounds.
+        recreated: Whether the topic is deleted and made anew.
         in_turn: Whether it has its turn, or is told by its name alone: with another one in turn,
             every seed would tell another story.
         others: Options of half of the members, where a group has members of both protocols.
@@ -69,6 +70,7 @@ class Scenario:
     quotas: bool = False
     racks: tuple[str, ...] = ()
     steered: bool = False
+    recreated: bool = False
     in_turn: bool = True
     others: dict[str, Any] | None = None
 
@@ -129,6 +131,9 @@ SCENARIOS: dict[str, Scenario] = {
             transactions=True,
             steered=True,
         ),
+        Scenario("consumer-recreated", _CONSUMER, steered=True, recreated=True),
+        Scenario("cooperative-recreated", _COOPERATIVE, steered=True, recreated=True),
+        Scenario("classic-recreated", _CLASSIC, steered=True, recreated=True),
         Scenario("rolling-steered", _COOPERATIVE, others=_CONSUMER, steered=True),
     )
 }

@@ -43,7 +43,11 @@ class Steering:
         """Let a member do one thing; returns the member."""
         member = self.random.choice(self._members.awake)
         listener = self._members.listeners[member]
-        steerable = sorted(listener.owned - listener.leaving)
+        steerable = [
+            tp
+            for tp in sorted(listener.owned - listener.leaving)
+            if not self._members.scenario.recreated or self._knows(member, tp)
+        ]
         if not steerable:
             return member
         tp = self.random.choice(steerable)
@@ -129,6 +133,11 @@ class Steering:
     def _note(self, listener: Watched, tp: TopicPartition, what: str) -> None:
         self._members.note(listener.number, f"{tp.topic}-{tp.partition} {what}")
 
+    def _knows(self, member: KafkaConsumer, tp: TopicPartition) -> bool:
+        """Tell whether a member has heard which topic has the name now: its seeks mean that one."""
+        state = member._core.engine.subscription.assigned.get(tp)  # noqa: SLF001
+        return state is not None and state.topic_id == self._cluster.topics[tp.topic].topic_id
+
     # --- what must hold ------------------------------------------------------------------------
 
     def forget(self, owner: Watched, partitions: Iterable[TopicPartition]) -> None:
@@ -136,6 +145,10 @@ class Steering:
         for tp in partitions:
             self._paused.discard((owner.number, tp))
             self._sought.pop((owner.number, tp), None)
+
+    def forget_all(self) -> None:
+        """No offset of a seek means anything any more."""
+        self._sought.clear()
 
     def check_not_paused(self, owner: Watched, tp: TopicPartition) -> None:
         """Nothing is handed out of what is paused."""

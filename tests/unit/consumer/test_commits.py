@@ -12,6 +12,7 @@ from tandem_kafka.consumer.commits import Commits
 from tandem_kafka.consumer.interceptors import Interceptors
 from tandem_kafka.errors import KafkaError
 from tandem_kafka.events.application import CommitAsync
+from tandem_kafka.shared.subscription import SubscriptionState
 from tandem_kafka.types import OffsetAndMetadata, TopicPartition
 
 TP = TopicPartition("orders", 0)
@@ -24,7 +25,9 @@ class Core:
         self.config = Config.from_options({"group_id": "readers"})
         self.clock = SimpleNamespace(now_ms=lambda: 0)
         self.sent: list[CommitAsync] = []
-        self.engine = SimpleNamespace(queue=SimpleNamespace(add=self.sent.append))
+        self.engine = SimpleNamespace(
+            queue=SimpleNamespace(add=self.sent.append), subscription=SubscriptionState()
+        )
 
 
 class Committing:

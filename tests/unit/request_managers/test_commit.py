@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 import pytest
 from kafka import errors
@@ -313,7 +314,12 @@ def test_a_partition_that_the_response_leaves_out_is_not_committed(world: World)
     assert future.error is None
 
 
-def test_a_commit_that_is_sent_again_names_the_generation_of_then(world: World) -> None:
+@pytest.mark.parametrize("subscribed", [False, True])
+def test_a_commit_that_is_sent_again_names_the_generation_of_then(
+    world: World, subscribed: bool
+) -> None:
+    if subscribed:
+        world.subscription.subscribe(["orders"])
     world.identity.joined(9, "member")
     future = ask(world)
     unsent = world.sent(world.group.commit)
@@ -324,6 +330,37 @@ def test_a_commit_that_is_sent_again_names_the_generation_of_then(world: World) 
     assert (message.generation_id_or_member_epoch, message.member_id) == (10, "member")
     world.answer(again, commit_answer())
     assert future.error is None
+
+
+def ask_of(world: World, topic_id: UUID) -> Completion[Any]:
+    """Commit the position of a topic of that id."""
+    future: Completion[Any] = Completion()
+    world.group.commit.commit(offsets(5), future, {"orders": topic_id}, retry=True)
+    return future
+
+
+def test_the_topic_that_a_position_is_of_is_named(world: World) -> None:
+    ask_of(world, TOPIC_ID)
+    unsent = world.sent(world.group.commit)
+    assert unsent.message.topics[0].topic_id == TOPIC_ID
+
+
+def test_a_position_of_a_topic_that_was_made_anew_is_not_committed(world: World) -> None:
+    future = ask_of(world, UUID(int=6))
+    assert not world.poll(world.group.commit).unsent
+    with pytest.raises(CommitFailedError, match="orders has been deleted and created again"):
+        future.result()
+
+
+def test_a_commit_is_not_sent_again_to_a_topic_that_was_made_anew(world: World) -> None:
+    future = ask_of(world, TOPIC_ID)
+    unsent = world.sent(world.group.commit)
+    world.answer(unsent, commit_answer(errors.UnknownTopicIdError))
+    assert not future.done
+    world.lead(1, 1, 2, topic_id=UUID(int=8))
+    assert not world.poll(world.group.commit, after_ms=5_000).unsent
+    with pytest.raises(CommitFailedError, match="created again"):
+        future.result()
 
 
 @pytest.mark.parametrize("error", [errors.UnknownMemberIdError, errors.IllegalGenerationError])

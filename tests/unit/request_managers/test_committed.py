@@ -187,6 +187,16 @@ def test_134_unstable_offsets_are_waited_for_until_nobody_waits(world: World) ->
     assert not world.poll(world.group.committed, after_ms=10_000).unsent
 
 
+def test_a_look_up_goes_on_for_those_who_still_wait(world: World) -> None:
+    first, second = ask(world), ask(world)
+    unsent = world.sent(world.group.committed)
+    first.fail(TimeoutError())
+    world.answer(unsent, committed_answer({TP: errors.UnstableOffsetCommitError}))
+    _, again = world.wait_and_send(world.group.committed)
+    world.answer(again, committed_answer({TP: 7, TP1: 8}))
+    assert second.result()[TP] == OffsetAndMetadata(7, "", -1)
+
+
 def test_without_topic_ids_an_old_version_carries_names(world: World) -> None:
     ask(world, TopicPartition("unknown", 0))
     unsent = world.sent(world.group.committed)

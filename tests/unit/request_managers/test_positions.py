@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 import pytest
 from kafka import errors
 
@@ -62,6 +64,32 @@ def test_138_the_committed_offset_else_the_policy_per_partition() -> None:
     world.answer(unsent, offsets_answer({TP1: 2}))
     assert position(world, TP1) == 2
     assert world.subscription.all_settled()
+
+
+def test_a_committed_offset_of_a_topic_that_is_gone_by_now_is_looked_up_again() -> None:
+    world = with_group()
+    world.assign(TP)
+    look(world)
+    unsent = committed_request(world)
+    world.lead(1, 1, 2, topic_id=UUID(int=8))
+    world.answer(unsent, committed_answer({TP: 7}))
+    assert position(world) is None
+    world.poll(world.managers.positions)
+    assert committed_request(world) is not unsent
+
+
+def test_an_end_of_a_topic_that_is_gone_by_now_is_looked_up_again() -> None:
+    world = World()
+    world.assign(TP, at=5)
+    world.managers.positions.reset([TP], LATEST)
+    look(world)
+    unsent = world.sent(world.managers.list_offsets)
+    world.lead(1, 1, 2, topic_id=UUID(int=8))
+    world.answer(unsent, offsets_answer({TP: 9}))
+    assert position(world) is None
+    world.poll(world.managers.positions)
+    world.answer(world.sent(world.managers.list_offsets), offsets_answer({TP: 2}))
+    assert position(world) == 2
 
 
 @pytest.mark.parametrize(

@@ -88,8 +88,11 @@ def _look(call: Call, wanted: dict[tuple[str, int], Wanted]) -> list[_Fetched]:
 
 def _look_into(call: Call, wanted: Wanted, left: int) -> _Fetched:
     partition = call.cluster.partition(TopicPartition(wanted.topic, wanted.partition))
+    by_id = call.version >= _FIRST_WITH_IDS
+    # A session may want a topic that has been deleted, of a name that another one has by now.
+    if by_id and call.cluster.topic_named(None, wanted.topic_id) is None:
+        partition = None
     if partition is None:
-        by_id = call.version >= _FIRST_WITH_IDS
         unknown = errors.UnknownTopicIdError if by_id else errors.UnknownTopicOrPartitionError
         return _Fetched(wanted, None, unknown)
     me = call.broker.node_id

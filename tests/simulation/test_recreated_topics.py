@@ -1,0 +1,91 @@
+"""A topic that is deleted and made anew while somebody reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from tandem_kafka import KafkaConsumer, TopicPartition
+from tandem_kafka.errors import CommitFailedError, OffsetOutOfRangeError
+from tandem_kafka.testing import Simulation
+from tests.simulation.ledger import produce, topic
+
+TP = TopicPartition("orders", 0)
+
+
+@contextmanager
+def reader(**options: Any) -> Iterator[tuple[Simulation, KafkaConsumer]]:
+    """A consumer that has read five records."""
+    with Simulation("made anew") as simulation:
+        topic(simulation, "orders", 1)
+        produce(simulation, TP, 5)
+        options = {"auto_offset_reset": "earliest", "enable_auto_commit": False, **options}
+        consumer = simulation.consumer(group_id="readers", **options)
+        consumer.assign([TP])
+        if options["auto_offset_reset"] == "none":
+            consumer.seek(TP, 0)
+        while consumer.position(TP) < 5:
+            consumer.poll(100)
+        yield simulation, consumer
+
+
+def make_anew(simulation: Simulation, records: int = 8) -> list[bytes]:
+    """Make the topic anew, with so many records; returns their values."""
+    simulation.cluster.recreate_topic("orders")
+    values = [b"new %d" % number for number in range(records)]
+    simulation.cluster.produce(TP, *values)
+    return values
+
+
+def read(consumer: KafkaConsumer, count: int) -> list[bytes | None]:
+    values: list[bytes | None] = []
+    for _ in range(50):
+        values += [record.value for record in consumer.poll(500).get(TP, ())]
+        if len(values) >= count:
+            return values
+    raise AssertionError(f"only {values}")
+
+
+@pytest.mark.parametrize("records", [3, 5, 8])
+@pytest.mark.parametrize("paused", [False, True])
+def test_it_is_read_from_its_first_record(records: int, paused: bool) -> None:
+    with reader() as (simulation, consumer):
+        if paused:
+            consumer.pause(TP)
+        values = make_anew(simulation, records)
+        if paused:
+            simulation.sleep(1_000)
+            consumer.resume(TP)
+        assert read(consumer, records) == values
+
+
+def test_what_was_committed_of_the_old_one_is_gone() -> None:
+    with reader() as (simulation, consumer):
+        consumer.commit()
+        assert simulation.cluster.committed("readers", TP) == 5
+        make_anew(simulation)
+        assert simulation.cluster.committed("readers", TP) is None
+
+
+def test_a_position_of_the_old_one_is_not_committed() -> None:
+    with reader() as (simulation, consumer):
+        make_anew(simulation)
+        with pytest.raises(CommitFailedError, match="created again"):
+            consumer.commit()
+        assert simulation.cluster.committed("readers", TP) is None
+        read(consumer, 8)
+        consumer.commit()
+        assert simulation.cluster.committed("readers", TP) == 8
+
+
+def test_without_a_policy_the_application_has_to_seek() -> None:
+    with reader(auto_offset_reset="none") as (simulation, consumer):
+        values = make_anew(simulation)
+        for _ in range(2):
+            with pytest.raises(OffsetOutOfRangeError):
+                read(consumer, 1)
+        consumer.seek(TP, 3)
+        assert read(consumer, 5) == values[3:]

@@ -1,0 +1,125 @@
+"""A topic that was deleted and made anew: what becomes of positions of the old one."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+
+from tandem_kafka.errors import OffsetOutOfRangeError
+from tandem_kafka.request_managers.list_offsets import EARLIEST
+from tandem_kafka.shared.metadata import NO_TOPIC_ID
+from tandem_kafka.shared.partition import AssignedPartition, FetchState
+from tests.unit.request_managers.world import TOPIC_ID, TP, TP1, World
+
+ANEW = UUID(int=8)
+
+
+def reading(**options: object) -> tuple[World, AssignedPartition]:
+    """A consumer that is at offset 5 of a topic."""
+    world = World(**{"auto_offset_reset": "earliest", **options})
+    (state,) = world.assign(TP, at=5)
+    follow(world)
+    assert state.topic_id == TOPIC_ID
+    return world, state
+
+
+def follow(world: World) -> None:
+    """The network thread has a turn; it asks nobody for the end of an epoch."""
+    assert not world.poll(world.managers.validation, after_ms=1_000).unsent
+
+
+def answer(world: World, topic_id: UUID) -> None:
+    world.lead(1, 1, 2, topic_id=topic_id)
+    follow(world)
+
+
+def test_two_answers_with_another_id_are_another_topic() -> None:
+    world, state = reading()
+    assert not world.refresh_wanted()
+    answer(world, ANEW)
+    assert world.refresh_wanted()
+    assert state.position is not None, "one answer may be wrong"
+    assert not state.fetchable
+    answer(world, ANEW)
+    assert state.position is None
+    assert (state.state, state.reset_timestamp) == (FetchState.AWAIT_RESET, EARLIEST)
+    assert state.topic_id == ANEW
+
+
+def test_one_answer_with_another_id_was_wrong() -> None:
+    world, state = reading()
+    answer(world, ANEW)
+    answer(world, TOPIC_ID)
+    assert state.fetchable
+    assert state.position is not None
+    assert state.position.offset == 5
+    answer(world, ANEW)
+    assert state.position is not None, "that was another time"
+
+
+def test_hints_of_leaders_are_no_second_answer() -> None:
+    world, state = reading()
+    answer(world, ANEW)
+    assert world.metadata.update_leader(TP, (2, 9), ())
+    world.subscription.version += 1
+    follow(world)
+    assert state.position is not None
+
+
+def test_an_answer_without_the_topic_says_nothing() -> None:
+    world, state = reading()
+    answer(world, ANEW)
+    answer(world, NO_TOPIC_ID)
+    assert not state.fetchable
+    assert state.position is not None
+    answer(world, ANEW)
+    assert state.position is None
+
+
+def test_every_position_goes_before_the_first_topic_changes() -> None:
+    """A commit reads the topics first: it never takes an old position for one of the new topic."""
+    world = World(auto_offset_reset="earliest")
+    states = world.assign(TP, TP1, at=5)
+    follow(world)
+    answer(world, ANEW)
+    seen = []
+    await_reset = AssignedPartition.await_reset
+
+    def watched(state: AssignedPartition, timestamp: int) -> None:
+        await_reset(state, timestamp)
+        seen.append([each.topic_id for each in states])
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(AssignedPartition, "await_reset", watched)
+        answer(world, ANEW)
+    assert seen == [[TOPIC_ID, TOPIC_ID]] * 2
+    assert [state.topic_id for state in states] == [ANEW, ANEW]
+
+
+def test_a_seek_meanwhile_counts() -> None:
+    world, state = reading()
+    answer(world, ANEW)
+    world.managers.positions.seek(TP, 2, -1)
+    answer(world, ANEW)
+    assert state.fetchable
+    assert state.position is not None
+    assert state.position.offset == 2
+
+
+def test_without_a_policy_poll_raises_until_a_seek() -> None:
+    world, state = reading(auto_offset_reset="none")
+    answer(world, ANEW)
+    answer(world, ANEW)
+    chunk = world.buffer.take()
+    assert chunk is not None
+    assert isinstance(chunk.error, OffsetOutOfRangeError)
+    assert chunk.sticky
+    assert not state.fetchable
+    answer(world, ANEW)
+    assert world.buffer.take() is None, "once is enough"
+    world.managers.positions.seek(TP, 0, -1)
+    world.buffer.release(chunk)
+    follow(world)
+    assert state.fetchable
+    assert state.topic_id == ANEW
