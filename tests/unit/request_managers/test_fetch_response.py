@@ -68,7 +68,7 @@ def test_an_empty_answer_still_tells_the_end() -> None:
     assert not chunks(world)
 
 
-@pytest.mark.parametrize("how", ["seek", "reset", "assign", "revoke"])
+@pytest.mark.parametrize("how", ["seek", "reset", "assign", "revoke", "overtaken"])
 def test_158_an_answer_that_came_too_late_is_dropped(how: str) -> None:
     world, state, unsent = asked()
     if how == "seek":
@@ -78,6 +78,8 @@ def test_158_an_answer_that_came_too_late_is_dropped(how: str) -> None:
     elif how == "assign":
         world.assign(TP1)
         world.assign(TP)
+    elif how == "overtaken":
+        state.read_ahead = 15  # by the answer to a fetch in another slot
     else:
         world.subscription.unsubscribe()
     world.answer(unsent, answer({TP: Found(records(10))}))
@@ -232,6 +234,17 @@ def test_one_response_that_says_out_of_range_skips_nothing() -> None:
         _, unsent = world.wait_and_send(world.managers.fetch)
     assert state.state is FetchState.FETCHING
     assert state.read_ahead == 30
+
+
+def test_two_responses_that_say_out_of_range_are_one_after_the_other() -> None:
+    """With an answer in between, which knew the offset, the second is a first one again."""
+    world, state, unsent = asked(auto_offset_reset="latest")
+    world.answer(unsent, answer({TP: Found(error=errors.OffsetOutOfRangeError)}))
+    _, unsent = world.wait_and_send(world.managers.fetch)
+    world.answer(unsent, answer({TP: Found(high_watermark=10)}))
+    _, unsent = world.wait_and_send(world.managers.fetch)
+    world.answer(unsent, answer({TP: Found(error=errors.OffsetOutOfRangeError)}))
+    assert state.state is FetchState.FETCHING
 
 
 def test_159_out_of_range_at_a_replica_asks_the_leader() -> None:

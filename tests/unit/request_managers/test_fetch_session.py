@@ -128,6 +128,13 @@ def test_157_what_comes_back_in_time_is_not_forgotten() -> None:
     assert (request.to_send, request.forgotten) == ({TP: target(1)}, ())
 
 
+def test_what_is_dropped_before_the_broker_was_told_is_not_asked_for() -> None:
+    session = opened()
+    session.want(TP, target(5))
+    session.drop(TP)
+    assert session.build().to_send == {}
+
+
 def test_what_brought_data_is_asked_for_last() -> None:
     session = FetchSession(incremental=False)
     assert list(build(session, {TP: target(1), TP1: target(2)}).to_send) == [TP, TP1]
