@@ -249,8 +249,18 @@ class Invariants:
             # Who has been dropped will hear of it; what it owns or takes over is lost by then.
             shared = other.owned & told
             both = in_group[other.number] and in_group[me.number]
-            if other is not me and shared and both and not self._taken_unheard(other, shared):
+            if other is not me and shared and both and not self._may_be_given_on(other, shared):
                 raise Violation(f"{shared} of member {other.number} given to member {me.number}")
+
+    def _may_be_given_on(self, owner: Watched, shared: set[TopicPartition]) -> bool:
+        """Tell whether a coordinator that knows no better gives these to another.
+
+        A KIP-848 coordinator knows partitions by the ids of their topics: whoever has been assigned
+        those of a topic that is gone has none of the new one until it is told of a target.
+        """
+        modern = self._members.options.get("group_protocol") == "consumer"
+        gone = modern and self.lives.had(owner.number, shared)
+        return gone or self._taken_unheard(owner, shared)
 
     def _taken_unheard(self, owner: Watched, shared: set[TopicPartition]) -> bool:
         """Tell whether a classic member in a KIP-848 group has not heard that it lost these."""

@@ -146,3 +146,13 @@ def test_whatever_changes_its_fetching_is_noted() -> None:
         change()
         assert list(changes.states) == [state]
         assert changes.count > count
+
+
+def test_a_new_position_waits_for_nothing_of_the_old_one() -> None:
+    state = AssignedPartition(TopicPartition("orders", 0))
+    state.set_position(Position(5))
+    state.read_ahead, state.wait_for_drain = 9, True
+    assert not state.fetchable
+    state.set_position(Position(7))
+    assert state.fetchable
+    assert not state.waits_for_application
