@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -39,6 +40,22 @@ class Told(Noted):
             raise self.error
 
 
+class Later:
+    """User code that runs at once, or while it is `held` when the test says so."""
+
+    def __init__(self) -> None:
+        self.held = False
+        self.calls: list[Callable[[], None]] = []
+
+    def run(self, work: Any, done: Any, failed: Any) -> None:  # noqa: ARG002 - the interface
+        self.calls.append(lambda: done(work()))
+        if not self.held:
+            self.calls.pop()()
+
+    def deliver(self) -> bool:
+        return False
+
+
 def handing(
     target: tuple[int, ...], metadata: bytes, epoch: int = 1, name: str | None = "noted"
 ) -> Any:
@@ -71,6 +88,26 @@ def test_the_assignor_is_told_before_the_listener() -> None:
     member.turn()
     assert told.told == [({TP, TP1}, 3, b"first", 0)]
     assert isinstance(member.asked(), PartitionsAssigned)
+
+
+def test_who_is_fenced_while_the_assignor_is_told_begins_anew() -> None:
+    later = Later()
+    member = ConsumerMember(group_local_assignors=[Told()], user_code=later)
+    member.polls()
+    member.answer(member.send(), handing((0, 1), b"first"))
+    later.held = True
+    member.turn()
+    (told,) = later.calls
+    later.held = False
+    member.beat(beat_answer(-1, error=errors.FencedMemberEpochError))
+    member.answer(member.send(), handing((1,), b"second"))
+    member.turn()
+    event = member.asked()
+    assert isinstance(event, PartitionsAssigned)
+    assert event.assignment == {TP1}
+    told()
+    member.turn()
+    assert member.asked() is None, "that was of the membership before"
 
 
 def test_it_is_told_again_when_the_metadata_alone_changes() -> None:
