@@ -332,6 +332,20 @@ def test_a_commit_that_is_sent_again_names_the_generation_of_then(
     assert future.error is None
 
 
+def test_who_has_lost_its_membership_commits_nothing_of_what_it_had(world: World) -> None:
+    world.subscription.subscribe(["orders"])
+    world.subscription.set_assigned([TP])
+    world.identity.joined(9, "member")
+    world.identity.left()
+    future = ask(world)
+    with pytest.raises(CommitFailedError):
+        future.result()
+    assert not world.poll(world.group.commit).unsent
+    elsewhere: Completion[Any] = Completion()
+    world.group.commit.commit(offsets(5, TP1), elsewhere, retry=True)
+    assert world.sent(world.group.commit).message.member_id == ""
+
+
 def ask_of(world: World, topic_id: UUID) -> Completion[Any]:
     """Commit the position of a topic of that id."""
     future: Completion[Any] = Completion()

@@ -125,3 +125,13 @@ def test_unsubscribing_drops_everything() -> None:
     assert state.kind is SubscriptionKind.NONE
     assert (state.topics, state.pattern, dict(state.assigned)) == (frozenset(), None, {})
     assert not state.auto_assigned
+
+
+def test_topics_of_interest_follow_subscription_and_assignment() -> None:
+    state = SubscriptionState()
+    state.subscribe(["orders"])
+    assert state.topics_of_interest() == {"orders"}
+    state.subscribe(["payments"])
+    assert state.topics_of_interest() == {"payments"}
+    state.set_assigned([A0])
+    assert state.topics_of_interest() == {"payments", A0.topic}
