@@ -37,6 +37,11 @@ FOUND = {
     "because its instance id keeps its place",
     (77310106, "rolling"): "what a classic member was deprived of unheard was forgotten when its "
     "group was classic again and then not, all before the member had asked",
+    (
+        3016,
+        "consumer-recreated",
+    ): "a story took who had been assigned a partition of a topic that is "
+    "gone for an owner of the new one's, which a KIP-848 coordinator gives on at once",
 }
 
 

@@ -143,6 +143,12 @@ def test_unknown_tags_are_skipped():
     assert (response.partitions, response.node_endpoints) == ((), ())
 
 
+def test_a_count_may_take_five_bytes():
+    no_topics = b"\x81\x80\x80\x80\x00"
+    response = decode_fetch_response(memoryview(bytes(10) + no_topics + b"\x00"), 16)
+    assert response.partitions == ()
+
+
 def test_a_leader_that_is_not_known_is_none():
     body = bytes(10) + b"\x02" + bytes(16) + b"\x02" + bytes(4 + 2 + 24) + b"\x01" + bytes(4)
     unknown = b"\xff" * 4 + b"\xff" * 4 + b"\x00"
