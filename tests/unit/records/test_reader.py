@@ -296,6 +296,12 @@ def test_what_is_outside_of_transactions_is_never_hidden():
     assert offsets(source.take(100)) == [3, 4, 5]
 
 
+def test_what_was_aborted_is_left_out_behind_small_batches_too():
+    data = three(0, producer_id=1) + transactional(3, 1) + marker(6, 1, abort=True) + three(7)
+    source = reader(data, aborted=((1, 3),), read_committed=True)
+    assert offsets(source.take(100)) == [0, 1, 2, 7, 8, 9]
+
+
 def test_only_aborted_records_still_move_the_position():
     source = reader(transactional(0, 1), aborted=((1, 0),), read_committed=True)
     assert source.take(100) == []
