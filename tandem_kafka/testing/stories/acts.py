@@ -65,10 +65,11 @@ class Applications:
     def conclude(self, within_ms: int) -> None:
         """There are no faults any more: commits count, also those before partitions move."""
         members = self._members
-        members.concluding = True
         if not members.scenario.steered:
             return
         self._commits.conclude()
+        # Only now: until a commit is answered, its connection may be one that the faults left dead.
+        members.concluding = True
         for tp in members.partitions:
             members.books.produce(tp, members.steering.random.randrange(4))
         members.settle(within_ms)

@@ -42,8 +42,7 @@ class Members:
         slow: Share of listener calls that take their time.
         failing: Share of listener calls that raise, and of assignments that fail.
         hostile: While this is True, errors of poll() are to be expected.
-        concluding: From the first rest on there are no faults any more, and what is given back is
-            committed before.
+        concluding: Commits are answered, and there are no faults: what is given back is committed.
         books: What was produced, and what of it counts.
         steering: What the applications do with their positions.
     """
