@@ -18,6 +18,13 @@ struct Plan {
     running: bool,
 }
 
+impl Plan {
+    /// Takes when to look again, unless a heartbeat has become due while the last one was sent.
+    fn look_again(&mut self, next: Option<Instant>) {
+        self.due = self.due.or(next);
+    }
+}
+
 /// What the network thread and the watchdog share. Whoever holds the engine never waits for the
 /// GIL, so that it is free whenever Python cannot run.
 pub struct Shared {
@@ -93,8 +100,7 @@ impl Shared {
                 Err(TryLockError::Poisoned(poisoned)) => self.beat(&mut poisoned.into_inner(), now),
                 Err(TryLockError::WouldBlock) => Some(now + LOOK_AGAIN), // Python is polling
             };
-            let mut plan = locked(&self.plan);
-            plan.due = plan.due.or(next);
+            locked(&self.plan).look_again(next);
         }
     }
 
@@ -122,5 +128,23 @@ impl Shared {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_become_due_meanwhile_is_not_forgotten() {
+        let (due, next) = (Instant::now(), Instant::now() + LOOK_AGAIN);
+        let mut plan = Plan { due: Some(due), running: true };
+        for nothing_or_later in [None, Some(next)] {
+            plan.look_again(nothing_or_later);
+            assert_eq!(plan.due, Some(due));
+        }
+        plan.due = None;
+        plan.look_again(Some(next));
+        assert_eq!(plan.due, Some(next));
     }
 }
