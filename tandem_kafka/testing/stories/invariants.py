@@ -211,7 +211,8 @@ class Invariants:
         """Without faults, who commits by itself has done so before it gives partitions back."""
         members = self._members
         automatic = members.concluding and members.options["enable_auto_commit"]
-        if not automatic or members.scenario.keeps_partitions:
+        removed = members.id_of(owner) not in self.known()
+        if not automatic or removed or members.scenario.keeps_partitions:
             return
         for tp in sorted(told):
             offset = self._next.get((owner.number, tp), 0)
@@ -249,7 +250,9 @@ class Invariants:
             # Who has been dropped will hear of it; what it owns or takes over is lost by then.
             shared = other.owned & told
             both = in_group[other.number] and in_group[me.number]
-            if other is not me and shared and both and not self._may_be_given_on(other, shared):
+            if other is me or not (shared and both):
+                continue
+            if not (self._may_be_given_on(other, shared) or self._is_of_the_old(me, shared)):
                 raise Violation(f"{shared} of member {other.number} given to member {me.number}")
 
     def _may_be_given_on(self, owner: Watched, shared: set[TopicPartition]) -> bool:
@@ -258,9 +261,16 @@ class Invariants:
         A KIP-848 coordinator knows partitions by the ids of their topics: whoever has been assigned
         those of a topic that is gone has none of the new one until it is told of a target.
         """
+        return self._is_of_the_old(owner, shared) or self._taken_unheard(owner, shared)
+
+    def _is_of_the_old(self, owner: Watched, shared: set[TopicPartition]) -> bool:
+        """Tell whether a topic was made anew of which the coordinator gave a member nothing."""
         modern = self._members.options.get("group_protocol") == "consumer"
-        gone = modern and self.lives.had(owner.number, shared)
-        return gone or self._taken_unheard(owner, shared)
+        if not modern or not any(self.books.life_of(tp.topic) for tp in shared):
+            return False
+        group = self._cluster.consumer_group(self._members.group_id)
+        member = group.members.get(self._members.id_of(owner))
+        return member is None or not shared & (member.assigned | member.revoking)
 
     def _taken_unheard(self, owner: Watched, shared: set[TopicPartition]) -> bool:
         """Tell whether a classic member in a KIP-848 group has not heard that it lost these."""

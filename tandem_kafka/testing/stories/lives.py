@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from tandem_kafka.testing.stories.books import Books
@@ -22,22 +21,14 @@ class Lives:
         self._books = books
         #: What comes next of the old topic, by member and partition; None if that may be anything.
         self._next: dict[Key, int | None] = {}
-        #: What members had of a topic that is gone, and were not assigned anew since.
-        self._had: set[Key] = set()
 
     def begin(self, number: int, tp: TopicPartition) -> None:
         """A member was told to own a partition: of the topic that there is now."""
         self._next.pop((number, tp), None)
-        self._had.discard((number, tp))
 
     def end(self, key: Key, due: int | None) -> None:
         """The topic was deleted where a member would have gone on at `due`."""
         self._next[key] = due
-        self._had.add(key)
-
-    def had(self, number: int, partitions: Iterable[TopicPartition]) -> bool:
-        """Tell whether a member has been assigned these of topics that are gone, and no others."""
-        return all((number, tp) in self._had for tp in partitions)
 
     def is_of_an_old_topic(self, number: int, tp: TopicPartition, record: Any) -> bool:
         """Tell whether a record is of an old topic; it is in order if so, and before the new one.
