@@ -292,6 +292,21 @@ class ConsumerGroup:
         self._due = False
         self._assign()
 
+    def forget_topic(self, name: str) -> None:
+        """A topic was deleted: nobody has its partitions, and those of another one are given out.
+
+        A classic member goes by names, and notices nothing.
+        """
+        for member in self.members.values():
+            kept = frozenset(tp for tp in member.assigned if tp.topic != name)
+            if member.classic is None and kept != member.assigned:
+                member.assigned = kept
+                member.revoking = frozenset(tp for tp in member.revoking if tp.topic != name)
+                self.write(member)
+                self._outdated = True
+        if self._outdated:
+            self.update_target()
+
     def _grow(self) -> None:
         self.epoch += 1
         self._write_epoch()

@@ -58,7 +58,7 @@ class GroupCoordinator:
             requests.CommitOffsets: self.offsets.handle_commit,
             requests.FetchOffsets: self.offsets.handle_fetch,
             requests.EndTransaction: self.offsets.handle_end,
-            requests.ForgetTopic: self.offsets.handle_deletion,
+            requests.ForgetTopic: self._forget_topic,
             requests.Expel: self._expel,
         }
         consumer, classic_members = self.consumer, self.consumer.classic_members
@@ -172,6 +172,11 @@ class GroupCoordinator:
             return self.migration.upgrade()
         self.classic.dissolve(errors.UnknownMemberIdError)
         return None
+
+    def _forget_topic(self, request: requests.ForgetTopic) -> None:
+        self.offsets.forget_topic(request.topic)
+        self.consumer.forget_topic(request.topic)
+        self.turn.answer(request, None)
 
     def _expel(self, request: requests.Expel) -> None:
         groups = [g for g in (self.classic, self.consumer) if request.member_id in g.members]

@@ -15,7 +15,6 @@ from tandem_kafka.testing.coordinator.requests import (
     EndTransaction,
     FetchedOffsets,
     FetchOffsets,
-    ForgetTopic,
 )
 from tandem_kafka.testing.coordinator.turn import Error
 from tandem_kafka.types import TopicPartition
@@ -124,16 +123,15 @@ class Offsets:
         for commits in self.pending.values():
             yield from commits
 
-    def handle_deletion(self, request: ForgetTopic) -> None:
+    def forget_topic(self, name: str) -> None:
         """A topic was deleted, and with it what was committed of it."""
-        for tp in [tp for tp in self.committed if tp.topic == request.topic]:
+        for tp in [tp for tp in self.committed if tp.topic == name]:
             self._coordinator.log.forget(tp)
             del self.committed[tp]
         for producer_id, commits in self.pending.items():
-            for tp in [tp for tp in commits if tp.topic == request.topic]:
+            for tp in [tp for tp in commits if tp.topic == name]:
                 self._coordinator.log.forget((producer_id, tp))
                 del commits[tp]
-        self._turn.answer(request, None)
 
     # --- too old -------------------------------------------------------------------------------
 

@@ -151,9 +151,9 @@ class Invariants:
         committed, since = self._begins.pop((owner.number, tp))
         late = self._cluster.commit_log[since:]
         own_id = self._members.id_of(owner) if late else ""
-        # What it committed through a producer may count later than it was told.
-        reached = self._reached.get((owner.number, tp), 0)
-        earlier = reached if self._members.scenario.transactions else -1
+        # A commit from before it gave the partition back, or of a producer, may count later than it
+        # was told that it has it again.
+        earlier = self._reached.get((owner.number, tp), 0)
         others = [
             commit[0]
             for of, commit, member_id in late
