@@ -168,10 +168,17 @@ def test_what_another_commits_meanwhile_counts(members: Members, tp: TopicPartit
     hand_out(members, newcomer, tp, 8)
 
 
-def test_what_it_commits_itself_does_not_count(members: Members, tp: TopicPartition) -> None:
+@pytest.mark.parametrize("read", [True, False])
+def test_what_it_commits_itself_counts_if_it_has_read_that_before(
+    members: Members, tp: TopicPartition, read: bool
+) -> None:
     (owner,) = members.listeners.values()
+    members.invariants._reached[owner.number, tp] = 8 if read else 7
     members.invariants.assigned(owner, frozenset([tp]))
     commit(members, tp, 8)
+    if read:
+        hand_out(members, owner, tp, 8)
+        return
     with pytest.raises(Violation, match="begins at 8, 5 was due"):
         hand_out(members, owner, tp, 8)
 
