@@ -86,8 +86,8 @@ class Commits:
             self._core.ask(event)
         except Exception as error:  # noqa: BLE001 - giving back must go on
             log.warning(
-                "not all of these offsets were committed before the partitions were given back, "
-                "what follows the others is read again: %s (%s)",
+                "some of these offsets were not committed before the partitions were given back, "
+                "what follows them is read again: %s (%s)",
                 described(chosen),
                 error,
             )

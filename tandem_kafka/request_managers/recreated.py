@@ -52,6 +52,7 @@ class RecreatedTopics:
         self._metadata = metadata
         self._positions = positions
         self._doubts: dict[AssignedPartition, _Doubt] = {}
+        self._cluster_id: str | None = None
 
     def doubts(self, state: AssignedPartition) -> bool:
         """Tell whether a position may be of a topic that there is no more."""
@@ -60,6 +61,7 @@ class RecreatedTopics:
 
     def follow(self) -> None:
         """Look at every position; called when metadata or the assignment have changed."""
+        self._follow_cluster()
         before, self._doubts = self._doubts, {}
         dropped = []
         for state in self._context.subscription.assigned.values():
@@ -73,6 +75,16 @@ class RecreatedTopics:
                 dropped.append(state)
         if dropped:
             self._drop(dropped)
+
+    def _follow_cluster(self) -> None:
+        """Another cluster (KIP-899) has other ids, and its topics stand in for these."""
+        known = self._context.metadata.snapshot.cluster_id
+        if known is None or known == self._cluster_id:
+            return
+        if self._cluster_id is not None:
+            for state in self._context.subscription.assigned.values():
+                state.topic_id = NO_TOPIC_ID
+        self._cluster_id = known
 
     def _doubt(self, state: AssignedPartition, known: UUID, before: _Doubt | None) -> _Doubt | None:
         """Return why a position cannot be used now; None if it can."""

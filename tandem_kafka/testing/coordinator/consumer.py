@@ -300,7 +300,7 @@ class ConsumerGroup:
         for member in self.members.values():
             kept = frozenset(tp for tp in member.assigned if tp.topic != name)
             if member.classic is None and kept != member.assigned:
-                member.assigned = kept
+                member.assigned, member.untold = kept, True
                 member.revoking = frozenset(tp for tp in member.revoking if tp.topic != name)
                 self.write(member)
                 self._outdated = True

@@ -57,6 +57,7 @@ class ConsumerGroupMember:
         classic: What it said in JoinGroup; None if it uses KIP-848's protocol.
         rejoin_by_ms: When a classic member that was called in must have joined; 0 if it was not.
         sync_by_ms: When a classic member that has joined must have synced; 0 if it has.
+        untold: What it has was taken from it since the last answer.
     """
 
     member_id: str
@@ -69,6 +70,7 @@ class ConsumerGroupMember:
     rebalance_ms: int = 0
     expires_ms: int = 0
     assigned: Partitions = frozenset()
+    untold: bool = False
     revoking: Partitions = frozenset()
     since: dict[TopicPartition, int] = field(default_factory=dict)
     along: HandedOver | None = None

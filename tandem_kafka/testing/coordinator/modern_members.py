@@ -59,9 +59,9 @@ class ModernMembers:
         self._group.advance(member, request.owned)
         self._group.write(member)
         everything = request.rebalance_ms > 0 and request.owned is not None
-        told = (
-            everything or request.epoch == JOIN_EPOCH or before != (member.assigned, member.along)
-        )
+        changed = member.untold or before != (member.assigned, member.along)
+        told = everything or request.epoch == JOIN_EPOCH or changed
+        member.untold = False
         return ConsumerHeartbeatAnswer(
             epoch=member.epoch,
             interval_ms=self._group.coordinator.settings.heartbeat_interval_ms,

@@ -47,6 +47,20 @@ def test_two_answers_with_another_id_are_another_topic() -> None:
     assert state.topic_id == ANEW
 
 
+def test_172_another_cluster_has_other_ids_and_positions_stay() -> None:
+    world, state = reading()
+    world.cluster_id = "another"
+    for _ in range(3):
+        answer(world, ANEW)
+        assert state.fetchable
+    assert state.position is not None
+    assert state.position.offset == 5
+    assert state.topic_id == ANEW
+    for _ in range(2):
+        answer(world, TOPIC_ID)
+    assert state.position is None, "it was made anew in that cluster"
+
+
 def test_one_answer_with_another_id_was_wrong() -> None:
     world, state = reading()
     answer(world, ANEW)

@@ -94,6 +94,8 @@ class World:
 
     # --- the cluster ---------------------------------------------------------------------------
 
+    cluster_id = "cluster"
+
     def lead(self, *leaders: int, epoch: int | None = None, topic_id: UUID = TOPIC_ID) -> None:
         """Have topic `orders` with these leaders, one per partition."""
         self.epoch = self.epoch if epoch is None else epoch
@@ -102,7 +104,10 @@ class World:
             for number, leader in enumerate(leaders)
         }
         topic = TopicInfo("orders", topic_id, partitions=partitions)
-        snapshot = ClusterSnapshot(nodes={1: NODE_1, 2: NODE_2}, topics={"orders": topic})
+        nodes = {1: NODE_1, 2: NODE_2}
+        snapshot = ClusterSnapshot(
+            cluster_id=self.cluster_id, nodes=nodes, topics={"orders": topic}
+        )
         self.metadata.update(snapshot, partial=False)
 
     def assign(self, *partitions: TopicPartition, at: int | None = None) -> list[AssignedPartition]:
