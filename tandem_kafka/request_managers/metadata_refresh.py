@@ -200,7 +200,10 @@ class MetadataRefresher(RequestManager):
 
     def _ids_answered(self, response: ClientResponse) -> None:
         if response.message.brokers:
-            self._context.metadata.update(snapshot_of(response.message), partial=True)
+            answer = snapshot_of(response.message)
+            self._context.metadata.update(answer, partial=True)
+            # A topic that was just made has no leaders yet.
+            self._requested = self._requested or self._unsettled(answer)
         if not self._wanted_ids <= self._context.metadata.snapshot.topic_names.keys():
             # Until all names are known each further try waits longer.
             self._ids.failed(self._context.clock.now_ms())

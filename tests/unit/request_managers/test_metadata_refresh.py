@@ -316,3 +316,20 @@ def test_a_topic_that_is_gone_from_the_whole_is_gone() -> None:
     world.answer(request(world), answer())
     assert world.metadata.snapshot.topics == {}
     assert world.subscription.topics == frozenset()
+
+
+def test_a_topic_found_by_its_id_before_it_has_leaders_is_asked_for_again() -> None:
+    """A KIP-848 target may name a topic that has just been made."""
+    world = fresh()
+    world.assign(TP)
+    refresher = world.managers.metadata
+    world.answer(request(world), answer(described()))
+    anew = UUID(int=9)
+    refresher.need_ids(frozenset({anew}))
+    by_id = request(world)
+    assert [topic.topic_id for topic in by_id.message.topics] == [anew]
+    world.answer(by_id, answer(described(leaders=(-1,), topic_id=anew)))
+    unsent = world.sent(refresher, after_ms=1_000)
+    assert names(unsent) == ["orders"]
+    world.answer(unsent, answer(described(leaders=(2,), topic_id=anew)))
+    assert not world.poll(refresher, after_ms=10_000).unsent
