@@ -1,11 +1,14 @@
 //! Bytes that are not what they should be: no panic, no memory beyond the bound, offsets that grow.
 
+mod encoding;
+
 use std::sync::Arc;
 
 use _native::batches::{Batches, Budget, Segment};
 use _native::buffer::{Buffer, Slice};
 use _native::fetch::{Fetched, decode_frame};
 use _native::options::DecodeOptions;
+use encoding::varint;
 use proptest::prelude::*;
 
 const BASE_OFFSET: i64 = 10;
@@ -15,15 +18,6 @@ const OPTIONS: DecodeOptions = DecodeOptions {
     max_decompressed_batch_bytes: 1 << 20,
     max_record_headers: 100,
 };
-
-fn varint(value: i64, into: &mut Vec<u8>) {
-    let mut raw = ((value << 1) ^ (value >> 63)) as u64;
-    while raw > 127 {
-        into.push(raw as u8 & 127 | 128);
-        raw >>= 7;
-    }
-    into.push(raw as u8);
-}
 
 fn record(offset_delta: i64, value: &[u8]) -> Vec<u8> {
     let mut body = vec![0];
@@ -50,21 +44,7 @@ fn batch(codec: i16) -> Vec<u8> {
         4 => zstd::encode_all(&records[..], 0).unwrap(),
         _ => records,
     };
-    let mut bytes = BASE_OFFSET.to_be_bytes().to_vec();
-    bytes.extend((49 + records.len() as i32).to_be_bytes());
-    bytes.extend(7_i32.to_be_bytes());
-    bytes.push(2);
-    bytes.extend(0_u32.to_be_bytes());
-    bytes.extend(codec.to_be_bytes());
-    bytes.extend(4_i32.to_be_bytes());
-    bytes.extend(1_000_i64.to_be_bytes());
-    bytes.extend(1_000_i64.to_be_bytes());
-    bytes.extend((-1_i64).to_be_bytes());
-    bytes.extend((-1_i16).to_be_bytes());
-    bytes.extend((-1_i32).to_be_bytes());
-    bytes.extend(5_i32.to_be_bytes());
-    bytes.extend(records);
-    bytes
+    encoding::batch(BASE_OFFSET, codec, 1_000, 5, &records)
 }
 
 /// A response of version 12 with one partition.

@@ -1,5 +1,7 @@
 //! How much memory the record path takes: what it counts is what it has, and bounds hold.
 
+mod encoding;
+
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::sync::Arc;
@@ -8,6 +10,7 @@ use _native::batches::{Batches, Budget, Segment};
 use _native::buffer::{Buffer, Slice};
 use _native::fetch::{Block, decode_frame};
 use _native::options::DecodeOptions;
+use encoding::varint;
 
 const MIB: usize = 1 << 20;
 
@@ -70,15 +73,6 @@ fn options(max_decompressed_batch_bytes: usize) -> DecodeOptions {
     }
 }
 
-fn varint(value: i64, into: &mut Vec<u8>) {
-    let mut raw = ((value << 1) ^ (value >> 63)) as u64;
-    while raw > 127 {
-        into.push(raw as u8 & 127 | 128);
-        raw >>= 7;
-    }
-    into.push(raw as u8);
-}
-
 /// Records with values of so many zeros.
 fn records(values: &[usize]) -> Vec<u8> {
     let mut all = Vec::new();
@@ -96,20 +90,7 @@ fn records(values: &[usize]) -> Vec<u8> {
 }
 
 fn batch(base_offset: i64, codec: i16, count: usize, payload: &[u8]) -> Vec<u8> {
-    let mut bytes = base_offset.to_be_bytes().to_vec();
-    bytes.extend((49 + payload.len() as i32).to_be_bytes());
-    bytes.extend(7_i32.to_be_bytes());
-    bytes.push(2);
-    bytes.extend(0_u32.to_be_bytes());
-    bytes.extend(codec.to_be_bytes());
-    bytes.extend((count as i32 - 1).to_be_bytes());
-    bytes.extend([0; 16]);
-    bytes.extend((-1_i64).to_be_bytes());
-    bytes.extend((-1_i16).to_be_bytes());
-    bytes.extend((-1_i32).to_be_bytes());
-    bytes.extend((count as i32).to_be_bytes());
-    bytes.extend(payload);
-    bytes
+    encoding::batch(base_offset, codec, 0, count, payload)
 }
 
 fn compressed(codec: i16, data: &[u8]) -> Vec<u8> {

@@ -59,7 +59,7 @@ class Commits:
         nothing, and the other way round a position of the old topic would be the new one's.
         """
         subscription = self._core.engine.subscription
-        topic_ids = subscription.topic_ids()
+        topic_ids = subscription.topic_ids(offsets)
         return topic_ids, dict(subscription.consumed_offsets() if offsets is None else offsets)
 
     # --- sync ----------------------------------------------------------------------------------

@@ -81,7 +81,7 @@ class OffsetMethods(Owned):
     @owned
     def paused(self) -> set[TopicPartition]:
         """Return the partitions paused now."""
-        return {tp for tp, s in self._core.engine.subscription.assigned.items() if s.paused}
+        return {state.tp for state in self._core.engine.subscription.paused()}
 
     @owned
     def stop_at(self, partition: TopicPartition, offset: int | None) -> None:

@@ -17,7 +17,7 @@ from tandem_kafka.events.application import (
     StopAt,
     UpdatePositions,
 )
-from tandem_kafka.types import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from tandem_kafka.types import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition, named
 
 __all__ = ["Positions"]
 
@@ -95,9 +95,8 @@ class Positions:
                 ListOffsets(deadline_ms=deadline_ms, timestamps=dict(timestamps))
             )
         except KafkaTimeoutError as error:
-            names = ", ".join(f"{tp.topic}-{tp.partition}" for tp in timestamps)
             shown = self._core.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
-            msg = f"Failed to get offsets by times in {shown} ms for {names}"
+            msg = f"Failed to get offsets by times in {shown} ms for {named(timestamps)}"
             raise KafkaTimeoutError(msg) from error
         return found
 

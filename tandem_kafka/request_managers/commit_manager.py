@@ -37,6 +37,7 @@ from tandem_kafka.types import (
     OffsetAndMetadata,
     TopicPartition,
     described,
+    named,
 )
 from tandem_kafka.wire.messages import OffsetCommitRequest
 from tandem_kafka.wire.topic_partitions import answered_entries, by_topic, raise_error_of
@@ -300,7 +301,7 @@ class CommitManager(RequestManager):
                 old, now = commit.topic_ids.get(tp.topic), snapshot.topic_id(tp.topic)
                 if old is not None and NO_TOPIC_ID != now != old:
                     reason = f"topic {tp.topic} has been deleted and created again"
-                    commit.future.fail(CommitFailedError(f"{reason}: {_names(commit.offsets)}"))
+                    commit.future.fail(CommitFailedError(f"{reason}: {named(commit.offsets)}"))
                     break
 
     def _fail(self, commit: _Commit, error: BaseException) -> None:
@@ -335,17 +336,13 @@ def _fenced(offsets: Mapping[TopicPartition, OffsetAndMetadata], error: BaseExce
     failure: Exception
     if isinstance(error, RebalanceInProgressError):
         failure = CommitDuringRebalanceError(
-            f"the group is rebalancing and does not take the commit of {_names(offsets)} now: "
+            f"the group is rebalancing and does not take the commit of {named(offsets)} now: "
             "poll(), which goes through with the rebalance, and commit what is still yours"
         )
     else:
         failure = CommitFailedError(
-            f"the group has moved on and the commit of {_names(offsets)} cannot be "
+            f"the group has moved on and the commit of {named(offsets)} cannot be "
             f"done any more ({error}); poll() more often, or take fewer records at a time"
         )
     failure.__cause__ = error
     return failure
-
-
-def _names(offsets: Offsets) -> str:
-    return ", ".join(f"{tp.topic}-{tp.partition}" for tp in offsets)

@@ -130,7 +130,3 @@ class FetchBuffer:
         partition = chunk.partition
         self.released_bytes, partition.released_bytes, partition.errors_taken = counts[:3]
         chunk.counted_bytes = counts.counted_bytes
-
-    def release(self, chunk: FetchedChunk) -> None:
-        """Application thread: its records have been handed out or dropped."""
-        self.count(chunk, self.counts_without(chunk))

@@ -51,9 +51,9 @@ class SubscriptionState:
             frozenset(),
         )
         self._without_position: tuple[int, tuple[AssignedPartition, ...]] = (-1, ())
-        self._paused: tuple[int, tuple[AssignedPartition, ...]] = (-1, ())
         # Writer: the application thread.
         self._settled_at = -1
+        self._paused: tuple[int, tuple[AssignedPartition, ...]] = (-1, ())
 
     # --- read by either thread ---------------------------------------------------------------
 
@@ -83,7 +83,7 @@ class SubscriptionState:
         return found
 
     def paused(self) -> tuple[AssignedPartition, ...]:
-        """Partitions that the user has paused."""
+        """Partitions that the user has paused; for the application thread."""
         known = self.changes.count  # before looking: a change meanwhile is looked at next time
         count, found = self._paused
         if count != known:
@@ -91,12 +91,17 @@ class SubscriptionState:
             self._paused = (known, found)
         return found
 
-    def topic_ids(self) -> dict[str, UUID]:
-        """Return the topics that positions are of, by name; ask before `consumed_offsets`."""
+    def topic_ids(self, partitions: Iterable[TopicPartition] | None = None) -> dict[str, UUID]:
+        """Return the topics that positions are of, by name; of all that are assigned by default.
+
+        Ask before `consumed_offsets`.
+        """
+        assigned = self.assigned
+        states = (assigned.get(tp) for tp in (assigned if partitions is None else partitions))
         return {
-            tp.topic: state.topic_id
-            for tp, state in self.assigned.items()
-            if state.topic_id != NO_TOPIC_ID
+            state.tp.topic: state.topic_id
+            for state in states
+            if state is not None and state.topic_id != NO_TOPIC_ID
         }
 
     def consumed_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:

@@ -15,7 +15,7 @@ from tandem_kafka.spark.client import consumer_options
 from tandem_kafka.spark.offsets import EARLIEST, At, Edge, Limit, Offsets, Since
 from tandem_kafka.spark.options import SourceOptions
 from tandem_kafka.spark.topics import PlanningConsumer
-from tandem_kafka.types import OffsetAndMetadata, TopicPartition
+from tandem_kafka.types import OffsetAndMetadata, TopicPartition, named
 
 __all__ = ["Cluster", "DataLossError", "UnknownTopicError"]
 
@@ -96,8 +96,7 @@ class Cluster:
             missing_names = set(topics.names) - {tp.topic for tp in there}
             missing = {TopicPartition(name, 0) for name in missing_names}
         if missing and not lenient:
-            named = ", ".join(f"{tp.topic}-{tp.partition}" for tp in sorted(missing))
-            raise UnknownTopicError(f"there is no {named}")
+            raise UnknownTopicError(f"there is no {named(missing)}")
         return there & set(topics.assigned) if topics.assigned else there
 
     # --- offsets -------------------------------------------------------------------------------
@@ -167,10 +166,9 @@ class Cluster:
         found = self._matching(limit, partitions)
         without = [tp for tp in partitions if tp not in found]
         if without and starting and self._options.error_without_match:
-            named = ", ".join(f"{tp.topic}-{tp.partition}" for tp in sorted(without))
             raise InvalidArgumentError(
-                f"no record of {named} is as young as the starting time; to start at the end "
-                "there, set startingOffsetsByTimestampStrategy to latest"
+                f"no record of {named(without)} is as young as the starting time; "
+                "to start at the end there, set startingOffsetsByTimestampStrategy to latest"
             )
         return found | (self.latest(without) if without else {})
 
@@ -220,8 +218,7 @@ def _client_options(options: SourceOptions) -> dict[str, Any]:
 def _check_names(given: Collection[TopicPartition], partitions: Collection[TopicPartition]) -> None:
     differing = set(given) ^ set(partitions)
     if differing:
-        named = ", ".join(f"{tp.topic}-{tp.partition}" for tp in sorted(differing))
         raise InvalidArgumentError(
             "offsets and times must be given for exactly the partitions that are read; "
-            f"the difference is {named}"
+            f"the difference is {named(differing)}"
         )

@@ -31,7 +31,7 @@ from tandem_kafka.spark.offsets import (
 from tandem_kafka.spark.options import SourceOptions
 from tandem_kafka.spark.ranges import OffsetRange, split
 from tandem_kafka.spark.reading import Reading
-from tandem_kafka.types import TopicPartition
+from tandem_kafka.types import TopicPartition, named
 
 try:
     from pyspark.sql.streaming.datasource import (
@@ -187,7 +187,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             first = beginning
         gone = sorted(first.keys() - last.keys())
         if gone and not unknown:
-            self._lost(f"partitions are gone: {_named(gone)}")
+            self._lost(f"partitions are gone: {named(gone)}")
         new = sorted(last.keys() - first.keys())
         if new:
             first |= self._first_of_new(new)
@@ -210,7 +210,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         earliest = self._cluster.earliest(new)
         for tp in new:
             if earliest.get(tp, 0) > 0:
-                self._lost(f"{_named([tp])} is new and begins at {earliest[tp]} already")
+                self._lost(f"{named([tp])} is new and begins at {earliest[tp]} already")
         return {tp: earliest.get(tp, 0) for tp in new}
 
     def _lost(self, what: str) -> None:
@@ -233,7 +233,3 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def stop(self) -> None:
         """End the connection."""
         self._cluster.close()
-
-
-def _named(partitions: list[TopicPartition]) -> str:
-    return ", ".join(f"{tp.topic}-{tp.partition}" for tp in partitions)

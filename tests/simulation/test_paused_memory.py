@@ -19,10 +19,11 @@ BOUNDED: dict[str, Any] = {
 }
 
 
-def fill(simulation: Simulation, tps: list[TopicPartition], rounds: int) -> None:
+def fill(simulation: Simulation, tps: list[TopicPartition], batches: int) -> None:
+    """The batches are small: one that is being handed out is held decoded by the Python twin."""
     for tp in tps:
-        for _ in range(rounds):
-            produce(simulation, tp, 300)
+        for _ in range(batches):
+            produce(simulation, tp, 30)
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -30,7 +31,7 @@ def test_156_paused_partitions_share_the_bound_with_the_others(seed: int) -> Non
     """Each is paused as soon as it is read, with all that was read ahead of it."""
     with Simulation(f"paused {seed}", brokers=2) as simulation:
         tps = topic(simulation, "orders", 30)
-        fill(simulation, tps, 3)
+        fill(simulation, tps, 30)
         consumer = simulation.consumer(**BOUNDED)
         consumer.assign(tps)
         ledger = Ledger(simulation, consumer, tps)
@@ -54,7 +55,7 @@ def test_156_a_pause_of_everything_drops_nothing(seed: int) -> None:
     """A full buffer is kept over a long handler: nobody else needs the room."""
     with Simulation(f"all paused {seed}") as simulation:
         tps = topic(simulation, "orders", 4)
-        fill(simulation, tps, 10)
+        fill(simulation, tps, 100)
         consumer = simulation.consumer(**BOUNDED)
         consumer.assign(tps)
         ledger = Ledger(simulation, consumer, tps)

@@ -20,6 +20,22 @@ __all__ = [
 #: Racks of Kafka's examples, in the order of brokers and members.
 RACKS = ("a", "b", "c", "d", "e", "f")
 
+#: Examples in which range and round-robin agree: partitions by topic, topics by member, the result.
+ALIKE: list[tuple[dict[str, int], dict[str, str], dict[str, str]]] = [
+    ({}, {"c1": ""}, {"c1": ""}),
+    ({}, {"c1": "unknown"}, {"c1": ""}),
+    ({"t1": 3}, {"c1": "t1"}, {"c1": "t1-0, t1-1, t1-2"}),
+    ({"t1": 3, "other": 3}, {"c1": "t1"}, {"c1": "t1-0, t1-1, t1-2"}),
+    ({"t1": 1, "t2": 2}, {"c1": "t1 t2"}, {"c1": "t1-0, t2-0, t2-1"}),
+    ({"t1": 1}, {"c1": "t1", "c2": "t1"}, {"c1": "t1-0", "c2": ""}),
+    ({"t1": 2}, {"c1": "t1", "c2": "t1"}, {"c1": "t1-0", "c2": "t1-1"}),
+    (
+        {"t1": 3, "t2": 2},
+        {"c1": "t1", "c2": "t1 t2", "c3": "t1"},
+        {"c1": "t1-0", "c2": "t1-1, t2-0, t2-1", "c3": "t1-2"},
+    ),
+]
+
 
 def partitions(text: str) -> tuple[TopicPartition, ...]:
     """`t1-0, t1-3` as partitions."""

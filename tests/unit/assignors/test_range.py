@@ -6,6 +6,7 @@ import pytest
 
 from tandem_kafka.assignors.range import assign_range
 from tests.unit.assignors.groups import (
+    ALIKE,
     RACKS,
     in_racks,
     member,
@@ -22,18 +23,7 @@ NO_RACKS = (None, None, None)
 @pytest.mark.parametrize(
     ("counts", "subscriptions", "expected"),
     [
-        ({}, {"c1": ""}, {"c1": ""}),
-        ({}, {"c1": "unknown"}, {"c1": ""}),
-        ({"t1": 3}, {"c1": "t1"}, {"c1": "t1-0, t1-1, t1-2"}),
-        ({"t1": 3, "other": 3}, {"c1": "t1"}, {"c1": "t1-0, t1-1, t1-2"}),
-        ({"t1": 1, "t2": 2}, {"c1": "t1 t2"}, {"c1": "t1-0, t2-0, t2-1"}),
-        ({"t1": 1}, {"c1": "t1", "c2": "t1"}, {"c1": "t1-0", "c2": ""}),
-        ({"t1": 2}, {"c1": "t1", "c2": "t1"}, {"c1": "t1-0", "c2": "t1-1"}),
-        (
-            {"t1": 3, "t2": 2},
-            {"c1": "t1", "c2": "t1 t2", "c3": "t1"},
-            {"c1": "t1-0", "c2": "t1-1, t2-0, t2-1", "c3": "t1-2"},
-        ),
+        *ALIKE,
         (
             {"t0": 3, "t1": 3},
             {"c0": "t0 t1", "c1": "t0 t1"},

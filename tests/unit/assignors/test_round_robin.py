@@ -5,24 +5,13 @@ from __future__ import annotations
 import pytest
 
 from tandem_kafka.assignors.round_robin import assign_round_robin
-from tests.unit.assignors.groups import member, shown, without_racks
+from tests.unit.assignors.groups import ALIKE, member, shown, without_racks
 
 
 @pytest.mark.parametrize(
     ("counts", "subscriptions", "expected"),
     [
-        ({}, {"c1": ""}, {"c1": ""}),
-        ({}, {"c1": "unknown"}, {"c1": ""}),
-        ({"t1": 3}, {"c1": "t1"}, {"c1": "t1-0, t1-1, t1-2"}),
-        ({"t1": 3, "other": 3}, {"c1": "t1"}, {"c1": "t1-0, t1-1, t1-2"}),
-        ({"t1": 1, "t2": 2}, {"c1": "t1 t2"}, {"c1": "t1-0, t2-0, t2-1"}),
-        ({"t1": 1}, {"c1": "t1", "c2": "t1"}, {"c1": "t1-0", "c2": ""}),
-        ({"t1": 2}, {"c1": "t1", "c2": "t1"}, {"c1": "t1-0", "c2": "t1-1"}),
-        (
-            {"t1": 3, "t2": 2},
-            {"c1": "t1", "c2": "t1 t2", "c3": "t1"},
-            {"c1": "t1-0", "c2": "t1-1, t2-0, t2-1", "c3": "t1-2"},
-        ),
+        *ALIKE,
         (
             {"t0": 3, "t1": 3},
             {"c0": "t0 t1", "c1": "t0 t1"},

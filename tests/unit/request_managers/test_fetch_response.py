@@ -124,7 +124,7 @@ def test_164_nothing_whole_is_an_error_that_stays_until_a_seek() -> None:
     assert chunk.sticky
     assert not state.fetchable
     state.set_position(Position(12))
-    world.buffer.release(chunk)
+    world.buffer.count(chunk, world.buffer.counts_without(chunk))
     assert state.fetchable
 
 
@@ -142,7 +142,7 @@ def test_reactions(error: type[Exception], reaction: Reaction) -> None:
         assert isinstance(chunk.error, error)
         assert not chunk.sticky
         assert not state.fetchable, "not before the user has seen it"
-        world.buffer.release(chunk)
+        world.buffer.count(chunk, world.buffer.counts_without(chunk))
         assert state.fetchable
     else:
         assert not taken
@@ -202,7 +202,7 @@ def test_142_out_of_range_without_a_policy_is_an_error_until_a_seek() -> None:
     assert not send(world, after_ms=10_000)
     state.set_position(Position(3))
     assert chunk.base is not state.base
-    world.buffer.release(chunk)
+    world.buffer.count(chunk, world.buffer.counts_without(chunk))
     assert wanted(send(world)[0]) == {0: 3}
 
 

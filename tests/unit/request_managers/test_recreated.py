@@ -133,7 +133,7 @@ def test_without_a_policy_poll_raises_until_a_seek() -> None:
     answer(world, ANEW)
     assert world.buffer.take() is None, "once is enough"
     world.managers.positions.seek(TP, 0, -1)
-    world.buffer.release(chunk)
+    world.buffer.count(chunk, world.buffer.counts_without(chunk))
     follow(world)
     assert state.fetchable
     assert state.topic_id == ANEW

@@ -28,7 +28,7 @@ def test_bytes_count_until_the_chunk_is_released() -> None:
     assert buffer.held_bytes == state.held_bytes == 2 * size
     assert buffer.take() is first
     assert buffer.held_bytes == 2 * size
-    buffer.release(first)
+    buffer.count(first, buffer.counts_without(first))
     assert buffer.held_bytes == state.held_bytes == size
     assert buffer.take() is second
     assert buffer.take() is None
@@ -54,7 +54,7 @@ def test_a_chunk_counts_what_it_holds_when_records_are_taken() -> None:
     buffer.add(compressed)
     assert compressed.reader is not None
     compressed.reader.take(1)
-    buffer.release(compressed)
+    buffer.count(compressed, buffer.counts_without(compressed))
     assert buffer.held_bytes == state.held_bytes == before, "what it counted, not what it holds"
 
 
@@ -79,7 +79,7 @@ def test_an_error_takes_no_room_but_is_counted() -> None:
     buffer.add(failed)
     assert buffer.held_bytes == 0
     assert (state.errors_put, state.errors_taken) == (1, 0)
-    buffer.release(failed)
+    buffer.count(failed, buffer.counts_without(failed))
     assert state.errors_taken == 1
 
 
