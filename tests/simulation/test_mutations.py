@@ -244,7 +244,7 @@ def goes_on_in_a_topic_made_anew(patch: Patch) -> None:
 
 
 def commits_of_an_old_topic_to_the_new_one(patch: Patch) -> None:
-    patch.setattr(SubscriptionState, "topic_ids", lambda _: {})
+    patch.setattr(SubscriptionState, "topic_ids", lambda *_: {})
 
 
 @pytest.mark.parametrize(
