@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LOGIN_ERRORS",
+    "ArgumentTypeError",
     "AuthenticationError",
     "BrokerResponseError",
     "CommitDuringRebalanceError",
@@ -76,6 +77,7 @@ __all__ = [
     "LocalAssignorError",
     "LogTruncationError",
     "NetworkThreadError",
+    "NoGroupError",
     "NoOffsetForPartitionError",
     "NotAssignedError",
     "OffsetOutOfRangeError",
@@ -149,8 +151,20 @@ class InvalidArgumentError(IllegalArgumentError, ValueError):
     """An argument is outside what is allowed."""
 
 
-class NotAssignedError(IllegalStateError, ValueError):
+class ArgumentTypeError(InvalidArgumentError, TypeError):
+    """An argument is of a type that cannot be used."""
+
+
+class NoGroupError(IllegalStateError, InvalidGroupIdError):
+    """The call needs a group, and the consumer has no `group_id`."""
+
+
+class NotAssignedError(IllegalStateError, ValueError, KeyError):
     """The partition is not assigned to this consumer."""
+
+    def __str__(self) -> str:
+        """Show the message, which a KeyError would put in quotes."""
+        return RuntimeError.__str__(self)
 
 
 class RebalanceCallbackError(KafkaError):

@@ -27,6 +27,7 @@ __all__ = [
     "Random",
     "Runtime",
     "ThreadDriver",
+    "thread_id",
     "thread_name",
 ]
 
@@ -252,6 +253,10 @@ class OwnerLock:
         lock = self._lock
         return lock if lock.acquire(False) else None
 
+    def nobody_else(self, inside: Callable[[FrameType], bool]) -> bool:
+        """Tell whether no other thread is inside."""
+        return _thread_inside(inside) is None
+
     def take_over(self, inside: Callable[[FrameType], bool]) -> Held | str:
         """Enter if the lock was left behind, else name the thread inside; after `acquire` failed.
 
@@ -272,6 +277,11 @@ class OwnerLock:
             self._lock = abandoned
             return name
         return lock
+
+
+def thread_id() -> int:
+    """Return the number of the thread that calls."""
+    return threading.get_ident()
 
 
 def thread_name() -> str:

@@ -6,7 +6,14 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tandem_kafka.errors import IllegalStateError, InvalidArgumentError, UnsupportedVersionError
+from kafka.util import ensure_valid_topic_name
+
+from tandem_kafka.errors import (
+    ArgumentTypeError,
+    IllegalStateError,
+    InvalidArgumentError,
+    UnsupportedVersionError,
+)
 from tandem_kafka.types import (
     UNKNOWN_EPOCH,
     LeaveOperation,
@@ -24,6 +31,7 @@ __all__ = [
     "check_partition",
     "check_partitions",
     "check_regex",
+    "check_subscription",
     "check_timestamps",
     "check_topics",
     "compile_pattern",
@@ -31,22 +39,49 @@ __all__ = [
 ]
 
 
+def check_subscription(topics: Any, pattern: Any) -> frozenset[str]:
+    """Return the names of topics to subscribe to, none if there is a pattern.
+
+    Raises:
+        IllegalStateError: There are names and a pattern.
+        InvalidArgumentError: There is neither, or a name is not allowed.
+        TypeError: The topics are no collection, or one of them is no str.
+    """
+    names = check_topics(() if topics is None else topics)
+    if names and pattern is not None:
+        msg = "subscribe() takes topics or a pattern, not both"
+        raise IllegalStateError(msg)
+    if not names and pattern is None:
+        msg = "subscribe() needs topics or a pattern; to drop a subscription call unsubscribe()"
+        raise InvalidArgumentError(msg)
+    for name in names:
+        _check_topic_name(name)
+    return names
+
+
+def _check_topic_name(name: str) -> None:
+    try:
+        ensure_valid_topic_name(name)
+    except ValueError as error:
+        raise InvalidArgumentError(str(error)) from None
+
+
 def check_topics(topics: Any) -> frozenset[str]:
     """Return topic names.
 
     Raises:
         TypeError: A string, or something that is not a collection of strings.
-        InvalidArgumentError: None, or an empty name.
+        InvalidArgumentError: An empty name, or one that no topic can have.
     """
-    if topics is None:
-        msg = "topics must be a collection of names, got None"
-        raise InvalidArgumentError(msg)
     if isinstance(topics, str | bytes) or not isinstance(topics, Iterable):
         msg = f"topics must be a collection of names, got {topics!r}"
         raise TypeError(msg)
     names = list(topics)
     for name in names:
-        if not isinstance(name, str) or not name.strip():
+        if not isinstance(name, str):
+            msg = f"a topic must be a str, got {name!r}"
+            raise ArgumentTypeError(msg)
+        if not name.strip():
             msg = f"a topic must be a non-empty str, got {name!r}"
             raise InvalidArgumentError(msg)
     return frozenset(names)
@@ -222,7 +257,7 @@ def check_timestamps(timestamps: Any) -> dict[TopicPartition, int]:
 def _check_number(value: Any, name: str) -> None:
     if not isinstance(value, int) or isinstance(value, bool):
         msg = f"{name} must be an int, got {value!r}"
-        raise TypeError(msg)
+        raise ArgumentTypeError(msg)
     if value < 0:
         msg = f"{name} must not be negative, got {value}"
         raise InvalidArgumentError(msg)

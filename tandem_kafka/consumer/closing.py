@@ -69,24 +69,45 @@ class Closing:
             if not self._core.closed:
                 self._attempt(lambda: self._core.ask(Unsubscribe(deadline_ms=deadline_ms)))
 
-    def close(self, timeout_ms: float | None, *, commit: bool, leave: LeaveOperation) -> None:
-        """Close the consumer within the timeout.
+    def deadline_ms(self, timeout_ms: float | None) -> int:
+        """Return when a close() with this timeout must be over."""
+        if timeout_ms is None:
+            unreachable = self._core.engine.coordinator_unreachable
+            timeout_ms = UNREACHABLE_TIMEOUT_MS if unreachable else DEFAULT_TIMEOUT_MS
+        request_timeout_ms = self._core.config.request_timeout_ms
+        return self._core.deadline_ms(min(timeout_ms, request_timeout_ms))
+
+    def close(
+        self, deadline_ms: int, *, commit: bool, leave: LeaveOperation, alone: bool = True
+    ) -> None:
+        """Close the consumer until the deadline.
+
+        Args:
+            deadline_ms: When to be done.
+            commit: Whether to commit first, with auto-commit on.
+            leave: What to do about the group.
+            alone: False if another thread is in a listener or deserializer and does not come back.
+                Then there is no commit and no call of the listener.
 
         Raises:
             RebalanceCallbackError: The listener raised.
             BaseException: KeyboardInterrupt and the like, once the consumer is closed.
         """
         with self._collecting():
-            self._close(timeout_ms, commit=commit, leave=leave)
+            if not alone:
+                log.warning(
+                    "closing without a commit and without the rebalance listener: another thread "
+                    "has been inside poll() the whole time, in a listener or deserializer"
+                )
+            self._close(deadline_ms, commit=commit, leave=leave, alone=alone)
 
-    def _close(self, timeout_ms: float | None, *, commit: bool, leave: LeaveOperation) -> None:
-        if timeout_ms is None:
-            unreachable = self._core.engine.coordinator_unreachable
-            timeout_ms = UNREACHABLE_TIMEOUT_MS if unreachable else DEFAULT_TIMEOUT_MS
-        request_timeout_ms = self._core.config.request_timeout_ms
-        deadline_ms = self._core.deadline_ms(min(timeout_ms, request_timeout_ms))
+    def _close(self, deadline_ms: int, *, commit: bool, leave: LeaveOperation, alone: bool) -> None:
         try:
-            self._give_back(deadline_ms, commit=commit and self._commits.automatic, leave=leave)
+            if alone:
+                commit = commit and self._commits.automatic
+                self._give_back(deadline_ms, commit=commit, leave=leave)
+            elif self._core.engine.subscription.auto_assigned:
+                self._leave(self._core.clock.now_ms() + JOIN_GRACE_MS, leave)
             self._attempt(lambda: self._core.ask(DrainCommits(deadline_ms=deadline_ms)))
             self._attempt(lambda: self._commits.await_pending(deadline_ms, interruptible=False))
         finally:
@@ -109,12 +130,16 @@ class Closing:
             return
         held = self._listener.not_given_back(frozenset(subscription.assigned))
         group = self._core.engine.group
-        if group.lost or group.metadata.generation_id == NO_GENERATION:
+        grouped = self._core.config.group_id is not None
+        if grouped and (group.lost or group.metadata.generation_id == NO_GENERATION):
             self._attempt(lambda: _wrapped(lambda: self._listener.lost(held)))
         else:
             self._attempt(lambda: _wrapped(lambda: self._listener.revoked(held)))
         if self._core.closed:
             return  # the listener has closed the consumer
+        self._leave(deadline_ms, leave)
+
+    def _leave(self, deadline_ms: int, leave: LeaveOperation) -> None:
         event = LeaveGroup(deadline_ms=deadline_ms, reason=REASON, leave=leave)
         self._attempt(lambda: self._core.ask(event))
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
 from tandem_kafka.config import Config
 from tandem_kafka.consumer.arguments import check_topics
-from tandem_kafka.consumer.owned import Owned, owned
-from tandem_kafka.errors import KafkaTimeoutError
+from tandem_kafka.consumer.owned import Owned, shared
+from tandem_kafka.errors import (
+    InvalidTopicError,
+    KafkaTimeoutError,
+    TopicAuthorizationFailedError,
+)
 from tandem_kafka.events.application import (
     Bootstrap,
     EnforceRebalance,
@@ -19,6 +24,8 @@ from tandem_kafka.types import ConsumerGroupMetadata
 
 __all__ = ["ClusterMethods"]
 
+log = logging.getLogger(__name__)
+
 
 class ClusterMethods(Owned):
     """A part of `KafkaConsumer`."""
@@ -27,32 +34,30 @@ class ClusterMethods(Owned):
 
     # --- the group -----------------------------------------------------------------------------
 
-    @owned
     def group_metadata(self) -> ConsumerGroupMetadata:
         """Return who we are in the group, as a transactional producer needs it (KIP-447).
 
         A membership that was lost is named on, so that what is committed for it is refused, until
         there is a new one; without any, as after `unsubscribe()`, the generation is -1.
 
-        Raises:
-            InvalidGroupIdError: There is no `group_id`.
+        Without a `group_id` it names no group. Any thread may ask, also after close().
         """
-        self._core.require_group()
+        self._core.check_readable()
         return self._core.engine.group.last
 
-    @owned
+    @shared
     def enforce_rebalance(self, reason: str = "the application asks for it") -> None:
         """Have the group rebalance (KIP-568); the next poll takes part.
 
         Raises:
-            InvalidGroupIdError: There is no `group_id`.
+            NoGroupError: There is no `group_id`.
         """
         self._core.require_group()
         self._core.ask(EnforceRebalance(deadline_ms=self._core.deadline_ms(None), reason=reason))
 
     # --- the cluster ---------------------------------------------------------------------------
 
-    @owned
+    @shared
     def topics(self, timeout_ms: float | None = None) -> set[str]:
         """Return the names of all topics this client may see, without internal ones.
 
@@ -64,23 +69,27 @@ class ClusterMethods(Owned):
         found = self._core.ask(event, interruptible=True)
         return {name for name, topic in found.items() if not topic.internal}
 
-    @owned
+    @shared
     def partitions_for_topic(self, topic: str, timeout_ms: float | None = None) -> set[int]:
-        """Return the partition numbers of a topic, empty if it does not exist.
+        """Return the partition numbers of a topic; empty if we see no such topic.
+
+        Asking creates no topic.
 
         Raises:
             KafkaTimeoutError: The cluster did not answer in time.
-            TopicAuthorizationFailedError, InvalidTopicError: The cluster refuses.
             WakeupError: `wakeup()` was called.
         """
         (name,) = check_topics([topic])
         known = self._core.engine.metadata.snapshot.topics.get(name)
         if known is None:
             event = PartitionsForTopic(deadline_ms=self._core.deadline_ms(timeout_ms), topic=name)
-            known = self._core.ask(event, interruptible=True)
+            try:
+                known = self._core.ask(event, interruptible=True)
+            except (TopicAuthorizationFailedError, InvalidTopicError) as error:
+                log.warning("partitions_for_topic(%r) finds none: %s", name, error)
         return set(known.partitions) if known is not None else set()
 
-    @owned
+    @shared
     def bootstrap(self, timeout_ms: float | None = None) -> None:
         """Wait for the first contact with the cluster, by default `bootstrap_timeout_ms`.
 
@@ -100,9 +109,9 @@ class ClusterMethods(Owned):
             )
             raise KafkaTimeoutError(msg) from error
 
-    @owned
     def bootstrap_connected(self) -> bool:
         """Tell whether the cluster has been reached."""
+        self._core.check_readable()
         return self._core.engine.metadata.snapshot.version > 0
 
     def metrics(self, raw: bool = False) -> Any:

@@ -6,14 +6,15 @@ import logging
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import FrameType
 from typing import Any
 from uuid import UUID
 
-from kafka.future import Future
-
+from tandem_kafka.consumer.commit_future import CommitFuture
 from tandem_kafka.consumer.core import Core
 from tandem_kafka.consumer.interceptors import Interceptors
 from tandem_kafka.events.application import AutoCommit, CommitAsync, CommitSync
+from tandem_kafka.runtime import OwnerLock
 from tandem_kafka.types import OffsetAndMetadata, TopicPartition, described
 
 __all__ = ["Commits"]
@@ -26,21 +27,32 @@ Callback = Callable[[Offsets, Any], object]
 
 @dataclass(slots=True, eq=False)
 class _Pending:
-    """An async commit; `begun` is True once its callback has been called."""
+    """An async commit.
+
+    Attributes:
+        told: Interceptors and the future have heard of its end.
+        begun: Its callback has been called.
+    """
 
     event: CommitAsync
-    future: Future
+    future: CommitFuture
     callback: Callback | None
+    told: bool = False
     begun: bool = False
 
 
 class Commits:
-    """Keeps async commits in order until their callbacks have run on this thread."""
+    """Keeps async commits in order until their callbacks have run.
+
+    Any thread may commit. Callbacks run in the order of the commits, on one thread at a time: the
+    first that comes by.
+    """
 
     def __init__(self, core: Core, interceptors: Interceptors) -> None:
         self._core = core
         self._interceptors = interceptors
         self._pending: deque[_Pending] = deque()
+        self._turn = OwnerLock()
         #: Commits of the interval that interceptors have not been told of.
         self._automatic: list[AutoCommit] = []
         self._interval_ms = core.config.auto_commit_interval_ms
@@ -97,13 +109,14 @@ class Commits:
 
     # --- async ---------------------------------------------------------------------------------
 
-    def commit_async(self, offsets: Offsets | None, callback: Callback | None) -> Future:
-        """Commit without waiting; the future ends and the callback runs in a later call."""
+    def commit_async(self, offsets: Offsets | None, callback: Callback | None) -> CommitFuture:
+        """Commit without waiting; the callback runs in a later call."""
         topic_ids, chosen = self._chosen(offsets)
         if callback is None:
             callback = self._core.config.default_offset_commit_callback
         event = CommitAsync(offsets=chosen, topic_ids=topic_ids)
-        future = Future()
+        future, offload = CommitFuture(event.future, chosen), self._core.driver.offload
+        event.future.then(lambda _: future.settle_elsewhere(offload))
         pending = _Pending(event, future, callback)
         self._core.engine.queue.add(event)
         # Sent first: an interrupt in between must not leave a commit that is waited for in vain.
@@ -114,12 +127,33 @@ class Commits:
     @property
     def waiting(self) -> bool:
         """True when a callback can run now."""
-        return bool(self._pending) and self._pending[0].event.future.done
+        pending = tuple(self._pending)
+        return bool(pending) and pending[0].event.future.done
 
     def run_callbacks(self) -> None:
-        """Run the callbacks of what is done, in the order of the commits."""
-        if self._automatic:
-            self._tell_automatic()
+        """Run the callbacks of what is done, in the order of the commits.
+
+        Not if another thread is at it: it goes on until all are called.
+        """
+        while self._something_ended():
+            held = self._turn.acquire() or self._turn.take_over(self._calling)
+            if isinstance(held, str):
+                return
+            try:
+                self._run_callbacks()
+            finally:
+                held.release()
+
+    def _something_ended(self) -> bool:
+        return self.waiting or any(event.future.done for event in tuple(self._automatic))
+
+    def _calling(self, frame: FrameType) -> bool:
+        """Tell whether a stack frame is one that holds the turn."""
+        is_ours = frame.f_code is Commits.run_callbacks.__code__
+        return is_ours and frame.f_locals.get("self") is self
+
+    def _run_callbacks(self) -> None:
+        self._tell_automatic()
         while self.waiting:
             pending = self._pending[0]
             if not pending.begun:
@@ -129,36 +163,36 @@ class Commits:
                 self._pending.popleft()
 
     def _finish(self, pending: _Pending) -> None:
-        """End the future of a commit that is done, and call its callback."""
+        """Call the callback of a commit that is done."""
         error, offsets = pending.event.future.error, pending.event.offsets
-        if not pending.future.is_done:
+        if not pending.told:
             if error is None:
                 self._interceptors.on_commit(offsets)
-                pending.future.success(offsets)
-            else:
-                pending.future.failure(error)
-                if pending.callback is None:
-                    log.warning("asynchronous commit of %s failed: %s", described(offsets), error)
+            elif pending.callback is None:
+                log.warning("asynchronous commit of %s failed: %s", described(offsets), error)
+            pending.told = True
+        pending.future.settle()
         pending.begun = True
         if pending.callback is not None:
             pending.callback(offsets, error)
 
     def _tell_automatic(self) -> None:
+        callback = self._core.config.default_offset_commit_callback
         for event in tuple(self._automatic):
             if event.future.done:
+                self._automatic.remove(event)
                 if event.future.error is None:
                     self._interceptors.on_commit(event.offsets)
-                self._automatic.remove(event)
+                if callback is not None:
+                    callback(event.offsets, event.future.error)
 
     def await_pending(self, deadline_ms: int, *, interruptible: bool) -> None:
         """Wait for the async commits asked for so far, and run their callbacks."""
-        last = self._pending[-1].event.future if self._pending else None
-        if last is not None:
-            self._core.wait(self._all_done, deadline_ms, interruptible=interruptible)
+        asked = [pending.event.future for pending in tuple(self._pending)]
+        if asked:
+            done = lambda: all(future.done for future in asked)  # noqa: E731
+            self._core.wait(done, deadline_ms, interruptible=interruptible)
         self.run_callbacks()
-
-    def _all_done(self) -> bool:
-        return all(pending.event.future.done for pending in self._pending)
 
     # --- on an interval ------------------------------------------------------------------------
 
@@ -174,5 +208,5 @@ class Commits:
         if offsets:
             event = AutoCommit(offsets=offsets, topic_ids=topic_ids)
             self._core.engine.queue.add(event)
-            if self._interceptors.committing:
+            if self._interceptors.committing or self._core.config.default_offset_commit_callback:
                 self._automatic.append(event)

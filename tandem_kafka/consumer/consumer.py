@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import logging
 import sys
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -17,10 +18,6 @@ from tandem_kafka.consumer.arguments import (
     check_arrow_usable,
     check_leave,
     check_limit,
-    check_partitions,
-    check_regex,
-    check_topics,
-    compile_pattern,
 )
 from tandem_kafka.consumer.background_events import BackgroundEvents
 from tandem_kafka.consumer.borrowed import for_network_thread
@@ -32,25 +29,25 @@ from tandem_kafka.consumer.core import Core, guarded
 from tandem_kafka.consumer.deserializers import Deserializers
 from tandem_kafka.consumer.interceptors import Interceptors
 from tandem_kafka.consumer.iteration import Iteration, Run
-from tandem_kafka.consumer.listener import ListenerCalls, check_listener
+from tandem_kafka.consumer.listener import ListenerCalls
 from tandem_kafka.consumer.offset_methods import OffsetMethods
-from tandem_kafka.consumer.owned import owned
 from tandem_kafka.consumer.poller import Poller
 from tandem_kafka.consumer.positions import Positions
 from tandem_kafka.consumer.publication import Publication
 from tandem_kafka.consumer.records import ConsumerRecords
+from tandem_kafka.consumer.subscription_methods import SubscriptionMethods
 from tandem_kafka.engine.assembly import assemble
-from tandem_kafka.errors import InvalidArgumentError
-from tandem_kafka.events.application import Assign, Subscribe, SubscribePattern, SubscribeRegex
 from tandem_kafka.records import check_arrow_columns, to_record_batch
-from tandem_kafka.runtime import Runtime
+from tandem_kafka.runtime import Held, Runtime
 from tandem_kafka.shared.subscription import SubscriptionKind
-from tandem_kafka.types import ConsumerRecord, SubscriptionPattern, TopicPartition
+from tandem_kafka.types import ConsumerRecord
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = ["KafkaConsumer"]
+
+log = logging.getLogger(__name__)
 
 #: The loop's records are made in advance; more at once would cost memory and gain nothing.
 MAX_RUN_RECORDS = 1_000
@@ -58,21 +55,22 @@ MAX_RUN_RECORDS = 1_000
 _numbers = itertools.count(1)
 
 
-class KafkaConsumer(OffsetMethods, ClusterMethods):
+class KafkaConsumer(SubscriptionMethods, OffsetMethods, ClusterMethods):
     """Reads records from a Kafka cluster.
 
     Args:
-        *topics: Topics to subscribe to at once; needs `group_id`.
+        *topics: Topics to subscribe to at once.
         **options: See `ConsumerOptions`; the names are those of kafka-python, and the Java
             client's with underscores.
 
     A network thread of its own does all input and output; the thread that calls the methods runs
-    deserializers, callbacks and listeners. One thread may use a consumer at a time; `wakeup()` is
-    the exception. Every blocking method takes `timeout_ms`, by default `default_api_timeout_ms`.
+    deserializers, callbacks and listeners. One thread at a time may poll or iterate; all other
+    methods may be called by any thread, beside it. Every blocking method takes `timeout_ms`, by
+    default `default_api_timeout_ms`.
 
     Raises:
         KafkaConfigurationError: An option is unknown or has a value that is not allowed.
-        InvalidGroupIdError: `group_id` is blank, or topics are given without one.
+        InvalidGroupIdError: `group_id` is blank.
         KafkaTimeoutError: No bootstrap server answered within `bootstrap_timeout_ms` (with 0,
             or with `api_version` given, the constructor does not wait).
         NetworkThreadError: The system has no thread to spare.
@@ -123,106 +121,15 @@ class KafkaConsumer(OffsetMethods, ClusterMethods):
             self.close(autocommit=False, timeout_ms=0)
             raise
 
-    # --- what to read --------------------------------------------------------------------------
-
-    @owned
-    def subscribe(
-        self,
-        topics: Iterable[str] = (),
-        pattern: Any = None,
-        listener: Any = None,
-    ) -> None:
-        """Subscribe to topics, or to all that a pattern matches; the next poll joins the group.
-
-        Replaces what was subscribed before, and the listener. No topics at all means
-        `unsubscribe()`.
-
-        Args:
-            topics: Names.
-            pattern: Regular expression, a str or compiled; matched here, from the beginning of a
-                name (`re.match`). Internal topics are left out unless
-                `exclude_internal_topics=False`. A `SubscriptionPattern` is matched by the
-                coordinator, against whole names (needs `group_protocol` "consumer" or "auto").
-            listener: A `ConsumerRebalanceListener` or any object with its methods; called on the
-                thread that polls.
-
-        Raises:
-            IllegalStateError: Partitions are assigned, or topics and a pattern would be mixed.
-            InvalidGroupIdError: There is no `group_id`.
-            InvalidArgumentError: A name, pattern or listener is not allowed.
-        """
-        names = check_topics(topics)
-        if names and pattern is not None:
-            msg = "subscribe() takes topics or a pattern, not both"
-            raise InvalidArgumentError(msg)
-        check_listener(listener)
-        self._core.require_group()
-        deadline_ms = self._core.deadline_ms(None)
-        subscription = self._core.engine.subscription
-        if isinstance(pattern, SubscriptionPattern):
-            self._subscribe_regex(pattern, deadline_ms)
-        elif pattern is not None:
-            compiled = compile_pattern(pattern)
-            subscription.check_kind(SubscriptionKind.PATTERN)
-            self._core.ask(SubscribePattern(deadline_ms=deadline_ms, pattern=compiled))
-        elif names:
-            subscription.check_kind(SubscriptionKind.TOPICS)
-            self._core.ask(Subscribe(deadline_ms=deadline_ms, topics=names))
-        else:
-            self._unsubscribe()
-        self._listener.listener = listener
-
-    def _subscribe_regex(self, pattern: SubscriptionPattern, deadline_ms: int) -> None:
-        regex = check_regex(pattern, self._config.group_protocol)
-        self._core.engine.subscription.check_kind(SubscriptionKind.REGEX)
-        self._core.ask(SubscribeRegex(deadline_ms=deadline_ms, regex=regex))
-
-    @owned
-    def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read these partitions, without a group's say; those assigned before keep their state.
-
-        No partitions at all means `unsubscribe()`. With auto-commit on, what was handed out is
-        committed first.
-
-        Raises:
-            IllegalStateError: Topics or a pattern are subscribed.
-            TypeError, InvalidArgumentError: Something is not a TopicPartition.
-        """
-        chosen = check_partitions(partitions)
-        if not chosen:
-            self._unsubscribe()
-            return
-        self._core.engine.subscription.check_kind(SubscriptionKind.USER_ASSIGNED)
-        self._commits.auto_commit(self._core.clock.now_ms(), due=False)
-        self._core.ask(Assign(deadline_ms=self._core.deadline_ms(None), partitions=chosen))
-        self._collector.purge()
-
-    @owned
-    def unsubscribe(self) -> None:
-        """Give partitions back, leave the group, and drop subscription or assignment."""
-        self._unsubscribe()
-
-    def _unsubscribe(self) -> None:
-        try:
-            self._closing.unsubscribe()
-        finally:
-            self._collector.purge()
-
-    @owned
-    def subscription(self) -> set[str] | None:
-        """Return the topics subscribed to (or matched), None when there is no subscription."""
-        subscription = self._core.engine.subscription
-        return set(subscription.topics) if subscription.auto_assigned else None
-
-    @owned
-    def assignment(self) -> set[TopicPartition]:
-        """Return the partitions assigned now."""
-        return set(self._core.engine.subscription.assigned)
-
     # --- reading -------------------------------------------------------------------------------
 
     @guarded
-    def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> ConsumerRecords:
+    def poll(
+        self,
+        timeout_ms: float = 0,
+        max_records: int | None = None,
+        update_offsets: bool = True,
+    ) -> ConsumerRecords:
         """Return records as soon as there are any, none when the timeout is over.
 
         Rebalance listeners and commit callbacks run in here.
@@ -231,13 +138,16 @@ class KafkaConsumer(OffsetMethods, ClusterMethods):
             timeout_ms: How long to wait for the first record, in milliseconds.
             max_records: How many records at most; by default `max_poll_records`. Fewer are
                 returned if they reach `fetch_buffer_max_bytes`, but at least one.
+            update_offsets: False leaves positions where they are; kafka-python has it for itself.
 
         Returns:
             Records by partition, in the order of their offsets. Positions move with the return:
             an interrupt (Ctrl-C) before it loses nothing, the next call returns the same records.
 
         Raises:
-            IllegalStateError: Nothing is subscribed or assigned.
+            ConsumerClosedError: The consumer has been closed; a poll that another thread closes
+                returns what it has.
+            ConcurrentModificationError: Another thread is reading.
             WakeupError: `wakeup()` was called.
             NoOffsetForPartitionError, OffsetOutOfRangeError: There is no position and
                 `auto_offset_reset` is "none"; raised until a seek.
@@ -253,17 +163,19 @@ class KafkaConsumer(OffsetMethods, ClusterMethods):
             limit = check_limit(max_records, self._config.max_poll_records)
             deadline_ms = core.deadline_ms(timeout_ms)
             self._iteration.end()
-            batch, publication = self._next_batch(deadline_ms, limit)
+            batch, publication = self._next_batch(deadline_ms, limit, held)
         finally:
             held.release()
         # All positions move by this one store. Nothing may stand between it and the return: an
         # interrupt there would lose the records.
-        publication.done = True
+        publication.done = update_offsets
         return batch
 
-    def _next_batch(self, deadline_ms: int, limit: int) -> tuple[ConsumerRecords, Publication]:
+    def _next_batch(
+        self, deadline_ms: int, limit: int, held: Held
+    ) -> tuple[ConsumerRecords, Publication]:
         """Return records, and what is done once they are returned to the user."""
-        batch = self._poller.poll(deadline_ms, limit)
+        batch = self._poller.poll(deadline_ms, limit, held)
         publication = self._collector.publication
         if batch and self._interceptors.consuming:
             batch = self._interceptors.on_consume(batch)
@@ -296,8 +208,8 @@ class KafkaConsumer(OffsetMethods, ClusterMethods):
 
         Raises:
             ImportError: pyarrow is not installed.
-            IllegalStateError: Nothing is subscribed or assigned, or there are deserializers or
-                interceptors with on_consume(), which have no place here.
+            IllegalStateError: There are deserializers or interceptors with on_consume(), which
+                have no place here.
             InvalidArgumentError: There is no such column.
             KafkaError: As for `poll()`.
         """
@@ -311,7 +223,7 @@ class KafkaConsumer(OffsetMethods, ClusterMethods):
             limit = check_limit(max_records, sys.maxsize)
             deadline_ms = core.deadline_ms(timeout_ms)
             self._iteration.end()
-            batch, publication = self._next_batch(deadline_ms, limit)
+            batch, publication = self._next_batch(deadline_ms, limit, held)
             records = to_record_batch(tuple(batch.values()), chosen, binary_view=binary_view)
         finally:
             held.release()
@@ -330,7 +242,7 @@ class KafkaConsumer(OffsetMethods, ClusterMethods):
             raise StopIteration
         held = core.acquire()
         try:
-            run = self._iteration.ready() or self._await_run()
+            run = self._iteration.ready() or self._await_run(held)
             index = run.given
             record = run.records[index]
         finally:
@@ -338,17 +250,20 @@ class KafkaConsumer(OffsetMethods, ClusterMethods):
         run.given = index + 1  # the position moves, with nothing but the return behind it
         return record
 
-    def _await_run(self) -> Run:
-        timeout_ms = self._config.consumer_timeout_ms
+    def _await_run(self, held: Held) -> Run:
+        core, timeout_ms = self._core, self._config.consumer_timeout_ms
         endless = timeout_ms is None or timeout_ms < 0
-        deadline_ms = self._core.deadline_ms(2**40 if endless else timeout_ms)
+        if endless and core.engine.subscription.kind is SubscriptionKind.NONE:
+            log.warning("iteration ends at once: nothing is subscribed or assigned")
+            raise StopIteration
+        deadline_ms = core.deadline_ms(2**40 if endless else timeout_ms)
         limit = min(self._config.max_poll_records, MAX_RUN_RECORDS)
         while True:
-            self._iteration.add(*self._next_batch(deadline_ms, limit))
+            self._iteration.add(*self._next_batch(deadline_ms, limit, held))
             run = self._iteration.ready()
             if run is not None:
                 return run
-            if self._core.clock.now_ms() >= deadline_ms:
+            if core.closed or core.clock.now_ms() >= deadline_ms:
                 raise StopIteration
 
     def wakeup(self) -> None:
@@ -378,20 +293,35 @@ class KafkaConsumer(OffsetMethods, ClusterMethods):
                 stays in it and is expected back; "leave" leaves in any case, "remain" stays in
                 any case until the session times out (KIP-1092).
 
-        A second close does nothing. Raises the listener's error, once everything is done.
+        Any thread may close: a poll() or an iteration of another one ends, its records are not
+        lost. If the other thread does not come back from a listener or deserializer in time, there
+        is no last commit and no call of the listener. A second close waits for the first.
+
+        Raises the listener's error, once everything is done.
         """
         core = self._core
         operation = check_leave(leave_group)
-        held = core.acquire_for_close()
+        core.check_process()
+        first, core.closing = not core.closing, True
+        deadline_ms = self._closing.deadline_ms(timeout_ms)
+        visit = core.visit(deadline_ms)
         try:
-            if not (core.closed or core.closing):
-                core.closing = True
+            if first and not core.closed:
+                alone = visit is not None
                 try:
-                    self._closing.close(timeout_ms, commit=autocommit, leave=operation)
+                    self._closing.close(
+                        deadline_ms, commit=autocommit, leave=operation, alone=alone
+                    )
                 finally:
                     core.closed = True
         finally:
-            held.release()
+            if visit is not None:
+                visit.release()
+
+    @property
+    def _closed(self) -> bool:
+        """Whether `close()` was called; programs and frameworks look at kafka-python's."""
+        return self._core.closing or self._core.closed
 
     def __enter__(self) -> Self:
         """Close at the end of the block."""

@@ -15,13 +15,13 @@ from tandem_kafka.errors import (
     ConsumerClosedError,
     ForkedConsumerError,
     InvalidArgumentError,
-    InvalidGroupIdError,
     KafkaTimeoutError,
+    NoGroupError,
     WakeupError,
 )
 from tandem_kafka.events.application import ApplicationEvent
 from tandem_kafka.events.completable import NO_DEADLINE_MS
-from tandem_kafka.runtime import Held, OwnerLock, Runtime, thread_name
+from tandem_kafka.runtime import Driver, Held, OwnerLock, Runtime, thread_id, thread_name
 
 __all__ = ["Core", "guarded"]
 
@@ -31,6 +31,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 #: The functions that enter a core; each calls it `core`.
 _GUARDED: Final[set[CodeType]] = set()
+
+#: Who waits for another thread of the application looks again this often.
+LOOK_AGAIN_MS = 250
 
 #: The network thread fails what is overdue; only if it is stuck does this end the wait.
 STUCK_MS = 30_000
@@ -62,6 +65,23 @@ def guarded(function: F) -> F:
     return function
 
 
+class Visit:
+    """A thread other than the reader is inside, until it releases this."""
+
+    def __init__(self, visitors: list[int], visitor: int, held: Held, driver: Driver) -> None:
+        self._visitors = visitors
+        self._visitor = visitor
+        self._held = held
+        self._driver = driver
+
+    def release(self) -> None:
+        """Leave."""
+        self._held.release()
+        if self._visitor in self._visitors:
+            self._visitors.remove(self._visitor)
+        self._driver.notify()
+
+
 class Core:
     """Owner, clock and the way to the network thread."""
 
@@ -73,8 +93,13 @@ class Core:
         self.closing = False
         self.closed = False
         self._owner = OwnerLock()
+        #: Threads that change what is read, or wait for the reader to let them.
+        self._visitors: list[int] = []
+        self._visits = 0
         self._pid = _process.pid
-        # Writer: whoever calls wakeup(); taken back by the application thread.
+        #: The thread inside poll() or iteration, while it works or waits there.
+        self.reader: int | None = None
+        # Writer: whoever calls wakeup(); taken back by who is woken.
         self._woken = False
 
     def start_network_thread(self) -> None:
@@ -90,51 +115,127 @@ class Core:
             loop.finish(error)
             raise loop.error() from error
 
-    # --- one owner at a time -------------------------------------------------------------------
+    # --- who may come in -----------------------------------------------------------------------
 
-    def acquire(self) -> Held:
-        """Enter a method of the consumer; returns what to release at its end.
+    def check_usable(self) -> None:
+        """Raise if no call can do anything any more. Any thread.
 
         Raises:
             ForkedConsumerError: This process is a fork of the one that made the consumer.
-            ConcurrentModificationError: Another thread is inside a method.
             ConsumerClosedError: The consumer has been closed.
             NetworkThreadError: The network thread has ended.
         """
-        held = self.acquire_for_close()
         if self.closed:
-            held.release()
+            self.check_process()
             self.raise_closed()
+        self.check_readable()
+
+    def check_readable(self) -> None:
+        """Raise if what is known may be wrong; a closed consumer still tells what it knew.
+
+        Raises:
+            ForkedConsumerError: This process is a fork of the one that made the consumer.
+            NetworkThreadError: The network thread has ended.
+        """
+        self.check_process()
         if self.engine.loop.failure is not None:
-            held.release()
             raise self.engine.loop.error()
-        return held
 
-    def raise_closed(self) -> NoReturn:
-        """Say that the consumer is closed."""
-        msg = "This consumer has already been closed."
-        raise ConsumerClosedError(msg)
+    def check_process(self) -> None:
+        """Raise in a fork.
 
-    def acquire_for_close(self) -> Held:
-        """Enter, also when closed."""
+        Raises:
+            ForkedConsumerError: This process is a fork of the one that made the consumer.
+        """
         if self._pid != _process.pid:
             msg = (
                 f"this consumer was made in process {self._pid} and cannot be used in its fork "
                 f"{_process.pid}: its network thread and connections stayed behind; make a new one"
             )
             raise ForkedConsumerError(msg)
-        return self._owner.acquire() or self._take_over()
 
-    def _take_over(self) -> Held:
-        held = self._owner.take_over(self._inside)
-        if isinstance(held, str):
-            msg = (
-                "KafkaConsumer is not safe for multi-threaded access: thread "
-                f"{thread_name()!r} called while {held!r} is inside; wakeup() is the one method "
-                "for other threads"
-            )
-            raise ConcurrentModificationError(msg)
+    def raise_closed(self) -> NoReturn:
+        """Say that the consumer is closed."""
+        msg = "This consumer has already been closed."
+        raise ConsumerClosedError(msg)
+
+    def acquire(self) -> Held:
+        """Enter as the reader: poll() or iteration. Returns what to release in the end.
+
+        Raises:
+            ConcurrentModificationError: Another thread is reading.
+            KafkaError: As `check_usable` does.
+        """
+        self.check_process()
+        held = self._owner.acquire() or self._acquire_contended()
+        if self.closed or self.engine.loop.failure is not None:
+            held.release()
+            self.check_usable()
         return held
+
+    def _acquire_contended(self) -> Held:
+        """Wait for visitors to leave; raise if another reader is inside."""
+        while True:
+            visits = self._visits
+            held = self._owner.acquire() or self._owner.take_over(self._inside)
+            if not isinstance(held, str):
+                return held
+            if self.closing:
+                self.raise_closed()
+            if not self._visitors and visits == self._visits:
+                msg = (
+                    "KafkaConsumer is not safe for two threads that read: thread "
+                    f"{thread_name()!r} called poll() while {held!r} is reading; give each thread "
+                    "a consumer of its own (other methods may be called from any thread)"
+                )
+                raise ConcurrentModificationError(msg)
+            self.driver.wait(lambda: not self._visitors, self.clock.now_ms() + LOOK_AGAIN_MS)
+
+    def visit(self, deadline_ms: int) -> Visit | None:
+        """Enter to change what is read; a reader is asked to let us in.
+
+        Returns what to release in the end, None if the reader did not come to it in time.
+        """
+        self.check_process()
+        visitor = thread_id()
+        self._visitors.append(visitor)
+        self._visits += 1
+        held: list[Held] = []
+
+        def inside() -> bool:
+            if not held:
+                found = self._owner.acquire() or self._owner.take_over(self._inside)
+                if not isinstance(found, str):
+                    held.append(found)
+            return bool(held)
+
+        try:
+            if not inside():
+                self.driver.notify()
+                self.driver.wait(inside, deadline_ms)
+        finally:
+            if not held:
+                self._visitors.remove(visitor)
+        return Visit(self._visitors, visitor, held[0], self.driver) if held else None
+
+    @property
+    def visited(self) -> bool:
+        """Whether another thread waits to be let in."""
+        return bool(self._visitors) and any(each != thread_id() for each in self._visitors)
+
+    def give_way(self, held: Held) -> None:
+        """Let visitors in, then go on; for the outermost method of the reader."""
+        held.release()
+        try:
+            self.driver.wait(self._alone, self.clock.now_ms() + STUCK_MS)
+        finally:
+            while self._owner.acquire() is None:
+                self.driver.wait(self._alone, self.clock.now_ms() + LOOK_AGAIN_MS)
+
+    def _alone(self) -> bool:
+        if self._visitors and self._owner.nobody_else(self._inside):
+            self._visitors.clear()  # an interrupt ended a visit before it could say so
+        return not self._visitors
 
     def _inside(self, frame: FrameType) -> bool:
         """Tell whether a stack frame is one of a method of this consumer."""
@@ -189,7 +290,7 @@ class Core:
         if not interruptible:
             self.driver.wait(lambda: ready() or loop.finished, deadline_ms)
         else:
-            self.driver.wait(lambda: ready() or self._woken or loop.finished, deadline_ms)
+            self.driver.wait(lambda: ready() or self.woken or loop.finished, deadline_ms)
         if ready():
             return
         if interruptible:
@@ -202,9 +303,14 @@ class Core:
         self._woken = True
         self.driver.notify()
 
+    @property
+    def woken(self) -> bool:
+        """Whether `wakeup()` was called for this thread: the reader, if there is one."""
+        return self._woken and self.reader in (None, thread_id())
+
     def raise_if_woken(self) -> None:
         """Raise if `wakeup()` was called; once."""
-        if self._woken:
+        if self.woken:
             self._woken = False
             msg = "wakeup() was called"
             raise WakeupError(msg)
@@ -215,11 +321,11 @@ class Core:
         """Raise if there is no group.
 
         Raises:
-            InvalidGroupIdError: `group_id` was not given.
+            NoGroupError: `group_id` was not given.
         """
         if self.config.group_id is None:
             msg = (
                 "To use the group management or offset commit APIs, "
                 "you must provide group_id in the consumer configuration"
             )
-            raise InvalidGroupIdError(msg)
+            raise NoGroupError(msg)

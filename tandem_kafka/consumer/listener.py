@@ -1,16 +1,19 @@
-"""Rebalance listeners: kafka-python's class, or any object with its methods."""
+"""Rebalance listeners: kafka-python's classes, or any object with their methods."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable
 from collections.abc import Set as AbstractSet
 from typing import Any
 
 from kafka.consumer.subscription_state import ConsumerRebalanceListener
 
-from tandem_kafka.consumer.core import Core
-from tandem_kafka.errors import InvalidArgumentError, RebalanceCallbackError
+from tandem_kafka.consumer.core import LOOK_AGAIN_MS, Core
+from tandem_kafka.errors import ArgumentTypeError, RebalanceCallbackError
 from tandem_kafka.events.background import BackgroundEvent
+from tandem_kafka.events.completable import Completion
 from tandem_kafka.types import TopicPartition
 
 __all__ = ["ConsumerRebalanceListener", "ListenerCalls", "callback_error", "check_listener"]
@@ -22,7 +25,7 @@ def check_listener(listener: Any) -> None:
     """Raise if an object cannot be a listener.
 
     Raises:
-        InvalidArgumentError: A method is missing.
+        ArgumentTypeError: A method is missing.
     """
     missing = [name for name in _REQUIRED if not callable(getattr(listener, name, None))]
     if listener is not None and missing:
@@ -30,12 +33,16 @@ def check_listener(listener: Any) -> None:
             f"listener must have the methods {', '.join(_REQUIRED)}; "
             f"{type(listener).__name__} has no {' and no '.join(missing)}"
         )
-        raise InvalidArgumentError(msg)
+        raise ArgumentTypeError(msg)
 
 
 def callback_error(error: Exception) -> RebalanceCallbackError:
     """Return what is raised for an exception of a listener, which is its cause."""
     return RebalanceCallbackError(f"User rebalance callback throws an error: {error!r}")
+
+
+async def _ended(result: Awaitable[object]) -> object:
+    return await result
 
 
 class ListenerCalls:
@@ -106,7 +113,34 @@ class ListenerCalls:
         try:
             # Right before the call: an interrupt comes before both, or to the method.
             self._progress = progress
-            method(told)
+            result = method(told)
+            if inspect.isawaitable(result):
+                self._await(result)
         finally:
             took_ms = clock.now_ms() - began_ms
             self._core.engine.metrics.record(f"partition-{what}-latency", took_ms)
+
+    def _await(self, result: Awaitable[object]) -> None:
+        """Run a coroutine of the listener to its end, on an event loop of its own.
+
+        A thread with a running loop cannot have another: there the coroutine runs elsewhere.
+        """
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            asyncio.run(_ended(result))
+            return
+        outcome: Completion[object] = Completion()
+        driver, clock = self._core.driver, self._core.clock
+
+        def done(found: object) -> None:
+            if isinstance(found, BaseException):
+                outcome.fail(found)
+            else:
+                outcome.complete(found)
+            driver.notify()
+
+        driver.offload(lambda: asyncio.run(_ended(result)), done)
+        while not driver.wait(lambda: outcome.done, clock.now_ms() + LOOK_AGAIN_MS):
+            pass
+        outcome.result()

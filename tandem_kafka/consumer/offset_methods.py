@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, overload
 
 from kafka.future import Future
 
@@ -16,8 +16,9 @@ from tandem_kafka.consumer.arguments import (
     each_partition,
 )
 from tandem_kafka.consumer.commits import Commits
-from tandem_kafka.consumer.owned import Owned, owned
+from tandem_kafka.consumer.owned import Owned, shared
 from tandem_kafka.consumer.positions import Positions
+from tandem_kafka.errors import KafkaTimeoutError
 from tandem_kafka.types import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 
 __all__ = ["OffsetMethods"]
@@ -33,20 +34,36 @@ class OffsetMethods(Owned):
 
     # --- positions -----------------------------------------------------------------------------
 
-    @owned
-    def position(self, partition: TopicPartition, timeout_ms: float | None = None) -> int:
+    @overload
+    def position(self, partition: TopicPartition, timeout_ms: None = None) -> int: ...
+
+    @overload
+    def position(self, partition: TopicPartition, timeout_ms: float | None) -> int | None: ...
+
+    def position(self, partition: TopicPartition, timeout_ms: float | None = None) -> int | None:
         """Return the offset of the next record of a partition, looking it up if need be.
+
+        None if it could not be looked up within `timeout_ms`. A position that is known is told
+        after close() too.
 
         Raises:
             NotAssignedError: The partition is not assigned.
             NoOffsetForPartitionError: It has no position and `auto_offset_reset` is "none".
-            KafkaTimeoutError: It could not be looked up in time.
+            KafkaTimeoutError: No `timeout_ms` is given, and it could not be looked up within
+                `default_api_timeout_ms`.
             WakeupError: `wakeup()` was called.
         """
-        offset: int = self._positions.position(check_partition(partition), timeout_ms).offset
+        self._core.check_readable()
+        tp = check_partition(partition)
+        try:
+            offset: int = self._positions.position(tp, timeout_ms).offset
+        except KafkaTimeoutError:
+            if timeout_ms is None:
+                raise
+            return None
         return offset
 
-    @owned
+    @shared
     def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
         """Go on at an offset. An `OffsetAndMetadata` with a leader epoch is validated (KIP-320).
 
@@ -58,7 +75,7 @@ class OffsetMethods(Owned):
         target = check_offset(offset)
         self._positions.seek(partition, target)
 
-    @owned
+    @shared
     def pause(self, *partitions: TopicPartition) -> None:
         """Hand out no records of these partitions.
 
@@ -69,7 +86,7 @@ class OffsetMethods(Owned):
         """
         self._positions.pause(each_partition(partitions))
 
-    @owned
+    @shared
     def resume(self, *partitions: TopicPartition) -> None:
         """Hand out records of these partitions again.
 
@@ -78,12 +95,12 @@ class OffsetMethods(Owned):
         """
         self._positions.resume(each_partition(partitions))
 
-    @owned
     def paused(self) -> set[TopicPartition]:
         """Return the partitions paused now."""
+        self._core.check_readable()
         return {state.tp for state in self._core.engine.subscription.paused()}
 
-    @owned
+    @shared
     def stop_at(self, partition: TopicPartition, offset: int | None) -> None:
         """Fetch nothing of a partition from an offset on, for readers of a range.
 
@@ -98,7 +115,7 @@ class OffsetMethods(Owned):
         end = None if offset is None else check_offset(offset).offset
         self._positions.stop_at(partition, end)
 
-    @owned
+    @shared
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
         """Go on at the first offset there is; of all partitions if none is named.
 
@@ -109,7 +126,7 @@ class OffsetMethods(Owned):
         """
         self._positions.reset(each_partition(partitions), _EARLIEST)
 
-    @owned
+    @shared
     def seek_to_end(self, *partitions: TopicPartition) -> None:
         """Go on behind the last offset (last stable one under read_committed), likewise lazily.
 
@@ -118,17 +135,17 @@ class OffsetMethods(Owned):
         """
         self._positions.reset(each_partition(partitions), _LATEST)
 
-    @owned
     def highwater(self, partition: TopicPartition) -> int | None:
         """Return the high watermark that the last fetch told, None before the first.
 
         Raises:
             NotAssignedError: The partition is not assigned.
         """
+        self._core.check_readable()
         state = self._core.engine.subscription.get(check_partition(partition))
         return state.high_watermark if state.high_watermark >= 0 else None
 
-    @owned
+    @shared
     def current_lag(self, partition: TopicPartition) -> int | None:
         """Return how many records are left to read; None while the end is not known (KIP-666).
 
@@ -139,7 +156,7 @@ class OffsetMethods(Owned):
         """
         return self._positions.lag(check_partition(partition))
 
-    @owned
+    @shared
     def beginning_offsets(
         self, partitions: Iterable[TopicPartition], timeout_ms: float | None = None
     ) -> dict[TopicPartition, int]:
@@ -150,7 +167,7 @@ class OffsetMethods(Owned):
         """
         return self._edges(partitions, _EARLIEST, timeout_ms)
 
-    @owned
+    @shared
     def end_offsets(
         self, partitions: Iterable[TopicPartition], timeout_ms: float | None = None
     ) -> dict[TopicPartition, int]:
@@ -172,7 +189,7 @@ class OffsetMethods(Owned):
         found = self._positions.look_up(dict.fromkeys(chosen, timestamp), timeout_ms)
         return {tp: offset.offset for tp, offset in found.items() if offset is not None}
 
-    @owned
+    @shared
     def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, int], timeout_ms: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
@@ -191,7 +208,7 @@ class OffsetMethods(Owned):
 
     # --- commits -------------------------------------------------------------------------------
 
-    @owned
+    @shared
     def commit(
         self,
         offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None,
@@ -202,7 +219,7 @@ class OffsetMethods(Owned):
         Callbacks of earlier `commit_async` calls run first.
 
         Raises:
-            InvalidGroupIdError: There is no `group_id`.
+            NoGroupError: There is no `group_id`.
             CommitFailedError: The group has moved on without us; a `CommitDuringRebalanceError`
                 if it is only rebalancing, and a poll() later the commit will do.
             KafkaTimeoutError: It kept failing for passing reasons until the timeout.
@@ -220,7 +237,7 @@ class OffsetMethods(Owned):
         """Commit and wait; the Java client's name for `commit`."""
         self.commit(offsets, timeout_ms)
 
-    @owned
+    @shared
     def commit_async(
         self,
         offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None,
@@ -230,21 +247,21 @@ class OffsetMethods(Owned):
 
         Args:
             offsets: What to commit; by default the positions of what was handed out.
-            callback: Called with offsets and error (None if it went well) on this thread, inside
-                a later poll, commit or close; in the order of the commits.
+            callback: Called with offsets and error (None if it went well) inside a later poll,
+                commit or close, by the thread that calls it; in the order of the commits.
 
         Returns:
-            kafka-python's future, which ends when the callback runs.
+            kafka-python's future, which ends with the commit, without another call.
 
         Raises:
-            InvalidGroupIdError: There is no `group_id`.
+            NoGroupError: There is no `group_id`.
             TypeError, InvalidArgumentError: The offsets are not what they should be.
         """
         self._core.require_group()
         chosen = None if offsets is None else check_offsets(offsets)
         return self._commits.commit_async(chosen, callback)
 
-    @owned
+    @shared
     def committed(
         self,
         partition: TopicPartition,
@@ -259,7 +276,7 @@ class OffsetMethods(Owned):
             timeout_ms: How long to try, in milliseconds.
 
         Raises:
-            InvalidGroupIdError: There is no `group_id`.
+            NoGroupError: There is no `group_id`.
             KafkaTimeoutError: It could not be looked up in time.
             WakeupError: `wakeup()` was called.
         """

@@ -7,9 +7,8 @@ from tandem_kafka.consumer.collector import Collector
 from tandem_kafka.consumer.commits import Commits
 from tandem_kafka.consumer.core import Core
 from tandem_kafka.consumer.records import ConsumerRecords
-from tandem_kafka.errors import IllegalStateError
 from tandem_kafka.events.application import DropReadAhead, Poll
-from tandem_kafka.shared.subscription import SubscriptionKind
+from tandem_kafka.runtime import Held, thread_id
 
 __all__ = ["NOTE_MS", "Poller"]
 
@@ -34,20 +33,32 @@ class Poller:
         self._idle_ms = 0
         self._interval_ms = max(1, min(NOTE_MS, core.config.max_poll_interval_ms // 4))
 
-    def poll(self, deadline_ms: int, max_records: int) -> ConsumerRecords:
-        """Return records as soon as there are any; empty at the deadline.
+    def poll(self, deadline_ms: int, max_records: int, held: Held) -> ConsumerRecords:
+        """Return records as soon as there are any; empty at the deadline, and when closed.
+
+        Args:
+            deadline_ms: When to stop waiting for the first record.
+            max_records: How many to return at most.
+            held: By what this thread is the reader.
 
         Raises:
-            IllegalStateError: Nothing is subscribed or assigned.
             WakeupError: `wakeup()` was called.
             KafkaError: What the network thread has to tell, or the next record cannot be read.
         """
-        if self._core.engine.subscription.kind is SubscriptionKind.NONE:
-            msg = "Consumer is not subscribed to any topics or assigned any partitions"
-            raise IllegalStateError(msg)
+        core = self._core
+        outer = core.reader
+        try:
+            core.reader = thread_id()
+            return self._poll(deadline_ms, max_records, held if outer is None else None)
+        finally:
+            core.reader = outer
+
+    def _poll(self, deadline_ms: int, max_records: int, held: Held | None) -> ConsumerRecords:
         self._note_poll()
         self._commits.auto_commit(self._core.clock.now_ms())
         while True:
+            if held is not None and self._core.visited:
+                self._core.give_way(held)
             self._core.raise_if_woken()
             self._commits.run_callbacks()
             self._background.process()
@@ -55,7 +66,7 @@ class Poller:
             if fatal is not None:
                 raise fatal.with_traceback(None)
             if self._core.closed:
-                self._core.raise_closed()  # a listener closed it
+                return ConsumerRecords()  # by a listener, a signal handler or another thread
             self._make_room()
             seen = self._core.engine.buffer.added
             batch = self._collector.collect(max_records)
@@ -83,7 +94,12 @@ class Poller:
         engine = self._core.engine
 
         def news() -> bool:
-            return engine.buffer.added != seen or len(self._background) > 0 or self._commits.waiting
+            return (
+                engine.buffer.added != seen
+                or len(self._background) > 0
+                or self._commits.waiting
+                or self._core.visited
+            )
 
         self._core.wait(news, deadline_ms)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import assert_never
 
-from tandem_kafka.errors import InvalidGroupIdError, KafkaError, UnsupportedVersionError
+from tandem_kafka.errors import KafkaError, NoGroupError, UnsupportedVersionError
 from tandem_kafka.events import application as events
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.exchange import internal_error
@@ -85,11 +85,11 @@ class ApplicationEventProcessor:
                 self._subscription.unsubscribe()
                 event.future.complete(None)
             case events.PrepareToLeave():
-                self._group.membership.prepare_to_leave()
+                self._managers.membership.prepare_to_leave()
                 event.future.complete(None)
             case events.LeaveGroup():
                 self._context.group.forget()
-                self._group.membership.leave(event.future, event.leave, event.reason)
+                self._managers.membership.leave(event.future, event.leave, event.reason)
             case events.Pause():
                 self._set_paused(event.partitions, paused=True)
                 event.future.complete(None)
@@ -107,12 +107,12 @@ class ApplicationEventProcessor:
                 managers.metadata.request_update()
                 managers.metadata.wait_for_first(event.future)
             case events.EnforceRebalance():
-                self._group.membership.enforce_rebalance(event.reason)
+                self._managers.membership.enforce_rebalance(event.reason)
                 event.future.complete(None)
             case events.ApplyAssignment():
                 self._apply_assignment(event)
             case events.CallbackCompleted():
-                self._group.membership.callback_completed(event.number, event.error)
+                self._managers.membership.callback_completed(event.number, event.error)
                 event.future.complete(None)
             case events.DrainCommits():
                 if managers.group is not None:
@@ -127,16 +127,16 @@ class ApplicationEventProcessor:
     def _group(self) -> GroupManagers:
         group = self._managers.group
         if group is None:
-            msg = "the consumer has no group: set group_id to subscribe, commit or join"
-            raise InvalidGroupIdError(msg)
+            msg = "the consumer has no group: set group_id to commit"
+            raise NoGroupError(msg)
         return group
 
     def _poll(self, event: events.Poll) -> None:
         managers = self._managers
         # First: what waits for a poll() after this one says so below.
         self._context.polls.wanted = False
-        if managers.group is not None and self._subscription.auto_assigned:
-            managers.group.membership.application_polled()
+        if self._subscription.auto_assigned:
+            managers.membership.application_polled()
         managers.validation.want()
         managers.positions.want()
         event.future.complete(None)
@@ -156,7 +156,7 @@ class ApplicationEventProcessor:
         event.future.complete(None)
 
     def _subscribe_regex(self, event: events.SubscribeRegex) -> None:
-        membership = self._group.membership
+        membership = self._managers.membership
         if not membership.resolves_regex:
             msg = (
                 "SubscriptionPattern needs KIP-848, which the cluster did not have when "
@@ -170,7 +170,7 @@ class ApplicationEventProcessor:
     def _tell_membership(self) -> None:
         """Who is no member yet joins when the application polls."""
         self._context.polls.wanted = True
-        self._group.membership.subscription_changed()
+        self._managers.membership.subscription_changed()
 
     def _apply_assignment(self, event: events.ApplyAssignment) -> None:
         if event.number != self._context.group.callback:

@@ -14,6 +14,7 @@ from tandem_kafka.request_managers.fetching.fetch_manager import FetchManager
 from tandem_kafka.request_managers.list_offsets import ListOffsetsManager
 from tandem_kafka.request_managers.membership.choice import choose_membership
 from tandem_kafka.request_managers.membership.interface import Membership
+from tandem_kafka.request_managers.membership.ungrouped import UngroupedMembership
 from tandem_kafka.request_managers.metadata_refresh import MetadataRefresher
 from tandem_kafka.request_managers.position_manager import PositionsManager
 from tandem_kafka.request_managers.topic_metadata import TopicMetadataManager
@@ -36,6 +37,7 @@ class GroupManagers:
 class RequestManagers:
     """The managers, each by its subject."""
 
+    membership: Membership
     group: GroupManagers | None
     list_offsets: ListOffsetsManager
     positions: PositionsManager
@@ -53,6 +55,7 @@ class RequestManagers:
         committed = group.committed if group is not None else None
         positions = PositionsManager(context, list_offsets, committed)
         return cls(
+            membership=UngroupedMembership(context) if group is None else group.membership,
             group=group,
             list_offsets=list_offsets,
             positions=positions,
@@ -65,8 +68,8 @@ class RequestManagers:
     def __iter__(self) -> Iterator[RequestManager]:
         """Managers that set others going come before those they set going."""
         yield self.positions
+        yield self.membership
         if self.group is not None:
-            yield self.group.membership
             yield self.group.commit
             yield self.group.committed
             yield self.group.coordinator

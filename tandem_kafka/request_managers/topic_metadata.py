@@ -47,9 +47,8 @@ class TopicMetadataManager(RequestManager):
     def _send(self, lookup: _Lookup) -> UnsentRequest:
         event = lookup.event
         topics = None if isinstance(event, ListTopics) else (event.topic,)
-        create = topics is not None and self._context.config.allow_auto_create_topics
         return self._context.request(
-            describe_topics(topics, auto_create=create),
+            describe_topics(topics, auto_create=False),
             ANY_NODE,
             answered=partial(self._answered, lookup),
             failed=partial(self._failed, lookup),

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from tandem_kafka.consumer.consumer import KafkaConsumer
-from tandem_kafka.consumer.owned import owned
+from tandem_kafka.consumer.owned import shared
 from tandem_kafka.events.application import ListTopics, PartitionsForTopic
 from tandem_kafka.types import TopicPartition
 
@@ -20,7 +20,7 @@ __all__ = ["PlanningConsumer"]
 class PlanningConsumer(KafkaConsumer):
     """A consumer that is asked about topics and offsets, and reads nothing."""
 
-    @owned
+    @shared
     def all_partitions(self) -> set[TopicPartition]:
         """Return the partitions of all topics this client may see, without internal ones.
 
@@ -30,7 +30,7 @@ class PlanningConsumer(KafkaConsumer):
         found = self._core.ask(ListTopics(deadline_ms=self._core.deadline_ms(None)))
         return {tp for each in found.values() if not each.internal for tp in _partitions(each)}
 
-    @owned
+    @shared
     def partitions_of(self, names: Iterable[str]) -> set[TopicPartition]:
         """Return the partitions of these topics; a topic that is not there has none.
 

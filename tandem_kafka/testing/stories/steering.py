@@ -103,6 +103,8 @@ class Steering:
         except NotAssignedError:
             raise
         except KafkaError:
+            offset = None
+        if offset is None:
             self._seek(member, listener, tp, self._sought.get((listener.number, tp), 0))
             return
         if not first <= offset <= self._end_of(tp):

@@ -24,6 +24,8 @@ class Core:
     def __init__(self) -> None:
         self.config = Config.from_options({"group_id": "readers"})
         self.clock = SimpleNamespace(now_ms=lambda: 0)
+        self.elsewhere: list[Any] = []
+        self.driver = SimpleNamespace(offload=lambda work, _: self.elsewhere.append(work))
         self.sent: list[CommitAsync] = []
         self.engine = SimpleNamespace(
             queue=SimpleNamespace(add=self.sent.append), subscription=SubscriptionState()
@@ -58,7 +60,7 @@ def test_119_callbacks_run_in_the_order_of_the_commits_not_of_the_answers() -> N
     assert not commits.waiting
     commits.run_callbacks()
     assert committing.told == []
-    assert not any(future.is_done for future in committing.futures)
+    assert [future.is_done for future in committing.futures] == [False, True, True]
     committing.done(1)
     assert commits.waiting
     commits.run_callbacks()
@@ -100,3 +102,26 @@ def test_a_callback_that_raises_is_not_called_again(raised: type[BaseException])
     assert [offset for offset, _ in committing.told] == [1, 2]
     assert committing.futures[0].failed()
     assert committing.futures[1].succeeded()
+
+
+def test_a_future_ends_with_its_commit_and_calls_what_was_added_elsewhere() -> None:
+    committing = Committing()
+    first, second, third = committing.futures
+    called: list[object] = []
+    first.add_callback(called.append)
+    second.add_errback(called.append)
+    committing.done(1)
+    error = KafkaError("no")
+    committing.core.sent[1].future.fail(error)
+    committing.done(3)
+    assert (first.is_done, first.succeeded(), first.value) == (True, True, at(1))
+    assert (second.failed(), second.exception, second.value) == (True, error, None)
+    assert called == [], "not on the network thread"
+    assert len(committing.core.elsewhere) == 2, "nobody waits for the third"
+    for work in committing.core.elsewhere:
+        work()
+    assert called == [at(1), error]
+    committing.commits.run_callbacks()
+    assert called == [at(1), error], "once"
+    third.add_callback(called.append)
+    assert called[-1] == at(3), "at once, when it has ended"

@@ -97,12 +97,12 @@ def test_8_a_failing_constructor_closes_deserializers(
     assert network_threads() == []
 
 
-def test_8_topics_without_a_group_fail_construction(
+def test_8_a_failing_subscription_fails_construction(
     make: Make, network_threads: Callable[[], list[str]]
 ) -> None:
     value = Closable()
-    with pytest.raises(InvalidGroupIdError):
-        make("topic", value_deserializer=value)
+    with pytest.raises(ValueError, match="Topic name"):
+        make("to pic", value_deserializer=value)
     assert value.closed == 1
     assert network_threads() == []
 

@@ -8,8 +8,15 @@ from typing import Any
 
 import pytest
 
-from tandem_kafka import KafkaConsumer, OffsetAndMetadata, TopicPartition
+from tandem_kafka import (
+    ConsumerGroupMetadata,
+    KafkaConsumer,
+    OffsetAndMetadata,
+    SubscriptionPattern,
+    TopicPartition,
+)
 from tandem_kafka.errors import (
+    ArgumentTypeError,
     ConsumerClosedError,
     IllegalStateError,
     InvalidArgumentError,
@@ -23,13 +30,16 @@ TP = TopicPartition("topic", 0)
 OTHER = TopicPartition("topic", 1)
 
 
-def test_9_poll_without_subscription_or_assignment(consumer: KafkaConsumer) -> None:
-    with pytest.raises(IllegalStateError, match="not subscribed"):
-        consumer.poll()
+def test_9_without_subscription_or_assignment_there_is_nothing_to_read(
+    consumer: KafkaConsumer,
+) -> None:
+    """As with kafka-python; Java's client raises."""
+    assert consumer.poll() == {}
+    assert list(consumer) == []
     consumer.subscribe(["topic"])
     consumer.unsubscribe()
-    with pytest.raises(IllegalStateError, match="not subscribed"):
-        consumer.poll()
+    assert consumer.poll(10) == {}
+    assert list(consumer) == []
 
 
 CALLS: dict[str, Callable[[KafkaConsumer], object]] = {
@@ -73,11 +83,33 @@ def test_every_public_method_is_in_the_table() -> None:
     assert public == CALLS.keys() | FREE
 
 
-@pytest.mark.parametrize("name", CALLS)
+#: What only looks at what is known answers after close() too, as in kafka-python.
+SNAPSHOTS: dict[str, object] = {
+    "subscription": None,
+    "assignment": {TP},
+    "paused": {TP},
+    "position": 7,
+    "highwater": None,
+    "group_metadata": ConsumerGroupMetadata("group", -1, "", None),
+    "bootstrap_connected": False,
+}
+
+
+@pytest.mark.parametrize("name", CALLS.keys() - SNAPSHOTS.keys())
 def test_10_every_method_raises_after_close(consumer: KafkaConsumer, name: str) -> None:
     consumer.close(timeout_ms=0)
     with pytest.raises(ConsumerClosedError, match="already been closed"):
         CALLS[name](consumer)
+
+
+@pytest.mark.parametrize("name", SNAPSHOTS)
+def test_10_what_is_known_is_told_after_close(consumer: KafkaConsumer, name: str) -> None:
+    consumer.assign([TP])
+    consumer.seek(TP, 7)
+    consumer.pause(TP)
+    consumer.close(timeout_ms=0)
+    assert CALLS[name](consumer) == SNAPSHOTS[name]
+    assert consumer._closed
 
 
 def test_10_close_again_and_wakeup_after_close_are_silent(
@@ -112,19 +144,25 @@ def test_12_subscribe_refuses_what_is_no_pattern(consumer: KafkaConsumer, patter
 
 
 def test_12_subscribe_refuses_what_is_no_listener(consumer: KafkaConsumer) -> None:
-    with pytest.raises(InvalidArgumentError, match="on_partitions_assigned"):
+    with pytest.raises(ArgumentTypeError, match="on_partitions_assigned"):
         consumer.subscribe(["topic"], listener=object())
     assert consumer.subscription() is None
 
 
-def test_12_subscribing_to_nothing_unsubscribes(consumer: KafkaConsumer) -> None:
+@pytest.mark.parametrize("topics", [[], (), None])
+def test_12_subscribing_to_nothing_is_refused(consumer: KafkaConsumer, topics: Any) -> None:
+    """As by kafka-python; Java's client unsubscribes."""
     consumer.subscribe(["topic"])
+    with pytest.raises(ValueError, match=r"unsubscribe\(\)"):
+        consumer.subscribe(topics)
     assert consumer.subscription() == {"topic"}
-    consumer.subscribe([])
+
+
+@pytest.mark.parametrize("name", [".", "..", "a b", "ä", "a" * 250])
+def test_12_names_that_no_topic_can_have(consumer: KafkaConsumer, name: str) -> None:
+    with pytest.raises(ValueError, match=r"[Tt]opic"):
+        consumer.subscribe([name])
     assert consumer.subscription() is None
-    consumer.assign([TP])
-    consumer.subscribe([])
-    assert consumer.assignment() == set()
 
 
 @pytest.mark.parametrize(
@@ -181,7 +219,7 @@ def test_14_ways_to_subscribe_exclude_each_other(
 
 
 def test_14_topics_and_a_pattern_in_one_call(consumer: KafkaConsumer) -> None:
-    with pytest.raises(InvalidArgumentError):
+    with pytest.raises(IllegalStateError):
         consumer.subscribe(["topic"], pattern="top.*")
 
 
@@ -204,6 +242,8 @@ def test_15_what_needs_an_assigned_partition(consumer: KafkaConsumer, name: str)
     with pytest.raises(NotAssignedError, match="No current assignment for partition topic-0"):
         CALLS[name](consumer)
     with pytest.raises(IllegalStateError):
+        CALLS[name](consumer)
+    with pytest.raises(KeyError):  # kafka-python's pause() and resume() raise that
         CALLS[name](consumer)
 
 
@@ -242,13 +282,18 @@ def test_16_offsets_that_are_no_numbers(consumer: KafkaConsumer, offset: Any) ->
         consumer.commit({TP: offset})
 
 
-GROUP_ONLY = ("subscribe", "commit", "commit_async", "committed", "group_metadata")
+GROUP_ONLY = ("commit", "commit_async", "committed")
 
 
 @pytest.mark.parametrize("name", [*GROUP_ONLY, "enforce_rebalance"])
 def test_17_what_needs_a_group(loner: KafkaConsumer, name: str) -> None:
     with pytest.raises(InvalidGroupIdError, match="group_id"):
         CALLS[name](loner)
+    with pytest.raises(IllegalStateError, match="group_id"):
+        CALLS[name](loner)
+    with pytest.raises(IllegalStateError, match="group_id"):
+        loner.subscribe(pattern=SubscriptionPattern("top.*"))
+    assert loner.group_metadata().group_id is None
     loner.assign([TP])
     assert loner.poll() == {}
 
@@ -293,7 +338,6 @@ def test_35_zero_timeouts_answer_at_once(consumer: KafkaConsumer) -> None:
     [
         ("commit", "commit"),
         ("committed", "committed"),
-        ("position", "position"),
         ("end_offsets", "Failed to get offsets by times in 200 ms for topic-0"),
         ("topics", "topics"),
         ("partitions_for_topic", "partitions_for_topic"),
@@ -304,10 +348,17 @@ def test_37_a_timeout_names_the_operation_and_leaves_nothing_behind(
 ) -> None:
     consumer.assign([TP])
     consumer.seek(TP, 3)
-    if name == "position":
-        consumer.seek_to_end()
     with pytest.raises(KafkaTimeoutError, match=re.escape(words)):
         CALLS[name](consumer)
+    assert consumer._core.engine.loop._reaper.watched() == ()
+
+
+def test_37_a_position_that_is_not_known_in_time_is_none(consumer: KafkaConsumer) -> None:
+    """With a timeout, as kafka-python's; without one there is an error in the end."""
+    consumer.assign([TP])
+    assert consumer.position(TP, timeout_ms=10) is None
+    with pytest.raises(KafkaTimeoutError, match="position"):
+        consumer.position(TP)
     assert consumer._core.engine.loop._reaper.watched() == ()
 
 

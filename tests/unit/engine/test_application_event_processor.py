@@ -73,8 +73,6 @@ def test_every_event_says_what_it_is_for_a_message(kind: type[Any]) -> None:
         events.CommitAsync,
         events.AutoCommit,
         events.FetchCommitted,
-        events.LeaveGroup,
-        events.EnforceRebalance,
     ],
 )
 def test_17_what_needs_a_group_says_so(kind: type[Any]) -> None:
