@@ -17,7 +17,7 @@ from tests.kafka.broker import KafkaCluster
 from tests.kafka.jars import KAFKA_VERSION, classpath
 
 _BROKER = "which coordinators run the scripts that are for both"
-_WITH_BROKER = tuple(Path(__file__).with_name(name) for name in ("integration", "spark"))
+_WITH_BROKER = tuple(Path(__file__).with_name(name) for name in ("integration", "parity", "spark"))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -69,19 +69,20 @@ class ClusterMethods(Owned):
         found = self._core.ask(event, interruptible=True)
         return {name for name, topic in found.items() if not topic.internal}
 
-    @shared
     def partitions_for_topic(self, topic: str, timeout_ms: float | None = None) -> set[int]:
         """Return the partition numbers of a topic; empty if we see no such topic.
 
-        Asking creates no topic.
+        Asking creates no topic. What is known is told after close() too.
 
         Raises:
             KafkaTimeoutError: The cluster did not answer in time.
             WakeupError: `wakeup()` was called.
         """
+        self._core.check_readable()
         (name,) = check_topics([topic])
         known = self._core.engine.metadata.snapshot.topics.get(name)
         if known is None:
+            self._core.check_usable()
             event = PartitionsForTopic(deadline_ms=self._core.deadline_ms(timeout_ms), topic=name)
             try:
                 known = self._core.ask(event, interruptible=True)

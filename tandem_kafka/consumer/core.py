@@ -176,13 +176,13 @@ class Core:
     def _acquire_contended(self) -> Held:
         """Wait for visitors to leave; raise if another reader is inside."""
         while True:
-            visits = self._visits
+            visits, visited = self._visits, bool(self._visitors)
             held = self._owner.acquire() or self._owner.take_over(self._inside)
             if not isinstance(held, str):
                 return held
             if self.closing:
                 self.raise_closed()
-            if not self._visitors and visits == self._visits:
+            if not visited and visits == self._visits:  # nobody but a reader can have been there
                 msg = (
                     "KafkaConsumer is not safe for two threads that read: thread "
                     f"{thread_name()!r} called poll() while {held!r} is reading; give each thread "
@@ -227,6 +227,7 @@ class Core:
         """Let visitors in, then go on; for the outermost method of the reader."""
         held.release()
         try:
+            self.driver.notify()
             self.driver.wait(self._alone, self.clock.now_ms() + STUCK_MS)
         finally:
             while self._owner.acquire() is None:

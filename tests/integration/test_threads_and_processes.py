@@ -34,32 +34,96 @@ def consumer(topic: str, consume: Consume) -> KafkaConsumer:
     return consumer
 
 
-def test_11_a_second_thread_is_turned_away_and_disturbs_nothing(
+def test_11_a_second_reader_is_turned_away_and_disturbs_nothing(
     kafka: KafkaCluster, topic: str, consumer: KafkaConsumer
 ) -> None:
-    tp = TopicPartition(topic, 0)
     messages: list[str] = []
 
     def intrude() -> None:
-        for call in (
-            lambda: consumer.poll(0),
-            consumer.assignment,
-            lambda: consumer.seek(tp, 7),
-            consumer.commit,
-            consumer.unsubscribe,
-            consumer.close,
-        ):
+        for call in (lambda: consumer.poll(0), consumer.poll_arrow, lambda: next(consumer)):
             with pytest.raises(ConcurrentModificationError) as caught:
                 call()
             messages.append(str(caught.value))
-        consumer.metrics()  # may be read at any time
         kafka.admin.produce(topic, [b"undisturbed"])
 
     with when_blocked(consumer, intrude):
         assert [record.value for record in read_all(consumer, 1)] == [b"undisturbed"]
-    assert len(messages) == 6
-    assert all("not safe for multi-threaded access" in message for message in messages)
+    assert len(messages) == 3
+    assert all("two threads that read" in message for message in messages)
     assert all("MainThread" in message for message in messages)
+
+
+def test_other_threads_may_call_everything_else_beside_a_poll(
+    kafka: KafkaCluster, topic: str, consumer: KafkaConsumer
+) -> None:
+    tp = TopicPartition(topic, 0)
+    kafka.admin.produce(topic, [b"1", b"2"])
+    read_all(consumer, 2)
+    found: list[object] = []
+
+    def visit() -> None:
+        consumer.metrics()
+        consumer.pause(tp)
+        found.extend([consumer.assignment(), consumer.paused(), consumer.position(tp)])
+        consumer.commit()
+        consumer.commit_async()
+        found.extend([consumer.committed(tp), consumer.end_offsets([tp])[tp]])
+        consumer.seek(tp, 1)
+        consumer.resume(tp)
+
+    with when_blocked(consumer, visit):
+        assert [record.value for record in read_all(consumer, 1)] == [b"2"], "sought back"
+    assert found == [{tp}, {tp}, 2, 2, 2]
+
+
+def test_other_threads_may_change_what_is_read(
+    kafka: KafkaCluster, topic: str, consumer: KafkaConsumer
+) -> None:
+    other = kafka.admin.create_topic(f"{topic}-other", 1)
+    kafka.admin.produce(other, [b"other"])
+
+    def steer() -> None:
+        consumer.unsubscribe()
+        assert consumer.assignment() == set()
+        consumer.subscribe([other])
+
+    with when_blocked(consumer, steer):
+        assert [record.value for record in read_all(consumer, 1)] == [b"other"]
+
+
+@pytest.mark.parametrize("reading", ["poll", "iteration"])
+def test_another_thread_closes_and_the_reader_ends(
+    network_threads: Callable[[], list[str]], consumer: KafkaConsumer, reading: str
+) -> None:
+    with when_blocked(consumer, consumer.close):
+        found = consumer.poll(60_000) if reading == "poll" else list(consumer)
+    assert not found
+    assert network_threads() == []
+
+
+def test_close_does_not_wait_for_a_listener_that_does_not_end(
+    network_threads: Callable[[], list[str]], topic: str, consume: Consume
+) -> None:
+    consumer = consume(group_id=f"group-of-{topic}", group_protocol="consumer")
+    began, go_on = threading.Event(), threading.Event()
+
+    class Stuck:
+        def on_partitions_assigned(self, _: object) -> None:
+            began.set()
+            go_on.wait(60)
+
+        def on_partitions_revoked(self, _: object) -> None:
+            raise AssertionError("the other thread is inside the listener")
+
+    consumer.subscribe([topic], listener=Stuck())
+    reader = threading.Thread(target=lambda: consumer.poll(60_000))
+    reader.start()
+    assert began.wait(60)
+    consumer.close(timeout_ms=500)
+    assert network_threads() == []
+    go_on.set()
+    reader.join(60)
+    assert not reader.is_alive()
 
 
 def test_11_threads_may_take_turns(

@@ -1,0 +1,261 @@
+"""Programs that read without a group, and what calls return or raise around reading."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafka import TopicPartition
+from kafka.structs import OffsetAndMetadata
+
+from tests.parity.world import World, outcome
+
+__all__ = ["PROGRAMS"]
+
+
+def the_first_snippet(world: World) -> Any:
+    """Of kafka-python's README."""
+    world.produce(b"a", b"b")
+    world.produce(b"c", partition=1)
+    consumer = world.consumer(world.topic, consumer_timeout_ms=3_000)
+    found = sorted((m.partition, m.offset, m.value) for m in consumer)
+    return found, sorted(consumer.assignment()) == parts(world), consumer.subscription()
+
+
+def subscribed_by_pattern(world: World) -> Any:
+    """A topic that is made later is followed."""
+    consumer = world.consumer(metadata_max_age_ms=300)
+    consumer.subscribe(pattern=f"^{world.topic}.*")
+    world.produce(b"a")
+    found = [m.value for m in world.read(consumer, 1)]
+    later = world.new_topic(1, f"{world.topic}-later")
+    world.poll_until(consumer, lambda: TopicPartition(later, 0) in consumer.assignment())
+    world.produce(b"b", topic=later)
+    found += [m.value for m in world.read(consumer, 1)]
+    return found, len(consumer.assignment()), len(consumer.subscription())
+
+
+def partitions_that_are_added(world: World) -> Any:
+    """They are read too."""
+    consumer = world.consumer(world.topic, metadata_max_age_ms=300)
+    world.poll_until(consumer, lambda: len(consumer.assignment()) == 2)
+    world.kafka.admin.add_partitions(world.topic, 3)
+    world.poll_until(consumer, lambda: len(consumer.assignment()) == 3)
+    world.produce(b"new", partition=2)
+    return [(m.partition, m.value) for m in world.read(consumer, 1)]
+
+
+def no_group(world: World) -> Any:
+    """What needs one."""
+    consumer = world.consumer(world.topic, enable_auto_commit=True)
+    tp = TopicPartition(world.topic, 0)
+    metadata = consumer.group_metadata()
+    return (
+        outcome(consumer.commit),
+        outcome(lambda: consumer.commit({tp: OffsetAndMetadata(1, "", -1)})),
+        outcome(consumer.commit_async),
+        outcome(lambda: consumer.committed(tp)),
+        metadata.group_id,
+        metadata.generation_id,
+        metadata.member_id,
+    )
+
+
+def nothing_subscribed(world: World) -> Any:
+    """Polls and iterations of nothing."""
+    consumer = world.consumer(consumer_timeout_ms=200)
+    return (
+        consumer.poll(),
+        consumer.poll(100),
+        consumer.assignment(),
+        consumer.subscription(),
+        consumer.paused(),
+        list(consumer),
+        outcome(lambda: next(consumer)),
+    )
+
+
+def one_poll_and_back_to_the_beginning(world: World) -> Any:
+    """As many scripts begin."""
+    world.produce(b"a", b"b")
+    consumer = world.consumer(world.topic, auto_offset_reset="latest")
+    world.poll_until(consumer, consumer.assignment)
+    consumer.seek_to_beginning()
+    return [m.value for m in world.read(consumer, 2)]
+
+
+def calls_after_close(world: World) -> Any:
+    """A health check does not know that the consumer is closed."""
+    tp = TopicPartition(world.topic, 0)
+    world.produce(b"a")
+    consumer = world.consumer()
+    consumer.assign([tp])
+    world.read(consumer, 1)
+    before = consumer._closed
+    consumer.close()
+    consumer.metrics()
+    return (
+        before,
+        consumer._closed,
+        sorted(consumer.assignment()) == [tp],
+        consumer.subscription(),
+        consumer.position(tp),
+        consumer.highwater(tp),
+        consumer.paused(),
+        consumer.partitions_for_topic(world.topic),
+        consumer.bootstrap_connected() in (True, False),
+        outcome(consumer.poll),
+        list(consumer),
+        outcome(consumer.close),
+    )
+
+
+def a_topic_that_is_not_there(world: World) -> Any:
+    """Asking for it creates nothing."""
+    consumer = world.consumer()
+    found = consumer.partitions_for_topic("parity-there-is-none")
+    return found, "parity-there-is-none" in consumer.topics()
+
+
+def partitions_that_are_not_assigned(world: World) -> Any:
+    """Each method has an error of its own."""
+    tp, other = parts(world)
+    consumer = world.consumer()
+    nothing = (
+        outcome(consumer.seek_to_beginning),
+        outcome(consumer.seek_to_end),
+    )
+    consumer.assign([tp])
+    return nothing, [
+        outcome(lambda call=call: call(other))
+        for call in (
+            consumer.pause,
+            consumer.resume,
+            consumer.position,
+            consumer.highwater,
+            consumer.seek_to_beginning,
+            consumer.seek_to_end,
+            lambda it: consumer.seek(it, 1),
+        )
+    ]
+
+
+def arguments_that_cannot_be(world: World) -> Any:
+    """Each is refused by the call itself."""
+    tp = parts(world)[0]
+    consumer = world.consumer(group_id=world.group)
+    refused = [
+        outcome(call)
+        for call in (
+            lambda: consumer.subscribe([]),
+            lambda: consumer.subscribe(None),
+            lambda: consumer.subscribe(world.topic),
+            lambda: consumer.subscribe([None]),
+            lambda: consumer.subscribe([1]),
+            lambda: consumer.subscribe([""]),
+            lambda: consumer.subscribe(["a b"]),
+            lambda: consumer.subscribe(["."]),
+            lambda: consumer.subscribe([world.topic], pattern="a"),
+            lambda: consumer.subscribe(pattern=""),
+            lambda: consumer.subscribe([world.topic], listener=object()),
+        )
+    ]
+    consumer.unsubscribe()
+    consumer.assign([tp])
+    refused += [
+        outcome(call)
+        for call in (
+            lambda: consumer.subscribe([world.topic]),
+            lambda: consumer.poll(-1),
+            lambda: consumer.poll(max_records=0),
+            lambda: consumer.poll(max_records=-1),
+            lambda: consumer.poll(max_records="1"),
+            lambda: consumer.seek(tp, -1),
+            lambda: consumer.seek(tp, "1"),
+            lambda: consumer.seek(tp, 1.5),
+            lambda: consumer.seek("a", 1),
+            lambda: consumer.pause("a"),
+            lambda: consumer.resume("a"),
+            lambda: consumer.position("a"),
+            lambda: consumer.highwater("a"),
+            lambda: consumer.committed("a"),
+            lambda: consumer.offsets_for_times({tp: -1}),
+            lambda: consumer.commit({tp: 5}),
+        )
+    ]
+    consumer.unsubscribe()
+    consumer.subscribe([world.topic])
+    refused.append(outcome(lambda: consumer.assign([tp])))
+    refused.append(outcome(lambda: consumer.assign([])))
+    return refused
+
+
+def positions(world: World) -> Any:
+    """Known, unknown, in time or not."""
+    tp = parts(world)[0]
+    world.produce(b"a", b"b")
+    consumer = world.consumer()
+    consumer.assign([tp])
+    first = consumer.position(tp)
+    world.read(consumer, 2)
+    there = consumer.position(tp), consumer.position(tp, timeout_ms=0), consumer.highwater(tp)
+    consumer.assign([TopicPartition("parity-there-is-none", 0)])
+    missing = consumer.position(TopicPartition("parity-there-is-none", 0), timeout_ms=300)
+    return first, there, missing
+
+
+def offsets_that_are_not_updated(world: World) -> Any:
+    """poll(update_offsets=False) returns the same again."""
+    tp = parts(world)[0]
+    world.produce(b"a", b"b")
+    consumer = world.consumer()
+    consumer.assign([tp])
+    consumer.position(tp)
+    found: list[Any] = []
+    world.wait_until(lambda: found.extend(consumer.poll(500, None, False).get(tp, ())) or found)
+    return [m.value for m in found], consumer.position(tp)
+
+
+def iteration_stops_and_goes_on(world: World) -> Any:
+    """After consumer_timeout_ms a loop ends; the next goes on behind it."""
+    world.produce(b"a")
+    consumer = world.consumer(world.topic, consumer_timeout_ms=1_500)
+    first = [m.value for m in consumer]
+    world.produce(b"b")
+    return first, [m.value for m in consumer], iter(consumer) is consumer
+
+
+def looked_up_offsets(world: World) -> Any:
+    """Of partitions that nobody reads."""
+    tp, empty = parts(world)
+    world.produce(b"a", b"b")
+    consumer = world.consumer()
+    found = consumer.offsets_for_times({tp: 0, empty: 0})
+    return (
+        consumer.beginning_offsets([tp, empty]),
+        consumer.end_offsets([tp, empty]),
+        found[tp].offset,
+        found[empty],
+    )
+
+
+def parts(world: World) -> list[TopicPartition]:
+    """The partitions of the topic."""
+    return [TopicPartition(world.topic, number) for number in range(2)]
+
+
+PROGRAMS = (
+    the_first_snippet,
+    subscribed_by_pattern,
+    partitions_that_are_added,
+    no_group,
+    nothing_subscribed,
+    one_poll_and_back_to_the_beginning,
+    calls_after_close,
+    a_topic_that_is_not_there,
+    partitions_that_are_not_assigned,
+    arguments_that_cannot_be,
+    positions,
+    offsets_that_are_not_updated,
+    iteration_stops_and_goes_on,
+    looked_up_offsets,
+)

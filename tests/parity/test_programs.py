@@ -1,0 +1,45 @@
+"""The same programs with kafka-python's consumer and with ours, on a real broker."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import kafka as kafka_python
+import pytest
+
+from tandem_kafka import KafkaConsumer
+from tests.kafka.broker import KafkaCluster
+from tests.parity import programs_of_reading, programs_of_threads
+from tests.parity.world import World, agree
+
+PROGRAMS = (*programs_of_reading.PROGRAMS, *programs_of_threads.PROGRAMS)
+
+
+def run(program: Callable[[World], Any], consumer_class: Any, kafka: KafkaCluster) -> Any:
+    """Run a program; names that differ from run to run are made alike."""
+    world = World(consumer_class, kafka)
+    try:
+        return alike(program(world), world)
+    finally:
+        world.close()
+
+
+def alike(result: Any, world: World) -> Any:
+    if isinstance(result, str):
+        return re.sub(rf"{world.topic}|{world.group}", "name", result)
+    if isinstance(result, dict):
+        return {alike(key, world): alike(value, world) for key, value in result.items()}
+    if type(result) in (list, tuple, set):
+        return type(result)(alike(each, world) for each in result)
+    if isinstance(result, kafka_python.TopicPartition):
+        return alike(result.topic, world), result.partition
+    return result
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
+def test_a_program_gets_the_same(program: Callable[[World], Any], kafka: KafkaCluster) -> None:
+    theirs = run(program, kafka_python.KafkaConsumer, kafka)
+    ours = run(program, KafkaConsumer, kafka)
+    assert agree(ours, theirs), f"ours:   {ours}\ntheirs: {theirs}"

@@ -1,0 +1,185 @@
+"""A reader and the threads beside it: one is inside at a time, and nobody waits in vain."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from tandem_kafka import runtime
+from tandem_kafka.config import Config
+from tandem_kafka.consumer import commits as commits_module
+from tandem_kafka.consumer import core as core_module
+from tandem_kafka.consumer.commits import Commits
+from tandem_kafka.consumer.core import Core, guarded
+from tandem_kafka.consumer.interceptors import Interceptors
+from tandem_kafka.errors import ConcurrentModificationError, ConsumerClosedError
+from tandem_kafka.shared.subscription import SubscriptionState
+from tandem_kafka.testing import Lockstep
+from tandem_kafka.types import OffsetAndMetadata, TopicPartition
+from tests.threads.seeds import each_seed
+from tests.threads.test_waiting import Ticking, driven
+
+TP = TopicPartition("orders", 0)
+FAR_MS = 1_000_000
+
+
+class Consumer:
+    """What a consumer does with its core, and nothing else."""
+
+    def __init__(self, lockstep: Lockstep) -> None:
+        self.lockstep = lockstep
+        loop = SimpleNamespace(failure=None, finished=False)
+        self.sent: list[Any] = []
+        engine: Any = SimpleNamespace(
+            loop=loop,
+            queue=SimpleNamespace(add=self.sent.append),
+            subscription=SubscriptionState(),
+        )
+        config = Config.from_options({"group_id": "readers"})
+        made: Any = SimpleNamespace(clock=Ticking(), driver=driven(lockstep))
+        self.core = Core(config, made, engine)
+        self.inside: list[str] = []
+        self.turned_away = 0
+
+    def work(self, name: str) -> None:
+        """Be inside for a while, alone."""
+        assert self.inside == []
+        self.inside.append(name)
+        for _ in range(5):
+            self.lockstep.pause()
+        assert self.inside == [name]
+        self.inside.remove(name)
+
+    @guarded
+    def poll(self) -> None:
+        core = self.core
+        held = core.acquire()
+        try:
+            for _ in range(3):
+                if core.visited:
+                    core.give_way(held)
+                self.work("reader")
+        finally:
+            held.release()
+
+    @guarded
+    def steer(self) -> None:
+        core = self.core
+        visit = core.visit(FAR_MS)
+        assert visit is not None
+        try:
+            self.work("visitor")
+        finally:
+            visit.release()
+
+    @guarded
+    def close(self) -> None:
+        core = self.core
+        core.closing = True
+        visit = core.visit(FAR_MS)
+        assert visit is not None
+        try:
+            self.work("closing")
+            core.closed = True
+        finally:
+            visit.release()
+
+
+@each_seed
+def test_a_reader_and_two_visitors_take_turns(seed: int) -> None:
+    lockstep = Lockstep(seed, core_module, runtime)
+    consumer = Consumer(lockstep)
+
+    def read() -> None:
+        for _ in range(3):
+            consumer.poll()
+
+    def visit() -> None:
+        for _ in range(2):
+            consumer.steer()
+
+    lockstep.run(reader=read, one=visit, two=visit)
+    assert consumer.inside == []
+    assert not consumer.core.visited
+
+
+@each_seed
+def test_a_second_reader_is_turned_away_and_a_visitor_is_not(seed: int) -> None:
+    lockstep = Lockstep(seed, core_module, runtime)
+    consumer = Consumer(lockstep)
+    polled: list[int] = []
+
+    def read() -> None:
+        try:
+            consumer.poll()
+            polled.append(1)
+        except ConcurrentModificationError:
+            consumer.turned_away += 1
+
+    lockstep.run(one=read, two=read, visitor=consumer.steer)
+    assert len(polled) + consumer.turned_away == 2
+    assert polled
+
+
+@each_seed
+def test_a_reader_ends_when_another_thread_closes(seed: int) -> None:
+    lockstep = Lockstep(seed, core_module, runtime)
+    consumer = Consumer(lockstep)
+
+    def read() -> None:
+        for _ in range(1_000):
+            try:
+                consumer.poll()
+            except ConsumerClosedError:
+                return
+        raise AssertionError("it never heard of it")
+
+    lockstep.run(reader=read, closer=consumer.close)
+    assert consumer.core.closed
+
+
+class Committing:
+    """Two threads that commit, and a reader; each may come to run the callbacks."""
+
+    def __init__(self, lockstep: Lockstep) -> None:
+        self.lockstep = lockstep
+        self.consumer = Consumer(lockstep)
+        self.commits = Commits(self.consumer.core, Interceptors([]))
+        self.told: list[int] = []
+        self._inside = False
+
+    def _tell(self, offsets: Any, _: object) -> None:
+        assert not self._inside
+        self._inside = True
+        self.lockstep.pause()
+        self.told.append(offsets[TP].offset)
+        self._inside = False
+
+    def commit(self, first: int) -> None:
+        for number in range(first, first + 3):
+            self.commits.commit_async({TP: OffsetAndMetadata(number, "", -1)}, self._tell)
+            self.lockstep.pause()
+
+    def answer(self) -> None:
+        done = 0
+        while done < 6:
+            if len(self.consumer.sent) > done:
+                self.consumer.sent[done].future.complete(None)
+                done += 1
+            self.lockstep.pause()
+
+    def poll(self) -> None:
+        while len(self.told) < 6:
+            self.commits.run_callbacks()
+            self.lockstep.pause()
+
+
+@each_seed
+def test_callbacks_of_commits_run_once_and_in_order_whoever_runs_them(seed: int) -> None:
+    lockstep = Lockstep(seed, commits_module, runtime)
+    both = Committing(lockstep)
+    one, two = (lambda: both.commit(10)), (lambda: both.commit(20))
+    lockstep.run(one=one, two=two, network=both.answer, reader=both.poll)
+    assert sorted(both.told) == [10, 11, 12, 20, 21, 22]
+    assert [n for n in both.told if n < 20] == [10, 11, 12]
+    assert [n for n in both.told if n >= 20] == [20, 21, 22]
