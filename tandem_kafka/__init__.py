@@ -6,10 +6,24 @@ from typing import TYPE_CHECKING, Any, Final
 from tandem_kafka.version import __version__
 
 if TYPE_CHECKING:
+    from kafka import (
+        AsyncConsumerRebalanceListener,
+        DefaultSerializer,
+        Deserializer,
+        IsolationLevel,
+        JsonSerializer,
+        KafkaAdminClient,
+        KafkaProducer,
+        OffsetSpec,
+        Serializer,
+        TopicPartitionReplica,
+    )
+
     from tandem_kafka.config import ConsumerOptions
     from tandem_kafka.consumer.consumer import KafkaConsumer
     from tandem_kafka.consumer.listener import ConsumerRebalanceListener
     from tandem_kafka.consumer.records import ConsumerRecords
+    from tandem_kafka.installation import install, uninstall
     from tandem_kafka.native import native_available
     from tandem_kafka.types import (
         ConsumerGroupMetadata,
@@ -21,28 +35,57 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "AsyncConsumerRebalanceListener",
     "ConsumerGroupMetadata",
     "ConsumerOptions",
     "ConsumerRebalanceListener",
     "ConsumerRecord",
     "ConsumerRecords",
+    "DefaultSerializer",
+    "Deserializer",
+    "IsolationLevel",
+    "JsonSerializer",
+    "KafkaAdminClient",
     "KafkaConsumer",
+    "KafkaProducer",
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
+    "OffsetSpec",
+    "Serializer",
     "SubscriptionPattern",
     "TopicPartition",
+    "TopicPartitionReplica",
     "__version__",
+    "install",
     "native_available",
+    "uninstall",
 ]
+
+#: kafka-python's own, so that a program changes the line of its import and nothing else.
+_OF_KAFKA_PYTHON: Final = (
+    "AsyncConsumerRebalanceListener",
+    "DefaultSerializer",
+    "Deserializer",
+    "IsolationLevel",
+    "JsonSerializer",
+    "KafkaAdminClient",
+    "KafkaProducer",
+    "OffsetSpec",
+    "Serializer",
+    "TopicPartitionReplica",
+)
 
 #: Where names come from when they are first used: for a query Spark starts processes of which some
 #: only look at `tandem_kafka.spark.source`, and the client takes half a second to import.
 _HOMES: Final = {
+    **dict.fromkeys(_OF_KAFKA_PYTHON, "kafka"),
     "ConsumerOptions": "tandem_kafka.config",
     "ConsumerRebalanceListener": "tandem_kafka.consumer.listener",
     "ConsumerRecords": "tandem_kafka.consumer.records",
     "KafkaConsumer": "tandem_kafka.consumer.consumer",
+    "install": "tandem_kafka.installation",
     "native_available": "tandem_kafka.native",
+    "uninstall": "tandem_kafka.installation",
 }
 
 
