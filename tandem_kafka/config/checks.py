@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -14,6 +14,7 @@ __all__ = [
     "OPTIONAL_TEXT",
     "TEXT",
     "Check",
+    "objects",
     "one_of",
     "whole_number",
 ]
@@ -61,6 +62,13 @@ def one_of(*names: str) -> Check:
         return value
 
     return Check(" or ".join([", ".join(quoted[:-1]), quoted[-1]] if quoted[1:] else quoted), parse)
+
+
+def objects(value: Any) -> tuple[Any, ...]:
+    """Take any collection but a text, which would be one of letters."""
+    if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
+        raise TypeError
+    return tuple(value)
 
 
 def _as_int(value: Any) -> int:

@@ -19,10 +19,7 @@ _WITHOUT_EFFECT: Final = {"legacy_iterator"}
 #: refused, never taken and forgotten; a value that asks for nothing (None, an empty list) passes.
 NOT_HONOURED: Final = {
     "kafka_client": "the network client is this consumer's own",
-    "metric_reporters": "there are no reporters; read the metrics with metrics()",
-    "proxy_url": "connections go to the brokers directly",
     "selector": "the network thread brings its own",
-    "socks5_proxy": "connections go to the brokers directly",
 }
 
 

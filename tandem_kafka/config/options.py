@@ -28,6 +28,7 @@ from tandem_kafka.config.checks import (
     one_of,
     whole_number,
 )
+from tandem_kafka.config.guests import METRIC_REPORTERS, PROXY_URL
 from tandem_kafka.config.names import current_names
 from tandem_kafka.config.offset_reset import OffsetReset, parse_offset_reset
 from tandem_kafka.config.option import option, option_of, parse_option
@@ -279,6 +280,12 @@ class Config:
         "Arguments for setsockopt() on each connection.",
         shown_default="[(IPPROTO_TCP, TCP_NODELAY, 1)]",
     )
+    proxy_url: str | None = option(
+        None,
+        PROXY_URL,
+        "SOCKS5 proxy that connections go through; with socks5h it resolves the brokers' names.",
+    )
+    socks5_proxy: str | None = option(None, PROXY_URL, "Old name of proxy_url.")
 
     # Security.
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = option(
@@ -317,6 +324,13 @@ class Config:
     metrics_num_samples: int = option(2, _POSITIVE, "Windows over which metrics are computed.")
     metrics_sample_window_ms: int = option(30_000, _POSITIVE, "Milliseconds of such a window.")
     metric_group_prefix: str = option("consumer", TEXT, "What the names of metric groups begin by.")
+    metric_reporters: Sequence[Any] = option(
+        (),
+        METRIC_REPORTERS,
+        "Are told of metrics that come, change and go (kafka.metrics.AbstractMetricsReporter); "
+        "classes or callables are called without arguments.",
+        shown_default="()",
+    )
 
     @classmethod
     def from_options(cls, options: Mapping[str, object]) -> Config:

@@ -7,12 +7,11 @@ import ipaddress
 import math
 import re
 import ssl
-from collections.abc import Iterable
 from typing import Any, Final, Protocol, runtime_checkable
 
 from kafka.net.sasl import SASL_MECHANISMS
 
-from tandem_kafka.config.checks import INT32_MAX, Check, whole_number
+from tandem_kafka.config.checks import INT32_MAX, Check, objects, whole_number
 from tandem_kafka.config.deprecation import warn_deprecated
 from tandem_kafka.config.offset_reset import parse_offset_reset
 from tandem_kafka.config.shown import shown
@@ -139,15 +138,8 @@ def _parse_deserializer(value: Any) -> object:
     return value
 
 
-def _objects(value: Any) -> tuple[Any, ...]:
-    """Take any collection but a text, which would be one of letters."""
-    if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
-        raise TypeError
-    return tuple(value)
-
-
 def _parse_assignors(value: Any) -> tuple[object, ...]:
-    assignors = _objects(value)
+    assignors = objects(value)
     if not assignors or not all(
         isinstance(getattr(assignor, "name", None), (str, property))
         and callable(getattr(assignor, "assign", None))
@@ -159,7 +151,7 @@ def _parse_assignors(value: Any) -> tuple[object, ...]:
 
 
 def _parse_local_assignors(value: Any) -> tuple[object, ...]:
-    assignors = _objects(value)
+    assignors = objects(value)
     for assignor in assignors:
         methods = [getattr(assignor, method, None) for method in ("assign", "metadata")]
         named = isinstance(name := getattr(assignor, "name", None), str) and name
@@ -171,7 +163,7 @@ def _parse_local_assignors(value: Any) -> tuple[object, ...]:
 
 
 def _parse_interceptors(value: Any) -> tuple[object, ...]:
-    interceptors = _objects(value)
+    interceptors = objects(value)
     for each in interceptors:
         methods = [getattr(each, name, None) for name in ("on_consume", "on_commit")]
         if not any(map(callable, methods)):

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, Final
 
+from tandem_kafka.config.deprecation import warn_deprecated
 from tandem_kafka.config.shown import shown
 from tandem_kafka.errors import InvalidGroupIdError, KafkaConfigurationError
 
@@ -63,6 +64,9 @@ def settle_defaults(config: Config, given: _Given) -> dict[str, Any]:
     for first, limit in _GROWING:
         if limit not in given and getattr(config, limit) < getattr(config, first):
             settled[limit] = getattr(config, first)
+    if config.socks5_proxy is not None and config.proxy_url is None:
+        warn_deprecated("the option socks5_proxy is called proxy_url now")
+        settled["proxy_url"] = config.socks5_proxy
     if config.group_id is None and "enable_auto_commit" not in given:
         settled["enable_auto_commit"] = False
     classic_only = [name for name in _CLASSIC_ONLY if name in given]

@@ -82,6 +82,8 @@ class ConsumerOptions(TypedDict, total=False):
     send_buffer_bytes: int | None
     receive_message_max_bytes: int
     socket_options: Sequence[tuple[Any, ...]]
+    proxy_url: str | None
+    socks5_proxy: str | None
 
     # Security.
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
@@ -106,3 +108,4 @@ class ConsumerOptions(TypedDict, total=False):
     metrics_num_samples: int
     metrics_sample_window_ms: int
     metric_group_prefix: str
+    metric_reporters: Sequence[Any]

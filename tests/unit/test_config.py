@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import ssl
 import warnings
+from functools import partial
 
 import pytest
 from kafka import KafkaConsumer as TheirConsumer
@@ -28,6 +29,7 @@ OTHER_DEFAULTS = {
     "enable_auto_commit": False,  # there is no group by default
     "max_partition_fetch_bytes": 4_194_304,  # reached step by step
     "reconnect_backoff_max_ms": 1_000,  # as Java's; half a minute is long after an outage
+    "metric_reporters": (),
     "socket_options": tuple(TheirConsumer.DEFAULT_CONFIG["socket_options"]),
 }
 
@@ -80,6 +82,47 @@ def test_what_would_have_no_effect_is_refused(name):
     with pytest.raises(KafkaConfigurationError, match=f"{name} is not supported: "):
         make({name: object()})
     make({name: None})
+
+
+def test_a_proxy():
+    url = "socks5h://me:word@proxy:1080"
+    assert make({"proxy_url": url}).proxy_url == url
+    assert "word" not in repr(make({"proxy_url": url}))
+    assert make({"proxy_url": ""}) == make({"proxy_url": None}) == make({})
+    with pytest.warns(DeprecationWarning, match="socks5_proxy is called proxy_url now"):
+        assert make({"socks5_proxy": url}).proxy_url == url
+    assert make({"socks5_proxy": url, "proxy_url": "socks5://b:1"}).proxy_url == "socks5://b:1"
+
+
+@pytest.mark.parametrize(
+    ("url", "problem"),
+    [
+        ("proxy:1080", "must be 'socks5://"),
+        ("http://proxy:80", "must be 'socks5://"),
+        ("socks5://", "must be 'socks5://"),
+        ("socks5://proxy", "names no port"),
+        ("socks5://proxy:x", "Port could not be cast"),
+        (5, "must be 'socks5://"),
+    ],
+)
+def test_a_proxy_that_is_none(url, problem):
+    with pytest.raises(KafkaConfigurationError, match=f"proxy_url=.*{problem}"):
+        make({"proxy_url": url})
+
+
+def test_metric_reporters_are_classes_callables_or_instances():
+    class Reporter:
+        def init(self, metrics): ...
+        def metric_change(self, metric): ...
+        def metric_removal(self, metric): ...
+        def close(self): ...
+
+    given = [Reporter, Reporter(), partial(Reporter)]
+    assert make({"metric_reporters": given}).metric_reporters == tuple(given)
+    assert make({"metric_reporters": None}).metric_reporters == ()
+    for wrong in ("module.Reporter", [5], 5):
+        with pytest.raises(KafkaConfigurationError, match=r"a list of kafka\.metrics\.Abstract"):
+            make({"metric_reporters": wrong})
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer", "auto"])
