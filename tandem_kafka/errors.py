@@ -66,6 +66,7 @@ __all__ = [
     "InvalidArgumentError",
     "InvalidAssignmentError",
     "InvalidGroupIdError",
+    "InvalidOptionError",
     "InvalidReceiveError",
     "InvalidRegularExpressionError",
     "InvalidTopicError",
@@ -234,3 +235,7 @@ class RecordDeserializationError(KafkaError):
         self.key = key
         self.value = value
         self.headers = headers
+
+
+class InvalidOptionError(KafkaConfigurationError, ValueError, TypeError):
+    """An option has a value that is not allowed; kafka-python raises one of the three."""

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 from tandem_kafka.config.offset_reset import OffsetReset
-from tandem_kafka.config.options import Config
+from tandem_kafka.config.options import Config, default_config
 from tandem_kafka.config.parsers import Deserializer
 from tandem_kafka.config.table import option_table
 from tandem_kafka.config.typed import ConsumerOptions
 
-__all__ = ["Config", "ConsumerOptions", "Deserializer", "OffsetReset", "option_table"]
+__all__ = [
+    "Config",
+    "ConsumerOptions",
+    "Deserializer",
+    "OffsetReset",
+    "default_config",
+    "option_table",
+]

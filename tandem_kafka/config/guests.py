@@ -1,14 +1,30 @@
-"""Checks of options that name what others bring along: proxies and metric reporters."""
+"""Checks of options for what stands around a consumer: proxies, reporters, others' parts."""
 
 from __future__ import annotations
 
+import inspect
+import logging
+import selectors
 from typing import Any, Final
 from urllib.parse import urlsplit
+
+from kafka.net.compat import KafkaNetClient
+from kafka.net.selector import NetworkSelector
 
 from tandem_kafka.config.checks import Check, objects
 from tandem_kafka.config.shown import shown
 
-__all__ = ["METRIC_REPORTERS", "PROXY_URL"]
+__all__ = [
+    "KAFKA_CLIENT",
+    "KAFKA_NET",
+    "KEY_PASSWORD",
+    "METRIC_REPORTERS",
+    "PROXY_URL",
+    "SELECTOR",
+    "SERVICE_NAME",
+]
+
+log = logging.getLogger(__name__)
 
 _PROXY_SCHEMES: Final = ("socks5", "socks5h")
 _REPORTER_METHODS: Final = ("init", "metric_change", "metric_removal", "close")
@@ -38,8 +54,51 @@ def _parse_metric_reporters(value: Any) -> tuple[object, ...]:
     return reporters
 
 
+def _parse_selector(value: Any) -> object:
+    if value is not None and not callable(value):
+        raise TypeError
+    if value is not None and value is not selectors.DefaultSelector:
+        log.warning("selector=%r has no effect: the network thread brings its own", value)
+    return value
+
+
+def _only(default: type) -> Check:
+    """Allow kafka-python's own part, which is not used; one that differs would be missed."""
+
+    def parse(value: Any) -> object:
+        if value is not None and value is not default:
+            raise TypeError
+        return value
+
+    return Check(f"{default.__module__}.{default.__name__}, which is not used, or None", parse)
+
+
+def _parse_key_password(value: Any) -> str | None:
+    """Take what `ssl.SSLContext.load_cert_chain` takes."""
+    if callable(value) and not inspect.isclass(value):
+        value = value()
+    if isinstance(value, (bytes, bytearray)):
+        value = value.decode()
+    if value is not None and not isinstance(value, str):
+        raise TypeError
+    return value or None
+
+
+def _parse_service_name(value: Any) -> str:
+    if value is not None and not isinstance(value, str):
+        raise TypeError
+    return value or "kafka"
+
+
 PROXY_URL: Final = Check("'socks5://[user:password@]host:port', socks5h, or None", _parse_proxy_url)
 METRIC_REPORTERS: Final = Check(
     "a list of kafka.metrics.AbstractMetricsReporter (classes or instances)",
     _parse_metric_reporters,
 )
+SELECTOR: Final = Check("a selector's class or None", _parse_selector)
+KAFKA_CLIENT: Final = _only(KafkaNetClient)
+KAFKA_NET: Final = _only(NetworkSelector)
+KEY_PASSWORD: Final = Check(
+    "a str, bytes, a callable that returns one, or None", _parse_key_password
+)
+SERVICE_NAME: Final = Check("a str, or None for 'kafka'", _parse_service_name)

@@ -1,4 +1,4 @@
-"""Option names: which are known, which had another name, which are not honoured here."""
+"""Option names: which are known, which had another name."""
 
 from __future__ import annotations
 
@@ -9,25 +9,18 @@ from typing import Final
 from tandem_kafka.config.deprecation import warn_deprecated
 from tandem_kafka.errors import KafkaConfigurationError
 
-__all__ = ["NOT_HONOURED", "current_names"]
+__all__ = ["current_names"]
 
 #: Names of kafka-python 2.x and what they are called now.
 _RENAMED: Final = {"api_version_auto_timeout_ms": "bootstrap_timeout_ms"}
 _WITHOUT_EFFECT: Final = {"legacy_iterator"}
-
-#: Options of other clients that would change nothing here, and why. An option is honoured or
-#: refused, never taken and forgotten; a value that asks for nothing (None, an empty list) passes.
-NOT_HONOURED: Final = {
-    "kafka_client": "the network client is this consumer's own",
-    "selector": "the network thread brings its own",
-}
 
 
 def current_names(options: Mapping[str, object], known: Collection[str]) -> dict[str, object]:
     """Return the options under their present names.
 
     Raises:
-        KafkaConfigurationError: Some are unknown (all of them are named) or not honoured.
+        KafkaConfigurationError: Some are unknown (all of them are named).
     """
     named: dict[str, object] = {}
     for name, value in options.items():
@@ -35,8 +28,6 @@ def current_names(options: Mapping[str, object], known: Collection[str]) -> dict
             _take_renamed(name, value, options, named)
         elif name in _WITHOUT_EFFECT:
             warn_deprecated(f"the option {name} has no effect: there is one iterator")
-        elif name in NOT_HONOURED:
-            _refuse_unless_empty(name, value)
         else:
             named[name] = value
     unknown = [name for name in named if name not in known]
@@ -55,11 +46,6 @@ def _take_renamed(
         raise KafkaConfigurationError(f"{name} is the old name of {present}: give one of them")
     warn_deprecated(f"the option {name} is called {present} now")
     named[present] = value
-
-
-def _refuse_unless_empty(name: str, value: object) -> None:
-    if value is not None and value not in ([], ()):
-        raise KafkaConfigurationError(f"{name} is not supported: {NOT_HONOURED[name]}")
 
 
 def _hint(name: str, known: Collection[str]) -> str:

@@ -38,19 +38,20 @@ class OffsetReset:
 
 
 def parse_offset_reset(text: str) -> OffsetReset:
-    """Read a value of `auto_offset_reset`.
+    """Read a value of `auto_offset_reset`, in any case.
 
     Raises:
         ValueError: It is none; the text is empty where the allowed values say it all.
     """
-    name = _OLD_NAMES.get(text, text)
-    if name != text:
+    lower = text.lower()
+    name = _OLD_NAMES.get(lower, lower)
+    if name != lower:
         warn_deprecated(f"auto_offset_reset={text!r} is the old name of {name!r}")
     if name in _PLAIN:
         return OffsetReset(_PLAIN[name])
     if not name.startswith(_BY_DURATION):
         raise ValueError
-    return OffsetReset("by_duration", parse_duration_ms(name.removeprefix(_BY_DURATION)))
+    return OffsetReset("by_duration", parse_duration_ms(text[len(_BY_DURATION) :]))
 
 
 def parse_duration_ms(text: str) -> int:

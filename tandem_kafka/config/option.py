@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import Field, dataclass, field
 from typing import Any, Final
 
 from tandem_kafka.config.checks import Check
 from tandem_kafka.config.shown import shown
-from tandem_kafka.errors import KafkaConfigurationError
+from tandem_kafka.errors import InvalidOptionError
 
 __all__ = ["Option", "option", "option_of", "parse_option"]
+
+log = logging.getLogger(__name__)
 
 _KEY: Final = "option"
 
@@ -53,12 +56,16 @@ def parse_option(spec: Field[Any], value: object) -> object:
     """Return the value to keep.
 
     Raises:
-        KafkaConfigurationError: The value is not allowed.
+        InvalidOptionError: The value is not allowed.
     """
     known = option_of(spec)
     try:
-        return known.check.parse(value)
+        kept = known.check.parse(value)
     except (TypeError, ValueError) as error:
         value_shown = shown(value, secret=known.secret)
         problem = str(error) or f"must be {known.check.allowed}"
-        raise KafkaConfigurationError(f"{spec.name}={value_shown}: {problem}") from None
+        raise InvalidOptionError(f"{spec.name}={value_shown}: {problem}") from None
+    least: Any = known.check.least
+    if least is not None and kept == least != value:
+        log.warning("%s=%r is taken for %s, the least that means something", spec.name, value, kept)
+    return kept

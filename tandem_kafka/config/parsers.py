@@ -3,41 +3,56 @@
 from __future__ import annotations
 
 import inspect
-import ipaddress
+import logging
 import math
 import re
 import ssl
 from typing import Any, Final, Protocol, runtime_checkable
 
+from kafka.consumer.group import KafkaConsumer
 from kafka.net.sasl import SASL_MECHANISMS
+from kafka.protocol.consumer import IsolationLevel
 
-from tandem_kafka.config.checks import INT32_MAX, Check, objects, whole_number
+from tandem_kafka.config.checks import (
+    INT32_MAX,
+    Check,
+    as_ms,
+    milliseconds,
+    objects,
+    one_of,
+    whole_number,
+)
 from tandem_kafka.config.deprecation import warn_deprecated
 from tandem_kafka.config.offset_reset import parse_offset_reset
-from tandem_kafka.config.shown import shown
 
 __all__ = [
     "ANYTHING",
     "API_VERSION",
     "ASSIGNORS",
-    "BOOTSTRAP_SERVERS",
+    "BOOTSTRAP_TIMEOUT",
     "BUFFER_BYTES",
+    "COMMIT_CALLBACK",
     "CONSUMER_TIMEOUT",
     "DESERIALIZER",
+    "ISOLATION_LEVEL",
     "LOCAL_ASSIGNORS",
     "OFFSET_RESET",
     "SASL_MECHANISM",
+    "SECURITY_PROTOCOL",
     "SOCKET_OPTIONS",
     "SSL_CONTEXT",
     "TOKEN_PROVIDER",
     "Deserializer",
 ]
 
+log = logging.getLogger(__name__)
+
 _ASSIGNOR_VERSIONS: Final = ("minimum_version", "version", "maximum_version")
 _INT16_MAX: Final = 2**15 - 1
-_DEFAULT_PORT: Final = 9092
-_MAX_PORT: Final = 65535
-_DOTTED_NUMBERS: Final = re.compile(r"\d{1,4}(\.\d{1,4}){1,3}", re.ASCII)
+_PROTOCOLS: Final = one_of("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_DOTTED_NUMBERS: Final = re.compile(r"\d{1,4}(\.\d{1,4}){0,3}", re.ASCII)
+_OLDEST: Final = (0, 11)
+_COMMIT_CALLBACK: Final = "default_offset_commit_callback"
 
 
 @runtime_checkable
@@ -49,51 +64,26 @@ class Deserializer(Protocol):
         ...
 
 
-def _parse_servers(value: Any) -> tuple[tuple[str, int], ...]:
-    items = value.split(",") if isinstance(value, str) else value
-    if not isinstance(items, (list, tuple)) or not all(isinstance(item, str) for item in items):
-        raise TypeError
-    servers = [_parse_server(item.strip()) for item in items if item.strip()]
-    if not servers:
-        raise ValueError("must name at least one server")
-    return tuple(dict.fromkeys(servers))
-
-
-def _parse_server(text: str) -> tuple[str, int]:
-    if text.startswith("["):
-        host, closed, rest = text[1:].partition("]")
-        if not closed or not _is_ipv6(host) or (rest and not rest.startswith(":")):
-            raise ValueError(f"{shown(text)} is not [IPv6 address]:port")
-        return host, _parse_port(rest[1:], text) if rest else _DEFAULT_PORT
-    if _is_ipv6(text):
-        return text, _DEFAULT_PORT
-    host, colon, port = text.partition(":")
-    if not host or "/" in text:
-        raise ValueError(f"{shown(text)} is not host:port")
-    return host, _parse_port(port, text) if colon else _DEFAULT_PORT
-
-
-def _parse_port(port: str, server: str) -> int:
-    if not (port.isascii() and port.isdigit() and 1 <= int(port) <= _MAX_PORT):
-        raise ValueError(
-            f"the port {shown(port)} of {shown(server)} is not a number from 1 to {_MAX_PORT}"
-        )
-    return int(port)
-
-
-def _is_ipv6(text: str) -> bool:
-    try:
-        ipaddress.IPv6Address(text)
-    except ValueError:
-        return False
-    return True
-
-
 def _parse_offset_reset(value: Any) -> str:
+    if value is None:
+        log.warning("auto_offset_reset=None is taken for 'none'")
+        return "none"
     if not isinstance(value, str):
         raise TypeError
     reset = parse_offset_reset(value)
     return value if reset.kind == "by_duration" else reset.kind
+
+
+def _parse_isolation_level(value: Any) -> str:
+    try:
+        level = IsolationLevel.build_from(value)
+    except ValueError:
+        raise ValueError from None  # without its text
+    return str(level.name).lower()
+
+
+def _parse_bootstrap_timeout(value: Any) -> object:
+    return milliseconds(0).parse(math.inf if value is None else value)
 
 
 def _parse_api_version(value: Any) -> tuple[int, ...] | None:
@@ -102,11 +92,15 @@ def _parse_api_version(value: Any) -> tuple[int, ...] | None:
         value = _version_from_text(value)
     if value is None:
         return None
-    if not isinstance(value, (tuple, list)) or len(value) < 2:
+    if not isinstance(value, (tuple, list)) or not value:
         raise TypeError
     if not all(type(part) is int and part >= 0 for part in value):
         raise ValueError
-    return tuple(value)
+    if tuple(value) < _OLDEST:
+        log.warning(
+            "api_version=%r is before Kafka 0.11: versions are agreed on with the broker", value
+        )
+    return (value[0], 0) if len(value) == 1 else tuple(value)
 
 
 def _version_from_text(text: str) -> tuple[int, ...] | None:
@@ -119,15 +113,22 @@ def _version_from_text(text: str) -> tuple[int, ...] | None:
 
 def _parse_consumer_timeout(value: Any) -> int | None:
     """Without bound, as kafka-python has it: None, infinity, or below 0."""
-    if value is None or value == math.inf:
+    if value is None or (number := as_ms(value)) < 0:
         return None
-    number = whole_number(-INT32_MAX).parse(value)
-    return number if isinstance(number, int) and number >= 0 else None
+    return None if math.isinf(value) else number
 
 
 def _parse_buffer_bytes(value: Any) -> object:
-    """Take the Java client's word for the system's default, -1."""
-    return None if value == -1 else whole_number(1, INT32_MAX, optional=True).parse(value)
+    """Take the words of the Java client and of others for the system's default, -1 and 0."""
+    unset = not isinstance(value, bool) and value in (-1, 0)
+    return None if unset else whole_number(1, INT32_MAX, optional=True).parse(value)
+
+
+def _parse_commit_callback(value: Any) -> Any:
+    """Take kafka-python's default, which does nothing, for none."""
+    if value is not None and not callable(value):
+        raise TypeError
+    return None if value is KafkaConsumer.DEFAULT_CONFIG[_COMMIT_CALLBACK] else value
 
 
 def _parse_deserializer(value: Any) -> object:
@@ -139,15 +140,16 @@ def _parse_deserializer(value: Any) -> object:
 
 
 def _parse_assignors(value: Any) -> tuple[object, ...]:
-    assignors = objects(value)
-    if not assignors or not all(
+    assignors = () if value is None else objects(value)
+    if not all(
         isinstance(getattr(assignor, "name", None), (str, property))
         and callable(getattr(assignor, "assign", None))
         for assignor in assignors
     ):
-        raise ValueError
-    _check_assignor_names(assignors)
-    return assignors
+        raise TypeError
+    # As with kafka-python, the last of a name stands where the first of it stood.
+    named = {each.name if isinstance(each.name, str) else each: each for each in assignors}
+    return tuple(named.values())
 
 
 def _parse_local_assignors(value: Any) -> tuple[object, ...]:
@@ -191,17 +193,21 @@ def _parse_sasl_mechanism(value: Any) -> str | None:
     """Ask kafka-python, where users may have registered a mechanism of their own."""
     if value is None:
         return None
-    if not isinstance(value, str) or value not in SASL_MECHANISMS:
+    if not isinstance(value, str):
         raise TypeError
-    return value
+    if not value:
+        return None
+    for name in (value, value.upper()):
+        if name in SASL_MECHANISMS:
+            return name
+    raise ValueError
 
 
 def _parse_socket_options(value: Any) -> tuple[tuple[object, ...], ...]:
-    if not isinstance(value, (list, tuple)):
+    items = objects(value)
+    if not all(isinstance(item, (list, tuple)) and len(item) in {3, 4} for item in items):
         raise TypeError
-    if not all(isinstance(item, (list, tuple)) and len(item) in {3, 4} for item in value):
-        raise TypeError
-    return tuple(tuple(item) for item in value)
+    return tuple(tuple(item) for item in items)
 
 
 def _parse_ssl_context(value: Any) -> ssl.SSLContext | None:
@@ -239,19 +245,24 @@ def _takes_no_arguments(function: Any) -> bool:
     return True
 
 
-BOOTSTRAP_SERVERS: Final = Check(
-    "'host[:port]' or '[IPv6 address][:port]', several by commas or as a list", _parse_servers
+BOOTSTRAP_TIMEOUT: Final = Check("a number of at least 0, or None", _parse_bootstrap_timeout)
+ISOLATION_LEVEL: Final = Check(
+    "'read_uncommitted' or 'read_committed', or their numbers, 0 and 1", _parse_isolation_level
+)
+SECURITY_PROTOCOL: Final = Check(
+    _PROTOCOLS.allowed, lambda value: _PROTOCOLS.parse("PLAINTEXT" if value is None else value)
 )
 OFFSET_RESET: Final = Check(
     "'earliest', 'latest', 'none' or 'by_duration:<ISO 8601 duration>'", _parse_offset_reset
 )
 API_VERSION: Final = Check("a tuple such as (2, 5), or None", _parse_api_version)
 CONSUMER_TIMEOUT: Final = Check(
-    "a whole number, or None, infinity or below 0 for no end", _parse_consumer_timeout
+    "a number, or None, infinity or below 0 for no end", _parse_consumer_timeout
 )
 BUFFER_BYTES: Final = Check(
-    f"a whole number from 1 to {INT32_MAX}, or None or -1 for the system's", _parse_buffer_bytes
+    f"a whole number from 1 to {INT32_MAX}, or None, -1 or 0 for the system's", _parse_buffer_bytes
 )
+COMMIT_CALLBACK: Final = Check("a callable or None", _parse_commit_callback)
 DESERIALIZER: Final = Check(
     "a callable of bytes, an object with deserialize(topic, headers, data), or None",
     _parse_deserializer,

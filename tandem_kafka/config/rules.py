@@ -24,7 +24,6 @@ _Given = Collection[str]
 #: way of a larger first value.
 _GROWING: Final = (
     ("retry_backoff_ms", "retry_backoff_max_ms"),
-    ("reconnect_backoff_ms", "reconnect_backoff_max_ms"),
     ("socket_connection_setup_timeout_ms", "socket_connection_setup_timeout_max_ms"),
     ("max_partition_fetch_bytes", "fetch_buffer_max_bytes"),
 )
@@ -33,8 +32,8 @@ _GROWING: Final = (
 _RISING: Final = (
     ("fetch_max_wait_ms", "request_timeout_ms"),
     ("request_timeout_ms", "connections_max_idle_ms"),
-    ("heartbeat_interval_ms", "session_timeout_ms"),
 )
+_OF_GROUPS: Final = ("heartbeat_interval_ms", "session_timeout_ms")
 _INSTANCE_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,249}", re.ASCII)
 _TLS_FILES: Final = (
     "ssl_cafile",
@@ -50,12 +49,6 @@ _CLASSIC_ONLY: Final = (
     "heartbeat_interval_ms",
     "partition_assignment_strategy",
 )
-_SASL: Final = (
-    "sasl_mechanism",
-    "sasl_plain_username",
-    "sasl_plain_password",
-    "sasl_oauth_token_provider",
-)
 
 
 def settle_defaults(config: Config, given: _Given) -> dict[str, Any]:
@@ -64,11 +57,12 @@ def settle_defaults(config: Config, given: _Given) -> dict[str, Any]:
     for first, limit in _GROWING:
         if limit not in given and getattr(config, limit) < getattr(config, first):
             settled[limit] = getattr(config, first)
+    settled.update(_settle_reconnects(config, given))
+    if config.group_id is None:
+        settled["enable_auto_commit"] = False
     if config.socks5_proxy is not None and config.proxy_url is None:
         warn_deprecated("the option socks5_proxy is called proxy_url now")
         settled["proxy_url"] = config.socks5_proxy
-    if config.group_id is None and "enable_auto_commit" not in given:
-        settled["enable_auto_commit"] = False
     classic_only = [name for name in _CLASSIC_ONLY if name in given]
     if config.group_protocol == "auto" and classic_only:
         settled["group_protocol"] = "classic"
@@ -82,6 +76,20 @@ def settle_defaults(config: Config, given: _Given) -> dict[str, Any]:
     if config.receive_message_max_bytes < largest_answer:
         settled["receive_message_max_bytes"] = largest_answer
     return settled
+
+
+def _settle_reconnects(config: Config, given: _Given) -> dict[str, Any]:
+    """Bring pause and limit into order: a limit that was given holds for the first pause too."""
+    first, limit = config.reconnect_backoff_ms, config.reconnect_backoff_max_ms
+    if limit >= first:
+        return {}
+    if "reconnect_backoff_max_ms" not in given:
+        return {"reconnect_backoff_max_ms": first}
+    if "reconnect_backoff_ms" in given:
+        log.warning(
+            "reconnect_backoff_max_ms=%d is below reconnect_backoff_ms=%d, and holds", limit, first
+        )
+    return {"reconnect_backoff_ms": limit}
 
 
 def check_rules(config: Config, given: _Given) -> None:
@@ -98,22 +106,27 @@ def check_rules(config: Config, given: _Given) -> None:
 def _check_group(config: Config, given: _Given) -> None:
     if "group_id" in given and config.group_id is not None and not config.group_id.strip():
         raise InvalidGroupIdError(f"group_id={config.group_id!r}: must not be blank")
-    if config.group_id is None and config.enable_auto_commit:
-        raise KafkaConfigurationError("enable_auto_commit=True: needs a group_id")
+    if config.group_id is None and config.named.get("enable_auto_commit"):
+        log.info("there is no group_id: enable_auto_commit is off")
+    if config.group_id is not None and not config.partition_assignment_strategy:
+        raise KafkaConfigurationError("partition_assignment_strategy: must name an assignor")
     instance = config.group_instance_id
     if instance is None:
         return
+    if not instance.strip():
+        raise KafkaConfigurationError(f"group_instance_id={instance!r}: must not be blank")
     if config.group_id is None:
         raise KafkaConfigurationError(f"group_instance_id={instance!r}: needs a group_id")
     if instance in {".", ".."} or not _INSTANCE_ID.fullmatch(instance):
-        raise KafkaConfigurationError(
-            f"group_instance_id={instance!r}: must be 1 to 249 of A-Z a-z 0-9 . _ -, "
-            "and neither '.' nor '..'"
+        log.warning(
+            "group_instance_id=%r: other clients take only 1 to 249 of A-Z a-z 0-9 . _ -, "
+            "and neither '.' nor '..'",
+            instance,
         )
 
 
 def _check_orders(config: Config, _given: _Given) -> None:
-    for lower, upper in _RISING:
+    for lower, upper in _RISING if config.group_id is None else (*_RISING, _OF_GROUPS):
         if getattr(config, lower) >= getattr(config, upper):
             raise KafkaConfigurationError(f"{_show(config, lower)}: must be below {upper}")
     # The buffer too: one that cannot hold what a single partition may send would not be a bound.
@@ -154,20 +167,14 @@ def _check_local_assignors(config: Config, _given: _Given) -> None:
 
 def _check_tls(config: Config, _given: _Given) -> None:
     files = [name for name in _TLS_FILES if getattr(config, name) is not None]
-    context = ["ssl_context"] if config.ssl_context is not None else []
-    if files + context and "SSL" not in config.security_protocol.split("_"):
-        raise _unused(config, files + context)
-    if files and context:
-        raise KafkaConfigurationError(f"{', '.join(files)}: not together with ssl_context")
-    if config.ssl_certfile is None and (config.ssl_keyfile or config.ssl_password):
-        raise KafkaConfigurationError("ssl_keyfile and ssl_password: need ssl_certfile")
+    if files and config.ssl_context is not None:
+        log.warning("%s: without use, as there is an ssl_context", ", ".join(files))
+    elif config.ssl_certfile is None and (config.ssl_keyfile or config.ssl_password):
+        log.warning("ssl_keyfile and ssl_password: without use, as there is no ssl_certfile")
 
 
 def _check_sasl(config: Config, _given: _Given) -> None:
     if not config.security_protocol.startswith("SASL_"):
-        unused = [name for name in _SASL if getattr(config, name) is not None]
-        if unused:
-            raise _unused(config, unused)
         return
     mechanism = config.sasl_mechanism
     if mechanism is None:
@@ -182,12 +189,6 @@ def _check_needed(config: Config, mechanism: str, names: tuple[str, ...]) -> Non
     missing = [name for name in names if getattr(config, name) is None]
     if missing:
         raise KafkaConfigurationError(f"sasl_mechanism={mechanism!r}: needs {', '.join(missing)}")
-
-
-def _unused(config: Config, names: list[str]) -> KafkaConfigurationError:
-    return KafkaConfigurationError(
-        f"{', '.join(names)}: without use in security_protocol={config.security_protocol!r}"
-    )
 
 
 def _show(config: Config, name: str) -> str:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
-__all__ = ["HIDDEN", "SettledOptions", "shown"]
+__all__ = ["HIDDEN", "ShownOptions", "shown"]
 
 HIDDEN: Final = "<hidden>"
 
@@ -22,34 +22,27 @@ def shown(value: object, *, secret: bool = False) -> str:
     return text
 
 
-class SettledOptions(Mapping[str, Any]):
-    """Options by name; read-only. Its `repr()` shows no secrets, its values are what they are."""
+class ShownOptions(dict[str, Any]):
+    """Options by name, a dict of the user's own. Its `repr()` shows no secrets, its values do."""
+
+    __slots__ = ("_secrets",)
 
     def __init__(self, options: Mapping[str, Any], secrets: frozenset[str]) -> None:
-        self._options = dict(options)
+        super().__init__(options)
         self._secrets = secrets
 
-    def __getitem__(self, name: str) -> Any:
-        return self._options[name]
+    def copy(self) -> ShownOptions:
+        """Return another one of the same options."""
+        return ShownOptions(self, self._secrets)
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._options)
-
-    def __len__(self) -> int:
-        return len(self._options)
-
-    def __or__(self, other: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a dict of these options and others."""
-        return {**self._options, **other}
-
-    def copy(self) -> dict[str, Any]:
-        """Return a dict of them."""
-        return dict(self._options)
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Be copied and pickled with the names of the secrets."""
+        return ShownOptions, (dict(self), self._secrets)
 
     def __repr__(self) -> str:
         """Show all but secrets."""
         items = (
             f"{name!r}: {HIDDEN if value is not None and name in self._secrets else shown(value)}"
-            for name, value in self._options.items()
+            for name, value in self.items()
         )
         return f"{{{', '.join(items)}}}"

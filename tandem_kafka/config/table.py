@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 
-from tandem_kafka.config.names import NOT_HONOURED
 from tandem_kafka.config.option import option_of
 from tandem_kafka.config.options import Config
 
@@ -14,7 +13,10 @@ _INTRODUCTION = """\
 # Options
 
 Names and defaults are those of kafka-python 3; the Java client's names work with underscores for
-dots. An unknown option is an error, and so is one that would have no effect here.
+dots. An unknown option is an error. What kafka-python takes is taken; `options-parity.md` says
+where that is not so, and why. Options without use under the chosen `security_protocol` are not
+looked at, and logged. Times may have fractions and be infinite (24 days). 0 and None stand for
+False, and 1 for True; words are taken in any case.
 """
 
 
@@ -28,8 +30,6 @@ def option_table() -> str:
         lines.append(
             f"| `{spec.name}` | `{shown}` | {_cell(known.check.allowed)} | {_cell(known.doc)} |"
         )
-    lines += ["", "Not supported, and refused when given:", ""]
-    lines += [f"- `{name}`: {reason}" for name, reason in NOT_HONOURED.items()]
     return "\n".join(lines) + "\n"
 
 

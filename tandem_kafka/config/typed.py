@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from os import PathLike
 from typing import Any, Literal
+from uuid import UUID
 
 from typing_extensions import TypedDict
 
@@ -17,15 +19,15 @@ class ConsumerOptions(TypedDict, total=False):
     """What a consumer takes; `Config` has the same names, with what became of the values."""
 
     # Where the cluster is, and who we are.
-    bootstrap_servers: str | Sequence[str]
-    client_id: str | None
-    client_rack: str
+    bootstrap_servers: str | Iterable[str]
+    client_id: str | int | UUID | None
+    client_rack: str | int | None
     client_dns_lookup: Literal["use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"]
     api_version: tuple[int, ...] | str | None
 
     # The group.
-    group_id: str | None
-    group_instance_id: str | None
+    group_id: str | int | UUID | None
+    group_instance_id: str | int | UUID | None
     group_protocol: Literal["classic", "consumer", "auto"]
     group_remote_assignor: str | None
     group_local_assignors: Sequence[Any]
@@ -39,7 +41,7 @@ class ConsumerOptions(TypedDict, total=False):
     enable_auto_commit: bool
     auto_commit_interval_ms: int
     default_offset_commit_callback: Callable[..., object] | None
-    isolation_level: Literal["read_uncommitted", "read_committed"]
+    isolation_level: Literal["read_uncommitted", "read_committed", 0, 1]
     interceptor_classes: Sequence[Any]
 
     # Fetching.
@@ -67,7 +69,7 @@ class ConsumerOptions(TypedDict, total=False):
     # Time limits and retries.
     request_timeout_ms: int
     default_api_timeout_ms: int
-    bootstrap_timeout_ms: int
+    bootstrap_timeout_ms: float | None
     retry_backoff_ms: int
     retry_backoff_max_ms: int
     reconnect_backoff_ms: int
@@ -84,16 +86,19 @@ class ConsumerOptions(TypedDict, total=False):
     socket_options: Sequence[tuple[Any, ...]]
     proxy_url: str | None
     socks5_proxy: str | None
+    selector: object
+    kafka_client: object
+    kafka_net: object
 
     # Security.
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
     ssl_context: ssl.SSLContext | None
     ssl_check_hostname: bool
-    ssl_cafile: str | None
-    ssl_certfile: str | None
-    ssl_keyfile: str | None
-    ssl_password: str | None
-    ssl_crlfile: str | None
+    ssl_cafile: str | PathLike[str] | None
+    ssl_certfile: str | PathLike[str] | None
+    ssl_keyfile: str | PathLike[str] | None
+    ssl_password: str | bytes | Callable[[], str | bytes] | None
+    ssl_crlfile: str | PathLike[str] | None
     ssl_ciphers: str | None
     sasl_mechanism: str | None
     sasl_plain_username: str | None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from typing import Any
 
 from tandem_kafka.config import Config
@@ -31,6 +30,8 @@ class ClusterMethods(Owned):
     """A part of `KafkaConsumer`."""
 
     _config: Config
+    _written: dict[str, Any]
+    _release_known = False
 
     # --- the group -----------------------------------------------------------------------------
 
@@ -126,6 +127,15 @@ class ClusterMethods(Owned):
         return measured.raw() if raw else measured.values()
 
     @property
-    def config(self) -> Mapping[str, Any]:
-        """The settled options by name; read-only. Its `repr()` shows no secrets, its values do."""
-        return self._config.by_name()
+    def config(self) -> dict[str, Any]:
+        """The options as they were given, and the defaults, by name; changing it changes nothing.
+
+        Once the cluster has been reached, `api_version` is the release that its brokers speak. Its
+        `repr()` shows no secrets, its values do.
+        """
+        if not self._release_known:
+            release = self._core.engine.release()
+            if release is not None:
+                self._release_known = True
+                self._written["api_version"] = release
+        return self._written

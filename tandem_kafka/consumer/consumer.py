@@ -9,11 +9,11 @@ import sys
 import warnings
 from collections.abc import Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from typing_extensions import Unpack
 
-from tandem_kafka.config import Config, ConsumerOptions
+from tandem_kafka.config import Config, ConsumerOptions, default_config
 from tandem_kafka.consumer.arguments import (
     check_arrow_usable,
     check_leave,
@@ -77,14 +77,19 @@ class KafkaConsumer(SubscriptionMethods, OffsetMethods, ClusterMethods):
         KafkaError: The cluster refused the connection, for example its authentication.
     """
 
+    #: The options and their defaults.
+    DEFAULT_CONFIG: ClassVar[dict[str, Any]] = default_config()
+
     def __init__(self, *topics: str, **options: Unpack[ConsumerOptions]) -> None:
         self._start(Config.from_options(options), Runtime.threaded(), topics)
 
     def _start(
         self, config: Config, runtime: Runtime, topics: Sequence[str], transport: Any = None
     ) -> None:
+        self._written = config.by_name()
         if config.client_id is None:
             config = _with_client_id(config)
+            self._written["client_id"] = config.client_id
         self._interceptors = Interceptors(config.interceptor_classes)
         self._deserializers = Deserializers(config)
         hooks = (self._interceptors, self._deserializers)

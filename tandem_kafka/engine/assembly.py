@@ -67,6 +67,7 @@ def assemble(config: Config, runtime: Runtime, transport: Transport | None = Non
         polls=context.polls,
         transport=transport,
         metrics=context.metrics,
+        release=client.release,
     )
 
 

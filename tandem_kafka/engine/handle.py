@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from tandem_kafka.engine.loop import NetworkLoop
@@ -31,6 +32,8 @@ class EngineHandle:
     polls: Polls
     transport: Transport
     metrics: ConsumerMetrics
+    #: Returns the release of Kafka that brokers speak, None before the first contact.
+    release: Callable[[], tuple[int, ...] | None]
 
     @property
     def coordinator_unreachable(self) -> bool:

@@ -26,6 +26,7 @@ from tandem_kafka.network.settings import NetworkSettings
 from tandem_kafka.network.transport import Transport, TransportEvent
 from tandem_kafka.runtime import Random
 from tandem_kafka.types import Node
+from tandem_kafka.wire.versions import release_of
 
 __all__ = ["NetworkClient", "Nodes"]
 
@@ -80,6 +81,14 @@ class NetworkClient:
     def counters(self) -> NetworkCounters:
         """Totals since the start; cheap to read."""
         return self._pool.counters
+
+    def release(self) -> tuple[int, ...] | None:
+        """Return the release of Kafka that brokers speak, None before the first contact.
+
+        Any thread may ask.
+        """
+        versions = self._pool.versions
+        return release_of(versions) if versions is not None else None
 
     # What the loop calls.
 

@@ -84,6 +84,8 @@ class ConnectionPool:
         self._resolver = Resolver(self._offloading)
         release = settings.api_version
         self._limits = versions_of_release(release) if release is not None else None
+        #: What the broker speaks that was connected to last; never changed, only replaced.
+        self.versions = self._limits
         self._links: dict[ConnectionKey, Link] = {}
         self._by_number: dict[int, Link] = {}
         self._states: dict[int, NodeState] = {}
@@ -254,6 +256,7 @@ class ConnectionPool:
         if not link.ready or link.set_up:
             return
         link.set_up = True
+        self.versions = link.connection.versions
         if link.key[1] is Purpose.PROBE:
             self._remove(link)
             self._silence.answered(link.key[0])

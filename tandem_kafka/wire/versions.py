@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from kafka.errors import IncompatibleBrokerVersion
-from kafka.protocol.broker_version_data import BrokerVersionData
+from kafka.protocol.broker_version_data import (
+    BrokerVersionData,
+    infer_broker_version_from_api_versions,
+)
 
 from tandem_kafka.errors import KafkaConfigurationError, KafkaError, UnsupportedVersionError
 from tandem_kafka.wire.messages import (
@@ -18,8 +21,11 @@ __all__ = [
     "agreed_versions",
     "choose_version",
     "kind_of",
+    "release_of",
     "versions_of_release",
 ]
+
+_UNKNOWN_RELEASE: Final = (0,)
 
 
 def choose_version(message: Any, broker_versions: BrokerVersionData) -> int:
@@ -79,5 +85,15 @@ def agreed_versions(
             if key in limits.api_versions
         }
     # The release is only a label here: letting kafka-python infer one could fail on new brokers.
-    release = limits.broker_version if limits is not None else (0,)
+    release = limits.broker_version if limits is not None else _UNKNOWN_RELEASE
     return BrokerVersionData(release, offered)
+
+
+def release_of(versions: BrokerVersionData) -> tuple[int, ...] | None:
+    """Return the release that a broker's versions speak for, as kafka-python finds it."""
+    if versions.broker_version != _UNKNOWN_RELEASE:
+        return tuple(versions.broker_version)
+    try:
+        return tuple(infer_broker_version_from_api_versions(versions.api_versions))
+    except (KafkaError, LookupError):
+        return None

@@ -14,7 +14,9 @@ from tandem_kafka.config.option import option_of
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "options.md"
 
 #: Options that are taken in more forms than the one they are kept in.
-WIDER = {"api_version", "bootstrap_servers", "consumer_timeout_ms"}
+WIDER = {"api_version", "bootstrap_servers", "consumer_timeout_ms", "bootstrap_timeout_ms"}
+WIDER |= {"client_id", "group_id", "group_instance_id", "client_rack", "isolation_level"}
+WIDER |= {"ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_crlfile", "ssl_password"}
 
 
 def test_the_page_is_up_to_date():

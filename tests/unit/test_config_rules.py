@@ -24,8 +24,12 @@ def test_a_blank_group(group):
 def test_auto_commit_without_a_group():
     assert make({}).enable_auto_commit is False
     assert make({"group_id": None, "enable_auto_commit": False}).enable_auto_commit is False
-    with pytest.raises(KafkaConfigurationError, match="enable_auto_commit=True: needs a group_id"):
-        make({"enable_auto_commit": True})
+
+
+def test_auto_commit_without_a_group_is_logged_and_off(caplog):
+    caplog.set_level("INFO")
+    assert make({"enable_auto_commit": True}).enable_auto_commit is False
+    assert caplog.messages == ["there is no group_id: enable_auto_commit is off"]
 
 
 def test_auto_commit_with_a_group():
@@ -39,9 +43,16 @@ def test_instance_ids(instance):
     assert config.group_instance_id == instance
 
 
-@pytest.mark.parametrize("instance", ["", ".", "..", "x" * 250, "a b", "ä", "a\n", "a/b"])
-def test_instance_ids_that_are_none(instance):
-    with pytest.raises(KafkaConfigurationError, match=r"group_instance_id=.*1 to 249"):
+@pytest.mark.parametrize("instance", [".", "..", "x" * 250, "a b", "ä", "a\n", "a/b"])
+def test_instance_ids_that_others_refuse(instance, caplog):
+    config = make({"group_id": "g", "group_instance_id": instance})
+    assert config.group_instance_id == instance
+    assert "other clients take only 1 to 249 of" in caplog.text
+
+
+@pytest.mark.parametrize("instance", ["", " "])
+def test_a_blank_instance_id(instance):
+    with pytest.raises(KafkaConfigurationError, match=r"group_instance_id=.*must not be blank"):
         make({"group_id": "g", "group_instance_id": instance})
 
 
@@ -57,12 +68,14 @@ def test_an_instance_id_needs_a_group():
         ({"request_timeout_ms": 540_000}, "request_timeout_ms=540000: must be below connections_"),
         ({"request_timeout_ms": 400}, "fetch_max_wait_ms=500: must be below request_timeout_ms"),
         ({"connections_max_idle_ms": 1}, "must be below connections_max_idle_ms"),
-        ({"session_timeout_ms": 3_000}, "heartbeat_interval_ms=3000: must be below session_"),
+        (
+            {"group_id": "g", "session_timeout_ms": 3_000},
+            "heartbeat_interval_ms=3000: must be below session_",
+        ),
         (
             {"retry_backoff_ms": 200, "retry_backoff_max_ms": 100},
             "retry_backoff_max_ms=100: must be at least retry_backoff_ms=200",
         ),
-        ({"reconnect_backoff_max_ms": 10}, "must be at least reconnect_backoff_ms=50"),
         ({"socket_connection_setup_timeout_max_ms": 10}, "must be at least socket_connection_"),
         ({"fetch_buffer_max_bytes": 1_000_000}, "must be at least max_partition_fetch_bytes"),
     ],
@@ -70,6 +83,19 @@ def test_an_instance_id_needs_a_group():
 def test_orders(options, problem):
     with pytest.raises(KafkaConfigurationError, match=problem):
         make(options)
+
+
+def test_without_a_group_its_times_are_not_compared():
+    assert make({"session_timeout_ms": 3_000}).session_timeout_ms == 3_000
+
+
+def test_a_limit_of_pauses_holds_for_the_first(caplog):
+    config = make({"reconnect_backoff_max_ms": 10})
+    assert (config.reconnect_backoff_ms, config.reconnect_backoff_max_ms) == (10, 10)
+    assert not caplog.messages
+    config = make({"reconnect_backoff_max_ms": 10, "reconnect_backoff_ms": 100})
+    assert (config.reconnect_backoff_ms, config.reconnect_backoff_max_ms) == (10, 10)
+    assert "reconnect_backoff_max_ms=10 is below reconnect_backoff_ms=100" in caplog.text
 
 
 def test_a_limit_that_was_not_given_makes_room():
@@ -222,12 +248,23 @@ def test_security_that_fits_together(options):
             {"security_protocol": "SASL_SSL", "sasl_mechanism": "OAUTHBEARER"},
             "needs sasl_oauth_token_provider",
         ),
-        (PLAIN, "sasl_mechanism, sasl_plain_username, sasl_plain_password: without use in"),
-        ({"security_protocol": "SSL", **PLAIN}, "without use in security_protocol='SSL'"),
-        ({"ssl_cafile": "ca"}, "ssl_cafile: without use in security_protocol='PLAINTEXT'"),
+    ],
+)
+def test_security_that_does_not(options, problem):
+    with pytest.raises(KafkaConfigurationError, match=problem):
+        make(options)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (PLAIN, "sasl_mechanism, sasl_plain_username, sasl_plain_password: without use with"),
+        ({"security_protocol": "SSL", **PLAIN}, "without use with security_protocol='SSL'"),
+        ({"ssl_cafile": "ca"}, "ssl_cafile: without use with security_protocol='PLAINTEXT'"),
+        ({"ssl_check_hostname": False}, "ssl_check_hostname: without use with"),
         (
             {"security_protocol": "SASL_PLAINTEXT", **PLAIN, "ssl_cafile": "ca"},
-            "ssl_cafile: without use in security_protocol='SASL_PLAINTEXT'",
+            "ssl_cafile: without use with security_protocol='SASL_PLAINTEXT'",
         ),
         (
             {
@@ -235,12 +272,18 @@ def test_security_that_fits_together(options):
                 "ssl_cafile": "ca",
                 "ssl_context": ssl.create_default_context(),
             },
-            "ssl_cafile: not together with ssl_context",
+            "ssl_cafile: without use, as there is an ssl_context",
         ),
-        ({"security_protocol": "SSL", "ssl_keyfile": "k"}, "need ssl_certfile"),
-        ({"security_protocol": "SSL", "ssl_password": "p"}, "need ssl_certfile"),
+        ({"security_protocol": "SSL", "ssl_keyfile": "k"}, "as there is no ssl_certfile"),
+        ({"security_protocol": "SSL", "ssl_password": "p"}, "as there is no ssl_certfile"),
     ],
 )
-def test_security_that_does_not(options, problem):
-    with pytest.raises(KafkaConfigurationError, match=problem):
-        make(options)
+def test_what_has_no_use_is_taken_and_logged_once(options, said, caplog):
+    make(options)
+    (found,) = caplog.messages
+    assert said in found
+
+
+def test_what_asks_for_nothing_is_not_logged(caplog):
+    make({"ssl_check_hostname": True, "sasl_plain_username": "", "sasl_mechanism": None})
+    assert not caplog.messages

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
+from kafka import KafkaConsumer
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
-from tandem_kafka.config import Config
+from tandem_kafka.config import Config, default_config
 from tandem_kafka.errors import KafkaConfigurationError
 
 make = Config.from_options
@@ -47,20 +50,19 @@ def test_secrets_are_not_shown_but_given():
 @pytest.mark.parametrize(
     "options",
     [
-        {"sasl_plain_password": [WORD]},
-        {"ssl_password": 5.5, "sasl_plain_password": WORD},
+        {"security_protocol": "SASL_SSL", "sasl_plain_password": [WORD]},
+        {"security_protocol": "SASL_SSL", "ssl_password": 5.5, "sasl_plain_password": WORD},
         {"sasl_jaas_config": JAAS},
-        {"sasl_mechanism": JAAS},
-        {"client_id": 5, "sasl_plain_username": JAAS},
+        {"security_protocol": "SASL_SSL", "sasl_mechanism": JAAS},
+        {"client_id": 5.5, "sasl_plain_username": JAAS},
         {"security_protocol": [JAAS]},
-        {"bootstrap_servers": f"SASL_SSL://alice:{WORD}@host:9092"},
+        {"bootstrap_servers": f"http://alice:{WORD}@host:9092"},
         {"group_protocol": "classic", "group_remote_assignor": JAAS},
-        {"sasl_oauth_token_provider": {"token": WORD}},
-        {**SECRETIVE, "security_protocol": "PLAINTEXT"},
+        {"security_protocol": "SASL_SSL", "sasl_oauth_token_provider": {"token": WORD}},
+        {"proxy_url": f"http://alice:{WORD}@host:1"},
         {**SECRETIVE, "sasl_mechanism": None},
-        {**SECRETIVE, "ssl_certfile": None},
     ],
-    ids=lambda options: next(iter(options)),
+    ids=lambda options: list(options)[-1],
 )
 def test_no_error_shows_a_secret(options):
     with pytest.raises(KafkaConfigurationError) as caught:
@@ -69,16 +71,66 @@ def test_no_error_shows_a_secret(options):
     assert WORD not in repr(caught.value)
 
 
-def test_the_options_by_name_are_a_mapping():
-    options = make({"client_id": "reader"}).by_name()
+@pytest.mark.parametrize(
+    "options",
+    [
+        {**SECRETIVE, "security_protocol": "PLAINTEXT"},
+        {**SECRETIVE, "ssl_certfile": None},
+    ],
+)
+def test_no_warning_shows_a_secret(options, caplog):
+    make(options)
+    assert caplog.messages
+    assert WORD not in caplog.text
+
+
+def test_the_options_by_name_are_a_dict_of_its_own():
+    options = make({"client_id": "reader", "ssl_password": WORD}).by_name()
+    assert isinstance(options, dict)
     assert options["client_id"] == "reader"
-    assert len(options) == len(list(options)) == len(dict(options))
-    assert options == dict(options) == options.copy()
-    assert (options | {"client_id": "other"})["client_id"] == "other"
-    with pytest.raises(TypeError):
-        options["client_id"] = "other"
-    with pytest.raises(KeyError):
-        options["no_such_option"]
+    for other in (options.copy(), copy.copy(options), copy.deepcopy(options)):
+        assert other == options
+        assert WORD not in repr(other)
+    config = make({"client_id": "reader"})
+    config.by_name()["client_id"] = "other"
+    assert config.client_id == "reader"
+    assert config.by_name()["client_id"] == "reader"
+
+
+def test_the_options_by_name_are_those_of_kafka_python():
+    shown = default_config()
+    theirs = KafkaConsumer.DEFAULT_CONFIG
+    assert set(theirs) < set(shown)
+    differing = {name for name in theirs if shown[name] != theirs[name]}
+    assert differing == {"client_id", "max_partition_fetch_bytes", "reconnect_backoff_max_ms"}
+    shown["socket_options"].clear()
+    assert theirs["socket_options"]
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "shown"),
+    [
+        ("bootstrap_servers", "PLAINTEXT://h:1", "PLAINTEXT://h:1"),
+        ("bootstrap_servers", ["h:1"], ["h:1"]),
+        ("bootstrap_servers", (name for name in ("h:1", "h:2")), ("h:1", "h:2")),
+        ("isolation_level", 1, 1),
+        ("client_id", 7, 7),
+        ("fetch_max_wait_ms", 0.5, 0.5),
+        ("enable_auto_commit", True, True),
+        ("auto_offset_reset", "Earliest", "Earliest"),
+        ("sasl_plain_username", 5, 5),
+        ("receive_message_max_bytes", 5, 52_428_800 + 4_194_304),
+    ],
+)
+def test_values_are_shown_as_they_were_given(name, given, shown):
+    assert make({name: given}).by_name()[name] == shown
+
+
+def test_old_names_are_shown_as_new_ones():
+    with pytest.warns(DeprecationWarning, match="old name|is called"):
+        shown = make({"auto_offset_reset": "largest", "api_version_auto_timeout_ms": 5}).by_name()
+    assert shown["auto_offset_reset"] == "latest"
+    assert shown["bootstrap_timeout_ms"] == 5
 
 
 # --- token providers ---------------------------------------------------------------------------
@@ -109,7 +161,7 @@ class WithoutExtensions(Provider):
 )
 def test_a_token_provider_that_could_never_work_is_refused(provider, said):
     with pytest.raises(KafkaConfigurationError, match=f"sasl_oauth_token_provider=.*: {said}"):
-        make({"sasl_oauth_token_provider": provider})
+        make({"security_protocol": "SASL_SSL", "sasl_oauth_token_provider": provider})
 
 
 class OfKafkaPython(AbstractTokenProvider):

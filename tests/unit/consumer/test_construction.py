@@ -7,6 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from kafka import KafkaConsumer as TheirConsumer
+from kafka.protocol.broker_version_data import BrokerVersionData
 
 from tandem_kafka import KafkaConsumer
 from tandem_kafka.errors import InvalidGroupIdError, KafkaConfigurationError, KafkaTimeoutError
@@ -27,11 +29,33 @@ def test_3_no_group_id_constructs(make: Make) -> None:
     assert make(group_id=None).config["group_id"] is None
 
 
-def test_4_without_group_auto_commit_is_off_unless_asked_for(make: Make) -> None:
-    assert make().config["enable_auto_commit"] is False
-    assert make(group_id="group").config["enable_auto_commit"] is True
-    with pytest.raises(KafkaConfigurationError, match=r"enable_auto_commit.*group_id"):
-        make(enable_auto_commit=True)
+def test_4_options_are_shown_as_they_were_given_with_all_defaults(make: Make) -> None:
+    consumer = make(group_id="group", auto_commit_interval_ms=0.5)
+    config = consumer.config
+    assert isinstance(config, dict)
+    assert config["auto_commit_interval_ms"] == 0.5
+    assert config.keys() == KafkaConsumer.DEFAULT_CONFIG.keys()
+    assert config["max_poll_records"] == KafkaConsumer.DEFAULT_CONFIG["max_poll_records"]
+    assert config["api_version"] is None, "no broker has answered"
+    config["group_id"] = "other"
+    assert consumer.config["group_id"] == "other", "it is the user's"
+    assert consumer.group_metadata().group_id == "group"
+
+
+def test_4_an_api_version_is_shown_as_the_release_that_is_meant(make: Make) -> None:
+    assert make(api_version=(2, 5)).config["api_version"] == (2, 5)
+    assert (
+        make(api_version=(9, 9)).config["api_version"] == BrokerVersionData((9, 9)).broker_version
+    )
+
+
+@pytest.mark.parametrize("defaults", [KafkaConsumer.DEFAULT_CONFIG, TheirConsumer.DEFAULT_CONFIG])
+def test_4_the_defaults_can_be_given(
+    make: Make, defaults: dict[str, Any], recwarn: pytest.WarningsRecorder
+) -> None:
+    consumer = make(**{**defaults, "bootstrap_timeout_ms": 0})
+    assert consumer.config["client_id"]
+    assert not recwarn.list
 
 
 @pytest.mark.parametrize("policy", ["earliest", "latest", "none", "by_duration:PT1H"])

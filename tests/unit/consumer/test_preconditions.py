@@ -75,7 +75,7 @@ CALLS: dict[str, Callable[[KafkaConsumer], object]] = {
     "bootstrap_connected": lambda c: c.bootstrap_connected(),
 }
 #: The rest may be called at any time, or is tested on its own.
-FREE = {"close", "config", "metrics", "wakeup"}
+FREE = {"DEFAULT_CONFIG", "close", "config", "metrics", "wakeup"}
 
 
 def test_every_public_method_is_in_the_table() -> None:
