@@ -55,14 +55,15 @@ def whole_number(
 ) -> Check:
     """Allow a number without a fraction, at least `least` and at most `most`.
 
-    With `optional` None is allowed too, and kept; with `lift` less than `least` is taken for it
-    (see `Check`).
+    Without `most`, infinity counts as the largest. With `optional` None is allowed too, and kept;
+    with `lift` less than `least` is taken for it (see `Check`).
     """
 
     def parse(value: Any) -> int | None:
         if value is None and optional:
             return None
-        return _within(_as_int(value), least, most, lift=lift)
+        endless = most is None and _is_number(value) and value == math.inf
+        return INT32_MAX if endless else _within(_as_int(value), least, most, lift=lift)
 
     allowed = f"a whole number {_bounds(least, most)}" + (" or None" if optional else "")
     return Check(allowed, parse, least if lift else None)
@@ -160,7 +161,7 @@ def _parse_rack(value: Any) -> str:
 
 
 def _parse_optional_file(value: Any) -> str | None:
-    return fsdecode(value) if isinstance(value, PathLike) else _parse_optional_text(value)
+    return fsdecode(value) if isinstance(value, (PathLike, bytes)) else _parse_optional_text(value)
 
 
 def _parse_optional_text(value: Any) -> str | None:

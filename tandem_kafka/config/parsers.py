@@ -50,7 +50,7 @@ log = logging.getLogger(__name__)
 _ASSIGNOR_VERSIONS: Final = ("minimum_version", "version", "maximum_version")
 _INT16_MAX: Final = 2**15 - 1
 _PROTOCOLS: Final = one_of("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-_DOTTED_NUMBERS: Final = re.compile(r"\d{1,4}(\.\d{1,4}){0,3}", re.ASCII)
+_DOTTED_NUMBERS: Final = re.compile(r"\d{1,9}(\.\d{1,9}){0,3}", re.ASCII)
 _OLDEST: Final = (0, 11)
 _COMMIT_CALLBACK: Final = "default_offset_commit_callback"
 

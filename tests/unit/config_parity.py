@@ -1,0 +1,181 @@
+"""Gives every option of kafka-python each kind of value, to its consumer and to ours.
+
+Its consumer is made without a network: `trials()` has it believe that a broker of Kafka 4.3 has
+answered. The page of the documentation is written with `python -m tests.unit.config_parity`.
+"""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final
+from unittest.mock import patch
+
+from kafka import KafkaConsumer
+from kafka.net.manager import KafkaConnectionManager
+from kafka.net.selector import NetworkSelector
+from kafka.protocol.broker_version_data import BrokerVersionData
+
+from tandem_kafka.config import Config
+from tests.unit.config_differences import OURS, THEIRS, Difference
+from tests.unit.config_values import GENERAL, SURROUNDINGS, values_of
+
+__all__ = ["Trial", "page", "reasons", "trials"]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What became of an option's value, given as the words of the table.
+
+    Attributes:
+        theirs: What kafka-python's constructor raised, None if it took the value.
+        ours: The same of our options.
+    """
+
+    option: str
+    value: str
+    theirs: Exception | None
+    ours: Exception | None
+
+    @property
+    def kind(self) -> tuple[bool, bool]:
+        """Whether kafka-python took it, and whether we did."""
+        return self.theirs is None, self.ours is None
+
+
+@cache
+def trials() -> tuple[Trial, ...]:
+    """Try them all; an option of TLS or SASL where it is of use."""
+    with _offline():
+        return tuple(
+            _try(option, value, make)
+            for option in KafkaConsumer.DEFAULT_CONFIG
+            for value, make in values_of(option).items()
+        )
+
+
+def around(option: str) -> dict[str, Any]:
+    """Return the options that one is tried with."""
+    found: dict[str, Any] = {"group_id": "group"}
+    for start, others in SURROUNDINGS.items():
+        if option.startswith(start):
+            found.update(others)
+    return found
+
+
+def _try(option: str, value: str, make: Callable[[], Any]) -> Trial:
+    others = around(option)
+    return Trial(
+        option,
+        value,
+        _raised(_make_theirs, {**others, option: make()}),
+        _raised(Config.from_options, {**others, option: make()}),
+    )
+
+
+def _raised(take: Callable[[Any], object], options: Mapping[str, Any]) -> Exception | None:
+    try:
+        take(options)
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is the answer
+        return error.with_traceback(None)
+    return None
+
+
+def _make_theirs(options: Mapping[str, Any]) -> None:
+    consumer = KafkaConsumer(**options)
+    consumer._closed = True
+    consumer._client.close()
+
+
+@contextmanager
+def _offline() -> Iterator[None]:
+    """Let kafka-python's consumers start no thread and believe in a broker."""
+
+    def answered(manager: Any, *_timeouts: object) -> None:
+        manager.broker_version_data = BrokerVersionData((4, 3))
+
+    before = logging.root.manager.disable
+    logging.disable()
+    try:
+        with (
+            warnings.catch_warnings(),
+            patch.object(KafkaConnectionManager, "bootstrap", answered),
+            patch.object(NetworkSelector, "start", lambda _self: None),
+        ):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)
+
+
+def reasons(trial: Trial, known: Iterable[Difference]) -> list[int]:
+    """Return which of the known differences have one, counted from 1."""
+    return [
+        number
+        for number, each in enumerate(known, 1)
+        if trial.option in each.options and trial.value in each.values
+    ]
+
+
+_HEAD: Final = """\
+# What options may be: kafka-python and tandem-kafka
+
+Every option of kafka-python 3 was given values of every kind, to the constructor of its consumer
+and to that of ours. This page is the result, made by `tests/unit/test_config_parity.py`, which
+fails on any difference that has no reason here. Options of TLS and SASL were tried under a
+`security_protocol` that uses them; under another one both take anything, and ours logs that it is
+without use. `[Range]` is `[RangePartitionAssignor]`, and so on.
+
+kafka-python looks at few values when it is constructed. What it takes there and cannot work with
+fails later, in `poll()` or in its thread: the reasons say how, as tried with Kafka 4.3.
+
+"""
+
+
+def page() -> str:
+    """Return docs/options-parity.md."""
+    lines = [
+        "| Option | Both take | Only kafka-python takes (why) | Only tandem-kafka takes (why) |",
+        "|---|---|---|---|",
+    ]
+    lines += [_row(option) for option in KafkaConsumer.DEFAULT_CONFIG]
+    lines += ["", 'Values that neither takes are left out. "All" are these: ']
+    lines[-1] += ", ".join(GENERAL) + "."
+    for title, letter, known in (
+        ("Why we refuse what kafka-python takes", "R", THEIRS),
+        ("Why we take what kafka-python refuses", "T", OURS),
+    ):
+        lines += ["", f"## {title}", ""]
+        lines += [f"- **{letter}{number}**: {each.reason}" for number, each in enumerate(known, 1)]
+    return _HEAD + "\n".join(lines) + "\n"
+
+
+def _row(option: str) -> str:
+    mine = [trial for trial in trials() if trial.option == option]
+    both = _words(trial.value for trial in mine if trial.kind == (True, True))
+    theirs = _with_reasons([each for each in mine if each.kind == (True, False)], "R", THEIRS)
+    ours = _with_reasons([each for each in mine if each.kind == (False, True)], "T", OURS)
+    return f"| `{option}` | {both} | {theirs} | {ours} |"
+
+
+def _with_reasons(found: list[Trial], letter: str, known: Iterable[Difference]) -> str:
+    by_reason: dict[str, list[str]] = {}
+    for trial in found:
+        marks = ", ".join(f"{letter}{number}" for number in reasons(trial, known)[:1])
+        by_reason.setdefault(marks, []).append(trial.value)
+    return "; ".join(f"{_words(values)} ({marks})" for marks, values in by_reason.items())
+
+
+def _words(values: Iterable[str]) -> str:
+    found = list(values)
+    if set(GENERAL) <= set(found):
+        found = ["all", *(value for value in found if value not in GENERAL)]
+    return ", ".join(found)
+
+
+if __name__ == "__main__":
+    print(page(), end="")

@@ -1,0 +1,53 @@
+"""What kafka-python's constructor takes, ours takes too, but for a list of what is nonsense."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from kafka import KafkaConsumer
+
+from tandem_kafka.errors import InvalidGroupIdError, KafkaConfigurationError
+from tests.unit.config_differences import OURS, THEIRS
+from tests.unit.config_parity import page, reasons, trials
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "options-parity.md"
+
+#: Where the errors of both are of different types: the option, the value and why.
+OTHER_ERRORS = {
+    ("api_version", "`()`"): "kafka-python compares it with releases; it is no version at all",
+}
+
+
+@pytest.mark.parametrize("option", KafkaConsumer.DEFAULT_CONFIG)
+def test_what_one_takes_the_other_takes_or_there_is_a_reason(option):
+    for trial in trials():
+        if trial.option == option and trial.kind == (True, False):
+            assert reasons(trial, THEIRS), f"{trial.value} is refused: {trial.ours}"
+        if trial.option == option and trial.kind == (False, True):
+            assert reasons(trial, OURS), f"{trial.value} is taken; theirs: {trial.theirs!r}"
+
+
+@pytest.mark.parametrize("option", KafkaConsumer.DEFAULT_CONFIG)
+def test_what_both_refuse_is_refused_with_the_same_type_of_error(option):
+    for trial in trials():
+        if trial.option == option and trial.ours is not None:
+            assert isinstance(trial.ours, (KafkaConfigurationError, InvalidGroupIdError))
+            assert option in str(trial.ours)
+            if trial.theirs is not None and (option, trial.value) not in OTHER_ERRORS:
+                assert isinstance(trial.ours, type(trial.theirs)), (trial.value, trial.theirs)
+
+
+@pytest.mark.parametrize(("known", "kind"), [(THEIRS, (True, False)), (OURS, (False, True))])
+def test_every_reason_is_needed(known, kind):
+    found = {
+        number for trial in trials() if trial.kind == kind for number in reasons(trial, known)[:1]
+    }
+    assert found == set(range(1, len(known) + 1))
+
+
+def test_the_page_is_up_to_date():
+    written = PAGE.read_text(encoding="utf-8")
+    assert written == page(), (
+        "write it with: python -m tests.unit.config_parity > docs/options-parity.md"
+    )
