@@ -95,7 +95,7 @@ SNAPSHOTS: dict[str, object] = {
 }
 
 
-@pytest.mark.parametrize("name", CALLS.keys() - SNAPSHOTS.keys())
+@pytest.mark.parametrize("name", [name for name in CALLS if name not in SNAPSHOTS])
 def test_10_every_method_raises_after_close(consumer: KafkaConsumer, name: str) -> None:
     consumer.close(timeout_ms=0)
     with pytest.raises(ConsumerClosedError, match="already been closed"):
