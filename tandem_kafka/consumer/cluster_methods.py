@@ -92,8 +92,12 @@ class ClusterMethods(Owned):
         return set(known.partitions) if known is not None else set()
 
     @shared
-    def bootstrap(self, timeout_ms: float | None = None) -> None:
+    def bootstrap(self, timeout_ms: float | None = None, refresh: bool = False) -> None:
         """Wait for the first contact with the cluster, by default `bootstrap_timeout_ms`.
+
+        Args:
+            timeout_ms: How long to wait, in milliseconds.
+            refresh: Wait for the next answer to a metadata request, whatever is known already.
 
         Raises:
             KafkaTimeoutError: No bootstrap server answered in time.
@@ -102,7 +106,8 @@ class ClusterMethods(Owned):
         if timeout_ms is None:
             timeout_ms = self._config.bootstrap_timeout_ms
         try:
-            self._core.ask(Bootstrap(deadline_ms=self._core.deadline_ms(timeout_ms)))
+            deadline_ms = self._core.deadline_ms(timeout_ms)
+            self._core.ask(Bootstrap(deadline_ms=deadline_ms, refresh=refresh))
         except KafkaTimeoutError as error:
             servers = ", ".join(f"{host}:{port}" for host, port in self._config.bootstrap_servers)
             msg = (

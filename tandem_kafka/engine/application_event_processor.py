@@ -105,7 +105,7 @@ class ApplicationEventProcessor:
                 managers.topic_metadata.look_up(event)
             case events.Bootstrap():
                 managers.metadata.request_update()
-                managers.metadata.wait_for_first(event.future)
+                managers.metadata.wait_for_answer(event.future, refresh=event.refresh)
             case events.EnforceRebalance():
                 self._managers.membership.enforce_rebalance(event.reason)
                 event.future.complete(None)

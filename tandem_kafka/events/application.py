@@ -277,8 +277,9 @@ class ListTopics(Event):
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Bootstrap(Event):
-    """Reach the cluster: done with the first metadata."""
+    """Reach the cluster: done with the first metadata, or with the next if `refresh`."""
 
+    refresh: bool = False
     operation: ClassVar[str] = "bootstrap()"
     needs_metadata: ClassVar[bool] = True
 

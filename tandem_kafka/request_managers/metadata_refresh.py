@@ -113,7 +113,7 @@ class MetadataRefresher(RequestManager):
         self._succeeded_ms: int | None = None
         self._failing_since_ms: int | None = None
         self._error: Exception | None = None
-        self._first: list[Completion[None]] = []
+        self._waiting: list[Completion[None]] = []
         self._ids = context.request_state()
         self._wanted_ids: frozenset[UUID] = frozenset()
         self._matched_pattern: re.Pattern[str] | None = None
@@ -154,12 +154,12 @@ class MetadataRefresher(RequestManager):
         """Tell whether the last answer was about these topics, be it that there are none."""
         return self._told is None or topics <= self._told
 
-    def wait_for_first(self, future: Completion[None]) -> None:
-        """Complete `future` once the cluster is known."""
-        if self._succeeded_ms is not None:
+    def wait_for_answer(self, future: Completion[None], *, refresh: bool) -> None:
+        """Complete `future` once the cluster is known; with `refresh`, known anew."""
+        if self._succeeded_ms is not None and not refresh:
             future.complete(None)
         else:
-            self._first.append(future)
+            self._waiting.append(future)
 
     def take_error(self) -> Exception | None:
         """Return an error that only the user can deal with, once."""
@@ -296,9 +296,9 @@ class MetadataRefresher(RequestManager):
         self._told = self._asked
         everything = self._asked is None
         self._context.metadata.update(answer, partial=not everything, now_ms=now_ms)
-        for future in self._first:
+        for future in self._waiting:
             future.complete(None)
-        self._first.clear()
+        self._waiting.clear()
         self._note_errors(answer)
         if self._unsettled(answer):
             self._retry(now_ms)

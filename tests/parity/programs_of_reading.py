@@ -1,10 +1,17 @@
 """Programs that read without a group, and what calls return or raise around reading."""
 
+# ruff: noqa: C416, RUF005, RUF015, RUF017 - programs as people write them
+
 from __future__ import annotations
 
+import copy
+import json
+import pickle
 from typing import Any
 
+import kafka
 from kafka import TopicPartition
+from kafka.consumer.fetcher import ConsumerRecord
 from kafka.structs import OffsetAndMetadata
 
 from tests.parity.world import World, outcome
@@ -198,9 +205,7 @@ def positions(world: World) -> Any:
     first = consumer.position(tp)
     world.read(consumer, 2)
     there = consumer.position(tp), consumer.position(tp, timeout_ms=0), consumer.highwater(tp)
-    consumer.assign([TopicPartition("parity-there-is-none", 0)])
-    missing = consumer.position(TopicPartition("parity-there-is-none", 0), timeout_ms=300)
-    return first, there, missing
+    return first, there
 
 
 def offsets_that_are_not_updated(world: World) -> Any:
@@ -222,6 +227,104 @@ def iteration_stops_and_goes_on(world: World) -> Any:
     first = [m.value for m in consumer]
     world.produce(b"b")
     return first, [m.value for m in consumer], iter(consumer) is consumer
+
+
+def nobody_there(world: World) -> Any:
+    """No broker answers."""
+    options = {"bootstrap_servers": "127.0.0.1:9", "bootstrap_timeout_ms": 500}
+    return outcome(lambda: world.consumer(**options))
+
+
+def options_that_cannot_be(world: World) -> Any:
+    """Each is refused by the constructor."""
+    return [
+        outcome(lambda options=options: world.consumer(**options))
+        for options in (
+            {"there_is_no_such_option": 1},
+            {"fetch_max_wait_ms": 50_000, "request_timeout_ms": 40_000},
+            {"request_timeout_ms": 50_000, "connections_max_idle_ms": 40_000},
+            {"group_instance_id": "a"},
+        )
+    ]
+
+
+def the_config_of_a_consumer(world: World) -> Any:
+    """Read by frameworks; a dict."""
+    servers = [world.kafka.bootstrap()]
+    consumer = world.consumer(bootstrap_servers=servers, group_id=world.group, client_id="me")
+    config = consumer.config
+    config.setdefault("of-mine", 1)
+    names = ("bootstrap_servers", "group_id", "client_id", "api_version", "enable_auto_commit")
+    return (
+        isinstance(config, dict),
+        [config[name] for name in names if name != "bootstrap_servers"],
+        config["bootstrap_servers"] is servers,
+        consumer.config["of-mine"],
+    )
+
+
+def all_defaults_of_kafka_python(world: World) -> Any:
+    """Passed on by a program that has changed some."""
+    world.produce(b"a")
+    options = {**kafka.KafkaConsumer.DEFAULT_CONFIG, "auto_offset_reset": "earliest"}
+    options["bootstrap_servers"] = world.kafka.bootstrap()
+    consumer = world.consumer(world.topic, **options)
+    return [m.value for m in world.read(consumer, 1)]
+
+
+def records_that_are_sent_on(world: World) -> Any:
+    """What programs do with records and their lists."""
+    world.produce(b'{"a": 1}', b'{"a": 2}')
+    world.produce(b'{"a": 3}', partition=1)
+    consumer = world.consumer(
+        world.topic, value_deserializer=json.loads, key_deserializer=lambda k: k and k.decode()
+    )
+    batches: list[Any] = []
+    world.wait_until(lambda: batches.append(consumer.poll(200)) or count(batches) == 3)
+    lists = [records for batch in batches for records in batch.values()]
+    everything = sorted(sum(lists, []), key=lambda r: (r.partition, r.offset))
+    first = everything[0]
+    first.headers.append(("seen", b"1"))
+    topic, partition, *_ = first
+    return (
+        all(isinstance(batch, dict) for batch in batches),
+        isinstance(first, ConsumerRecord),
+        isinstance(first, tuple),
+        topic == first.topic == world.topic,
+        partition,
+        json.loads(json.dumps([record.value for record in everything])),
+        [
+            part
+            for part in json.loads(json.dumps(first._replace(topic="t", timestamp=0, headers=[])))
+        ],
+        first._asdict()["value"],
+        first.headers,
+        pickle.loads(pickle.dumps(everything)) == everything,
+        copy.deepcopy(first) == first,
+        [list(reversed(records))[0].offset >= 0 for records in lists],
+        [records[0:1] + [None] == [records[0], None] for records in lists],
+    )
+
+
+def count(batches: list[Any]) -> int:
+    """Of the records in all of them."""
+    return sum(len(records) for batch in batches for records in batch.values())
+
+
+def deserializers_that_fail(world: World) -> Any:
+    """The error is that of the deserializer."""
+    world.produce(b"1", b"x", b"3")
+    tp = parts(world)[0]
+    consumer = world.consumer(value_deserializer=json.loads)
+    consumer.assign([tp])
+    values: list[Any] = []
+    error: Any = None
+    while error is None:
+        try:
+            values += [m.value for records in consumer.poll(200).values() for m in records]
+        except ValueError as caught:
+            error = caught
+    return values, isinstance(error, json.JSONDecodeError) and error.pos, consumer.position(tp)
 
 
 def looked_up_offsets(world: World) -> Any:
@@ -258,4 +361,10 @@ PROGRAMS = (
     offsets_that_are_not_updated,
     iteration_stops_and_goes_on,
     looked_up_offsets,
+    nobody_there,
+    options_that_cannot_be,
+    the_config_of_a_consumer,
+    all_defaults_of_kafka_python,
+    records_that_are_sent_on,
+    deserializers_that_fail,
 )

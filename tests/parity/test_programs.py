@@ -38,6 +38,8 @@ def alike(result: Any, world: World) -> Any:
     return result
 
 
+# kafka-python warns of functions as deserializers.
+@pytest.mark.filterwarnings("ignore:.*does not implement kafka.serializer:DeprecationWarning")
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
 def test_a_program_gets_the_same(program: Callable[[World], Any], kafka: KafkaCluster) -> None:
     theirs = run(program, kafka_python.KafkaConsumer, kafka)

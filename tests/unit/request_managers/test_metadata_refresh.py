@@ -237,12 +237,12 @@ def test_a_connection_that_was_only_lost_is_not() -> None:
 def test_the_first_answer_ends_the_wait_for_the_cluster() -> None:
     world = fresh()
     first: Completion[None] = Completion()
-    world.managers.metadata.wait_for_first(first)
+    world.managers.metadata.wait_for_answer(first, refresh=False)
     world.managers.metadata.request_update()
     world.answer(request(world), answer())
     assert first.done
     second: Completion[None] = Completion()
-    world.managers.metadata.wait_for_first(second)
+    world.managers.metadata.wait_for_answer(second, refresh=False)
     assert second.done
 
 
