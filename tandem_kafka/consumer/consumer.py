@@ -31,7 +31,7 @@ from tandem_kafka.consumer.commits import Commits
 from tandem_kafka.consumer.core import Core, guarded
 from tandem_kafka.consumer.deserializers import Deserializers
 from tandem_kafka.consumer.interceptors import Interceptors
-from tandem_kafka.consumer.iteration import Iteration, Run
+from tandem_kafka.consumer.iteration import Iteration, Loop, Run
 from tandem_kafka.consumer.listener import ListenerCalls, check_listener
 from tandem_kafka.consumer.offset_methods import OffsetMethods
 from tandem_kafka.consumer.owned import owned
@@ -45,7 +45,7 @@ from tandem_kafka.events.application import Assign, Subscribe, SubscribePattern,
 from tandem_kafka.records import check_arrow_columns, to_record_batch
 from tandem_kafka.runtime import Runtime
 from tandem_kafka.shared.subscription import SubscriptionKind
-from tandem_kafka.types import ConsumerRecord, SubscriptionPattern, TopicPartition
+from tandem_kafka.types import SubscriptionPattern, TopicPartition
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -58,7 +58,7 @@ MAX_RUN_RECORDS = 1_000
 _numbers = itertools.count(1)
 
 
-class KafkaConsumer(OffsetMethods, ClusterMethods):
+class KafkaConsumer(OffsetMethods, ClusterMethods, Loop):
     """Reads records from a Kafka cluster.
 
     Args:
@@ -318,36 +318,35 @@ class KafkaConsumer(OffsetMethods, ClusterMethods):
         publication.done = True  # as in poll()
         return records
 
-    def __iter__(self) -> Self:
-        """Iterate over records; ends after `consumer_timeout_ms` without one."""
-        return self
-
     @guarded
-    def __next__(self) -> ConsumerRecord:
-        """Return the next record; the position moves behind it."""
+    def _find_feed(self) -> None:
+        """Have the loop go on with what comes next; see `Loop`."""
         core = self._core
         if core.closed:
             raise StopIteration
         held = core.acquire()
         try:
-            run = self._iteration.ready() or self._await_run()
-            index = run.given
-            record = run.records[index]
+            changes = core.engine.subscription.changes
+            seen = changes.count  # before looking: a change meanwhile is looked at next time
+            run = self._iteration.ready()
+            if run is None:
+                seen, run = self._await_run()
+            self._follow(run.feed, changes, seen)
         finally:
             held.release()
-        run.given = index + 1  # the position moves, with nothing but the return behind it
-        return record
 
-    def _await_run(self) -> Run:
+    def _await_run(self) -> tuple[int, Run]:
         timeout_ms = self._config.consumer_timeout_ms
         endless = timeout_ms is None or timeout_ms < 0
         deadline_ms = self._core.deadline_ms(2**40 if endless else timeout_ms)
         limit = min(self._config.max_poll_records, MAX_RUN_RECORDS)
+        changes = self._core.engine.subscription.changes
         while True:
             self._iteration.add(*self._next_batch(deadline_ms, limit))
+            seen = changes.count
             run = self._iteration.ready()
             if run is not None:
-                return run
+                return seen, run
             if self._core.clock.now_ms() >= deadline_ms:
                 raise StopIteration
 
@@ -386,6 +385,7 @@ class KafkaConsumer(OffsetMethods, ClusterMethods):
         try:
             if not (core.closed or core.closing):
                 core.closing = True
+                self._iteration.end()
                 try:
                     self._closing.close(timeout_ms, commit=autocommit, leave=operation)
                 finally:
