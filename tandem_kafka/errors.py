@@ -6,6 +6,7 @@ by itself; the consumer retries it where it can and raises it only when a deadli
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import types
 from collections.abc import Sequence
@@ -254,9 +255,11 @@ class RecordDeserializationError(KafkaError):
         made = cast("Self", builtin.__new__(cls, *error.args))
         # Of a builtin type only its own constructor sets what is no attribute of the instance.
         builtin.__init__(made, *error.args)  # type: ignore[misc]  # it is a base of its type
-        for name in _slots(type(error)):
-            if hasattr(error, name):
-                setattr(made, name, getattr(error, name))
+        for name in _fields(type(error)):
+            value = getattr(error, name, None)
+            if value is not None:
+                with contextlib.suppress(AttributeError):  # what is read-only, `__new__` has set
+                    setattr(made, name, value)
         made.__dict__.update(error.__dict__)
         for name, value in plain.__dict__.items():
             setattr(made, name, value)
@@ -288,9 +291,15 @@ def _again(error: Exception | None, record: tuple[Any, ...]) -> RecordDeserializ
     return RecordDeserializationError.caused_by(error, *record)
 
 
-def _slots(kind: type) -> list[str]:
-    found = [vars(each).get("__slots__", ()) for each in kind.__mro__]
-    return [name for each in found for name in ([each] if isinstance(each, str) else each)]
+def _fields(kind: type) -> list[str]:
+    """Return the names of what an exception has beside its arguments and its `__dict__`."""
+    described = (types.MemberDescriptorType, types.GetSetDescriptorType)
+    return [
+        name
+        for each in kind.__mro__
+        for name, found in vars(each).items()
+        if isinstance(found, described) and name != "args" and not name.startswith("__")
+    ]
 
 
 @functools.lru_cache(maxsize=64)
