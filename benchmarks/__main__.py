@@ -18,6 +18,9 @@ from benchmarks.readers.catalogue import OURS, READERS
 from benchmarks.readers.variants import VARIANTS
 from benchmarks.report import Results, markdown, table, write_json
 from benchmarks.suite import Sample, Suite
+from benchmarks.ways.plan import WAY_MEASURES, WAYS_PLAN, WAYS_QUICK
+from benchmarks.ways.readers import WAYS
+from benchmarks.ways.report import goals, write_ways
 from tests.kafka.broker import KafkaCluster
 
 _FOLDER = Path(__file__).with_name("results")
@@ -31,7 +34,7 @@ def main() -> int:
     arguments = _parser().parse_args()
     arguments.output.mkdir(parents=True, exist_ok=True)
     failed = False
-    for part in (_readers, _options, _groups):
+    for part in (_readers, _options, _ways, _groups):
         failed |= part(arguments)
     return 1 if failed else 0
 
@@ -77,6 +80,21 @@ def _options(arguments: argparse.Namespace) -> bool:
     return bool(results.failures())
 
 
+def _ways(arguments: argparse.Namespace) -> bool:
+    """Measure the usual ways of reading; returns whether anything failed."""
+    plan = WAYS_QUICK if arguments.quick else WAYS_PLAN
+    measures = _chosen(WAY_MEASURES, arguments.only)
+    if not measures or OURS not in arguments.readers:
+        return False
+    results = Results([], WAY_MEASURES)
+    with KafkaCluster(jvm_options=_BROKER_OPTIONS) as cluster:
+        _collect(Suite(cluster, plan, arguments.batch_bytes).run(measures, list(WAYS)), results)
+    results.end()
+    _told(results, arguments.output, write_ways(results, plan, arguments.output))
+    print("\n".join(" ".join(row) for row in goals(results)), flush=True)
+    return bool(results.failures())
+
+
 def _groups(arguments: argparse.Namespace) -> bool:
     """Measure members of groups; returns whether anything failed."""
     plan = GROUPS_QUICK if arguments.quick else GROUPS
@@ -118,8 +136,9 @@ def _parser() -> argparse.ArgumentParser:
         metavar="READER",
         help=f"some of: {', '.join(READERS)}",
     )
-    kinds = ["throughput", "compressed", "many", "options", "groups"]
-    names = [*kinds, *(each.name for each in (*MEASURES, *OPTION_MEASURES, *GROUP_MEASURES))]
+    kinds = ["throughput", "compressed", "many", "options", "ways", "groups"]
+    measures = (*MEASURES, *OPTION_MEASURES, *WAY_MEASURES, *GROUP_MEASURES)
+    names = [*kinds, *(each.name for each in measures)]
     parser.add_argument(
         "--only", nargs="+", choices=names, metavar="MEASURE", help=f"some of: {', '.join(names)}"
     )

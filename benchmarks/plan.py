@@ -191,6 +191,7 @@ class Plan:
         backlog_size: Bytes of their values.
         many: Partitions of the topic with many.
         busy: Records in 8 of them.
+        documents: JSON documents in the topic of these.
 
     """
 
@@ -206,6 +207,7 @@ class Plan:
     backlog_size: int
     many: int
     busy: int
+    documents: int = 0
 
     @property
     def backlog_mb(self) -> int:

@@ -44,6 +44,10 @@ def plot(results: Results, path: Path) -> None:
     plt.close(figure)
 
 
+def _is_ours(name: str) -> bool:
+    return CATALOGUE[name].title.startswith(CATALOGUE[OURS].title)
+
+
 def _draw(panel: Any, results: Results, measure: Measure) -> None:
     medians = results.medians(measure)
     # Bars are drawn from the bottom up: the best comes last.
@@ -56,7 +60,7 @@ def _draw(panel: Any, results: Results, measure: Measure) -> None:
     bars = panel.barh(
         [CATALOGUE[name].title for name in names],
         [medians[name][measure.figure] / scale for name in names],
-        color=[_OURS_COLOUR if name.startswith(OURS) else _OTHER_COLOUR for name in names],
+        color=[_OURS_COLOUR if _is_ours(name) else _OTHER_COLOUR for name in names],
     )
     panel.bar_label(bars, fmt="{:,.3g}" if scale == 1 else "{:,.0f}", padding=3, fontsize=8)
     panel.margins(x=0.12)

@@ -74,6 +74,7 @@ class Suite:
             "idle": self._idle,
             "many": self._many,
             "options": self._option,
+            "ways": self._way,
         }
         kind, *details = measure.split("-")
         return kinds[kind](reader, *details)
@@ -126,6 +127,11 @@ class Suite:
         if kind == "handler":
             return self._handler(reader)
         return self._throughput(reader, "1000")
+
+    def _way(self, reader: str, kind: str) -> Figures:
+        if kind == "plain":
+            return self._throughput(reader, "100")
+        return self._read(reader, self._sources.documents(), self._plan.documents)
 
     def _read(self, reader: str, source: Source, count: int) -> Figures:
         if reader == JAVA:

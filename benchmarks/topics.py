@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from confluent_kafka import Producer
@@ -19,6 +20,7 @@ _PARTITIONS = 4
 _BUSY = 8
 _FLUSH_S = 120.0
 _DIFFERENT = 997
+_DOCUMENT_BYTES = 80
 
 
 class Sources:
@@ -53,6 +55,14 @@ class Sources:
             authority=str(self._cluster.certificates.authority),
         )
 
+    def documents(self) -> Source:
+        """JSON documents, with keys."""
+        if "documents" not in self._known:
+            source = replace(self._create("documents", _PARTITIONS), size=_DOCUMENT_BYTES)
+            self._known["documents"] = source
+            self._fill(source, self._plan.documents, {}, _document, _key)
+        return self._known["documents"]
+
     def backlog(self) -> Source:
         """More than any reader would hold."""
         return self._filled("backlog", self._plan.backlog_size, self._plan.backlog)
@@ -86,7 +96,14 @@ class Sources:
         self._cluster.admin.create_topic(name, partitions)
         return Source(self._cluster.bootstrap(), name, partitions)
 
-    def _fill(self, source: Source, count: int, options: Mapping[str, str]) -> None:
+    def _fill(
+        self,
+        source: Source,
+        count: int,
+        options: Mapping[str, str],
+        make: Callable[[int], bytes] | None = None,
+        key: Callable[[int], bytes | None] = lambda _: None,
+    ) -> None:
         producer = Producer(
             {
                 "bootstrap.servers": self._cluster.bootstrap(),
@@ -96,18 +113,30 @@ class Sources:
                 **options,
             }
         )
-        make = _text if options else os.urandom
+        make = make or (_text if options else os.urandom)
         values = [make(source.size) for _ in range(_DIFFERENT)]
         for number in range(count):
             partition, value = number % source.partitions, values[number % _DIFFERENT]
             while True:
                 try:
-                    producer.produce(source.topic, value=value, partition=partition)
+                    producer.produce(source.topic, value, key(number), partition)
                     break
                 except BufferError:
                     producer.poll(0.1)
         if producer.flush(_FLUSH_S):
             raise TimeoutError(f"{source.topic} could not be filled")
+
+
+def _document(size: int) -> bytes:
+    """A JSON document of so many bytes."""
+    number = int.from_bytes(os.urandom(3))
+    document = {"account": number, "state": "open", "amount": number / 100, "tags": ["a", "b"]}
+    text = json.dumps({**document, "note": ""})
+    return text[:-2].ljust(size - 2, "x").encode() + b'"}'
+
+
+def _key(number: int) -> bytes:
+    return b"account-%d" % (number % _DIFFERENT)
 
 
 def _text(size: int) -> bytes:

@@ -6,8 +6,11 @@ by itself; the consumer retries it where it can and raises it only when a deadli
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import types
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from kafka.errors import (
     BrokerResponseError,
@@ -204,6 +207,10 @@ class WakeupError(KafkaError):
 class RecordDeserializationError(KafkaError):
     """A deserializer raised; seek behind `offset` to leave the record out.
 
+    The error that is raised is an instance of the type that the deserializer raised too, with its
+    arguments and attributes; those that stand here come first. If there can be no such type, it is
+    not; the deserializer's exception is the cause (`__cause__`) in any case.
+
     Attributes:
         origin: ``"key"`` or ``"value"``.
         partition: Topic and partition of the record.
@@ -224,10 +231,7 @@ class RecordDeserializationError(KafkaError):
         value: bytes | None,
         headers: Sequence[tuple[str, bytes | None]],
     ) -> None:
-        super().__init__(
-            f"cannot deserialize the {origin} of {partition.topic}-{partition.partition} "
-            f"at offset {offset}; seek to offset {offset + 1} to go on behind it"
-        )
+        super().__init__(f"cannot deserialize the {origin}")
         self.origin = origin
         self.partition = partition
         self.offset = offset
@@ -235,6 +239,102 @@ class RecordDeserializationError(KafkaError):
         self.key = key
         self.value = value
         self.headers = headers
+
+    @classmethod
+    def caused_by(cls, error: Exception, *record: Any) -> RecordDeserializationError:
+        """Return one that is of the type of `error` too, if it can be.
+
+        Args:
+            error: What the deserializer raised.
+            *record: What the constructor takes.
+        """
+        plain = cls(*record)
+        plain.__cause__ = error
+        known: Any = type(error)  # its types in typeshed have no hash
+        kind = _combined(known)
+        if kind is None:
+            return plain
+        try:
+            return kind.copied(error, plain)
+        except Exception:  # noqa: BLE001 - theirs may be as awkward as it likes
+            return plain
+
+    @classmethod
+    def copied(cls, error: Exception, plain: RecordDeserializationError) -> Self:
+        """Return what both of them are, without the constructor of either.
+
+        Raises:
+            Exception: They cannot be brought together.
+        """
+        builtin = next(each for each in type(error).__mro__ if each.__module__ == "builtins")
+        made = cast("Self", builtin.__new__(cls, *error.args))
+        # Of a builtin type only its own constructor sets what is no attribute of the instance.
+        builtin.__init__(made, *error.args)  # type: ignore[misc]  # it is a base of its type
+        for name in _fields(type(error)):
+            value = getattr(error, name, None)
+            if value is not None:
+                with contextlib.suppress(AttributeError):  # what is read-only, `__new__` has set
+                    setattr(made, name, value)
+        made.__dict__.update(error.__dict__)
+        for name, value in plain.__dict__.items():
+            setattr(made, name, value)
+        made.__cause__ = error
+        return made
+
+    def __str__(self) -> str:
+        """Say which record it was and what its deserializer raised."""
+        text = (
+            f"cannot deserialize the {self.origin} of "
+            f"{self.partition.topic}-{self.partition.partition} at offset {self.offset}"
+        )
+        cause = (
+            ""
+            if self.__cause__ is None
+            else f" ({type(self.__cause__).__name__}: {self.__cause__})"
+        )
+        return f"{text}{cause}; seek to offset {self.offset + 1} to go on behind it"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle what it is made of: a combined type has no name to be found by."""
+        record = (self.origin, self.partition, self.offset, self.timestamp)
+        return _again, (self.__cause__, (*record, self.key, self.value, self.headers))
+
+
+def _again(error: Exception | None, record: tuple[Any, ...]) -> RecordDeserializationError:
+    if error is None:
+        return RecordDeserializationError(*record)
+    return RecordDeserializationError.caused_by(error, *record)
+
+
+def _fields(kind: type) -> list[str]:
+    """Return the names of what an exception has beside its arguments and its `__dict__`."""
+    described = (types.MemberDescriptorType, types.GetSetDescriptorType)
+    return [
+        name
+        for each in kind.__mro__
+        for name, found in vars(each).items()
+        if isinstance(found, described) and name != "args" and not name.startswith("__")
+    ]
+
+
+@functools.lru_cache(maxsize=64)
+def _combined(kind: Any) -> type[RecordDeserializationError] | None:
+    """Return a type that is `RecordDeserializationError` and another one; None if none can be.
+
+    To Python, StopIteration is no error: in a loop it would be the end of the records.
+    """
+    base = RecordDeserializationError
+    if issubclass(kind, (StopIteration, StopAsyncIteration, base)):
+        return None
+    names = {"__module__": base.__module__}
+    made: type[RecordDeserializationError]
+    try:
+        made = types.new_class(
+            base.__name__, (base, kind), exec_body=lambda body: body.update(names)
+        )
+    except Exception:  # noqa: BLE001 - two layouts or metaclasses, a type that is final
+        return None
+    return made
 
 
 class InvalidOptionError(KafkaConfigurationError, ValueError, TypeError):

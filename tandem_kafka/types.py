@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import enum
-from abc import ABCMeta
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kafka.structs import (
     ConsumerGroupMetadata,
@@ -38,27 +37,30 @@ UNKNOWN_OFFSET: Final = -1
 UNKNOWN_EPOCH: Final = -1
 
 
-class _RecordFields(NamedTuple):
-    topic: str
-    partition: int
-    leader_epoch: int
-    offset: int
-    timestamp: int
-    timestamp_type: int | None
-    key: Any
-    value: Any
-    headers: Sequence[Header]
-    checksum: int | None
-    serialized_key_size: int
-    serialized_value_size: int
-    serialized_header_size: int
+if TYPE_CHECKING:
+
+    class _RecordFields(NamedTuple):
+        topic: str
+        partition: int
+        leader_epoch: int
+        offset: int
+        timestamp: int
+        timestamp_type: int | None
+        key: Any
+        value: Any
+        headers: list[Header]
+        checksum: int | None
+        serialized_key_size: int
+        serialized_value_size: int
+        serialized_header_size: int
+
+else:
+    # kafka-python's class has no types, and programs ask whether a record is one of it.
+    from kafka.consumer.fetcher import ConsumerRecord as _RecordFields
 
 
-class ConsumerRecord(_RecordFields, metaclass=ABCMeta):
-    """One record of a partition, with the fields (and their order) of kafka-python's record.
-
-    The records of the native twin are instances of this class too, by registration: their
-    fields are made when they are looked at, and they share the memory of their batch.
+class ConsumerRecord(_RecordFields):
+    """One record of a partition: a tuple, and one of kafka-python's records.
 
     Attributes:
         topic: Name of the topic.
@@ -70,7 +72,7 @@ class ConsumerRecord(_RecordFields, metaclass=ABCMeta):
             None for message format v0.
         key: Key, as the key deserializer made it; ``bytes`` or None without one.
         value: Value, as the value deserializer made it; ``bytes`` or None (a tombstone).
-        headers: Pairs of name and value.
+        headers: Pairs of name and value; a list of its own, which you may change.
         checksum: CRC of message formats v0 and v1; None for v2, whose CRC covers the batch.
         serialized_key_size: Length of the key in bytes before deserializing, -1 for None.
         serialized_value_size: Length of the value in bytes before deserializing, -1 for None.
@@ -81,12 +83,12 @@ class ConsumerRecord(_RecordFields, metaclass=ABCMeta):
 
     @property
     def key_view(self) -> memoryview | None:
-        """The key as a read-only memoryview, without a copy in the native twin."""
+        """The key as a read-only memoryview."""
         return None if self.key is None else memoryview(self.key)
 
     @property
     def value_view(self) -> memoryview | None:
-        """The value as a read-only memoryview, without a copy in the native twin."""
+        """The value as a read-only memoryview."""
         return None if self.value is None else memoryview(self.value)
 
 

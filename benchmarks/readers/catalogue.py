@@ -9,6 +9,7 @@ from functools import partial
 
 from benchmarks.readers.base import Reader, Source
 from benchmarks.readers.variants import VARIANTS
+from benchmarks.ways.readers import WAYS, open_way
 
 __all__ = [
     "ALONE",
@@ -122,6 +123,13 @@ def _memory(source: Source) -> Reader:
 #: Without the extension its readers fail, rather than measure something else under its name.
 _NATIVE, _PYTHON = {"TANDEM_KAFKA_IMPL": "native"}, {"TANDEM_KAFKA_IMPL": "python"}
 
+#: How the clients of `WAYS` are called.
+_CLIENTS = {
+    "tandem": "tandem-kafka",
+    "confluent": "confluent-kafka, tuned",
+    "kafka-python": "kafka-python + crc32c",
+}
+
 #: The readers that `--readers` chooses from.
 READERS: dict[str, Entry] = {
     OURS: Entry("tandem-kafka", _tandem, environment=_NATIVE),
@@ -142,5 +150,11 @@ CATALOGUE: dict[str, Entry] = {
     **{
         name: Entry(variant.title, partial(_variant, name), environment=_NATIVE)
         for name, variant in VARIANTS.items()
+    },
+    **{
+        name: Entry(
+            f"{_CLIENTS[way.client]}: {way.title}", partial(open_way, name), way.share, _NATIVE
+        )
+        for name, way in WAYS.items()
     },
 }

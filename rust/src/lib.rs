@@ -14,9 +14,9 @@ pub mod transport;
 pub mod view;
 
 /// Changed whenever Python and this library must change together: a stale library is refused.
-const ABI: u32 = 4;
+const ABI: u32 = 5;
 
-// A record that is kept changes from a row of its batch to bytes of its own, under the GIL.
+// Records change from rows into a list, and a loop's record into the next one, under the GIL.
 #[pymodule(gil_used = true)]
 mod _native {
     use super::*;
@@ -30,7 +30,7 @@ mod _native {
     #[pymodule_export]
     use crate::frame::Frame;
     #[pymodule_export]
-    use crate::records::{Record, RecordIterator, RecordReader, Records, Slice};
+    use crate::records::{Feed, Loop, RecordIterator, RecordReader, Records, deserialize};
     #[pymodule_export]
     use crate::transport::selector::Selector;
     #[pymodule_export]

@@ -15,17 +15,20 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 
 from tandem_kafka.consumer.deserializers import Deserializers
-from tandem_kafka.consumer.opened import OpenedChunk, Records, Room
+from tandem_kafka.consumer.opened import OpenedChunk, Room
 from tandem_kafka.consumer.publication import Handed, Publication
 from tandem_kafka.consumer.records import ConsumerRecords
 from tandem_kafka.errors import KafkaError
-from tandem_kafka.records import join_records
+from tandem_kafka.records import TakenRecords, join_records
 from tandem_kafka.shared.fetch_buffer import Counts, FetchBuffer
 from tandem_kafka.shared.partition import AssignedPartition, Consumed, FetchState, Position
 from tandem_kafka.shared.subscription import SubscriptionState
 from tandem_kafka.types import ConsumerRecord, OffsetAndMetadata, TopicPartition
 
 __all__ = ["Collector"]
+
+#: As a reader hands them out, or deserialized.
+Records = TakenRecords | list[ConsumerRecord]
 
 
 class Collector:
@@ -144,7 +147,7 @@ class Collector:
         base = self._open[state][0].chunk.base
         pieces, at = self._gather(state, begin, room, first=not batch)
         if pieces:
-            batch[state.tp] = join_records(pieces) if len(pieces) > 1 else pieces[0]
+            batch[state.tp] = join_records(pieces)
             if not self._uses_up(state):
                 # To the end of the turn, so that a busy partition cannot starve the others.
                 self._open.move_to_end(state)
@@ -185,7 +188,7 @@ class Collector:
             if found is None:
                 break
             records, at = found
-            if records:
+            if len(records):
                 pieces.append(records)
             reader = opened.reader
             if reader is None or (reader.exhausted and opened.ends_at(at.offset)):
@@ -215,24 +218,22 @@ class Collector:
                 raise
             return None
 
-    def _deserialize(self, records: Records, behind: Position) -> tuple[Records, Position]:
+    def _deserialize(self, records: TakenRecords, behind: Position) -> tuple[Records, Position]:
         """Deserialize until one fails; those before it come first."""
         done: list[ConsumerRecord] = []
-        try:
-            done.extend(map(self._deserializers.apply, records))
-        except KafkaError:
-            if not done:
-                raise
-            failed, before = records[len(done)], records[len(done) - 1]
-            return done, Position(failed.offset, before.leader_epoch)
-        return done, behind
+        error = self._deserializers.apply(records, done)
+        if error is None:
+            return done, behind
+        if not done:
+            raise error
+        return done, Position(error.offset, done[-1].leader_epoch)
 
     def _meet_error(
         self, opened: OpenedChunk, at: Position, error: Exception, *, raising: bool
     ) -> tuple[Records, Position] | None:
         """Raise what a fetch brought in place of records, if it has its turn."""
         if opened.released:
-            return (), at
+            return [], at
         if not raising:
             return None
         if not opened.chunk.sticky:

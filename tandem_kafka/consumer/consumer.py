@@ -28,7 +28,7 @@ from tandem_kafka.consumer.commits import Commits
 from tandem_kafka.consumer.core import Core, guarded
 from tandem_kafka.consumer.deserializers import Deserializers
 from tandem_kafka.consumer.interceptors import Interceptors
-from tandem_kafka.consumer.iteration import Iteration, Run
+from tandem_kafka.consumer.iteration import Iteration, Loop, Run
 from tandem_kafka.consumer.listener import ListenerCalls
 from tandem_kafka.consumer.offset_methods import OffsetMethods
 from tandem_kafka.consumer.poller import Poller
@@ -37,10 +37,10 @@ from tandem_kafka.consumer.publication import Publication
 from tandem_kafka.consumer.records import ConsumerRecords
 from tandem_kafka.consumer.subscription_methods import SubscriptionMethods
 from tandem_kafka.engine.assembly import assemble
+from tandem_kafka.errors import ConsumerClosedError
 from tandem_kafka.records import check_arrow_columns, to_record_batch
 from tandem_kafka.runtime import Held, Runtime
 from tandem_kafka.shared.subscription import SubscriptionKind
-from tandem_kafka.types import ConsumerRecord
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -55,7 +55,7 @@ MAX_RUN_RECORDS = 1_000
 _numbers = itertools.count(1)
 
 
-class KafkaConsumer(SubscriptionMethods, OffsetMethods, ClusterMethods):
+class KafkaConsumer(SubscriptionMethods, OffsetMethods, ClusterMethods, Loop):
     """Reads records from a Kafka cluster.
 
     Args:
@@ -235,27 +235,25 @@ class KafkaConsumer(SubscriptionMethods, OffsetMethods, ClusterMethods):
         publication.done = True  # as in poll()
         return records
 
-    def __iter__(self) -> Self:
-        """Iterate over records; ends after `consumer_timeout_ms` without one."""
-        return self
-
     @guarded
-    def __next__(self) -> ConsumerRecord:
-        """Return the next record; the position moves behind it."""
+    def _find_feed(self) -> None:
+        """Have the loop go on with what comes next; see `Loop`."""
         core = self._core
-        if core.closed:
-            raise StopIteration
-        held = core.acquire()
         try:
-            run = self._iteration.ready() or self._await_run(held)
-            index = run.given
-            record = run.records[index]
+            held = core.acquire()
+        except ConsumerClosedError:
+            raise StopIteration from None  # by this thread or another, before or while it is read
+        try:
+            changes = core.engine.subscription.changes
+            seen = changes.count  # before looking: a change meanwhile is looked at next time
+            run = self._iteration.ready()
+            if run is None:
+                seen, run = self._await_run(held)
+            self._follow(run.feed, changes, seen)
         finally:
             held.release()
-        run.given = index + 1  # the position moves, with nothing but the return behind it
-        return record
 
-    def _await_run(self, held: Held) -> Run:
+    def _await_run(self, held: Held) -> tuple[int, Run]:
         core, timeout_ms = self._core, self._config.consumer_timeout_ms
         endless = timeout_ms is None or timeout_ms < 0
         if endless and core.engine.subscription.kind is SubscriptionKind.NONE:
@@ -263,11 +261,13 @@ class KafkaConsumer(SubscriptionMethods, OffsetMethods, ClusterMethods):
             raise StopIteration
         deadline_ms = core.deadline_ms(2**40 if endless else timeout_ms)
         limit = min(self._config.max_poll_records, MAX_RUN_RECORDS)
+        changes = core.engine.subscription.changes
         while True:
             self._iteration.add(*self._next_batch(deadline_ms, limit, held))
+            seen = changes.count
             run = self._iteration.ready()
             if run is not None:
-                return run
+                return seen, run
             if core.closed or core.clock.now_ms() >= deadline_ms:
                 raise StopIteration
 
@@ -313,6 +313,8 @@ class KafkaConsumer(SubscriptionMethods, OffsetMethods, ClusterMethods):
         try:
             if first and not core.closed:
                 alone = visit is not None
+                if alone:
+                    self._iteration.end()
                 try:
                     self._closing.close(
                         deadline_ms, commit=autocommit, leave=operation, alone=alone

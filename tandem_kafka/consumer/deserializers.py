@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
 from tandem_kafka.config import Config
 from tandem_kafka.errors import RecordDeserializationError
+from tandem_kafka.native import native
+from tandem_kafka.records import TakenRecords
 from tandem_kafka.types import ConsumerRecord, TopicPartition
 
 __all__ = ["Deserializers"]
 
-#: Given the record, and its key or value.
-Deserialize = Callable[[ConsumerRecord, Any], Any]
+#: Called with the bytes, or, if the second is True, with topic, headers and bytes.
+Deserialize = tuple[Callable[..., Any], bool]
 
 
 class Deserializers:
@@ -24,31 +27,28 @@ class Deserializers:
         self._value = _as_function(config.value_deserializer)
         self.active = self._key is not None or self._value is not None
 
-    def apply(self, record: ConsumerRecord) -> ConsumerRecord:
-        """Return the record with key and value deserialized.
+    def apply(
+        self, records: TakenRecords, done: list[ConsumerRecord]
+    ) -> RecordDeserializationError | None:
+        """Put the records with their keys and values deserialized into `done`, one by one.
 
-        Raises:
-            RecordDeserializationError: A deserializer raised; the cause is its exception.
+        Returns:
+            None, or the error that is to be raised for the record behind those in `done`.
         """
-        key, value = record.key, record.value
-        try:
-            origin = "key"
-            if self._key is not None:
-                key = self._key(record, key)
-            origin = "value"
-            if self._value is not None:
-                value = self._value(record, value)
-        except Exception as error:
-            raise RecordDeserializationError(
-                origin,
-                TopicPartition(record.topic, record.partition),
-                record.offset,
-                record.timestamp,
-                record.key,
-                record.value,
-                record.headers,
-            ) from error
-        return record._replace(key=key, value=value)
+        if native is not None and type(records) is native.Records:
+            deserialize: Callable[..., Any] = native.deserialize
+        else:
+            deserialize = _deserialize
+        failure = deserialize(records, self._key, self._value, done)
+        if failure is None:
+            return None
+        origin, error = failure
+        [record] = records.part(len(done), len(done) + 1)
+        partition = TopicPartition(record.topic, record.partition)
+        place = (partition, record.offset, record.timestamp)
+        return RecordDeserializationError.caused_by(
+            error, origin, *place, record.key, record.value, record.headers
+        )
 
     def close(self) -> None:
         """Close deserializers that can be closed."""
@@ -63,7 +63,54 @@ def _as_function(deserializer: Any) -> Deserialize | None:
     if deserializer is None:
         return None
     method = getattr(deserializer, "deserialize", None)
-    if method is not None:
-        return lambda record, data: method(record.topic, record.headers, data)
-    # As in kafka-python, a function is given None for a missing key or a tombstone's value.
-    return lambda _record, data: deserializer(data)
+    # As in kafka-python, either is given None for a missing key or a tombstone's value.
+    if method is None:
+        return deserializer, False
+    return (_without_headers(method) if _takes_no_headers(method) else method), True
+
+
+def _takes_no_headers(method: Callable[..., Any]) -> bool:
+    """Tell whether it is of kafka-python before 3.0: given a topic and bytes."""
+    try:
+        signature = inspect.signature(method)
+    except (TypeError, ValueError):
+        return False
+    return not _binds(signature, 3) and _binds(signature, 2)
+
+
+def _binds(signature: inspect.Signature, count: int) -> bool:
+    try:
+        signature.bind(*[None] * count)
+    except TypeError:
+        return False
+    return True
+
+
+def _without_headers(method: Callable[[str, Any], Any]) -> Callable[..., Any]:
+    return lambda topic, _headers, data: method(topic, data)
+
+
+def _deserialize(
+    records: TakenRecords,
+    key: Deserialize | None,
+    value: Deserialize | None,
+    done: list[ConsumerRecord],
+) -> tuple[str, Exception] | None:
+    """Do what the native `deserialize` does."""
+    for record in records:
+        origin = "key"
+        try:
+            new_key = _called(key, record, record.key)
+            origin = "value"
+            new_value = _called(value, record, record.value)
+        except Exception as error:  # noqa: BLE001 - raised once its turn has come
+            return origin, error
+        done.append(record._replace(key=new_key, value=new_value))
+    return None
+
+
+def _called(function: Deserialize | None, record: ConsumerRecord, data: bytes | None) -> Any:
+    if function is None:
+        return data
+    call, full = function
+    return call(record.topic, record.headers, data) if full else call(data)

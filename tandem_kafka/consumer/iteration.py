@@ -1,17 +1,119 @@
-"""`for record in consumer`: one record at a time, the position moving with each."""
+"""`for record in consumer`: one record at a time, the position moving with each.
+
+The native `Loop` hands out the records of a `Feed` without running Python. It comes here, by
+`_find_feed`, when there is none, and when something has changed that may keep the next record back.
+"""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from tandem_kafka.consumer.publication import Handed, Publication
 from tandem_kafka.consumer.records import ConsumerRecords
-from tandem_kafka.shared.partition import AssignedPartition, Consumed, Position
+from tandem_kafka.native import native
+from tandem_kafka.shared.partition import AssignedPartition, Changes, Consumed, Position
 from tandem_kafka.shared.subscription import SubscriptionState
 from tandem_kafka.types import ConsumerRecord
 
-__all__ = ["Iteration", "Run"]
+__all__ = ["Feed", "Iteration", "Loop", "PythonFeed", "PythonLoop", "Run"]
+
+
+class Feed(Protocol):
+    """Records of one partition, and how many of them the loop was given."""
+
+    @property
+    def given(self) -> int:
+        """How many records the loop was given."""
+        ...
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        ...
+
+    def place_of(self, index: int) -> tuple[int, int]:
+        """Return the offset and the leader epoch of a record."""
+        ...
+
+    def stop(self) -> None:
+        """Give no further record."""
+        ...
+
+
+class PythonFeed:
+    """What the native `Feed` is, for `PythonLoop`.
+
+    Attributes:
+        records: All of them.
+        given: How many the loop was given. The one store that moves the position.
+        stopped: No further record is given.
+    """
+
+    __slots__ = ("given", "records", "stopped")
+
+    def __init__(self, records: Sequence[ConsumerRecord]) -> None:
+        self.records = list(records)
+        self.given = 0
+        self.stopped = False
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def place_of(self, index: int) -> tuple[int, int]:
+        """Return the offset and the leader epoch of a record."""
+        record = self.records[index]
+        return record.offset, record.leader_epoch
+
+    def stop(self) -> None:
+        """Give no further record."""
+        self.stopped = True
+
+
+class PythonLoop:
+    """What the native `Loop` is: the part of a consumer that hands out records in a loop."""
+
+    _find_feed: Callable[[], None]
+
+    def __new__(cls, *_arguments: Any, **_options: Any) -> Self:
+        """Begin without records; the arguments are the constructor's."""
+        made = super().__new__(cls)
+        made._current = None
+        return made
+
+    _current: tuple[PythonFeed, Changes, int] | None
+
+    def __iter__(self) -> Self:
+        """Iterate over records; ends after `consumer_timeout_ms` without one."""
+        return self
+
+    def __next__(self) -> ConsumerRecord:
+        """Return the next record; the position moves behind it."""
+        while True:
+            # For each record, so that a fork, a closed consumer and another thread are noticed.
+            self._find_feed()
+            if self._current is not None:
+                feed, changes, seen = self._current
+                given = feed.given
+                if changes.count == seen and not feed.stopped and given < len(feed.records):
+                    record = feed.records[given]
+                    feed.given = given + 1  # with nothing but the return behind it
+                    return record
+
+    def _follow(self, feed: Any, changes: Changes, seen: int) -> None:
+        """Take records from `feed` as long as `changes.count` is `seen`."""
+        self._current = (feed, changes, seen)
+
+
+if TYPE_CHECKING or native is None:
+    Loop = PythonLoop
+    _feed_of: Callable[[Any], Feed] = PythonFeed
+else:
+    Loop = native.Loop
+
+    def _feed_of(records: Sequence[ConsumerRecord]) -> Feed:
+        plain = type(records) in {native.Records, list}
+        return native.Feed(records if plain else list(records))
 
 
 class Run:
@@ -19,13 +121,9 @@ class Run:
 
     The partition's `consumed` meanwhile, so that a record costs no new position: `position` is
     made when it is asked for.
-
-    Attributes:
-        records: All of them.
-        given: How many the loop has been given. The one store that moves the position.
     """
 
-    __slots__ = ("_made", "base", "given", "handed", "records", "state", "version")
+    __slots__ = ("_made", "base", "feed", "handed", "state", "version")
 
     def __init__(
         self, state: AssignedPartition, handed: Handed, records: Sequence[ConsumerRecord]
@@ -33,8 +131,7 @@ class Run:
         self.state = state
         self.handed = handed
         self.base = handed.base
-        self.records = list(records)
-        self.given = 0
+        self.feed = _feed_of(records)
         #: The version of the subscription in which the partition was last seen to be ours.
         self.version = -1
         self._made = (0, handed.before)
@@ -42,7 +139,7 @@ class Run:
     @property
     def position(self) -> Position:
         """Where the loop is; the same object until it moves on."""
-        given = self.given
+        given = self.feed.given
         made, position = self._made
         if made != given:
             position = self._position(given)
@@ -50,10 +147,10 @@ class Run:
         return position
 
     def _position(self, given: int) -> Position:
-        if given == len(self.records):
+        if given == len(self.feed):
             return self.handed.after
-        last = self.records[given - 1]
-        return Position(last.offset + 1, last.leader_epoch)
+        offset, leader_epoch = self.feed.place_of(given - 1)
+        return Position(offset + 1, leader_epoch)
 
 
 class Iteration:
@@ -84,7 +181,7 @@ class Iteration:
         runs = self._runs
         for _ in range(len(runs)):
             run = runs[0]
-            if run.given == len(run.records) or not self._valid(run):
+            if run.feed.given == len(run.feed) or not self._valid(run):
                 _end(run)
                 runs.popleft()
             elif not run.state.returnable:
@@ -114,5 +211,6 @@ class Iteration:
 
 def _end(run: Run) -> None:
     """Leave the position where it is, without the records."""
+    run.feed.stop()  # before the position is read: no record goes out behind it
     if run.state.consumed is run:
         run.state.consumed = Consumed(run.base, run.position)

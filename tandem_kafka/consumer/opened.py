@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Sequence
-
 from tandem_kafka.errors import KafkaError
-from tandem_kafka.records import rewind
+from tandem_kafka.records import TakenRecords, rewind
 from tandem_kafka.shared.fetch_buffer import FetchedChunk
 from tandem_kafka.shared.partition import Position
 from tandem_kafka.types import ConsumerRecord
 
-__all__ = ["OpenedChunk", "Records", "Room"]
-
-Records = Sequence[ConsumerRecord]
+__all__ = ["OpenedChunk", "Room"]
 
 
 class Room:
@@ -47,14 +42,14 @@ class Room:
             self.empty = False
         return True
 
-    def fill(self, records: Records) -> Records:
+    def fill(self, records: TakenRecords) -> TakenRecords:
         """Return the first of some records, as many as there is room for."""
         count = 0
-        for record in records[: self.records]:
+        for record in records.part(0, self.records):
             if not self.add(1, _size_of(record)):
                 break
             count += 1
-        return records if count == len(records) else records[:count]
+        return records if count == len(records) else records.part(0, count)
 
 
 class OpenedChunk:
@@ -74,7 +69,7 @@ class OpenedChunk:
     def __init__(self, chunk: FetchedChunk) -> None:
         self.chunk = chunk
         self.reader = chunk.reader
-        self.taken: list[Records] = []
+        self.taken: list[TakenRecords] = []
         self.released = False
         self._start = 0 if chunk.reader is None else chunk.reader.next_offset
         #: True while the reader works. If it is True before, the reader was interrupted.
@@ -90,17 +85,18 @@ class OpenedChunk:
         if reader.next_offset <= offset:
             self.taken = []
         else:
-            self.taken = [rest for piece in self.taken if (rest := _from(piece, offset))]
+            self.taken = [rest for piece in self.taken if len(rest := _from(piece, offset))]
 
     def _mend(self, offset: int) -> None:
         """Stand behind what was taken: an interrupted reader may stand anywhere."""
         if self.reader is None:
             return
-        pieces = [piece for piece in self.taken if piece]
-        rewind(self.reader, pieces[-1][-1].offset + 1 if pieces else max(offset, self._start))
+        pieces = [piece for piece in self.taken if len(piece)]
+        start = _end_of(pieces[-1])[0] + 1 if pieces else max(offset, self._start)
+        rewind(self.reader, start)
         self._reading = False
 
-    def read(self, offset: int, room: Room) -> tuple[Records, Position] | None:
+    def read(self, offset: int, room: Room) -> tuple[TakenRecords, Position] | None:
         """Return records from `offset` on, those first that were taken before, and what follows.
 
         None if there is no room for the next one.
@@ -112,9 +108,9 @@ class OpenedChunk:
             self._mend(offset)
         for piece in self.taken:
             rest = _from(piece, offset)
-            if rest:
+            if len(rest):
                 records = room.fill(rest)
-                return (records, self._behind(records)) if records else None
+                return (records, self._behind(records)) if len(records) else None
         reader = self.reader
         if reader is None:
             return None
@@ -134,12 +130,12 @@ class OpenedChunk:
         # Behind control batches and aborted records too.
         return records, Position(reader.next_offset, reader.leader_epoch)
 
-    def _behind(self, records: Records) -> Position:
+    def _behind(self, records: TakenRecords) -> Position:
         """Return the position behind some of the records that were taken."""
-        newest, reader, last = self.taken[-1], self.reader, records[-1]
-        if reader is not None and newest and newest[-1].offset == last.offset:
+        newest, reader, (offset, epoch) = self.taken[-1], self.reader, _end_of(records)
+        if reader is not None and len(newest) and _end_of(newest)[0] == offset:
             return Position(reader.next_offset, reader.leader_epoch)
-        return Position(last.offset + 1, last.leader_epoch)
+        return Position(offset + 1, epoch)
 
     def ends_at(self, offset: int) -> bool:
         """Tell whether nothing is left from `offset` on."""
@@ -147,10 +143,15 @@ class OpenedChunk:
         return reader is None or (reader.exhausted and reader.next_offset <= offset)
 
 
-def _from(records: Records, offset: int) -> Records:
+def _from(records: TakenRecords, offset: int) -> TakenRecords:
     """Return the records from an offset on."""
-    index = bisect_left(records, offset, key=_offset_of)
-    return records[index:] if index else records
+    index = records.before(offset)
+    return records.part(index, len(records)) if index else records
+
+
+def _end_of(records: TakenRecords) -> tuple[int, int]:
+    """Return the offset and the leader epoch of the last record."""
+    return records.place_of(len(records) - 1)
 
 
 def _size_of(record: ConsumerRecord) -> int:
@@ -160,8 +161,3 @@ def _size_of(record: ConsumerRecord) -> int:
         record.serialized_header_size,
     )
     return max(1, sum(size for size in sizes if size > 0))
-
-
-def _offset_of(record: ConsumerRecord) -> int:
-    offset: int = record.offset
-    return offset

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, MutableSequence
 from itertools import chain
 
 from tandem_kafka.types import ConsumerRecord, OffsetAndMetadata, TopicPartition
@@ -10,8 +10,11 @@ from tandem_kafka.types import ConsumerRecord, OffsetAndMetadata, TopicPartition
 __all__ = ["ConsumerRecords"]
 
 
-class ConsumerRecords(dict[TopicPartition, Sequence[ConsumerRecord]]):
-    """Records by partition: a dict, as kafka-python returns it, with the Java client's extras.
+class ConsumerRecords(dict[TopicPartition, MutableSequence[ConsumerRecord]]):
+    """Records by partition: a dict of lists, as kafka-python returns it, with Java's extras.
+
+    Of the native twin, the records of a partition become Python objects when they are looked at.
+    Until then what stands for their list is another type that behaves as a list.
 
     Attributes:
         next_offsets: For each partition whose position moved, where it stands now: what to

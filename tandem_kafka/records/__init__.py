@@ -16,6 +16,7 @@ from tandem_kafka.records.decoder import (
     FetchedResponse,
     ReaderOptions,
     RecordReader,
+    TakenRecords,
 )
 from tandem_kafka.records.python import rewind
 
@@ -35,6 +36,7 @@ __all__ = [
     "RecordColumns",
     "RecordReader",
     "Records",
+    "TakenRecords",
     "check_arrow_columns",
     "decode_fetch_response",
     "join_records",

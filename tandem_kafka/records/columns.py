@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -118,6 +119,18 @@ class Records(Sequence[ConsumerRecord]):
     def columns(self) -> RecordColumns:
         """The fields by column; not to be changed."""
         return self._columns
+
+    def part(self, start: int, stop: int) -> Records:
+        """Return the records from `start` up to `stop`."""
+        return self[start:stop]
+
+    def before(self, offset: int) -> int:
+        """Return how many records are before an offset."""
+        return bisect_left(self._columns.offsets, offset)
+
+    def place_of(self, index: int) -> tuple[int, int]:
+        """Return the offset and the leader epoch of a record."""
+        return self._columns.offsets[index], self._columns.leader_epochs[index]
 
     def __len__(self) -> int:
         return len(self._columns.offsets)

@@ -7,7 +7,7 @@ batch by batch when records are taken; a native one may decode everything when t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol, Self
 from uuid import UUID
@@ -23,6 +23,7 @@ __all__ = [
     "FetchedResponse",
     "ReaderOptions",
     "RecordReader",
+    "TakenRecords",
 ]
 
 #: More than there ever is, and a number that fits into a word of the processor.
@@ -112,6 +113,34 @@ class ReaderOptions:
         )
 
 
+class TakenRecords(Protocol):
+    """Records of one partition that a reader has handed out, and the user does not have yet."""
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        ...
+
+    def __iter__(self) -> Iterator[ConsumerRecord]:
+        """Make one after the other."""
+        ...
+
+    def part(self, start: int, stop: int) -> Self:
+        """Return those from `start` up to `stop`."""
+        ...
+
+    def before(self, offset: int) -> int:
+        """Return how many are before an offset."""
+        ...
+
+    def place_of(self, index: int) -> tuple[int, int]:
+        """Return the offset and the leader epoch of one; the index is not negative.
+
+        Raises:
+            IndexError: There is no such record.
+        """
+        ...
+
+
 class RecordReader(Protocol):
     """The records of one fetched partition from one offset on, handed out once and in order.
 
@@ -148,7 +177,7 @@ class RecordReader(Protocol):
         """What of this `take` has decoded and not handed out."""
         ...
 
-    def take(self, max_records: int, max_bytes: int | None = None) -> Sequence[ConsumerRecord]:
+    def take(self, max_records: int, max_bytes: int | None = None) -> TakenRecords:
         """Return up to `max_records` records and move on.
 
         May return fewer, or none (with `next_offset` moved), while not exhausted.

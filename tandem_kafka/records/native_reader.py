@@ -8,7 +8,7 @@ Python twin.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import MutableSequence, Sequence
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -18,6 +18,7 @@ from tandem_kafka.records.decoder import (
     FetchedResponse,
     ReaderOptions,
     RecordReader,
+    TakenRecords,
 )
 from tandem_kafka.records.python import PythonRecordReader, chain_records
 from tandem_kafka.types import UNKNOWN_EPOCH, ConsumerRecord, Node
@@ -29,8 +30,7 @@ else:
 
 __all__ = ["decode_fetch_response", "join_records", "open_reader"]
 
-Sequence.register(_native.Records)
-ConsumerRecord.register(_native.Record)
+MutableSequence.register(_native.Records)
 
 
 def decode_fetch_response(body: memoryview, version: int) -> FetchedResponse:
@@ -93,8 +93,14 @@ def open_reader(
     )
 
 
-def join_records(parts: Sequence[Sequence[ConsumerRecord]]) -> Sequence[ConsumerRecord]:
-    """Return the records of several sequences of one partition as one."""
-    if len(parts) > 1 and all(isinstance(part, _native.Records) for part in parts):
+def join_records(
+    parts: Sequence[TakenRecords | list[ConsumerRecord]],
+) -> MutableSequence[ConsumerRecord]:
+    """Return the records of one partition as what the user gets; see the Python twin's."""
+    if all(_is_native(part) for part in parts):
         return _native.Records.join(parts)
     return chain_records(parts)
+
+
+def _is_native(part: object) -> bool:
+    return type(part) is _native.Records

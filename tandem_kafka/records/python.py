@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import MutableSequence, Sequence
 from functools import partial
 from itertools import accumulate, chain
 
@@ -15,7 +15,12 @@ from tandem_kafka.records.batches import (
     walk_batches,
 )
 from tandem_kafka.records.columns import RecordColumns, Records
-from tandem_kafka.records.decoder import FetchedPartition, ReaderOptions, RecordReader
+from tandem_kafka.records.decoder import (
+    FetchedPartition,
+    ReaderOptions,
+    RecordReader,
+    TakenRecords,
+)
 from tandem_kafka.records.segments import BatchDecoder, Segment
 from tandem_kafka.types import UNKNOWN_EPOCH, ConsumerRecord
 
@@ -38,9 +43,17 @@ def open_reader(
     return PythonRecordReader(topic, partition, fetch_offset, fetched, options, leader_epoch)
 
 
-def chain_records(parts: Sequence[Sequence[ConsumerRecord]]) -> Sequence[ConsumerRecord]:
-    """Return the records of several sequences of one partition as one."""
-    return parts[0] if len(parts) == 1 else list(chain.from_iterable(parts))
+def chain_records(
+    parts: Sequence[TakenRecords | list[ConsumerRecord]],
+) -> MutableSequence[ConsumerRecord]:
+    """Return the records of one partition as what the user gets: a list, or what behaves as one.
+
+    A list that is the only part is taken as it is; what a reader has handed out stays untouched.
+    """
+    first = parts[0]
+    if len(parts) == 1 and isinstance(first, list):
+        return first
+    return list(chain.from_iterable(parts))
 
 
 join_records = chain_records

@@ -327,6 +327,7 @@ class AssignedPartition:
         self.base = None
         self.preferred_replica = None
         self.reset_timestamp = timestamp
+        self._changes.note(self)  # who looked between the two has seen the old base
 
     def await_validation(self) -> None:
         """Keep the position, but fetch nothing until the leader confirmed it."""

@@ -47,14 +47,14 @@ pub fn to_arrow(
     binary_view: bool,
 ) -> PyResult<ArrowBatch> {
     let columns: Vec<String> = columns.extract()?;
-    let parts: Vec<Part> = sequences
+    let parts = sequences
         .iter()
-        .map(|records| Part {
-            topic: records.owner().topic.bind(py).to_string(),
-            partition: records.owner().partition,
-            pieces: records.pieces().to_vec(),
+        .map(|records| {
+            let rows = records.fresh_rows(py)?;
+            let topic = rows.owner.topic.bind(py).to_string();
+            Ok(Part { topic, partition: rows.owner.partition, pieces: rows.pieces.clone() })
         })
-        .collect();
+        .collect::<PyResult<Vec<Part>>>()?;
     let batch = py.detach(|| build(&parts, &columns, binary_view));
     let batch = batch.map_err(|error| PyValueError::new_err(error.to_string()))?;
     Ok(ArrowBatch::new(batch.into()))

@@ -1,12 +1,18 @@
-//! Records on their way to the user: a reader takes them, a sequence holds them, one stands alone.
+//! Records on their way to the user: a reader takes them, a sequence holds them, a loop gets them.
 
-mod body;
-mod handed;
+mod deserialized;
+mod feed;
+mod fields;
+mod iterator;
+mod maker;
 mod reader;
-mod record;
+mod rows;
 mod sequence;
+mod under_gil;
 
-pub use crate::records::body::Slice;
+pub use crate::records::deserialized::deserialize;
+pub use crate::records::feed::{Feed, Loop};
+pub use crate::records::iterator::RecordIterator;
 pub use crate::records::reader::RecordReader;
-pub use crate::records::record::Record;
-pub use crate::records::sequence::{Piece, RecordIterator, Records};
+pub use crate::records::rows::{Piece, Rows};
+pub use crate::records::sequence::Records;

@@ -10,7 +10,8 @@ use pyo3::types::PyString;
 
 use crate::batches::{Batches, Columns, Decoder, Owner, Problem, Segment};
 use crate::options::DecodeOptions;
-use crate::records::sequence::{Piece, Records};
+use crate::records::rows::{Piece, Rows};
+use crate::records::sequence::Records;
 
 import_exception!(tandem_kafka.errors, CorruptRecordError);
 import_exception!(tandem_kafka.errors, UnsupportedCodecError);
@@ -190,7 +191,7 @@ impl RecordReader {
         max_records: usize,
         max_bytes: Option<usize>,
     ) -> PyResult<Records> {
-        let mut taken = Records::empty(Arc::clone(&self.owner));
+        let mut taken = Rows::empty(Arc::clone(&self.owner));
         let mut room = Room { records: max_records, bytes: max_bytes, first: true };
         while room.records > 0 && !self.exhausted {
             if self.current.is_none()
@@ -207,12 +208,12 @@ impl RecordReader {
                 break;
             }
         }
-        Ok(taken.compacted())
+        Ok(Records::new(taken.compacted()))
     }
 }
 
 impl RecordReader {
-    fn take_from_batch(&mut self, room: &mut Room, taken: &mut Records) {
+    fn take_from_batch(&mut self, room: &mut Room, taken: &mut Rows) {
         let Some(mut current) = self.current.take() else { return };
         let (columns, start) = (Arc::clone(&current.columns), current.row);
         let (stop, bytes) = room.fill(&columns, start);

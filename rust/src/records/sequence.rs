@@ -1,301 +1,318 @@
-//! A sequence of records of one partition, made when they are looked at.
+//! The records of one partition in one batch of `poll()`: a list that is made when it is needed.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
+use pyo3::basic::CompareOp;
+use pyo3::exceptions::{PyAttributeError, PyIndexError, PyValueError};
+use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PySlice, PyString, PyTuple};
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyList, PySlice, PyString, PyTuple, PyType};
 
-use crate::batches::{Columns, MOST_KEPT, Owner};
-use crate::records::handed::Handed;
-use crate::records::record::Record;
+use crate::records::iterator::RecordIterator;
+use crate::records::maker::Maker;
+use crate::records::rows::Rows;
+use crate::records::under_gil::UnderGil;
 
-/// Rows of one batch.
-#[derive(Clone)]
-pub struct Piece {
-    pub columns: Arc<Columns>,
-    pub start: usize,
-    pub stop: usize,
-}
-
-impl Piece {
-    fn len(&self) -> usize {
-        self.stop - self.start
-    }
-
-    /// Memory that these rows need.
-    fn needed_bytes(&self) -> usize {
-        self.columns.needed_bytes(self.start, self.stop)
-    }
-
-    /// The same rows, taken out of a batch that is large beside them.
-    fn compacted(self) -> Self {
-        if self.needed_bytes() * MOST_KEPT >= self.columns.kept_bytes() {
-            return self;
-        }
-        let columns = Arc::new(self.columns.copied(self.start, self.stop));
-        Piece { columns, start: 0, stop: self.len() }
-    }
-}
-
-/// So much is copied at once, at most, so that a few records do not keep large batches.
-const COPIED_BYTES: usize = 32 * 1024;
-
-/// Records of one partition; compares equal to a list of the same.
+/// Records of one partition; behaves as the list of them.
+///
+/// The records are rows until they are looked at. Counting, going through them and taking single
+/// ones leaves it at that; whatever else is done with a list makes the list, and is done with it.
 #[pyclass(frozen, sequence, module = "tandem_kafka._native")]
 pub struct Records {
-    owner: Arc<Owner>,
-    pieces: Vec<Piece>,
-    length: usize,
-    handed: Mutex<Handed>,
+    state: UnderGil<State>,
 }
 
+enum State {
+    Lazy(Lazy),
+    Filled(Py<PyList>),
+}
+
+struct Lazy {
+    rows: Arc<Rows>,
+    /// Records that somebody holds, by their index; empty while there are none.
+    kept: Vec<Option<Py<PyAny>>>,
+}
+
+/// What there is at an index.
+pub enum Entry {
+    Made(Py<PyAny>),
+    Row,
+    Nothing,
+}
+
+static ADDED: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+
 impl Records {
-    pub fn empty(owner: Arc<Owner>) -> Self {
-        Records { owner, pieces: Vec::new(), length: 0, handed: Mutex::default() }
+    pub fn new(rows: Rows) -> Self {
+        let lazy = Lazy { rows: Arc::new(rows), kept: Vec::new() };
+        Records { state: UnderGil::new(State::Lazy(lazy)) }
     }
 
-    /// Appends rows, which are not empty.
-    pub fn push(&mut self, piece: Piece) {
-        self.length += piece.len();
-        self.pieces.push(piece);
+    /// The rows; None once the list has been made.
+    pub fn rows(&self, py: Python<'_>) -> Option<Arc<Rows>> {
+        self.state.with(py, |state| match state {
+            State::Lazy(lazy) => Some(Arc::clone(&lazy.rows)),
+            State::Filled(_) => None,
+        })
     }
 
-    /// The same records, with batches let go of that are large beside all of them.
-    pub fn compacted(mut self) -> Self {
-        if self.pieces.iter().map(Piece::needed_bytes).sum::<usize>() <= COPIED_BYTES {
-            self.pieces = self.pieces.into_iter().map(Piece::compacted).collect();
+    /// The rows, for those that were never handed to the user.
+    pub fn fresh_rows(&self, py: Python<'_>) -> PyResult<Arc<Rows>> {
+        let used = || PyValueError::new_err("these records have been made into a list");
+        self.rows(py).ok_or_else(used)
+    }
+
+    fn made(&self, py: Python<'_>) -> Option<Py<PyList>> {
+        self.state.with(py, |state| match state {
+            State::Lazy(_) => None,
+            State::Filled(list) => Some(list.clone_ref(py)),
+        })
+    }
+
+    /// What is at an index, made before or still a row.
+    pub fn entry(&self, py: Python<'_>, index: usize) -> PyResult<Entry> {
+        let found = self.state.with(py, |state| match state {
+            State::Lazy(lazy) if index >= lazy.rows.len() => Ok(Entry::Nothing),
+            State::Lazy(lazy) => Ok(match lazy.kept.get(index) {
+                Some(Some(record)) => Entry::Made(record.clone_ref(py)),
+                _ => Entry::Row,
+            }),
+            State::Filled(list) => Err(list.clone_ref(py)),
+        });
+        match found {
+            Ok(entry) => Ok(entry),
+            Err(list) if index >= list.bind(py).len() => Ok(Entry::Nothing),
+            Err(list) => Ok(Entry::Made(list.bind(py).get_item(index)?.unbind())),
         }
-        self
     }
 
-    pub fn len(&self) -> usize {
-        self.length
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.length == 0
-    }
-
-    pub fn pieces(&self) -> &[Piece] {
-        &self.pieces
-    }
-
-    pub fn owner(&self) -> &Owner {
-        &self.owner
-    }
-
-    /// The batch and the row of a record.
-    fn find(&self, mut index: usize) -> Option<(&Arc<Columns>, usize)> {
-        for piece in &self.pieces {
-            if index < piece.len() {
-                return Some((&piece.columns, piece.start + index));
+    /// Notes a record that somebody holds: it is the one that is seen from now on.
+    pub fn keep(&self, py: Python<'_>, index: usize, record: Py<PyAny>) {
+        self.state.with(py, |state| {
+            if let State::Lazy(lazy) = state {
+                if lazy.kept.is_empty() {
+                    lazy.kept.resize_with(lazy.rows.len(), || None);
+                }
+                lazy.kept[index] = Some(record);
             }
-            index -= piece.len();
-        }
-        None
+        });
     }
 
-    /// The records from `start` up to `stop`.
-    fn part(&self, mut start: usize, mut stop: usize) -> Records {
-        let mut part = Records::empty(Arc::clone(&self.owner));
-        for piece in &self.pieces {
-            let (from, to) = (start.min(piece.len()), stop.min(piece.len()));
-            if from < to {
-                let columns = Arc::clone(&piece.columns);
-                part.push(Piece { columns, start: piece.start + from, stop: piece.start + to });
+    /// The list itself.
+    fn list<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let Some(rows) = self.rows(py) else {
+            return self.made(py).map(|list| list.into_bound(py)).ok_or_else(|| {
+                PyValueError::new_err("there are neither rows nor a list") // cannot be
+            });
+        };
+        let mut maker = Maker::new(py, Arc::clone(&rows.owner))?;
+        let mut records = Vec::with_capacity(rows.len());
+        for piece in &rows.pieces {
+            for row in piece.start..piece.stop {
+                records.push(match self.entry(py, records.len())? {
+                    Entry::Made(record) => record,
+                    _ => maker.make(py, &piece.columns, row)?,
+                });
             }
-            start -= from;
-            stop -= to;
         }
-        part
+        let list = PyList::new(py, records)?;
+        let filled = State::Filled(list.clone().unbind());
+        let before = self.state.with(py, |state| match state {
+            State::Filled(other) => Err(other.clone_ref(py)), // by what ran while records were made
+            State::Lazy(_) => Ok(std::mem::replace(state, filled)),
+        });
+        Ok(before.err().map_or(list, |other| other.into_bound(py)))
     }
 
-    fn slice<'py>(&self, slice: &Bound<'py, PySlice>) -> PyResult<Bound<'py, PyAny>> {
-        let py = slice.py();
-        let chosen = slice.indices(self.length as isize)?;
-        if chosen.step == 1 {
-            let stop = chosen.stop.max(chosen.start);
-            let part = self.part(chosen.start as usize, stop as usize);
-            return Ok(Bound::new(py, part.compacted())?.into_any());
-        }
-        let mut part = Records::empty(Arc::clone(&self.owner));
-        let mut at = chosen.start;
-        for _ in 0..chosen.slicelength {
-            if let Some((columns, row)) = self.find(at as usize) {
-                part.push(Piece { columns: Arc::clone(columns), start: row, stop: row + 1 });
+    fn at<'py>(&self, py: Python<'py>, given: isize) -> PyResult<Bound<'py, PyAny>> {
+        let length = self.__len__(py);
+        let at = if given < 0 { given + length as isize } else { given };
+        let out_of_range = || PyIndexError::new_err("list index out of range");
+        let index = usize::try_from(at).map_err(|_| out_of_range())?;
+        match (self.entry(py, index)?, self.rows(py)) {
+            (Entry::Made(record), _) => Ok(record.into_bound(py)),
+            (Entry::Row, Some(rows)) => {
+                let Some((piece, row)) = rows.find(index) else { return Err(out_of_range()) };
+                let mut maker = Maker::new(py, Arc::clone(&rows.owner))?;
+                let record = maker.make(py, &rows.pieces[piece].columns, row)?;
+                self.keep(py, index, record.clone_ref(py));
+                Ok(record.into_bound(py))
             }
-            at += chosen.step;
+            _ => Err(out_of_range()),
         }
-        Ok(Bound::new(py, part.compacted())?.into_any())
+    }
+}
+
+/// The list of records, or what else is given.
+fn as_plain<'py>(other: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    match other.cast::<Records>() {
+        Ok(records) => Ok(records.get().list(other.py())?.into_any()),
+        Err(_) => Ok(other.clone()),
     }
 }
 
 #[pymethods]
 impl Records {
+    // --- within this package -----------------------------------------------------------------
+
     /// The records of several sequences of one partition, one behind the other.
     #[staticmethod]
-    fn join(parts: Vec<PyRef<'_, Records>>) -> PyResult<Records> {
+    fn join(py: Python<'_>, parts: Vec<PyRef<'_, Records>>) -> PyResult<Records> {
         let Some(first) = parts.first() else {
             return Err(PyValueError::new_err("there is nothing to join"));
         };
-        let mut whole = Records::empty(Arc::clone(&first.owner));
-        for part in &parts {
-            part.pieces.iter().for_each(|piece| whole.push(piece.clone()));
+        let mut whole = Rows::clone(&*first.fresh_rows(py)?);
+        for part in &parts[1..] {
+            part.fresh_rows(py)?.pieces.iter().for_each(|piece| whole.push(piece.clone()));
         }
-        Ok(whole)
+        Ok(Records::new(whole))
     }
 
-    /// Name of the topic.
+    /// The records from `start` up to `stop`, still as rows.
+    fn part(&self, py: Python<'_>, start: usize, stop: usize) -> PyResult<Records> {
+        let rows = self.fresh_rows(py)?;
+        let stop = stop.min(rows.len());
+        Ok(Records::new(rows.part(start.min(stop), stop).compacted()))
+    }
+
+    /// How many records are before an offset.
+    fn before(&self, py: Python<'_>, offset: i64) -> PyResult<usize> {
+        Ok(self.fresh_rows(py)?.before(offset))
+    }
+
+    /// Offset and leader epoch of the record at an index.
+    fn place_of(&self, py: Python<'_>, index: usize) -> PyResult<(i64, i32)> {
+        let out_of_range = || PyIndexError::new_err("there is no such record");
+        self.fresh_rows(py)?.place_of(index).ok_or_else(out_of_range)
+    }
+
+    // --- a list ------------------------------------------------------------------------------
+
+    /// So that `isinstance(records, list)` holds. C code that would read a list's memory asks for
+    /// the real type, and takes the way of other sequences.
     #[getter]
-    fn topic(&self, py: Python<'_>) -> Py<PyString> {
-        self.owner.topic.clone_ref(py)
+    fn __class__<'py>(&self, py: Python<'py>) -> Bound<'py, PyType> {
+        py.get_type::<PyList>()
     }
 
-    /// Partition number.
-    #[getter]
-    fn partition(&self) -> i32 {
-        self.owner.partition
+    pub fn __len__(&self, py: Python<'_>) -> usize {
+        match (self.rows(py), self.made(py)) {
+            (Some(rows), _) => rows.len(),
+            (None, list) => list.map_or(0, |list| list.bind(py).len()),
+        }
     }
 
-    fn __len__(&self) -> usize {
-        self.length
+    fn __iter__(slf: &Bound<'_, Self>) -> PyResult<RecordIterator> {
+        RecordIterator::new(slf)
     }
 
     fn __getitem__<'py>(&self, index: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        if let Ok(slice) = index.cast::<PySlice>() {
-            return self.slice(slice);
+        let py = index.py();
+        if !index.is_instance_of::<PySlice>()
+            && let Ok(given) = index.extract::<isize>()
+        {
+            return self.at(py, given);
         }
-        let Ok(given) = index.extract::<isize>() else {
-            let kind = index.get_type().name()?;
-            return Err(PyTypeError::new_err(format!(
-                "records are indexed by integers or slices, not {kind}"
-            )));
-        };
-        let at = if given < 0 { given + self.length as isize } else { given };
-        match usize::try_from(at).ok().and_then(|at| self.find(at)) {
-            Some((columns, row)) => {
-                let mut handed = self.handed.lock().unwrap_or_else(PoisonError::into_inner);
-                Ok(handed.hand_out(index.py(), columns, row)?.into_any())
-            }
-            None => Err(PyIndexError::new_err(format!(
-                "index {given} is out of range: there are {} records",
-                self.length
-            ))),
-        }
+        self.list(py)?.as_any().get_item(index)
     }
 
-    fn __iter__(&self) -> RecordIterator {
-        let mut pieces = self.pieces.clone();
-        pieces.reverse();
-        RecordIterator {
-            left: pieces,
-            columns: None,
-            row: 0,
-            stop: 0,
-            count: self.length,
-            handed: Handed::default(),
-        }
+    fn __setitem__(&self, index: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.list(index.py())?.as_any().set_item(index, value)
     }
 
-    fn __eq__<'py>(slf: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> PyResult<Py<PyAny>> {
-        let py = slf.py();
-        let comparable = other.is_instance_of::<Records>()
-            || other.is_instance_of::<PyList>()
-            || other.is_instance_of::<PyTuple>();
-        if !comparable {
-            return Ok(py.NotImplemented());
-        }
-        let mut equal = slf.get().length == other.len()?;
-        if equal {
-            for (ours, theirs) in slf.try_iter()?.zip(other.try_iter()?) {
-                equal = ours?.eq(theirs?)?;
-                if !equal {
-                    break;
-                }
-            }
-        }
-        Ok(equal.into_pyobject(py)?.to_owned().into_any().unbind())
+    fn __delitem__(&self, index: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.list(index.py())?.as_any().del_item(index)
     }
 
-    /// Return the index of the first record equal to `record`.
-    #[pyo3(signature = (record, start = 0, stop = None))]
-    fn index(
-        slf: &Bound<'_, Self>,
-        record: &Bound<'_, PyAny>,
-        start: isize,
-        stop: Option<isize>,
-    ) -> PyResult<isize> {
-        let py = slf.py();
-        let within = PySlice::new(py, start, stop.unwrap_or(isize::MAX), 1);
-        let bounds = within.indices(slf.get().length as isize)?;
-        for at in bounds.start..bounds.stop {
-            if slf.get_item(at)?.eq(record)? {
-                return Ok(at);
-            }
+    fn __contains__(&self, record: &Bound<'_, PyAny>) -> PyResult<bool> {
+        self.list(record.py())?.as_any().contains(record)
+    }
+
+    fn __reversed__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.list(py)?.call_method0(intern!(py, "__reversed__"))
+    }
+
+    fn __richcmp__<'py>(
+        &self,
+        other: &Bound<'py, PyAny>,
+        op: CompareOp,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = other.py();
+        let other = as_plain(other)?;
+        if !other.is_instance_of::<PyList>() {
+            return Ok(py.NotImplemented().into_bound(py));
         }
-        Err(PyValueError::new_err("the record is not in this sequence"))
+        self.list(py)?.as_any().rich_compare(other, op)
     }
 
-    /// Return how many records are equal to `record`.
-    fn count(slf: &Bound<'_, Self>, record: &Bound<'_, PyAny>) -> PyResult<usize> {
-        let mut found = 0;
-        for each in slf.try_iter()? {
-            found += usize::from(each?.eq(record)?);
+    fn __add__<'py>(&self, other: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let py = other.py();
+        let other = as_plain(other)?;
+        if !other.is_instance_of::<PyList>() {
+            return Ok(py.NotImplemented().into_bound(py));
         }
-        Ok(found)
+        self.list(py)?.as_any().add(other)
     }
 
-    fn __repr__(&self, py: Python<'_>) -> String {
-        let name = format!("{}-{}", self.owner.topic.bind(py), self.owner.partition);
-        match (self.pieces.first(), self.pieces.last()) {
-            (Some(first), Some(last)) => format!(
-                "<{} records of {name}, offsets {} to {}>",
-                self.length,
-                first.columns.offset(first.start),
-                last.columns.offset(last.stop - 1),
-            ),
-            _ => format!("<no records of {name}>"),
+    /// `list + records`; Python calls it for `list += records` too, where the list must grow.
+    fn __radd__<'py>(&self, other: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let py = other.py();
+        if !other.is_instance_of::<PyList>() {
+            return Ok(py.NotImplemented().into_bound(py));
         }
-    }
-}
-
-/// Makes one record after the other.
-#[pyclass(module = "tandem_kafka._native")]
-pub struct RecordIterator {
-    /// What has not begun yet, the next one last.
-    left: Vec<Piece>,
-    columns: Option<Arc<Columns>>,
-    row: usize,
-    stop: usize,
-    count: usize,
-    handed: Handed,
-}
-
-#[pymethods]
-impl RecordIterator {
-    fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
-        slf
+        let added = ADDED.import(py, "tandem_kafka.records.adding", "added")?;
+        added.call1((other, self.list(py)?))
     }
 
-    fn __next__<'py>(&mut self, py: Python<'py>) -> PyResult<Option<Bound<'py, Record>>> {
-        while self.row == self.stop {
-            let Some(piece) = self.left.pop() else {
-                self.columns = None;
-                self.handed.finish(py);
-                return Ok(None);
-            };
-            (self.row, self.stop) = (piece.start, piece.stop);
-            self.columns = Some(piece.columns);
+    fn __iadd__(&self, other: &Bound<'_, PyAny>) -> PyResult<()> {
+        let py = other.py();
+        self.list(py)?.call_method1(intern!(py, "extend"), (other,)).map(|_| ())
+    }
+
+    fn __mul__<'py>(&self, count: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        self.list(count.py())?.as_any().mul(count)
+    }
+
+    fn __rmul__<'py>(&self, count: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        self.__mul__(count)
+    }
+
+    fn __imul__(&self, count: &Bound<'_, PyAny>) -> PyResult<()> {
+        let py = count.py();
+        self.list(py)?.call_method1(intern!(py, "__imul__"), (count,)).map(|_| ())
+    }
+
+    fn __repr__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyString>> {
+        self.list(py)?.as_any().repr()
+    }
+
+    /// A copy and a pickle are lists.
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyType>, (Py<PyList>,))> {
+        Ok((py.get_type::<PyList>(), (self.list(py)?.unbind(),)))
+    }
+
+    fn __copy__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.list(py)?.call_method0(intern!(py, "copy"))
+    }
+
+    fn __deepcopy__<'py>(&self, memo: &Bound<'py, PyDict>) -> PyResult<Bound<'py, PyAny>> {
+        let py = memo.py();
+        py.import(intern!(py, "copy"))?.call_method1("deepcopy", (self.list(py)?, memo))
+    }
+
+    /// The methods of a list: `append`, `sort`, `index` and the others.
+    fn __getattr__<'py>(&self, name: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyAny>> {
+        let py = name.py();
+        if !py.get_type::<PyList>().hasattr(name)? {
+            let text = format!("'list' object has no attribute '{name}'");
+            return Err(PyAttributeError::new_err(text));
         }
-        let Some(columns) = &self.columns else { return Ok(None) };
-        let row = self.row;
-        self.row += 1;
-        self.count -= 1;
-        self.handed.hand_out(py, columns, row).map(Some)
+        self.list(py)?.getattr(name)
     }
 
-    fn __length_hint__(&self) -> usize {
-        self.count
+    fn __dir__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let list = PyTuple::empty(py).to_list();
+        py.import(intern!(py, "builtins"))?.call_method1("dir", (list,))
     }
 }

@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
-from tandem_kafka.consumer.iteration import Iteration
+import pytest
+
+from tandem_kafka.consumer import iteration as module
+from tandem_kafka.consumer.iteration import Iteration, PythonFeed, PythonLoop
 from tandem_kafka.consumer.records import ConsumerRecords
 from tandem_kafka.shared.partition import Position
 from tandem_kafka.types import ConsumerRecord
+from tests.twins import TWINS, require_twin
 from tests.unit.consumer.reading import A, B, Reading
+
+
+@pytest.fixture(params=TWINS, autouse=True)
+def twin(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The loop that hands out the records."""
+    require_twin(request.param)
+    if request.param == "python":
+        monkeypatch.setattr(module, "_feed_of", PythonFeed)
+        monkeypatch.setattr(module, "Loop", PythonLoop)
+    return str(request.param)
 
 
 class Loop:
@@ -15,6 +29,17 @@ class Loop:
     def __init__(self, reading: Reading) -> None:
         self.reading = reading
         self.iteration = Iteration(reading.subscription)
+        #: How often something had to be looked at.
+        self.looks = 0
+        self.loop = type("Consumer", (module.Loop,), {"_find_feed": lambda _: self.find()})()
+
+    def find(self) -> None:
+        self.looks += 1
+        changes = self.reading.subscription.changes
+        seen, run = changes.count, self.iteration.ready()
+        if run is None:
+            raise StopIteration
+        self.loop._follow(run.feed, changes, seen)
 
     def fill(self) -> None:
         """Collect what the loop is given next."""
@@ -22,11 +47,7 @@ class Loop:
         self.iteration.add(batch, self.reading.collector.publication)
 
     def next(self) -> ConsumerRecord | None:
-        run = self.iteration.ready()
-        if run is None:
-            return None
-        record = run.records[run.given]
-        run.given += 1
+        record: ConsumerRecord | None = next(self.loop, None)
         return record
 
     def offsets(self) -> list[int]:
@@ -112,3 +133,62 @@ def test_28_poll_takes_no_more_of_it_than_it_may() -> None:
     assert [record.offset for record in rest[A]] == [2]
     assert [record.offset for record in rest[B]] == [1]
     assert loop.offsets() == []
+
+
+def test_a_record_costs_no_look_while_nothing_changes(twin: str) -> None:
+    """Nothing of Python is run for a record."""
+    if twin == "python":
+        pytest.skip("the Python loop looks for each record")
+    reading, loop = begun(500)
+    assert len(loop.offsets()) == 500
+    assert loop.looks == 2
+    assert reading.position(A) == 500
+
+
+def test_records_of_the_loop_stay_what_they_are() -> None:
+    _, loop = begun(5)
+    kept = [record for record in loop.loop]  # noqa: C416 - the loop's variable matters
+    assert [record.offset for record in kept] == [0, 1, 2, 3, 4]
+    assert [record.value for record in kept] == [b"0", b"1", b"2", b"3", b"4"]
+
+
+def test_a_header_that_was_added_is_in_no_other_record() -> None:
+    _, loop = begun(4)
+    seen = []
+    for record in loop.loop:
+        seen.append(len(record.headers))
+        record.headers.append(("trace", b"1"))
+    assert seen == [0, 0, 0, 0]
+    _, loop = begun(4)
+    lists = [record.headers for record in loop.loop]
+    lists[0].append(("trace", b"1"))
+    assert lists == [[("trace", b"1")], [], [], []]
+
+
+def test_a_position_that_is_dropped_ends_the_run_at_once() -> None:
+    reading, loop = begun(3)
+    loop.next()
+    reading.state(A).await_reset(-2)
+    assert loop.offsets() == []
+
+
+def test_the_epoch_of_the_position_is_the_last_records() -> None:
+    reading, loop = begun(3)
+    for offset in range(3):
+        loop.next()
+        position = reading.state(A).position
+        assert position is not None
+        assert (position.offset, position.leader_epoch) == (offset + 1, 3)
+        assert reading.state(A).position is position, "a position is the same until it moves"
+
+
+def test_a_deserialized_run_has_positions_too() -> None:
+    reading = Reading(A, value_deserializer=int)
+    reading.fetched(A, 0, 3)
+    loop = Loop(reading)
+    loop.fill()
+    for offset in range(3):
+        record = loop.next()
+        assert record is not None
+        assert record.value == offset
+        assert reading.position(A) == offset + 1

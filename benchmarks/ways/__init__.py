@@ -1,0 +1,1 @@
+"""The usual ways of reading: a loop, deserializers, lists."""

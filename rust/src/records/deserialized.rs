@@ -1,0 +1,84 @@
+//! Records whose keys and values the user's deserializers make.
+
+use std::sync::Arc;
+
+use pyo3::exceptions::PyException;
+use pyo3::prelude::*;
+use pyo3::types::PyList;
+
+use crate::batches::Columns;
+use crate::records::maker::{Maker, headers_of, key_of, value_of};
+use crate::records::sequence::Records;
+
+/// A function of the user's; a full one is given topic and headers too.
+type Function<'py> = Option<(Bound<'py, PyAny>, bool)>;
+
+/// What a deserializer raised, and for what: "key" or "value".
+type Failure = (&'static str, Py<PyAny>);
+
+/// Deserialize record after record, each to the end of `done`.
+///
+/// Returns None, or where and with what a deserializer failed: the record behind the last of
+/// `done`. What is no `Exception`, as an interrupt, is raised.
+#[pyfunction]
+pub fn deserialize<'py>(
+    records: &Bound<'py, Records>,
+    key: Function<'py>,
+    value: Function<'py>,
+    done: &Bound<'py, PyList>,
+) -> PyResult<Option<Failure>> {
+    let py = records.py();
+    let rows = records.get().fresh_rows(py)?;
+    let mut maker = Maker::new(py, Arc::clone(&rows.owner))?;
+    let topic = rows.owner.topic.bind(py).as_any();
+    for piece in &rows.pieces {
+        for row in piece.start..piece.stop {
+            match parts_of(py, &piece.columns, row, topic, [&key, &value])? {
+                Ok(parts) => done.append(maker.make_with(py, &piece.columns, row, parts)?)?,
+                Err(failure) => return Ok(Some(failure)),
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// The key, the value and the headers of a record.
+fn parts_of<'py>(
+    py: Python<'py>,
+    columns: &Columns,
+    row: usize,
+    topic: &Bound<'py, PyAny>,
+    functions: [&Function<'py>; 2],
+) -> PyResult<Result<[Py<PyAny>; 3], Failure>> {
+    let headers = headers_of(py, columns, row)?.into_bound(py);
+    let key = match call(functions[0], topic, &headers, key_of(py, columns, row)) {
+        Ok(key) => key,
+        Err(error) => return failed(py, "key", error),
+    };
+    let value = match call(functions[1], topic, &headers, value_of(py, columns, row)) {
+        Ok(value) => value,
+        Err(error) => return failed(py, "value", error),
+    };
+    Ok(Ok([key, value, headers.unbind()]))
+}
+
+fn call<'py>(
+    function: &Function<'py>,
+    topic: &Bound<'py, PyAny>,
+    headers: &Bound<'py, PyAny>,
+    data: Py<PyAny>,
+) -> PyResult<Py<PyAny>> {
+    match function {
+        None => Ok(data),
+        Some((function, false)) => function.call1((data,)).map(Bound::unbind),
+        Some((function, true)) => function.call1((topic, headers, data)).map(Bound::unbind),
+    }
+}
+
+fn failed<T>(py: Python<'_>, origin: &'static str, error: PyErr) -> PyResult<Result<T, Failure>> {
+    if error.is_instance_of::<PyException>(py) {
+        Ok(Err((origin, error.into_value(py).into_any())))
+    } else {
+        Err(error)
+    }
+}

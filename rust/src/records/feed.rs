@@ -1,0 +1,223 @@
+//! `for record in consumer`: records that are handed out one by one, without a call of Python.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyTuple};
+
+use crate::records::maker::{Given, Maker};
+use crate::records::rows::{Cursor, Rows};
+use crate::records::sequence::Records;
+use crate::records::under_gil::UnderGil;
+
+/// Records of one partition, and how many of them the loop was given.
+#[pyclass(frozen, module = "tandem_kafka._native")]
+pub struct Feed {
+    source: Source,
+    given: AtomicUsize,
+    stopped: AtomicBool,
+    /// None while a record is being made.
+    making: UnderGil<Option<Making>>,
+}
+
+enum Source {
+    Rows(Arc<Rows>),
+    List(Py<PyList>),
+}
+
+/// What makes the next record of rows.
+struct Making {
+    maker: Maker,
+    cursor: Cursor,
+    last: Option<Given>,
+    before: Option<Given>,
+}
+
+impl Feed {
+    fn len(&self, py: Python<'_>) -> usize {
+        match &self.source {
+            Source::Rows(rows) => rows.len(),
+            Source::List(list) => list.bind(py).len(),
+        }
+    }
+
+    /// Hands out the next record; None at the end, or if something has to be looked at first.
+    ///
+    /// The count moves with the return: no Python code runs in between.
+    fn give(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        let index = self.given.load(Ordering::Relaxed);
+        if index == self.len(py) || self.stopped.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        let record = match &self.source {
+            Source::List(list) => list.bind(py).get_item(index)?.unbind(),
+            Source::Rows(rows) => {
+                let Some(mut making) = self.making.with(py, Option::take) else { return Ok(None) };
+                let made = making.next(py, rows);
+                self.making.with(py, |place| *place = Some(making));
+                match made? {
+                    Some(record) => record,
+                    None => return Ok(None),
+                }
+            }
+        };
+        // The making may have run Python code, by the garbage collection, and that another thread.
+        if self.stopped.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        self.given.store(index + 1, Ordering::Relaxed);
+        Ok(Some(record))
+    }
+}
+
+impl Making {
+    fn next(&mut self, py: Python<'_>, rows: &Rows) -> PyResult<Option<Py<PyAny>>> {
+        let Some((columns, row)) = self.cursor.peek(rows) else { return Ok(None) };
+        let oldest = std::mem::replace(&mut self.before, self.last.take());
+        let (given, _) = self.maker.hand_out(py, oldest, columns, row, 0)?;
+        let record = given.record.clone_ref(py);
+        self.last = Some(given);
+        self.cursor.advance();
+        Ok(Some(record))
+    }
+}
+
+#[pymethods]
+impl Feed {
+    /// `records` is a list, or `Records` that nobody else has.
+    #[new]
+    fn new(records: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let py = records.py();
+        let (source, making) = match records.cast::<Records>() {
+            Ok(records) => {
+                let rows = records.get().fresh_rows(py)?;
+                let maker = Maker::new(py, Arc::clone(&rows.owner))?;
+                let making = Making { maker, cursor: Cursor::default(), last: None, before: None };
+                (Source::Rows(rows), Some(making))
+            }
+            Err(_) => (Source::List(records.cast::<PyList>()?.clone().unbind()), None),
+        };
+        Ok(Feed {
+            source,
+            given: AtomicUsize::new(0),
+            stopped: AtomicBool::new(false),
+            making: UnderGil::new(making),
+        })
+    }
+
+    fn __len__(&self, py: Python<'_>) -> usize {
+        self.len(py)
+    }
+
+    /// How many records the loop was given.
+    #[getter]
+    fn given(&self) -> usize {
+        self.given.load(Ordering::Relaxed)
+    }
+
+    /// Offset and leader epoch of the record at an index.
+    fn place_of(&self, py: Python<'_>, index: usize) -> PyResult<(i64, i32)> {
+        match &self.source {
+            Source::Rows(rows) => Ok(rows.place_of(index).unwrap_or((-1, -1))),
+            Source::List(list) => {
+                let record = list.bind(py).get_item(index)?;
+                let offset = record.getattr(intern!(py, "offset"))?.extract()?;
+                Ok((offset, record.getattr(intern!(py, "leader_epoch"))?.extract()?))
+            }
+        }
+    }
+
+    /// Give no further record.
+    fn stop(&self) {
+        self.stopped.store(true, Ordering::Relaxed);
+    }
+}
+
+/// The part of a consumer that hands out records in a loop.
+///
+/// What may keep the next record back is noted in `changes.count`: while that is the same object,
+/// nothing has changed since `_find_feed` has looked. Everything else is left to `_find_feed`.
+#[pyclass(frozen, subclass, module = "tandem_kafka._native")]
+pub struct Loop {
+    current: UnderGil<Option<Current>>,
+}
+
+struct Current {
+    feed: Py<Feed>,
+    changes: Py<PyAny>,
+    seen: Py<PyAny>,
+    forks: u64,
+}
+
+impl Loop {
+    fn give(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        let found = self.current.with(py, |current| {
+            let current = current.as_ref().filter(|current| current.forks == forks())?;
+            let changes = current.changes.clone_ref(py);
+            Some((current.feed.clone_ref(py), changes, current.seen.as_ptr()))
+        });
+        let Some((feed, changes, seen)) = found else { return Ok(None) };
+        // The object that was seen is alive as long as it is current, or the count is another one.
+        if changes.getattr(py, intern!(py, "count"))?.as_ptr() != seen {
+            return Ok(None);
+        }
+        feed.get().give(py)
+    }
+}
+
+#[pymethods]
+impl Loop {
+    #[new]
+    #[pyo3(signature = (*_arguments, **_options))]
+    fn new(_arguments: &Bound<'_, PyTuple>, _options: Option<&Bound<'_, PyDict>>) -> Self {
+        count_forks();
+        Loop { current: UnderGil::new(None) }
+    }
+
+    /// Iterate over records; ends after `consumer_timeout_ms` without one.
+    fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    /// Return the next record; the position moves behind it.
+    fn __next__(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
+        let py = slf.py();
+        loop {
+            if let Some(record) = slf.get().give(py)? {
+                return Ok(record);
+            }
+            slf.call_method0(intern!(py, "_find_feed"))?;
+        }
+    }
+
+    /// Take records from `feed` as long as `changes.count` is `seen`.
+    fn _follow(&self, py: Python<'_>, feed: Py<Feed>, changes: Py<PyAny>, seen: Py<PyAny>) {
+        let next = Some(Current { feed, changes, seen, forks: forks() });
+        let before = self.current.with(py, |current| std::mem::replace(current, next));
+        drop(before);
+    }
+}
+
+/// How often this process has become a fork.
+static FORKS: AtomicU64 = AtomicU64::new(0);
+
+fn forks() -> u64 {
+    FORKS.load(Ordering::Relaxed)
+}
+
+#[cfg(unix)]
+fn count_forks() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    extern "C" fn forked() {
+        FORKS.fetch_add(1, Ordering::Relaxed);
+    }
+    ONCE.call_once(|| {
+        // SAFETY: the function may run in any child: it does nothing but count.
+        unsafe { libc::pthread_atfork(None, None, Some(forked)) };
+    });
+}
+
+#[cfg(not(unix))]
+fn count_forks() {}

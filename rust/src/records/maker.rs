@@ -1,0 +1,268 @@
+//! Makes `ConsumerRecord`s, which are tuples, of rows.
+
+use std::sync::Arc;
+
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyBytes, PyList, PyString, PyType};
+
+use crate::batches::{Columns, Field, Owner, parse_headers};
+use crate::records::fields::Tuples;
+
+/// The fields of a `ConsumerRecord`, by their place.
+const FIELDS: usize = 13;
+const OFFSET: usize = 3;
+const TIMESTAMP: usize = 4;
+const KEY: usize = 6;
+const VALUE: usize = 7;
+const HEADERS: usize = 8;
+const KEY_SIZE: usize = 10;
+const VALUE_SIZE: usize = 11;
+
+static CONSUMER_RECORD: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+
+/// Makes the records of one partition; what they have in common is made once.
+pub struct Maker {
+    tuples: Tuples,
+    owner: Arc<Owner>,
+    partition: Py<PyAny>,
+    batch: Common,
+    /// Whether `batch` is of a batch, and of which one.
+    columns: Option<Arc<Columns>>,
+    /// Changes with the batch.
+    number: u32,
+}
+
+/// What the records of a batch share.
+struct Common {
+    leader_epoch: Py<PyAny>,
+    timestamp_type: Py<PyAny>,
+    /// The last timestamp: neighbours often have the same.
+    timestamp: (i64, Py<PyAny>),
+}
+
+/// A record that was handed out, and that a loop may have let go of since.
+pub struct Given {
+    pub record: Py<PyAny>,
+    pub index: usize,
+    /// Which batch of its maker it is of.
+    number: u32,
+    /// It was made without headers.
+    plain: bool,
+    timestamp: i64,
+    key_length: i32,
+    value_length: i32,
+}
+
+impl Maker {
+    pub fn new(py: Python<'_>, owner: Arc<Owner>) -> PyResult<Self> {
+        let class = CONSUMER_RECORD.import(py, "tandem_kafka.types", "ConsumerRecord")?;
+        let none = int(py, -1)?;
+        Ok(Maker {
+            tuples: Tuples::of(py, class)?,
+            partition: int(py, i64::from(owner.partition))?,
+            owner,
+            batch: Common {
+                leader_epoch: none.clone_ref(py),
+                timestamp_type: none.clone_ref(py),
+                timestamp: (-1, none),
+            },
+            columns: None,
+            number: 0,
+        })
+    }
+
+    /// Goes over to the batch of the next record.
+    fn enter(&mut self, py: Python<'_>, columns: &Arc<Columns>) -> PyResult<()> {
+        if self.columns.as_ref().is_some_and(|known| Arc::ptr_eq(known, columns)) {
+            return Ok(());
+        }
+        self.batch.leader_epoch = int(py, i64::from(columns.leader_epoch))?;
+        self.batch.timestamp_type = int(py, i64::from(columns.log_append_time))?;
+        self.columns = Some(Arc::clone(columns));
+        self.number = self.number.wrapping_add(1);
+        Ok(())
+    }
+
+    fn timestamp(&mut self, py: Python<'_>, timestamp: i64) -> PyResult<Py<PyAny>> {
+        let known = &mut self.batch.timestamp;
+        if known.0 != timestamp {
+            *known = (timestamp, int(py, timestamp)?);
+        }
+        Ok(known.1.clone_ref(py))
+    }
+
+    /// Makes a record of a row.
+    pub fn make(
+        &mut self,
+        py: Python<'_>,
+        columns: &Arc<Columns>,
+        row: usize,
+    ) -> PyResult<Py<PyAny>> {
+        let (key, value) = (key_of(py, columns, row), value_of(py, columns, row));
+        let headers = headers_of(py, columns, row)?;
+        self.make_with(py, columns, row, [key, value, headers])
+    }
+
+    /// Makes a record of a row with another key, value and headers.
+    pub fn make_with(
+        &mut self,
+        py: Python<'_>,
+        columns: &Arc<Columns>,
+        row: usize,
+        parts: [Py<PyAny>; 3],
+    ) -> PyResult<Py<PyAny>> {
+        self.enter(py, columns)?;
+        let fields = &columns.rows[row];
+        let header_size =
+            if fields.headers_at == 0 { -1 } else { columns.header_bytes(row) as i64 };
+        let [key, value, headers] = parts;
+        let items: [Py<PyAny>; FIELDS] = [
+            self.owner.topic.clone_ref(py).into_any(),
+            self.partition.clone_ref(py),
+            self.batch.leader_epoch.clone_ref(py),
+            int(py, columns.offset(row))?,
+            self.timestamp(py, fields.timestamp)?,
+            self.batch.timestamp_type.clone_ref(py),
+            key,
+            value,
+            headers,
+            py.None(),
+            size(py, fields.key)?,
+            size(py, fields.value)?,
+            int(py, header_size)?,
+        ];
+        self.tuples.make(py, items)
+    }
+
+    /// Hands out a record of a row: a new one, or the oldest if nobody holds that any more.
+    ///
+    /// Returns the oldest too, if somebody does.
+    pub fn hand_out(
+        &mut self,
+        py: Python<'_>,
+        oldest: Option<Given>,
+        columns: &Arc<Columns>,
+        row: usize,
+        index: usize,
+    ) -> PyResult<(Given, Option<Given>)> {
+        self.enter(py, columns)?;
+        let fields = &columns.rows[row];
+        let (oldest, left) = match oldest {
+            Some(oldest) if self.is_free(py, &oldest) => (Some(oldest), None),
+            held => (None, held),
+        };
+        let record = match oldest {
+            Some(oldest) if fields.headers_at == 0 && oldest.number == self.number => {
+                self.renew(py, oldest, columns, row)?
+            }
+            _ => self.make(py, columns, row)?,
+        };
+        let given = Given {
+            record,
+            index,
+            number: self.number,
+            plain: fields.headers_at == 0,
+            timestamp: fields.timestamp,
+            key_length: fields.key.length,
+            value_length: fields.value.length,
+        };
+        Ok((given, left))
+    }
+
+    /// Has a record that nobody holds, of the same batch and without headers, stand for a row.
+    fn renew(
+        &mut self,
+        py: Python<'_>,
+        oldest: Given,
+        columns: &Arc<Columns>,
+        row: usize,
+    ) -> PyResult<Py<PyAny>> {
+        let (fields, record) = (&columns.rows[row], oldest.record);
+        let offset = int(py, columns.offset(row))?;
+        let timestamp = (fields.timestamp != oldest.timestamp)
+            .then(|| self.timestamp(py, fields.timestamp))
+            .transpose()?;
+        let key =
+            (fields.key.length >= 0 || oldest.key_length >= 0).then(|| key_of(py, columns, row));
+        let key_size =
+            (fields.key.length != oldest.key_length).then(|| size(py, fields.key)).transpose()?;
+        let value = value_of(py, columns, row);
+        let value_size = (fields.value.length != oldest.value_length)
+            .then(|| size(py, fields.value))
+            .transpose()?;
+        let changed = [
+            (OFFSET, Some(offset)),
+            (TIMESTAMP, timestamp),
+            (KEY, key),
+            (KEY_SIZE, key_size),
+            (VALUE, Some(value)),
+            (VALUE_SIZE, value_size),
+        ];
+        for (index, item) in changed {
+            if let Some(item) = item {
+                // SAFETY: `make_with` has made it, nobody else holds it, and these items are
+                // numbers and bytes.
+                unsafe { self.tuples.replace(py, &record, index, item) };
+            }
+        }
+        Ok(record)
+    }
+
+    /// Nobody else holds a record or its list of headers, and that list is as it was made.
+    pub fn is_free(&self, _py: Python<'_>, given: &Given) -> bool {
+        // SAFETY: the GIL is held, the objects are alive, and `make_with` has made the record.
+        unsafe {
+            let headers = self.tuples.item(&given.record, HEADERS);
+            given.plain
+                && references(given.record.as_ptr()) == 1
+                && references(headers) == 1
+                && ffi::PyList_Size(headers) == 0
+        }
+    }
+}
+
+/// How many hold an object, which is alive.
+unsafe fn references(object: *mut ffi::PyObject) -> u32 {
+    // SAFETY: the caller's promise.
+    unsafe { ffi::Py_REFCNT(object) as u32 } // since Python 3.14 the upper half has flags
+}
+
+fn size(py: Python<'_>, field: Field) -> PyResult<Py<PyAny>> {
+    int(py, i64::from(field.length.max(-1)))
+}
+
+fn int(py: Python<'_>, value: i64) -> PyResult<Py<PyAny>> {
+    // SAFETY: it returns a new reference, or null with an exception.
+    unsafe { Bound::from_owned_ptr_or_err(py, ffi::PyLong_FromLongLong(value)).map(Bound::unbind) }
+}
+
+fn bytes_of(py: Python<'_>, columns: &Columns, field: Field) -> Py<PyAny> {
+    match columns.bytes(field) {
+        Some(bytes) => PyBytes::new(py, bytes).into_any().unbind(),
+        None => py.None(),
+    }
+}
+
+pub fn key_of(py: Python<'_>, columns: &Columns, row: usize) -> Py<PyAny> {
+    bytes_of(py, columns, columns.rows[row].key)
+}
+
+pub fn value_of(py: Python<'_>, columns: &Columns, row: usize) -> Py<PyAny> {
+    bytes_of(py, columns, columns.rows[row].value)
+}
+
+/// A list of its own for each record: users may change it.
+pub fn headers_of(py: Python<'_>, columns: &Columns, row: usize) -> PyResult<Py<PyAny>> {
+    let list = PyList::empty(py);
+    let encoded = columns.encoded_headers(row);
+    if !encoded.is_empty() {
+        for (name, value) in parse_headers(encoded) {
+            // As in the Java client, what is no UTF-8 becomes replacement characters.
+            let name = PyString::new(py, &String::from_utf8_lossy(name));
+            list.append((name, value.map(|value| PyBytes::new(py, value))))?;
+        }
+    }
+    Ok(list.into_any().unbind())
+}

@@ -1,0 +1,145 @@
+//! Rows of one partition, of one batch or several.
+
+use std::sync::Arc;
+
+use crate::batches::{Columns, MOST_KEPT, Owner};
+
+/// Rows of one batch.
+#[derive(Clone)]
+pub struct Piece {
+    pub columns: Arc<Columns>,
+    pub start: usize,
+    pub stop: usize,
+}
+
+impl Piece {
+    fn len(&self) -> usize {
+        self.stop - self.start
+    }
+
+    /// Memory that these rows need.
+    fn needed_bytes(&self) -> usize {
+        self.columns.needed_bytes(self.start, self.stop)
+    }
+
+    /// The same rows, taken out of a batch that is large beside them.
+    fn compacted(self) -> Self {
+        if self.needed_bytes() * MOST_KEPT >= self.columns.kept_bytes() {
+            return self;
+        }
+        let columns = Arc::new(self.columns.copied(self.start, self.stop));
+        Piece { columns, start: 0, stop: self.len() }
+    }
+}
+
+/// So much is copied at once, at most, so that a few records do not keep large batches.
+const COPIED_BYTES: usize = 32 * 1024;
+
+/// Rows of one partition, in the order of their offsets.
+#[derive(Clone)]
+pub struct Rows {
+    pub owner: Arc<Owner>,
+    pub pieces: Vec<Piece>,
+    length: usize,
+}
+
+impl Rows {
+    pub fn empty(owner: Arc<Owner>) -> Self {
+        Rows { owner, pieces: Vec::new(), length: 0 }
+    }
+
+    /// Appends rows, which are not empty.
+    pub fn push(&mut self, piece: Piece) {
+        self.length += piece.len();
+        self.pieces.push(piece);
+    }
+
+    /// The same rows, with batches let go of that are large beside all of them.
+    pub fn compacted(mut self) -> Self {
+        if self.pieces.iter().map(Piece::needed_bytes).sum::<usize>() <= COPIED_BYTES {
+            self.pieces = self.pieces.into_iter().map(Piece::compacted).collect();
+        }
+        self
+    }
+
+    pub fn len(&self) -> usize {
+        self.length
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    /// The piece of a row, and the row's number in its batch.
+    pub fn find(&self, mut index: usize) -> Option<(usize, usize)> {
+        for (number, piece) in self.pieces.iter().enumerate() {
+            if index < piece.len() {
+                return Some((number, piece.start + index));
+            }
+            index -= piece.len();
+        }
+        None
+    }
+
+    /// The rows from `start` up to `stop`.
+    pub fn part(&self, mut start: usize, mut stop: usize) -> Rows {
+        let mut part = Rows::empty(Arc::clone(&self.owner));
+        for piece in &self.pieces {
+            let (from, to) = (start.min(piece.len()), stop.min(piece.len()));
+            if from < to {
+                let columns = Arc::clone(&piece.columns);
+                part.push(Piece { columns, start: piece.start + from, stop: piece.start + to });
+            }
+            start -= from;
+            stop -= to;
+        }
+        part
+    }
+
+    /// How many rows are before an offset.
+    pub fn before(&self, offset: i64) -> usize {
+        let mut count = 0;
+        for piece in &self.pieces {
+            let rows = &piece.columns.rows[piece.start..piece.stop];
+            let wanted = offset - piece.columns.base_offset;
+            let found = rows.partition_point(|row| i64::from(row.offset_delta) < wanted);
+            count += found;
+            if found < rows.len() {
+                break;
+            }
+        }
+        count
+    }
+
+    /// Offset and leader epoch of a row.
+    pub fn place_of(&self, index: usize) -> Option<(i64, i32)> {
+        let (piece, row) = self.find(index)?;
+        let columns = &self.pieces[piece].columns;
+        Some((columns.offset(row), columns.leader_epoch))
+    }
+}
+
+/// Goes through rows, one after the other.
+#[derive(Default)]
+pub struct Cursor {
+    piece: usize,
+    /// Rows of the piece that are behind it.
+    passed: usize,
+}
+
+impl Cursor {
+    /// The next row; stays where it is.
+    pub fn peek<'a>(&mut self, rows: &'a Rows) -> Option<(&'a Arc<Columns>, usize)> {
+        loop {
+            let piece = rows.pieces.get(self.piece)?;
+            if self.passed < piece.len() {
+                return Some((&piece.columns, piece.start + self.passed));
+            }
+            *self = Cursor { piece: self.piece + 1, passed: 0 };
+        }
+    }
+
+    pub fn advance(&mut self) {
+        self.passed += 1;
+    }
+}

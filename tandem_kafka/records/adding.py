@@ -1,0 +1,30 @@
+"""`list + records`, and `list += records`, for the native `Records`.
+
+Python asks `Records` for both in the same way. The second one must extend the list, which may have
+other names, and return it. What was asked for is written in the instruction that is being run.
+"""
+
+from __future__ import annotations
+
+import opcode
+import sys
+from typing import Any, Final
+
+__all__ = ["added"]
+
+_BINARY_OP: Final = opcode.opmap["BINARY_OP"]
+_IN_PLACE: Final = [
+    number
+    for number, (name, _) in enumerate(opcode._nb_ops)  # type: ignore[attr-defined]  # noqa: SLF001
+    if name == "NB_INPLACE_ADD"
+]
+
+
+def added(left: list[Any], right: list[Any]) -> list[Any]:
+    """Return the sum of two lists; `left` itself, extended, if the caller runs `left += ...`."""
+    frame = sys._getframe(1)  # noqa: SLF001 - public and documented, whatever its name
+    code, at = frame.f_code.co_code, frame.f_lasti
+    if code[at] == _BINARY_OP and code[at + 1] in _IN_PLACE:
+        left += right
+        return left
+    return left + right

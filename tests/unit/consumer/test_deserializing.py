@@ -1,0 +1,207 @@
+"""Deserializers: what they are given, and what is raised when one fails."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import xml.etree.ElementTree as ET
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tandem_kafka.errors import KafkaError, RecordDeserializationError
+from tandem_kafka.shared.partition import Position
+from tandem_kafka.types import ConsumerRecord
+from tests.twins import TWINS, require_twin
+from tests.unit.consumer import reading as module
+from tests.unit.consumer.reading import A, Reading
+from tests.unit.records import making
+from tests.unit.records.making import Rec, batch
+
+
+@pytest.fixture(params=TWINS, autouse=True)
+def twin(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The implementation that reads the records."""
+    require_twin(request.param)
+    monkeypatch.setattr(module, "open_reader", making.open_reader)
+    with making.using(request.param):
+        yield
+
+
+def failing(raising: Callable[[Any], Any], **options: Any) -> RecordDeserializationError:
+    """Return what is raised for a record."""
+    reading = Reading(A, **{"value_deserializer": raising, **options})
+    reading.fetched(A, 0)
+    with pytest.raises(RecordDeserializationError) as caught:
+        reading.collect()
+    assert reading.position(A) == 0
+    return caught.value
+
+
+class Awkward(Exception):  # noqa: N818 - as users name theirs
+    """Its constructor takes what nobody else knows."""
+
+    __slots__ = ("slot",)
+
+    def __init__(self, code: int, *, more: str) -> None:
+        super().__init__()
+        self.code = code
+        self.more = more
+        self.slot = "slot"
+
+
+class Refusing(Exception):  # noqa: N818 - as users name theirs
+    """Nothing can be derived from it."""
+
+    def __init_subclass__(cls) -> None:
+        raise TypeError("final")
+
+
+class ReadOnlyError(ValueError):
+    """It has a field that cannot be set."""
+
+    @property
+    def offset(self) -> int:
+        return 7
+
+
+class Meta(type):
+    """A metaclass of theirs."""
+
+
+class WithMeta(Exception, metaclass=Meta):  # noqa: N818 - as users name theirs
+    """Of another metaclass."""
+
+
+def raising(error: BaseException) -> Callable[[Any], Any]:
+    def deserialize(_: Any) -> Any:
+        raise error
+
+    return deserialize
+
+
+def test_a_json_error() -> None:
+    error = failing(lambda _: json.loads("{"))
+    assert isinstance(error, json.JSONDecodeError)
+    assert (error.pos, error.doc, error.lineno) == (1, "{", 1)
+    assert "Expecting property name" in error.msg
+    assert (error.partition, error.offset, error.value) == (A, 0, b"0")
+
+
+def test_a_unicode_error() -> None:
+    error = failing(lambda _: b"\xff".decode())
+    assert isinstance(error, UnicodeDecodeError)
+    assert (error.encoding, error.object, error.start, error.end) == ("utf-8", b"\xff", 0, 1)
+    assert error.reason == "invalid start byte"
+
+
+@pytest.mark.parametrize(
+    "original",
+    [
+        KeyError("field"),
+        ValueError("a", 1),
+        OSError(2, "no such file", "name"),
+        AttributeError("no", name="no", obj=1),
+        ImportError("no", name="module", path="path"),
+        SyntaxError("bad", ("file", 3, 4, "text")),
+        ET.ParseError("bad xml"),
+        ExceptionGroup("many", [ValueError(1)]),
+        Awkward(5, more="m"),
+        WithMeta("meta"),
+        KafkaError("theirs"),
+        ZeroDivisionError(),
+        Exception("plain"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_it_is_of_the_type_that_was_raised(original: Exception) -> None:
+    error = failing(raising(original))
+    assert isinstance(error, type(original))
+    assert error.__cause__ is original
+    assert error.args == original.args
+    for name, value in vars(original).items():
+        assert getattr(error, name) == value
+    for name in ("name", "obj", "errno", "filename", "lineno", "exceptions", "slot", "path"):
+        if hasattr(original, name):
+            assert getattr(error, name) == getattr(original, name)
+    assert (error.origin, error.partition, error.offset) == ("value", A, 0)
+    assert (error.key, error.value, error.headers) == (None, b"0", [])
+    assert "cannot deserialize the value of a-0 at offset 0" in str(error)
+    assert type(original).__name__ in str(error)
+    assert "seek to offset 1" in str(error)
+
+
+@pytest.mark.parametrize(
+    "original", [Refusing("no"), ReadOnlyError("no"), StopIteration(1), StopAsyncIteration()]
+)
+def test_where_both_cannot_be_it_is_the_plain_one(original: Exception) -> None:
+    error = failing(raising(original))
+    assert type(error) is RecordDeserializationError
+    assert error.__cause__ is original
+    assert not isinstance(error, StopIteration)
+
+
+def test_a_pickle_of_it_is_the_same() -> None:
+    error = pickle.loads(pickle.dumps(failing(lambda _: json.loads("{"))))
+    assert isinstance(error, json.JSONDecodeError)
+    assert isinstance(error, RecordDeserializationError)
+    assert (error.pos, error.offset, error.partition) == (1, 0, A)
+
+
+def test_what_is_no_exception_is_raised_as_it_is() -> None:
+    reading = Reading(A, value_deserializer=raising(KeyboardInterrupt()))
+    reading.fetched(A, 0)
+    with pytest.raises(KeyboardInterrupt):
+        reading.collect()
+    assert reading.position(A) == 0
+
+
+def test_records_before_it_come_first_and_the_position_stays_at_it() -> None:
+    reading = Reading(A, value_deserializer=lambda data: 1 // (int(data) - 2))
+    reading.fetched(A, 0, 5)
+    assert [record.value for record in reading.collect()[A]] == [-1, -1]
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError):
+            reading.collect()
+        assert reading.position(A) == 2
+    reading.state(A).set_position(Position(3))
+    reading.fetched(A, 3, 2)
+    assert [record.value for record in reading.collect()[A]] == [1, 0]
+
+
+class Full:
+    """What kafka-python calls a deserializer."""
+
+    def deserialize(self, topic: str, headers: list[Any], data: bytes | None) -> Any:
+        headers.append(("seen", b"1"))
+        return topic, data
+
+
+class Old:
+    """What kafka-python 2 called one."""
+
+    def deserialize(self, topic: str, data: bytes | None) -> Any:
+        return topic, data
+
+
+def test_what_a_deserializer_is_given() -> None:
+    data = batch([Rec(None, b"k", [(b"h", b"v")]), Rec(b"v")])
+    for options, expected in [
+        ({"value_deserializer": Full()}, [(b"k", ("a", None)), (None, ("a", b"v"))]),
+        ({"key_deserializer": Old()}, [(("a", b"k"), None), (("a", None), b"v")]),
+        (
+            {"key_deserializer": repr, "value_deserializer": repr},
+            [("b'k'", "None"), ("None", "b'v'")],
+        ),
+    ]:
+        reading = Reading(A, **options)
+        reading.fetched(A, 0, data=data)
+        found = reading.collect()[A]
+        assert type(found) is list
+        assert [(record.key, record.value) for record in found] == expected
+        assert {type(record) for record in found} == {ConsumerRecord}
+        assert [each.serialized_key_size for each in found] == [1, -1]
+        assert [each.serialized_value_size for each in found] == [-1, 1]
+        lengths = [2, 1] if isinstance(options.get("value_deserializer"), Full) else [1, 0]
+        assert [len(record.headers) for record in found] == lengths
