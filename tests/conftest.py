@@ -10,11 +10,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import confluent_kafka
+import hypothesis
 import kafka as kafka_python
 import pytest
 
 from tests.kafka.broker import KafkaCluster
 from tests.kafka.jars import KAFKA_VERSION, classpath
+
+# No test asserts how fast a machine is.
+hypothesis.settings.register_profile("any machine", deadline=None)
+hypothesis.settings.load_profile("any machine")
 
 _BROKER = "which coordinators run the scripts that are for both"
 _WITH_BROKER = tuple(Path(__file__).with_name(name) for name in ("integration", "parity", "spark"))

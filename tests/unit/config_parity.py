@@ -131,7 +131,8 @@ fails on any difference that has no reason here. Options of TLS and SASL were tr
 without use. `[Range]` is `[RangePartitionAssignor]`, and so on.
 
 kafka-python looks at few values when it is constructed. What it takes there and cannot work with
-fails later, in `poll()` or in its thread: the reasons say how, as tried with Kafka 4.3.
+fails later, in `poll()` or in its thread: the reasons say how. Numbers and texts
+were tried with Kafka 4.3; for TLS, SASL and objects its source was read.
 
 """
 
