@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 
+from tandem_kafka import green
 from tandem_kafka.native import native_available, tell_absence
 from tandem_kafka.network.native_tls import NotNativeError
 from tandem_kafka.network.native_transport import NativeTransport
@@ -33,7 +34,19 @@ def open_transport(settings: NetworkSettings, clock: Clock, options: ReaderOptio
         tell_absence()
         return SelectorTransport(settings, clock)
     try:
+        _refuse_green_threads()
         return NativeTransport(settings, options)
     except NotNativeError as reason:
         log.info("using the Python transport, not the native one: %s", reason)
         return SelectorTransport(settings, clock)
+
+
+def _refuse_green_threads() -> None:
+    """The native transport waits in a system call, which no green thread may do.
+
+    Raises:
+        NotNativeError: This process has green threads.
+    """
+    library = green.library()
+    if library is not None:
+        raise NotNativeError(f"{library} has patched threading, so all waits must be {library}'s")

@@ -14,6 +14,7 @@ import selectors
 import socket
 from typing import Final
 
+from tandem_kafka import green
 from tandem_kafka.errors import KafkaConnectionError
 from tandem_kafka.network.channel import Channel, describe
 from tandem_kafka.network.frames import FrameReader
@@ -45,7 +46,8 @@ class SelectorTransport:
         self._settings = settings
         self._clock = clock if clock is not None else MonotonicClock()
         self._context = build_context(settings)
-        self._selector = selectors.DefaultSelector()
+        self._selector = green.selector()
+        self._green = green.library() is not None
         self._scratch = memoryview(bytearray(_SCRATCH_BYTES))
         self._channels: dict[int, Channel] = {}
         self._last_number = 0
@@ -117,6 +119,8 @@ class SelectorTransport:
 
     def poll(self, timeout_ms: int) -> list[TransportEvent]:
         """Send and receive until there is an event, a wake-up, or the time is over."""
+        if self._green:
+            green.breathe()  # else nothing would run while there is always something to receive
         events, self._undelivered = self._undelivered, []
         deadline_ms = self._clock.now_ms() + timeout_ms
         left_ms = timeout_ms
