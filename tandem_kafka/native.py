@@ -20,7 +20,7 @@ __all__ = ["ABI", "load", "native", "native_available", "tell_absence"]
 log = logging.getLogger(__name__)
 
 #: What `_native.ABI` must be; changed in both places together.
-ABI: Final = 4
+ABI: Final = 5
 
 _MODULE: Final = "tandem_kafka._native"
 _VARIABLE: Final = "TANDEM_KAFKA_IMPL"

@@ -14,7 +14,7 @@ pub mod transport;
 pub mod view;
 
 /// Changed whenever Python and this library must change together: a stale library is refused.
-const ABI: u32 = 4;
+const ABI: u32 = 5;
 
 // A record that is kept changes from a row of its batch to bytes of its own, under the GIL.
 #[pymodule(gil_used = true)]

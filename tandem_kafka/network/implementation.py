@@ -10,6 +10,7 @@ from tandem_kafka.network.native_tls import NotNativeError
 from tandem_kafka.network.native_transport import NativeTransport
 from tandem_kafka.network.selector import SelectorTransport
 from tandem_kafka.network.settings import NetworkSettings
+from tandem_kafka.network.tls_fallback import TlsTransport
 from tandem_kafka.network.transport import Transport
 from tandem_kafka.records import ReaderOptions
 from tandem_kafka.runtime import Clock
@@ -35,10 +36,13 @@ def open_transport(settings: NetworkSettings, clock: Clock, options: ReaderOptio
         return SelectorTransport(settings, clock)
     try:
         _refuse_green_threads()
-        return NativeTransport(settings, options)
+        native = NativeTransport(settings, options)
     except NotNativeError as reason:
         log.info("using the Python transport, not the native one: %s", reason)
         return SelectorTransport(settings, clock)
+    if not settings.security_protocol.endswith("SSL"):
+        return native
+    return TlsTransport(native, lambda: SelectorTransport(settings, clock))
 
 
 def _refuse_green_threads() -> None:

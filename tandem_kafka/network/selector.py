@@ -64,20 +64,23 @@ class SelectorTransport:
     def connect(self, address: ServerAddress) -> int:
         """Begin to connect."""
         self._last_number += 1
-        number = self._last_number
+        self.connect_as(self._last_number, address)
+        return self._last_number
+
+    def connect_as(self, number: int, address: ServerAddress) -> None:
+        """Begin to connect, with a number that the caller has chosen."""
         try:
             sock = self._open_socket(address)
         except (OSError, OverflowError, ValueError) as error:
             failure = KafkaConnectionError(f"cannot connect to {describe(address)}: {error}")
             self._undelivered.append(ConnectionClosed(number, failure))
-            return number
+            return
         reader = FrameReader(
             self._scratch, self._settings.receive_message_max_bytes, describe(address)
         )
         channel = Channel(number, address, sock, reader, self._context)
         self._channels[number] = channel
         self._watch(channel)
-        return number
 
     def _open_socket(self, address: ServerAddress) -> socket.socket:
         family = socket.AF_INET6 if ":" in address.ip else socket.AF_INET
