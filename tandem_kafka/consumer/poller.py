@@ -131,7 +131,10 @@ class Poller:
         self._polled_ms, self._idle_ms = now_ms, 0
 
     def _note_records(self, batch: ConsumerRecords) -> None:
-        metrics = self._core.engine.metrics
+        metrics, assigned = self._core.engine.metrics, self._core.engine.subscription.assigned
         for tp, records in batch.items():
             metrics.record("records", len(records))
             metrics.record_topic("records", tp.topic, len(records))
+            state, end = assigned.get(tp), batch.next_offsets.get(tp)
+            if state is not None and end is not None and state.high_watermark >= 0:
+                metrics.record("records-lag", max(0, state.high_watermark - end.offset))
