@@ -11,9 +11,10 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from kafka.metrics import AnonMeasurable, MetricConfig, Metrics
+from kafka.metrics.metrics_reporter import AbstractMetricsReporter
 
 from tandem_kafka.config import Config
 from tandem_kafka.runtime import Clock, MonotonicClock
@@ -48,6 +49,39 @@ Meter = Callable[[float], None]
 
 #: Measurements are written to the statistics this often while there are any.
 FLUSH_MS = 100
+
+
+class MetricChange(NamedTuple):
+    """A metric of kafka-python's that has come, or gone.
+
+    Attributes:
+        present: False if it has gone.
+    """
+
+    metric: Any
+    present: bool
+
+
+class _Changes(AbstractMetricsReporter):
+    """Notes what changes, on whatever thread it does, for the application thread to take."""
+
+    def __init__(self) -> None:
+        self.noted: deque[MetricChange] = deque()
+
+    def init(self, metrics: Iterable[Any]) -> None:
+        self.noted.extend(MetricChange(metric, True) for metric in metrics)
+
+    def metric_change(self, metric: Any) -> None:
+        self.noted.append(MetricChange(metric, True))
+
+    def metric_removal(self, metric: Any) -> None:
+        self.noted.append(MetricChange(metric, False))
+
+    def configure(self, configs: Any) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
 
 
 _Statistics = Mapping[str, Callable[[], Any]]
@@ -186,6 +220,16 @@ class ConsumerMetrics:
             for name, value in gauges(tp).items():
                 self.gauge(name, FETCH, f"{name} of the partition", value, _tags(tp))
         self._partitions = wanted
+
+    def note_changes(self) -> deque[MetricChange]:
+        """Return what fills with the metrics there are, and then with those that come and go.
+
+        It must be emptied from time to time.
+        """
+        changes = _Changes()
+        if self._registry is not None:
+            self._registry.add_reporter(changes)
+        return changes.noted
 
     def raw(self) -> Any:
         """Return kafka-python's metric objects by name, None when switched off."""
