@@ -35,7 +35,7 @@ def open_transport(settings: NetworkSettings, clock: Clock, options: ReaderOptio
         tell_absence()
         return SelectorTransport(settings, clock)
     try:
-        _refuse_green_threads()
+        _refuse(settings)
         native = NativeTransport(settings, options)
     except NotNativeError as reason:
         log.info("using the Python transport, not the native one: %s", reason)
@@ -45,12 +45,16 @@ def open_transport(settings: NetworkSettings, clock: Clock, options: ReaderOptio
     return TlsTransport(native, lambda: SelectorTransport(settings, clock))
 
 
-def _refuse_green_threads() -> None:
-    """The native transport waits in a system call, which no green thread may do.
+def _refuse(settings: NetworkSettings) -> None:
+    """Look at what the native transport cannot do, whatever the protocol.
+
+    It waits in a system call, which no green thread may do, and it knows no proxies.
 
     Raises:
-        NotNativeError: This process has green threads.
+        NotNativeError: Something of that is asked for.
     """
     library = green.library()
     if library is not None:
         raise NotNativeError(f"{library} has patched threading, so all waits must be {library}'s")
+    if settings.proxy_url is not None:
+        raise NotNativeError("proxy_url is given")

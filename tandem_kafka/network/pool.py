@@ -28,6 +28,7 @@ from tandem_kafka.network.link import ConnectionKey, Link, LinkDown
 from tandem_kafka.network.meter import NetworkMeter
 from tandem_kafka.network.node_state import NodeState
 from tandem_kafka.network.offloading import Offloader, Offloading
+from tandem_kafka.network.proxies import Proxy
 from tandem_kafka.network.request import ClientResponse, Purpose, UnsentRequest
 from tandem_kafka.network.resolver import CANONICAL, Resolver
 from tandem_kafka.network.settings import NetworkSettings
@@ -85,7 +86,7 @@ class ConnectionPool:
         self._silence = SilenceWatch(self, transport)
         self._random = random
         self._offloading = Offloading(driver, transport.wakeup)
-        self._resolver = Resolver(self._offloading)
+        self._resolver = Resolver(self._offloading, Proxy.of(settings.proxy_url))
         release = settings.api_version
         self._limits = versions_of_release(release) if release is not None else None
         #: What the broker speaks that was connected to last; never changed, only replaced.

@@ -18,6 +18,7 @@ from tandem_kafka import green
 from tandem_kafka.errors import KafkaConnectionError
 from tandem_kafka.network.channel import Channel, describe
 from tandem_kafka.network.frames import FrameReader
+from tandem_kafka.network.proxies import Proxy, Tunnel
 from tandem_kafka.network.settings import NetworkSettings
 from tandem_kafka.network.tls import build_context
 from tandem_kafka.network.transport import (
@@ -46,6 +47,7 @@ class SelectorTransport:
         self._settings = settings
         self._clock = clock if clock is not None else MonotonicClock()
         self._context = build_context(settings)
+        self._proxy = Proxy.of(settings.proxy_url)
         self._selector = green.selector()
         self._green = green.library() is not None
         self._scratch = memoryview(bytearray(_SCRATCH_BYTES))
@@ -78,17 +80,19 @@ class SelectorTransport:
         reader = FrameReader(
             self._scratch, self._settings.receive_message_max_bytes, describe(address)
         )
-        channel = Channel(number, address, sock, reader, self._context)
+        tunnel = Tunnel(self._proxy, address) if self._proxy is not None else None
+        channel = Channel(number, address, sock, reader, self._context, tunnel)
         self._channels[number] = channel
         self._watch(channel)
 
     def _open_socket(self, address: ServerAddress) -> socket.socket:
-        family = socket.AF_INET6 if ":" in address.ip else socket.AF_INET
+        ip, port = (address.ip, address.port) if address.via is None else address.via
+        family = socket.AF_INET6 if ":" in ip else socket.AF_INET
         sock = socket.socket(family, socket.SOCK_STREAM)
         try:
             sock.setblocking(False)
             self._set_options(sock)
-            code = sock.connect_ex((address.ip, address.port))
+            code = sock.connect_ex((ip, port))
         except BaseException:
             sock.close()
             raise
