@@ -87,8 +87,7 @@ class ConnectionPool:
         self._random = random
         self._offloading = Offloading(driver, transport.wakeup)
         self._resolver = Resolver(self._offloading, Proxy.of(settings.proxy_url))
-        release = settings.api_version
-        self._limits = versions_of_release(release) if release is not None else None
+        self._limits = versions_of_release(settings.api_version)
         #: What the broker speaks that was connected to last; never changed, only replaced.
         self.versions = self._limits
         self._links: dict[ConnectionKey, Link] = {}
