@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from functools import partial
 from typing import Any, NamedTuple
 
 from kafka.metrics import AnonMeasurable, MetricConfig, Metrics
@@ -90,16 +89,18 @@ _Statistics = Mapping[str, Callable[[], Any]]
 class _Sensor:
     """A sensor of kafka-python, and what has been measured since it was last written."""
 
-    __slots__ = ("_due_ms", "_measured", "_sensor")
+    __slots__ = ("_due_ms", "_measured", "_sensor", "note")
 
     def __init__(self, sensor: Any) -> None:
         self._sensor = sensor
         # Safe to append to while another thread, which reads the metrics, takes from it.
         self._measured: deque[float] = deque()
         self._due_ms = 0
+        #: Keeps a measurement for the next `flush`.
+        self.note = self._measured.append
 
     def record(self, value: float, now_ms: int) -> None:
-        self._measured.append(value)
+        self.note(value)
         if now_ms >= self._due_ms:
             self._due_ms = now_ms + FLUSH_MS
             self.flush(now_ms)
@@ -111,6 +112,40 @@ class _Sensor:
                 taken.append(self._measured.popleft())
         if taken:
             self._sensor.record(Batch(len(taken), sum(taken), max(taken)), now_ms)
+
+
+class Traffic:
+    """What goes over the connections to a broker; one writer, the network thread.
+
+    Written together and with one look at the clock, for there are four measurements per request.
+
+    Attributes:
+        sent: Takes the bytes of a request.
+        received: Takes the bytes of a response.
+    """
+
+    def __init__(self, sensors: Mapping[str, _Sensor], clock: Clock) -> None:
+        self._sensors = tuple(sensors.values())
+        self._clock = clock
+        self._due_ms = 0
+        self.sent: Meter = _noting(sensors, "bytes-sent")
+        self.received: Meter = _noting(sensors, "bytes-received")
+        self._latency: Meter = _noting(sensors, "request-latency")
+        self._throttle: Meter = _noting(sensors, "throttle-time")
+
+    def answered(self, latency_ms: float, throttle_ms: float) -> None:
+        """Note the answer to a request, and write what has been measured if that is due."""
+        self._latency(latency_ms)
+        self._throttle(throttle_ms)
+        now_ms = self._clock.now_ms()
+        if now_ms >= self._due_ms:
+            self._due_ms = now_ms + FLUSH_MS
+            for sensor in self._sensors:
+                sensor.flush(now_ms)
+
+
+def _noting(sensors: Mapping[str, _Sensor], name: str) -> Meter:
+    return sensors[name].note if name in sensors else _ignore
 
 
 class ConsumerMetrics:
@@ -173,23 +208,20 @@ class ConsumerMetrics:
             for name, (statistics, meaning) in TRAFFIC.items()
         }
 
-    def traffic(self, node: str) -> Mapping[str, Meter]:
-        """Return what takes measurements of a broker's connections; network thread only.
+    def traffic(self, node: str) -> Traffic:
+        """Return what takes the measurements of a broker's connections.
 
         Args:
             node: The broker's name in the group, for example ``1`` or ``coordinator-1``.
         """
-        if self._registry is None:
-            return dict.fromkeys(TRAFFIC, _ignore)
-        group = f"{NODE}.node-{node}"
-        meters = {}
-        for name, (statistics, meaning) in TRAFFIC.items():
-            key = f"node-{node}.{name}"
-            parents = (self._totals[name],)
-            if key not in self._sensors:
-                self._sensors[key] = self._sensor(key, group, statistics, meaning, parents=parents)
-            meters[name] = partial(self.record, key)
-        return meters
+        made = {}
+        if self._registry is not None:
+            for name, (statistics, meaning) in TRAFFIC.items():
+                key, group = f"node-{node}.{name}", f"{NODE}.node-{node}"
+                parents = (self._totals[name],)
+                made[name] = self._sensor(key, group, statistics, meaning, parents=parents)
+                self._sensors[key] = made[name]
+        return Traffic(made, self._clock)
 
     def gauge(
         self,

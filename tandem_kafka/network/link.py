@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from tandem_kafka.events.completable import NO_DEADLINE_MS
+from tandem_kafka.metrics import Traffic
 from tandem_kafka.network.connection import BrokerConnection, ConnectionState
-from tandem_kafka.network.meter import NodeMeter
 from tandem_kafka.network.request import KeepAlive, Purpose
 from tandem_kafka.types import Node
 
@@ -55,7 +55,7 @@ class Link:
     key: ConnectionKey
     node: Node
     connection: BrokerConnection
-    meter: NodeMeter
+    meter: Traffic
     setup_deadline_ms: int
     setup_timeout_ms: int
     used_ms: int

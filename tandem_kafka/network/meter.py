@@ -2,34 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from tandem_kafka.metrics import ConsumerMetrics, Meter
+from tandem_kafka.metrics import ConsumerMetrics, Traffic
 from tandem_kafka.network.request import Purpose
 
-__all__ = ["NetworkMeter", "NodeMeter"]
-
-
-class NodeMeter:
-    """Takes the measurements of one broker."""
-
-    def __init__(self, meters: Mapping[str, Meter]) -> None:
-        self.sent = meters["bytes-sent"]
-        self.received = meters["bytes-received"]
-        self._latency = meters["request-latency"]
-        self._throttle = meters["throttle-time"]
-
-    def answered(self, latency_ms: float, message: Any) -> None:
-        """Note the answer to a request."""
-        self._latency(latency_ms)
-        throttle_ms = getattr(message, "throttle_time_ms", None)
-        if throttle_ms is not None:
-            self._throttle(throttle_ms)
+__all__ = ["NetworkMeter"]
 
 
 class NetworkMeter:
-    """Finds or makes the meter of a broker; used by the network thread only.
+    """Finds or makes what measures a broker's connections; used by the network thread only.
 
     Args:
         metrics: Where measurements go; nowhere without.
@@ -37,14 +17,14 @@ class NetworkMeter:
 
     def __init__(self, metrics: ConsumerMetrics | None = None) -> None:
         self._metrics = metrics if metrics is not None else ConsumerMetrics()
-        self._nodes: dict[str, NodeMeter] = {}
+        self._nodes: dict[str, Traffic] = {}
 
-    def of(self, node_id: int, purpose: Purpose) -> NodeMeter:
-        """Return the meter for connections of a kind to a broker."""
+    def of(self, node_id: int, purpose: Purpose) -> Traffic:
+        """Return what measures connections of a kind to a broker."""
         name = _name(node_id, purpose)
         found = self._nodes.get(name)
         if found is None:
-            found = self._nodes[name] = NodeMeter(self._metrics.traffic(name))
+            found = self._nodes[name] = self._metrics.traffic(name)
         return found
 
     def opened(self) -> None:

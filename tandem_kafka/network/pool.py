@@ -279,7 +279,8 @@ class ConnectionPool:
         self._deliveries.append(delivery)
         link.suspected = link.watched = False
         if isinstance(delivery.outcome, ClientResponse):
-            link.meter.answered(delivery.outcome.latency_ms, delivery.outcome.message)
+            throttle_ms = getattr(delivery.outcome.message, "throttle_time_ms", 0)
+            link.meter.answered(delivery.outcome.latency_ms, throttle_ms)
             late_ms = delivery.outcome.latency_ms - (delivery.request.held_ms or 0)
             self.state(link.node).answered(link.key[1], late_ms)
         if not link.answered:
