@@ -10,198 +10,97 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, NamedTuple
 
 from kafka.metrics import AnonMeasurable, MetricConfig, Metrics
-from kafka.metrics.stats.rate import TimeUnit
+from kafka.metrics.metrics_reporter import AbstractMetricsReporter
 
 from tandem_kafka.config import Config
-from tandem_kafka.runtime import Clock
-from tandem_kafka.statistics import (
-    Avg,
-    Batch,
-    Max,
-    Occurrences,
-    Total,
-    occurrence_rate,
-    rate,
+from tandem_kafka.runtime import Clock, MonotonicClock
+from tandem_kafka.sensors import (
+    AGES,
+    CONSUMER,
+    COORDINATOR,
+    FETCH,
+    NODE,
+    OPERATIONS,
+    SENSORS,
+    TRAFFIC,
 )
+from tandem_kafka.statistics import Batch
 from tandem_kafka.types import TopicPartition
 
-__all__ = ["AGES", "CONSUMER", "COORDINATOR", "FETCH", "SENSORS", "ConsumerMetrics", "Gauge"]
+__all__ = [
+    "AGES",
+    "CONSUMER",
+    "COORDINATOR",
+    "FETCH",
+    "SENSORS",
+    "ConsumerMetrics",
+    "Gauge",
+    "Meter",
+]
 
 Gauge = Callable[[], float]
 
-FETCH: Final = "fetch-manager-metrics"
-COORDINATOR: Final = "coordinator-metrics"
-CONSUMER: Final = "metrics"
-
+#: Takes a measurement.
+Meter = Callable[[float], None]
 
 #: Measurements are written to the statistics this often while there are any.
 FLUSH_MS = 100
 
 
-def _per_hour() -> Any:
-    return occurrence_rate(TimeUnit.HOURS)
+class MetricChange(NamedTuple):
+    """A metric of kafka-python's that has come, or gone.
+
+    Attributes:
+        present: False if it has gone.
+    """
+
+    metric: Any
+    present: bool
 
 
-#: Sensor: (writer, group, statistics by metric name, what is measured).
-SENSORS: Final[Mapping[str, tuple[str, str, Mapping[str, Callable[[], Any]], str]]] = {
-    "fetch-latency": (
-        "network",
-        FETCH,
-        {
-            "fetch-latency-avg": Avg,
-            "fetch-latency-max": Max,
-            "fetch-rate": occurrence_rate,
-            "fetch-total": Occurrences,
-        },
-        "time a fetch takes, in ms",
-    ),
-    "fetch-size": (
-        "network",
-        FETCH,
-        {
-            "fetch-size-avg": Avg,
-            "fetch-size-max": Max,
-            "bytes-consumed-rate": rate,
-            "bytes-consumed-total": Total,
-        },
-        "bytes of records in a fetch",
-    ),
-    "fetch-throttle-time": (
-        "network",
-        FETCH,
-        {"fetch-throttle-time-avg": Avg, "fetch-throttle-time-max": Max},
-        "time for which the broker throttles fetches, in ms",
-    ),
-    "records": (
-        "application",
-        FETCH,
-        {
-            "records-per-request-avg": Avg,
-            "records-consumed-rate": rate,
-            "records-consumed-total": Total,
-        },
-        "records that a poll() returned",
-    ),
-    "commit-latency": (
-        "network",
-        COORDINATOR,
-        {
-            "commit-latency-avg": Avg,
-            "commit-latency-max": Max,
-            "commit-rate": occurrence_rate,
-            "commit-total": Occurrences,
-        },
-        "time a commit takes, in ms",
-    ),
-    "heartbeat-latency": (
-        "network",
-        COORDINATOR,
-        {
-            "heartbeat-response-time-max": Max,
-            "heartbeat-rate": occurrence_rate,
-            "heartbeat-total": Occurrences,
-        },
-        "time a heartbeat takes, in ms",
-    ),
-    "join-latency": (
-        "network",
-        COORDINATOR,
-        {
-            "join-time-avg": Avg,
-            "join-time-max": Max,
-            "join-rate": occurrence_rate,
-            "join-total": Occurrences,
-        },
-        "time JoinGroup takes, in ms",
-    ),
-    "sync-latency": (
-        "network",
-        COORDINATOR,
-        {
-            "sync-time-avg": Avg,
-            "sync-time-max": Max,
-            "sync-rate": occurrence_rate,
-            "sync-total": Occurrences,
-        },
-        "time SyncGroup takes, in ms",
-    ),
-    "rebalance-latency": (
-        "network",
-        COORDINATOR,
-        {
-            "rebalance-latency-avg": Avg,
-            "rebalance-latency-max": Max,
-            "rebalance-latency-total": Total,
-            "rebalance-total": Occurrences,
-            "rebalance-rate-per-hour": _per_hour,
-        },
-        "time a rebalance takes until the listener has taken the assignment over, in ms",
-    ),
-    "failed-rebalance": (
-        "network",
-        COORDINATOR,
-        {
-            "failed-rebalance-total": Occurrences,
-            "failed-rebalance-rate-per-hour": _per_hour,
-        },
-        "rebalances that came to nothing",
-    ),
-    "partition-assigned-latency": (
-        "application",
-        COORDINATOR,
-        {"partition-assigned-latency-avg": Avg, "partition-assigned-latency-max": Max},
-        "time on_partitions_assigned takes, in ms",
-    ),
-    "partition-revoked-latency": (
-        "application",
-        COORDINATOR,
-        {"partition-revoked-latency-avg": Avg, "partition-revoked-latency-max": Max},
-        "time on_partitions_revoked takes, in ms",
-    ),
-    "partition-lost-latency": (
-        "application",
-        COORDINATOR,
-        {"partition-lost-latency-avg": Avg, "partition-lost-latency-max": Max},
-        "time on_partitions_lost takes, in ms",
-    ),
-    "time-between-poll": (
-        "application",
-        CONSUMER,
-        {"time-between-poll-avg": Avg, "time-between-poll-max": Max},
-        "time between two calls of poll(), in ms",
-    ),
-    "poll-idle": (
-        "application",
-        CONSUMER,
-        {"poll-idle-ratio-avg": Avg},
-        "share of the time that the application spends waiting in poll()",
-    ),
-}
+class _Changes(AbstractMetricsReporter):
+    """Notes what changes, on whatever thread it does, for the application thread to take."""
+
+    def __init__(self) -> None:
+        self.noted: deque[MetricChange] = deque()
+
+    def init(self, metrics: Iterable[Any]) -> None:
+        self.noted.extend(MetricChange(metric, True) for metric in metrics)
+
+    def metric_change(self, metric: Any) -> None:
+        self.noted.append(MetricChange(metric, True))
+
+    def metric_removal(self, metric: Any) -> None:
+        self.noted.append(MetricChange(metric, False))
+
+    def configure(self, configs: Any) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
 
 
-#: Gauge of the seconds since something happened last, -1 before: (writer, group, meaning).
-AGES: Final[Mapping[str, tuple[str, str, str]]] = {
-    "last-heartbeat-seconds-ago": ("network", COORDINATOR, "since the last heartbeat was sent"),
-    "last-rebalance-seconds-ago": ("network", COORDINATOR, "since the last rebalance succeeded"),
-}
+_Statistics = Mapping[str, Callable[[], Any]]
 
 
 class _Sensor:
     """A sensor of kafka-python, and what has been measured since it was last written."""
 
-    __slots__ = ("_due_ms", "_measured", "_sensor")
+    __slots__ = ("_due_ms", "_measured", "_sensor", "note")
 
     def __init__(self, sensor: Any) -> None:
         self._sensor = sensor
         # Safe to append to while another thread, which reads the metrics, takes from it.
         self._measured: deque[float] = deque()
         self._due_ms = 0
+        #: Keeps a measurement for the next `flush`.
+        self.note = self._measured.append
 
     def record(self, value: float, now_ms: int) -> None:
-        self._measured.append(value)
+        self.note(value)
         if now_ms >= self._due_ms:
             self._due_ms = now_ms + FLUSH_MS
             self.flush(now_ms)
@@ -215,17 +114,52 @@ class _Sensor:
             self._sensor.record(Batch(len(taken), sum(taken), max(taken)), now_ms)
 
 
-class ConsumerMetrics:
-    """The metrics of one consumer; does nothing when they are switched off."""
+class Traffic:
+    """What goes over the connections to a broker; one writer, the network thread.
 
-    def __init__(self, config: Config, clock: Clock) -> None:
+    Written together and with one look at the clock, for there are four measurements per request.
+
+    Attributes:
+        sent: Takes the bytes of a request.
+        received: Takes the bytes of a response.
+    """
+
+    def __init__(self, sensors: Mapping[str, _Sensor], clock: Clock) -> None:
+        self._sensors = tuple(sensors.values())
         self._clock = clock
-        self._prefix = config.metric_group_prefix
+        self._due_ms = 0
+        self.sent: Meter = _noting(sensors, "bytes-sent")
+        self.received: Meter = _noting(sensors, "bytes-received")
+        self._latency: Meter = _noting(sensors, "request-latency")
+        self._throttle: Meter = _noting(sensors, "throttle-time")
+
+    def answered(self, latency_ms: float, throttle_ms: float) -> None:
+        """Note the answer to a request, and write what has been measured if that is due."""
+        self._latency(latency_ms)
+        self._throttle(throttle_ms)
+        now_ms = self._clock.now_ms()
+        if now_ms >= self._due_ms:
+            self._due_ms = now_ms + FLUSH_MS
+            for sensor in self._sensors:
+                sensor.flush(now_ms)
+
+
+def _noting(sensors: Mapping[str, _Sensor], name: str) -> Meter:
+    return sensors[name].note if name in sensors else _ignore
+
+
+class ConsumerMetrics:
+    """The metrics of one consumer; does nothing when they are switched off, or without a config."""
+
+    def __init__(self, config: Config | None = None, clock: Clock | None = None) -> None:
+        self._clock = clock if clock is not None else MonotonicClock()
+        self._prefix = config.metric_group_prefix if config is not None else ""
         self._registry: Any = None
+        self._totals: dict[str, Any] = {}
         self._sensors: dict[str, _Sensor] = {}
         self._partitions: set[TopicPartition] = set()
         self._happened_ms: dict[str, int] = {}
-        if config.metrics_enabled:
+        if config is not None and config.metrics_enabled:
             self._registry = Metrics(
                 MetricConfig(
                     samples=config.metrics_num_samples,
@@ -234,7 +168,8 @@ class ConsumerMetrics:
                 )
             )
             for name, (_, group, statistics, meaning) in SENSORS.items():
-                self._sensors[name] = self._sensor(name, group, statistics, meaning, {})
+                self._sensors[name] = self._sensor(name, group, statistics, meaning)
+            self._totals = self._total_traffic()
             for name, (_, group, meaning) in AGES.items():
                 self.gauge(name, group, meaning, lambda name=name: self._age(name))  # type: ignore[misc]
 
@@ -260,9 +195,33 @@ class ConsumerMetrics:
         found = self._sensors.get(key)
         if found is None:
             _, group, statistics, meaning = SENSORS[sensor]
-            tags = {"topic": topic}
-            found = self._sensors[key] = self._sensor(key, group, statistics, meaning, tags)
+            tags = {"topic": _tag(topic)}
+            found = self._sensors[key] = self._sensor(key, group, statistics, meaning, tags=tags)
         found.record(value, self._clock.now_ms())
+
+    def _total_traffic(self) -> dict[str, Any]:
+        """Make the sensors that those of the brokers hand their measurements on to."""
+        operations = self._made("bytes-sent-received", CONSUMER, OPERATIONS, "requests, responses")
+        parents = {"bytes-sent": [operations], "bytes-received": [operations]}
+        return {
+            name: self._made(name, CONSUMER, statistics, meaning, parents=parents.get(name, ()))
+            for name, (statistics, meaning) in TRAFFIC.items()
+        }
+
+    def traffic(self, node: str) -> Traffic:
+        """Return what takes the measurements of a broker's connections.
+
+        Args:
+            node: The broker's name in the group, for example ``1`` or ``coordinator-1``.
+        """
+        made = {}
+        if self._registry is not None:
+            for name, (statistics, meaning) in TRAFFIC.items():
+                key, group = f"node-{node}.{name}", f"{NODE}.node-{node}"
+                parents = (self._totals[name],)
+                made[name] = self._sensor(key, group, statistics, meaning, parents=parents)
+                self._sensors[key] = made[name]
+        return Traffic(made, self._clock)
 
     def gauge(
         self,
@@ -293,6 +252,16 @@ class ConsumerMetrics:
             for name, value in gauges(tp).items():
                 self.gauge(name, FETCH, f"{name} of the partition", value, _tags(tp))
         self._partitions = wanted
+
+    def note_changes(self) -> deque[MetricChange]:
+        """Return what fills with the metrics there are, and then with those that come and go.
+
+        It must be emptied from time to time.
+        """
+        changes = _Changes()
+        if self._registry is not None:
+            self._registry.add_reporter(changes)
+        return changes.noted
 
     def raw(self) -> Any:
         """Return kafka-python's metric objects by name, None when switched off."""
@@ -330,21 +299,48 @@ class ConsumerMetrics:
         self,
         name: str,
         group: str,
-        statistics: Mapping[str, Callable[[], Any]],
+        statistics: _Statistics,
         meaning: str,
-        tags: Mapping[str, str],
+        *,
+        tags: Mapping[str, str] | None = None,
+        parents: Iterable[Any] = (),
     ) -> _Sensor:
-        sensor = self._registry.sensor(name)
+        return _Sensor(self._made(name, group, statistics, meaning, tags=tags, parents=parents))
+
+    def _made(
+        self,
+        name: str,
+        group: str,
+        statistics: _Statistics,
+        meaning: str,
+        *,
+        tags: Mapping[str, str] | None = None,
+        parents: Iterable[Any] = (),
+    ) -> Any:
+        """Make a sensor of kafka-python; parents get each of its measurements too."""
+        sensor = self._registry.sensor(name, parents=list(parents))
         for metric, statistic in statistics.items():
-            full_name = self._name(metric, group, meaning, tags)
+            full_name = self._name(metric, group, meaning, tags or {})
             # Ctrl-C in the first poll() with records may have left it; a second one is refused.
             self._registry.remove_metric(full_name)
             sensor.add(full_name, statistic())
-        return _Sensor(sensor)
+        return sensor
 
     def _name(self, name: str, group: str, meaning: str, tags: Mapping[str, str]) -> Any:
         return self._registry.metric_name(name, f"{self._prefix}-{group}", meaning, dict(tags))
 
 
 def _tags(tp: TopicPartition) -> dict[str, str]:
-    return {"topic": tp.topic, "partition": str(tp.partition)}
+    return {"topic": _tag(tp.topic), "partition": str(tp.partition)}
+
+
+def _tag(topic: str) -> str:
+    """Write a topic as kafka-python and Java do, for whom a dot separates parts of a name.
+
+    Brokers refuse topics whose names differ in that only.
+    """
+    return topic.replace(".", "_")
+
+
+def _ignore(value: float) -> None:
+    """Metrics are switched off."""

@@ -17,6 +17,8 @@ from random import Random
 from types import FrameType
 from typing import Protocol, TypeVar
 
+from tandem_kafka import green
+
 __all__ = [
     "Clock",
     "Driver",
@@ -125,7 +127,11 @@ class MonotonicClock:
 
 
 class ThreadDriver:
-    """Runs the loop on a daemon thread: an unclosed consumer never holds the interpreter."""
+    """Runs the loop on a daemon thread: an unclosed consumer never holds the interpreter.
+
+    It looks up threads and locks in `threading` when it needs them. Where gevent or eventlet has
+    put green ones there, whatever waits here lets the other green threads run.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -243,13 +249,19 @@ class OwnerLock:
     An interrupt (Ctrl-C) can end a method anywhere, also between taking the lock and the `try`
     that releases it. A lock that is still held although its thread has no such method on its
     stack any more is therefore taken over by the next thread.
+
+    Green threads run only when another one waits. Each entry is such a moment: else a loop of
+    `poll()` that always finds records would let neither heartbeats nor other green threads run.
     """
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
+        self._green = green.library() is not None
 
     def acquire(self) -> Held | None:
         """Enter; returns what to release in the end, None if the lock is held elsewhere."""
+        if self._green:
+            green.breathe()
         lock = self._lock
         return lock if lock.acquire(False) else None
 
@@ -291,13 +303,23 @@ def thread_name() -> str:
 
 def _thread_inside(inside: Callable[[FrameType], bool]) -> str | None:
     """Name another thread that has such a frame on its stack; None if there is none."""
+    if green.library() is not None:
+        return (
+            "another green thread" if any(_shows(top, inside) for top in green.frames()) else None
+        )
     frames = sys._current_frames()  # noqa: SLF001 - public and documented, whatever its name
     frames.pop(threading.get_ident())
     for ident, top in frames.items():
-        frame: FrameType | None = top
-        while frame is not None:
-            if inside(frame):
-                names = {thread.ident: thread.name for thread in threading.enumerate()}
-                return names.get(ident, f"thread {ident}")
-            frame = frame.f_back
+        if _shows(top, inside):
+            names = {thread.ident: thread.name for thread in threading.enumerate()}
+            return names.get(ident, f"thread {ident}")
     return None
+
+
+def _shows(top: FrameType, inside: Callable[[FrameType], bool]) -> bool:
+    frame: FrameType | None = top
+    while frame is not None:
+        if inside(frame):
+            return True
+        frame = frame.f_back
+    return False

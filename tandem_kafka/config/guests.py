@@ -6,13 +6,12 @@ import inspect
 import logging
 import selectors
 from typing import Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from kafka.net.compat import KafkaNetClient
 from kafka.net.selector import NetworkSelector
 
 from tandem_kafka.config.checks import Check, objects
-from tandem_kafka.config.shown import shown
 
 __all__ = [
     "KAFKA_CLIENT",
@@ -26,7 +25,7 @@ __all__ = [
 
 log = logging.getLogger(__name__)
 
-_PROXY_SCHEMES: Final = ("socks5", "socks5h")
+_PROXY_SCHEMES: Final = ("socks5", "socks5h", "http")
 _REPORTER_METHODS: Final = ("init", "metric_change", "metric_removal", "close")
 
 
@@ -39,9 +38,17 @@ def _parse_proxy_url(value: Any) -> str | None:
     parts = urlsplit(value)
     if parts.scheme not in _PROXY_SCHEMES or not parts.hostname:
         raise ValueError
-    if parts.port is None:
-        raise ValueError(f"{shown(value)} names no port")
+    if _port(parts) is None:
+        raise ValueError("it names no port")
     return value
+
+
+def _port(parts: SplitResult) -> int | None:
+    try:
+        return parts.port
+    except ValueError:  # its text may have some of the password: a slash ends the host
+        msg = "the port is no number up to 65535"
+        raise ValueError(msg) from None
 
 
 def _parse_metric_reporters(value: Any) -> tuple[object, ...]:
@@ -90,7 +97,9 @@ def _parse_service_name(value: Any) -> str:
     return value or "kafka"
 
 
-PROXY_URL: Final = Check("'socks5://[user:password@]host:port', socks5h, or None", _parse_proxy_url)
+PROXY_URL: Final = Check(
+    "'socks5://[user:password@]host:port', socks5h:// or http://, or None", _parse_proxy_url
+)
 METRIC_REPORTERS: Final = Check(
     "a list of kafka.metrics.AbstractMetricsReporter (classes or instances)",
     _parse_metric_reporters,

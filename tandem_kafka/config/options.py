@@ -303,9 +303,11 @@ class Config:
     proxy_url: str | None = option(
         None,
         guests.PROXY_URL,
-        "SOCKS5 proxy that connections go through; with socks5h it resolves the brokers' names.",
+        "Proxy that connections go through: SOCKS5, or HTTP CONNECT (http). With socks5h and http "
+        "it resolves the brokers' names.",
+        secret=True,
     )
-    socks5_proxy: str | None = option(None, guests.PROXY_URL, "Old name of proxy_url.")
+    socks5_proxy: str | None = option(None, guests.PROXY_URL, "Old name of proxy_url.", secret=True)
     selector: object = option(
         None, guests.SELECTOR, "Taken and not used: the network thread brings its own."
     )

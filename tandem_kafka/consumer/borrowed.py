@@ -30,6 +30,7 @@ def for_network_thread(config: Config) -> Config:
         key_deserializer=None,
         value_deserializer=None,
         interceptor_classes=(),
+        metric_reporters=(),
         default_offset_commit_callback=None,
         sasl_oauth_token_provider=None if provider is None else _borrow(provider),
     )

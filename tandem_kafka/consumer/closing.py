@@ -21,7 +21,7 @@ from tandem_kafka.events.application import (
 from tandem_kafka.shared.group import NO_GENERATION
 from tandem_kafka.types import LeaveOperation
 
-__all__ = ["Closing"]
+__all__ = ["Closing", "Hook"]
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +37,9 @@ JOIN_GRACE_MS = 2_000
 class Hook(Protocol):
     """What the user has put in and is to be closed in the end."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Close it."""
+        ...
 
 
 class Closing:

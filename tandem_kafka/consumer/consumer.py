@@ -21,7 +21,7 @@ from tandem_kafka.consumer.arguments import (
 )
 from tandem_kafka.consumer.background_events import BackgroundEvents
 from tandem_kafka.consumer.borrowed import for_network_thread
-from tandem_kafka.consumer.closing import Closing
+from tandem_kafka.consumer.closing import Closing, Hook
 from tandem_kafka.consumer.cluster_methods import ClusterMethods
 from tandem_kafka.consumer.collector import Collector
 from tandem_kafka.consumer.commits import Commits
@@ -35,6 +35,7 @@ from tandem_kafka.consumer.poller import Poller
 from tandem_kafka.consumer.positions import Positions
 from tandem_kafka.consumer.publication import Publication
 from tandem_kafka.consumer.records import ConsumerRecords
+from tandem_kafka.consumer.reporters import Reporters
 from tandem_kafka.consumer.subscription_methods import SubscriptionMethods
 from tandem_kafka.engine.assembly import assemble
 from tandem_kafka.errors import ConsumerClosedError
@@ -92,9 +93,12 @@ class KafkaConsumer(SubscriptionMethods, OffsetMethods, ClusterMethods, Loop):
             self._written["client_id"] = config.client_id
         self._interceptors = Interceptors(config.interceptor_classes)
         self._deserializers = Deserializers(config)
-        hooks = (self._interceptors, self._deserializers)
+        hooks: list[Hook] = [self._interceptors, self._deserializers]
         try:
+            reporters = Reporters(config)
+            hooks.append(reporters)
             engine = assemble(for_network_thread(config), runtime, transport)
+            reporters.follow(engine.metrics)
             core = Core(config, runtime, engine)
             core.start_network_thread()
         except BaseException:
@@ -114,7 +118,7 @@ class KafkaConsumer(SubscriptionMethods, OffsetMethods, ClusterMethods, Loop):
             config.fetch_buffer_max_bytes,
         )
         self._background = BackgroundEvents(core, self._commits, self._collector, self._listener)
-        self._poller = Poller(core, self._commits, self._collector, self._background)
+        self._poller = Poller(core, self._commits, self._collector, self._background, reporters)
         self._iteration = Iteration(engine.subscription)
         self._closing = Closing(core, self._commits, self._listener, hooks)
         try:
@@ -122,6 +126,7 @@ class KafkaConsumer(SubscriptionMethods, OffsetMethods, ClusterMethods, Loop):
                 self.bootstrap()
             if topics:
                 self.subscribe(topics)
+            reporters.report()
         except BaseException:
             self.close(autocommit=False, timeout_ms=0)
             raise

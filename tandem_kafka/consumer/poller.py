@@ -7,6 +7,7 @@ from tandem_kafka.consumer.collector import Collector
 from tandem_kafka.consumer.commits import Commits
 from tandem_kafka.consumer.core import Core
 from tandem_kafka.consumer.records import ConsumerRecords
+from tandem_kafka.consumer.reporters import Reporters
 from tandem_kafka.events.application import DropReadAhead, Poll
 from tandem_kafka.runtime import Held, thread_id
 
@@ -20,12 +21,18 @@ class Poller:
     """Collects what has been fetched, or waits for it."""
 
     def __init__(
-        self, core: Core, commits: Commits, collector: Collector, background: BackgroundEvents
+        self,
+        core: Core,
+        commits: Commits,
+        collector: Collector,
+        background: BackgroundEvents,
+        reporters: Reporters,
     ) -> None:
         self._core = core
         self._commits = commits
         self._collector = collector
         self._background = background
+        self._reporters = reporters
         self._event: Poll | None = None
         #: What had changed when the last event was sent.
         self._told_at = -1
@@ -62,6 +69,7 @@ class Poller:
             self._core.raise_if_woken()
             self._commits.run_callbacks()
             self._background.process()
+            self._reporters.report()
             fatal = self._core.engine.group.fatal
             if fatal is not None:
                 raise fatal.with_traceback(None)
@@ -131,7 +139,10 @@ class Poller:
         self._polled_ms, self._idle_ms = now_ms, 0
 
     def _note_records(self, batch: ConsumerRecords) -> None:
-        metrics = self._core.engine.metrics
+        metrics, assigned = self._core.engine.metrics, self._core.engine.subscription.assigned
         for tp, records in batch.items():
             metrics.record("records", len(records))
             metrics.record_topic("records", tp.topic, len(records))
+            state, end = assigned.get(tp), batch.next_offsets.get(tp)
+            if state is not None and end is not None and state.high_watermark >= 0:
+                metrics.record("records-lag", max(0, state.high_watermark - end.offset))

@@ -52,7 +52,9 @@ def assemble(config: Config, runtime: Runtime, transport: Transport | None = Non
         metrics=ConsumerMetrics(config, runtime.clock),
         user_code=user_code,
     )
-    client = NetworkClient(config, transport, runtime.driver, runtime.random, metadata)
+    client = NetworkClient(
+        config, transport, runtime.driver, runtime.random, metadata, context.metrics
+    )
     _register_gauges(context, client, queue)
     managers = RequestManagers.build(context)
     loop = NetworkLoop(context, managers, client, transport, queue, runtime.driver)

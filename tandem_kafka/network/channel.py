@@ -13,10 +13,12 @@ import selectors
 import socket
 import ssl
 from collections import deque
+from dataclasses import replace
 from typing import Final
 
 from tandem_kafka.errors import KafkaConnectionError, KafkaError, TlsAuthenticationError
 from tandem_kafka.network.frames import FrameReader
+from tandem_kafka.network.proxies import Tunnel
 from tandem_kafka.network.tls import handshake_error
 from tandem_kafka.network.transport import (
     ConnectionOpened,
@@ -36,6 +38,7 @@ _WRITE: Final = selectors.EVENT_WRITE
 
 class _Phase(enum.Enum):
     CONNECTING = "connecting"
+    PROXY = "asking the proxy"
     HANDSHAKE = "TLS handshake"
     OPEN = "open"
 
@@ -50,6 +53,7 @@ class Channel:
         "_read_wants_write",
         "_reader",
         "_tls",
+        "_tunnel",
         "_write_wants_read",
         "address",
         "interest_now",
@@ -66,6 +70,7 @@ class Channel:
         sock: socket.socket,
         reader: FrameReader,
         context: ssl.SSLContext | None,
+        tunnel: Tunnel | None = None,
     ) -> None:
         self.number = number
         self.address = address
@@ -74,6 +79,7 @@ class Channel:
         self.interest_now = 0
         self._reader = reader
         self._context = context
+        self._tunnel = tunnel
         self._phase = _Phase.CONNECTING
         self._outgoing: deque[memoryview] = deque()
         self.received_bytes = 0
@@ -86,6 +92,8 @@ class Channel:
         """Return what the socket must become ready for before anything can be done."""
         if self._phase is _Phase.CONNECTING:
             return _WRITE
+        if self._phase is _Phase.PROXY and self._tunnel is not None:
+            return _WRITE if self._tunnel.sending else _READ
         if self._phase is _Phase.HANDSHAKE:
             return _WRITE if self._read_wants_write else _READ
         to_write = bool(self._outgoing) and not self._write_wants_read
@@ -99,6 +107,8 @@ class Channel:
         """Do what the socket is ready for."""
         if self._phase is _Phase.CONNECTING:
             self._finish_connect(events)
+        elif self._phase is _Phase.PROXY and self._tunnel is not None:
+            self._ask_proxy(self._tunnel, events)
         elif self._phase is _Phase.HANDSHAKE and self._tls is not None:
             self._shake_hands(self._tls, events)
         else:
@@ -170,6 +180,23 @@ class Channel:
         code = self.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if code:
             raise OSError(code, os.strerror(code))
+        if self._tunnel is not None:
+            self._phase = _Phase.PROXY
+            self._ask_proxy(self._tunnel, events)
+        else:
+            self._reached(events)
+
+    def _ask_proxy(self, tunnel: Tunnel, events: list[TransportEvent]) -> None:
+        try:
+            done = tunnel.advance(self.sock)
+        except (KafkaConnectionError, OSError) as error:
+            reason = error.args[0] if isinstance(error, KafkaConnectionError) else error
+            raise KafkaConnectionError(f"cannot connect to {self.where}: {reason}") from error
+        if done:
+            self._reached(events)
+
+    def _reached(self, events: list[TransportEvent]) -> None:
+        """The broker is at the other end."""
         if self._context is None:
             self._open(events)
             return
@@ -210,6 +237,9 @@ class Channel:
 
 def describe(address: ServerAddress) -> str:
     """Name an address for a message."""
+    if address.via is not None:
+        direct = describe(replace(address, via=None))
+        return f"{direct} through the proxy {address.via[0]}:{address.via[1]}"
     if address.ip == address.host:
         return f"{address.host}:{address.port}"
     return f"{address.host}:{address.port} ({address.ip})"

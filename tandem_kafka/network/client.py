@@ -15,6 +15,7 @@ from typing import Protocol
 
 from tandem_kafka.errors import KafkaConnectionError, KafkaTimeoutError
 from tandem_kafka.events.completable import NO_DEADLINE_MS
+from tandem_kafka.metrics import ConsumerMetrics
 from tandem_kafka.network.any_node import AnyNodeRequests
 from tandem_kafka.network.backoff import FOREVER_MS
 from tandem_kafka.network.connection import Delivery
@@ -62,11 +63,12 @@ class NetworkClient:
         driver: Offloader,
         random: Random,
         nodes: Nodes,
+        metrics: ConsumerMetrics | None = None,
     ) -> None:
         self._settings = settings
         self._transport = transport
         self._nodes = nodes
-        self._pool = ConnectionPool(settings, transport, driver, random)
+        self._pool = ConnectionPool(settings, transport, driver, random, metrics)
         self._queues: dict[ConnectionKey, deque[UnsentRequest]] = {}
         self._any = AnyNodeRequests(settings, self._pool, random, nodes.rebootstrap)
         self._known_by_id: dict[int, Node] = {}

@@ -176,12 +176,9 @@ class BrokerConnection:
     # The beginning: versions, then credentials.
 
     def opened(self, now_ms: int) -> None:
-        """The transport carries bytes: ask for versions, if the release has not been given."""
+        """The transport carries bytes: ask for versions."""
         self._become(_Event.OPENED)
-        if self._limits is not None and _API_VERSIONS_KEY not in self._limits.api_versions:
-            self._versions_known(self._limits, now_ms)  # Kafka 0.9 and before have no such request
-        else:
-            self._ask_versions(ApiVersionsRequest.max_version, now_ms)
+        self._ask_versions(ApiVersionsRequest.max_version, now_ms)
 
     def _ask_versions(self, version: int, now_ms: int) -> None:
         self._put(_ASK_VERSIONS, version, now_ms)

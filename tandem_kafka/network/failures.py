@@ -20,7 +20,7 @@ def cut_while_negotiating(node: Node, error: Exception) -> Exception:
     """Say what it may mean; it proves nothing, a proxy without its broker does the same."""
     named: Exception = KafkaConnectionError(
         f"{node} hung up when asked for its versions: it may be going down, have a port with other "
-        f"security_protocol, or be older than Kafka 0.10 (then set api_version): {error}"
+        f"security_protocol, or be older than Kafka 0.11: {error}"
     )
     named.__cause__ = error
     return named

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 
+from tandem_kafka import green
 from tandem_kafka.native import native_available, tell_absence
 from tandem_kafka.network.native_tls import NotNativeError
 from tandem_kafka.network.native_transport import NativeTransport
 from tandem_kafka.network.selector import SelectorTransport
 from tandem_kafka.network.settings import NetworkSettings
+from tandem_kafka.network.tls_fallback import TlsTransport
 from tandem_kafka.network.transport import Transport
 from tandem_kafka.records import ReaderOptions
 from tandem_kafka.runtime import Clock
@@ -33,7 +35,26 @@ def open_transport(settings: NetworkSettings, clock: Clock, options: ReaderOptio
         tell_absence()
         return SelectorTransport(settings, clock)
     try:
-        return NativeTransport(settings, options)
+        _refuse(settings)
+        native = NativeTransport(settings, options)
     except NotNativeError as reason:
         log.info("using the Python transport, not the native one: %s", reason)
         return SelectorTransport(settings, clock)
+    if not settings.security_protocol.endswith("SSL"):
+        return native
+    return TlsTransport(native, lambda: SelectorTransport(settings, clock))
+
+
+def _refuse(settings: NetworkSettings) -> None:
+    """Look at what the native transport cannot do, whatever the protocol.
+
+    It waits in a system call, which no green thread may do, and it knows no proxies.
+
+    Raises:
+        NotNativeError: Something of that is asked for.
+    """
+    library = green.library()
+    if library is not None:
+        raise NotNativeError(f"{library} has patched threading, so all waits must be {library}'s")
+    if settings.proxy_url is not None:
+        raise NotNativeError("proxy_url is given")

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tandem_kafka.events.completable import NO_DEADLINE_MS
+from tandem_kafka.metrics import Traffic
 from tandem_kafka.network.connection import BrokerConnection, ConnectionState
 from tandem_kafka.network.request import KeepAlive, Purpose
 from tandem_kafka.types import Node
@@ -32,6 +33,7 @@ class Link:
 
     Attributes:
         connection: What is said on it.
+        meter: Measures what goes over it.
         setup_deadline_ms: When it must be ready.
         setup_timeout_ms: How long that was.
         used_ms: When something was last sent or received.
@@ -53,6 +55,7 @@ class Link:
     key: ConnectionKey
     node: Node
     connection: BrokerConnection
+    meter: Traffic
     setup_deadline_ms: int
     setup_timeout_ms: int
     used_ms: int

@@ -28,12 +28,23 @@ from tandem_kafka.records import ReaderOptions
 if TYPE_CHECKING:
     from tandem_kafka import _native
 
-__all__ = ["NativeTransport"]
+__all__ = ["NativeTransport", "UnsupportedTlsError"]
 
 _OPENED: Final = 0
 _FRAME: Final = 1
 _KEPT_ALIVE: Final = 5
-_CLOSED_BY: Final = {2: KafkaConnectionError, 3: TlsAuthenticationError, 4: InvalidReceiveError}
+
+
+class UnsupportedTlsError(TlsAuthenticationError):
+    """rustls does not support what the broker has; OpenSSL may."""
+
+
+_CLOSED_BY: Final = {
+    2: KafkaConnectionError,
+    3: TlsAuthenticationError,
+    4: InvalidReceiveError,
+    6: UnsupportedTlsError,
+}
 
 
 class NativeTransport:

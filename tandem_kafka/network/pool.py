@@ -15,6 +15,7 @@ from functools import partial
 
 from tandem_kafka.errors import KafkaConnectionError, KafkaError
 from tandem_kafka.events.completable import NO_DEADLINE_MS
+from tandem_kafka.metrics import ConsumerMetrics
 from tandem_kafka.network.authentication import SaslExchange
 from tandem_kafka.network.connection import BrokerConnection, ConnectionState, Delivery
 from tandem_kafka.network.failures import (
@@ -24,8 +25,10 @@ from tandem_kafka.network.failures import (
 )
 from tandem_kafka.network.keepalive import KeepAlives
 from tandem_kafka.network.link import ConnectionKey, Link, LinkDown
+from tandem_kafka.network.meter import NetworkMeter
 from tandem_kafka.network.node_state import NodeState
 from tandem_kafka.network.offloading import Offloader, Offloading
+from tandem_kafka.network.proxies import Proxy
 from tandem_kafka.network.request import ClientResponse, Purpose, UnsentRequest
 from tandem_kafka.network.resolver import CANONICAL, Resolver
 from tandem_kafka.network.settings import NetworkSettings
@@ -74,16 +77,17 @@ class ConnectionPool:
         transport: Transport,
         driver: Offloader,
         random: Random,
+        metrics: ConsumerMetrics | None = None,
     ) -> None:
         self._settings = settings
+        self._meter = NetworkMeter(metrics)
         self._transport = transport
         self._keep_alives = KeepAlives(transport)
         self._silence = SilenceWatch(self, transport)
         self._random = random
         self._offloading = Offloading(driver, transport.wakeup)
-        self._resolver = Resolver(self._offloading)
-        release = settings.api_version
-        self._limits = versions_of_release(release) if release is not None else None
+        self._resolver = Resolver(self._offloading, Proxy.of(settings.proxy_url))
+        self._limits = versions_of_release(settings.api_version)
         #: What the broker speaks that was connected to last; never changed, only replaced.
         self.versions = self._limits
         self._links: dict[ConnectionKey, Link] = {}
@@ -161,6 +165,7 @@ class ConnectionPool:
             key=key,
             node=node,
             connection=self._connection(key, node),
+            meter=self._meter.of(*key),
             setup_deadline_ms=now_ms + timeout_ms,
             setup_timeout_ms=timeout_ms,
             used_ms=now_ms,
@@ -237,10 +242,13 @@ class ConnectionPool:
         try:
             if isinstance(event, ConnectionOpened):
                 self.counters.connections_opened += 1
+                self._meter.opened()
                 link.opened = True
                 link.connection.opened(self._now_ms)
             else:
-                self.counters.bytes_in += len(event.frame) + event.elsewhere + 4
+                size = len(event.frame) + event.elsewhere + 4
+                self.counters.bytes_in += size
+                link.meter.received(size)
                 delivery = link.connection.receive(event.frame, self._now_ms)
                 if delivery is not None:
                     self._answered(link, delivery)
@@ -271,6 +279,8 @@ class ConnectionPool:
         self._deliveries.append(delivery)
         link.suspected = link.watched = False
         if isinstance(delivery.outcome, ClientResponse):
+            throttle_ms = getattr(delivery.outcome.message, "throttle_time_ms", 0)
+            link.meter.answered(delivery.outcome.latency_ms, throttle_ms)
             late_ms = delivery.outcome.latency_ms - (delivery.request.held_ms or 0)
             self.state(link.node).answered(link.key[1], late_ms)
         if not link.answered:
@@ -313,6 +323,7 @@ class ConnectionPool:
             return
         for frame in link.connection.data_to_send():
             self.counters.bytes_out += len(frame)
+            link.meter.sent(len(frame))
             self._transport.send(link.number, frame)
 
     # Time.
@@ -430,5 +441,7 @@ class ConnectionPool:
         if link.number is not None:
             self._by_number.pop(link.number, None)
             self._transport.disconnect(link.number)
-            self.counters.connections_closed += link.opened
+            if link.opened:
+                self.counters.connections_closed += 1
+                self._meter.closed()
             link.number, link.opened = None, False

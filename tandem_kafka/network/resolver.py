@@ -5,11 +5,13 @@ from __future__ import annotations
 import ipaddress
 import socket
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Final
 
 from tandem_kafka.errors import KafkaConnectionError
 from tandem_kafka.network.offloading import Offloading
+from tandem_kafka.network.proxies import Proxy
 from tandem_kafka.network.transport import ServerAddress
 
 __all__ = ["CANONICAL", "Resolved", "Resolver"]
@@ -25,10 +27,15 @@ class Resolver:
 
     A look-up cannot be called off, so it is the asker who stops waiting. Sharing keeps a
     resolver that hangs from costing one more thread with every attempt to connect.
+
+    Args:
+        offloading: Where look-ups may block.
+        proxy: What connections go through; its name is looked up too.
     """
 
-    def __init__(self, offloading: Offloading) -> None:
+    def __init__(self, offloading: Offloading, proxy: Proxy | None = None) -> None:
         self._offloading = offloading
+        self._proxy = proxy
         self._waiting: dict[tuple[str, int, bool], list[Resolved]] = {}
 
     def resolve(self, host: str, port: int, done: Resolved, *, canonical: bool = False) -> None:
@@ -36,6 +43,34 @@ class Resolver:
 
         A numeric host needs no look-up: `done` is called at once.
         """
+        if self._proxy is None:
+            self._resolve(host, port, done, canonical=canonical)
+            return
+        proxy = self._proxy
+        through = partial(self._through, proxy, done)
+        if proxy.remote_names:
+            through([ServerAddress(host, host.removeprefix("[").removesuffix("]"), port)])
+        else:
+            self._resolve(host, port, through, canonical=canonical)
+
+    def _through(
+        self, proxy: Proxy, done: Resolved, servers: list[ServerAddress] | Exception
+    ) -> None:
+        """Look up the proxy, and call `done` with its addresses in front of the servers'."""
+        if isinstance(servers, Exception):
+            done(servers)
+            return
+
+        def found(proxies: list[ServerAddress] | Exception) -> None:
+            if isinstance(proxies, Exception):
+                done(KafkaConnectionError(f"proxy_url: {proxies.args[0]}"))
+                return
+            hops = [(each.ip, each.port) for each in proxies]
+            done([replace(server, via=hop) for server in servers for hop in hops])
+
+        self._resolve(proxy.host, proxy.port, found)
+
+    def _resolve(self, host: str, port: int, done: Resolved, *, canonical: bool = False) -> None:
         if not canonical and (ip := _numeric(host)) is not None:
             done([ServerAddress(host, ip, port)])
             return

@@ -14,9 +14,11 @@ import selectors
 import socket
 from typing import Final
 
+from tandem_kafka import green
 from tandem_kafka.errors import KafkaConnectionError
 from tandem_kafka.network.channel import Channel, describe
 from tandem_kafka.network.frames import FrameReader
+from tandem_kafka.network.proxies import Proxy, Tunnel
 from tandem_kafka.network.settings import NetworkSettings
 from tandem_kafka.network.tls import build_context
 from tandem_kafka.network.transport import (
@@ -45,7 +47,9 @@ class SelectorTransport:
         self._settings = settings
         self._clock = clock if clock is not None else MonotonicClock()
         self._context = build_context(settings)
-        self._selector = selectors.DefaultSelector()
+        self._proxy = Proxy.of(settings.proxy_url)
+        self._selector = green.selector()
+        self._green = green.library() is not None
         self._scratch = memoryview(bytearray(_SCRATCH_BYTES))
         self._channels: dict[int, Channel] = {}
         self._last_number = 0
@@ -62,28 +66,33 @@ class SelectorTransport:
     def connect(self, address: ServerAddress) -> int:
         """Begin to connect."""
         self._last_number += 1
-        number = self._last_number
+        self.connect_as(self._last_number, address)
+        return self._last_number
+
+    def connect_as(self, number: int, address: ServerAddress) -> None:
+        """Begin to connect, with a number that the caller has chosen."""
         try:
             sock = self._open_socket(address)
         except (OSError, OverflowError, ValueError) as error:
             failure = KafkaConnectionError(f"cannot connect to {describe(address)}: {error}")
             self._undelivered.append(ConnectionClosed(number, failure))
-            return number
+            return
         reader = FrameReader(
             self._scratch, self._settings.receive_message_max_bytes, describe(address)
         )
-        channel = Channel(number, address, sock, reader, self._context)
+        tunnel = Tunnel(self._proxy, address) if self._proxy is not None else None
+        channel = Channel(number, address, sock, reader, self._context, tunnel)
         self._channels[number] = channel
         self._watch(channel)
-        return number
 
     def _open_socket(self, address: ServerAddress) -> socket.socket:
-        family = socket.AF_INET6 if ":" in address.ip else socket.AF_INET
+        ip, port = (address.ip, address.port) if address.via is None else address.via
+        family = socket.AF_INET6 if ":" in ip else socket.AF_INET
         sock = socket.socket(family, socket.SOCK_STREAM)
         try:
             sock.setblocking(False)
             self._set_options(sock)
-            code = sock.connect_ex((address.ip, address.port))
+            code = sock.connect_ex((ip, port))
         except BaseException:
             sock.close()
             raise
@@ -117,6 +126,8 @@ class SelectorTransport:
 
     def poll(self, timeout_ms: int) -> list[TransportEvent]:
         """Send and receive until there is an event, a wake-up, or the time is over."""
+        if self._green:
+            green.breathe()  # else nothing would run while there is always something to receive
         events, self._undelivered = self._undelivered, []
         deadline_ms = self._clock.now_ms() + timeout_ms
         left_ms = timeout_ms

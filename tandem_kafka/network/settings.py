@@ -78,6 +78,11 @@ class NetworkSettings(Protocol):
         ...
 
     @property
+    def proxy_url(self) -> str | None:
+        """Proxy that connections go through: ``socks5``, ``socks5h`` or ``http``."""
+        ...
+
+    @property
     def client_dns_lookup(self) -> str:
         """How host names become addresses."""
         ...

@@ -28,13 +28,15 @@ class ServerAddress:
 
     Attributes:
         host: Host name as configured or advertised; TLS checks the certificate against it.
-        ip: Numeric address to connect to.
+        ip: Numeric address to connect to; the name itself if a proxy resolves it.
         port: TCP port.
+        via: Numeric address and port of the proxy to connect to instead.
     """
 
     host: str
     ip: str
     port: int
+    via: tuple[str, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,9 @@ __all__ = [
 
 _UNKNOWN_RELEASE: Final = (0,)
 
+#: The first one with batches of records in the form that is read here.
+_OLDEST: Final = (0, 11)
+
 
 def choose_version(message: Any, broker_versions: BrokerVersionData) -> int:
     """Return the highest version of a message that it allows and the broker speaks.
@@ -66,8 +69,14 @@ def _explain(message: Any, broker_versions: BrokerVersionData) -> str:
     return f"{message.name}: this client speaks {client}, the broker {broker}"
 
 
-def versions_of_release(release: tuple[int, ...]) -> BrokerVersionData:
-    """Return what a Kafka release speaks, for the `api_version` option."""
+def versions_of_release(release: tuple[int, ...] | None) -> BrokerVersionData | None:
+    """Return what a Kafka release speaks, for the `api_version` option.
+
+    None without one, and for releases before 0.11: they have nothing of what this client speaks, so
+    the option is about other brokers than there are, and versions are agreed on with these.
+    """
+    if release is None or release < _OLDEST:
+        return None
     try:
         return BrokerVersionData(release)
     except KafkaError as error:
@@ -77,16 +86,24 @@ def versions_of_release(release: tuple[int, ...]) -> BrokerVersionData:
 def agreed_versions(
     offered: dict[int, tuple[int, int]], limits: BrokerVersionData | None
 ) -> BrokerVersionData:
-    """Cut what a broker offers to the limits, if there are any."""
+    """Cut what a broker offers to the limits, if there are any.
+
+    A broker may be so new that it speaks no version within the limits; then they do not count.
+    """
     if limits is not None:
         offered = {
-            key: (max(low, limits.api_versions[key][0]), min(high, limits.api_versions[key][1]))
-            for key, (low, high) in offered.items()
+            key: _overlap(offer, limits.api_versions[key])
+            for key, offer in offered.items()
             if key in limits.api_versions
         }
     # The release is only a label here: letting kafka-python infer one could fail on new brokers.
     release = limits.broker_version if limits is not None else _UNKNOWN_RELEASE
     return BrokerVersionData(release, offered)
+
+
+def _overlap(offer: tuple[int, int], limit: tuple[int, int]) -> tuple[int, int]:
+    lowest, highest = max(offer[0], limit[0]), min(offer[1], limit[1])
+    return (lowest, highest) if lowest <= highest else offer
 
 
 def release_of(versions: BrokerVersionData) -> tuple[int, ...] | None:

@@ -105,6 +105,24 @@ BEHAVIOUR = (
         "is not there, but for `_closed`",
         "the consumer is built in another way",
     ),
+    (
+        "`metrics()` of a consumer that reads topics",
+        "the last topic's `fetch-size-avg` and others take the place of the total",
+        "a topic has a group of its own, `consumer-fetch-manager-metrics.topic-<name>`",
+        "both can be read",
+    ),
+    (
+        "A metric reporter is told of a new metric",
+        "by any thread",
+        "in the constructor, in `poll()` or in `close()`",
+        "the network thread runs no user code",
+    ),
+    (
+        "`api_version` before (0, 11), or one that the broker no longer speaks",
+        "the broker closes each connection, and nothing is read",
+        "versions are agreed on with the broker",
+        "the program works",
+    ),
 )
 
 

@@ -107,6 +107,7 @@ def test_a_proxy():
     url = "socks5h://me:word@proxy:1080"
     assert make({"proxy_url": url}).proxy_url == url
     assert "word" not in repr(make({"proxy_url": url}))
+    assert make({"proxy_url": "http://proxy:80"}).proxy_url == "http://proxy:80"
     assert make({"proxy_url": ""}) == make({"proxy_url": None}) == make({})
     with pytest.warns(DeprecationWarning, match="socks5_proxy is called proxy_url now"):
         assert make({"socks5_proxy": url}).proxy_url == url
@@ -117,10 +118,10 @@ def test_a_proxy():
     ("url", "problem"),
     [
         ("proxy:1080", "must be 'socks5://"),
-        ("http://proxy:80", "must be 'socks5://"),
+        ("https://proxy:80", "must be 'socks5://"),
         ("socks5://", "must be 'socks5://"),
         ("socks5://proxy", "names no port"),
-        ("socks5://proxy:x", "Port could not be cast"),
+        ("socks5://proxy:x", "the port is no number"),
         (5, "must be 'socks5://"),
     ],
 )

@@ -12,6 +12,8 @@ from kafka.metrics import stats as theirs
 from tandem_kafka import statistics as ours
 from tandem_kafka.config import Config
 from tandem_kafka.metrics import FLUSH_MS, ConsumerMetrics
+from tandem_kafka.network.meter import NetworkMeter
+from tandem_kafka.network.request import Purpose
 from tandem_kafka.statistics import Batch
 from tests.unit.interrupts import Interrupter
 
@@ -95,3 +97,48 @@ def test_metrics_of_a_topic_survive_an_interrupt_while_they_are_made() -> None:
         if interrupter.frame is None:
             break
     assert at > 500
+
+
+def test_traffic_is_measured_per_broker_and_in_total() -> None:
+    time = Time()
+    metrics = ConsumerMetrics(Config.from_options({"bootstrap_servers": "localhost:1"}), time)
+    meter = NetworkMeter(metrics)
+    for node_id, purpose, size in (
+        (-1, Purpose.MAIN, 10),
+        (7, Purpose.FETCH_0, 20),
+        (7, Purpose.MAIN, 30),
+        (7, Purpose.GROUP, 40),
+    ):
+        traffic = meter.of(node_id, purpose)
+        traffic.sent(size)
+        traffic.received(10 * size)
+        traffic.answered(size, 0)
+        time.ms += 1
+    values = metrics.values()
+    sizes = {
+        group.removeprefix("consumer-"): (found["request-size-avg"], found["request-size-max"])
+        for group, found in values.items()
+        if "request-size-avg" in found
+    }
+    assert sizes == {
+        "metrics": (25, 40),
+        "node-metrics.node-bootstrap-0": (10, 10),
+        "node-metrics.node-7": (25, 30),
+        "node-metrics.node-coordinator-7": (40, 40),
+    }
+    total = values["consumer-metrics"]
+    assert total["request-latency-max"] == 40
+    assert total["throttle-time-max"] == 0
+    assert total["network-io-rate"] == pytest.approx(2 * total["request-rate"])
+    assert total["incoming-byte-rate"] == pytest.approx(10 * total["outgoing-byte-rate"])
+
+
+def test_traffic_is_not_measured_without_metrics() -> None:
+    config = Config.from_options({"bootstrap_servers": "localhost:1", "metrics_enabled": False})
+    metrics = ConsumerMetrics(config, Time())
+    traffic = NetworkMeter(metrics).of(1, Purpose.MAIN)
+    traffic.sent(1)
+    traffic.received(1)
+    traffic.answered(1, 1)
+    assert metrics.values() is None
+    NetworkMeter().of(1, Purpose.MAIN).sent(1)

@@ -9,6 +9,8 @@ pub enum Failure {
     Lost(String),
     /// `TlsAuthenticationError`: a check of TLS failed, here or at the broker.
     Tls(String),
+    /// A `TlsAuthenticationError` too, unless OpenSSL takes what rustls does not.
+    Unsupported(String),
     /// `InvalidReceiveError`: a length that no frame may have.
     Frame(String),
 }

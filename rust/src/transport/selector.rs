@@ -28,6 +28,7 @@ const LOST: u8 = 2;
 const TLS_FAILED: u8 = 3;
 const INVALID_FRAME: u8 = 4;
 const KEPT_ALIVE: u8 = 5;
+const TLS_UNSUPPORTED: u8 = 6;
 
 /// After a wait for the GIL as long as this there may be answers whose time would seem over.
 const LATE: Duration = Duration::from_millis(100);
@@ -97,6 +98,9 @@ fn tuple<'py>(py: Python<'py>, told: Told) -> PyResult<Bound<'py, PyTuple>> {
         }
         Told::Closed(connection, Failure::Lost(why)) => (LOST, connection, text(&why)),
         Told::Closed(connection, Failure::Tls(why)) => (TLS_FAILED, connection, text(&why)),
+        Told::Closed(connection, Failure::Unsupported(why)) => {
+            (TLS_UNSUPPORTED, connection, text(&why))
+        }
         Told::Closed(connection, Failure::Frame(why)) => (INVALID_FRAME, connection, text(&why)),
     };
     (kind, connection, what).into_pyobject(py)

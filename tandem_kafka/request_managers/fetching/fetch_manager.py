@@ -372,8 +372,9 @@ class FetchManager(RequestManager):
         metrics, response = self._context.metrics, answer.message
         metrics.record("fetch-latency", answer.latency_ms)
         metrics.record("fetch-throttle-time", response.throttle_time_ms)
-        sizes = sum(len(fetched.records) for fetched in response.partitions if fetched.records)
-        metrics.record("fetch-size", sizes)
+        if response.partitions:  # a session answers without any when nothing has come
+            sizes = sum(len(fetched.records) for fetched in response.partitions if fetched.records)
+            metrics.record("fetch-size", sizes)
 
     def _failed(self, slot: FetchSlot, error: Exception) -> None:
         self._seen = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -74,6 +75,7 @@ class FetchResponseHandler:
             Whether records came, and which partitions are affected.
         """
         got_records, affected = False, []
+        sizes: Counter[str] = Counter()
         for fetched in response.partitions:
             tp = self._partition_of(fetched, session)
             asking = asked.get(tp) if tp is not None else None
@@ -84,9 +86,12 @@ class FetchResponseHandler:
                 affected.append(asking.state)
             elif self._take_records(asking, fetched):
                 got_bytes = len(fetched.records) if fetched.records is not None else 0
+                sizes[asking.state.tp.topic] += got_bytes
                 self.sizing.learn(asking.state, asking.max_bytes, got_bytes, took_ms)
                 affected.append(asking.state)
                 got_records = True
+        for topic, size in sizes.items():
+            self._context.metrics.record_topic("fetch-size", topic, size)
         return got_records, affected
 
     def _partition_of(

@@ -36,6 +36,14 @@ class Owner:
 
     def on_consume(self, records: Any) -> None: ...
 
+    def init(self, metrics: Any) -> None: ...
+
+    def metric_change(self, metric: Any) -> None: ...
+
+    def metric_removal(self, metric: Any) -> None: ...
+
+    def close(self) -> None: ...
+
     def token(self) -> str:
         return "token"
 
@@ -49,6 +57,7 @@ GIVEN: dict[str, Callable[[Owner], dict[str, Any]]] = {
     "key_deserializer": lambda owner: {"key_deserializer": owner},
     "value_deserializer": lambda owner: {"value_deserializer": lambda data: (owner, data)},
     "interceptor": lambda owner: {"interceptor_classes": [owner]},
+    "metric reporter": lambda owner: {"metric_reporters": [owner]},
     "callback": lambda owner: {"default_offset_commit_callback": owner.committed},
     "token provider": lambda owner: {**OAUTH, "sasl_oauth_token_provider": owner},
 }

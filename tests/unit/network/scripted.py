@@ -43,6 +43,7 @@ class Settings:
     send_buffer_bytes: int | None = None
     receive_buffer_bytes: int | None = None
     socket_options: Sequence[tuple[int, int, Any]] = ()
+    proxy_url: str | None = None
     client_dns_lookup: str = "use_all_dns_ips"
     metadata_recovery_strategy: str = "rebootstrap"
     security_protocol: str = "PLAINTEXT"

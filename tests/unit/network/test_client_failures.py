@@ -237,7 +237,7 @@ def test_hanging_up_on_api_versions_says_nothing_about_versions() -> None:
         network.open(number)
         network.cut(number)
         assert type(error_of(unsent)) is KafkaConnectionError
-        assert "older than Kafka 0.10 (then set api_version)" in str(error_of(unsent))
+        assert "older than Kafka 0.11" in str(error_of(unsent))
     assert not anywhere.future.done
     network.transport.take_sent()
     unsent = network.request()

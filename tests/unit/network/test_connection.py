@@ -114,11 +114,17 @@ def test_a_release_limits_what_the_broker_offers() -> None:
     assert 36 in connection.versions.api_versions
 
 
-def test_a_release_without_api_versions_is_not_asked() -> None:
-    connection = BrokerConnection(NODE_1, "client", versions_of_release((0, 9)))
-    connection.opened(0)
-    assert connection.state is ConnectionState.READY
-    assert connection.data_to_send() == []
+@pytest.mark.parametrize("release", [None, (0, 8, 2), (0, 9), (0, 10, 2)])
+def test_a_release_before_those_that_can_be_read_limits_nothing(release: Any) -> None:
+    connection = ready(limits=versions_of_release(release))
+    assert connection.versions is not None
+    assert connection.versions.api_versions == VERSIONS
+
+
+def test_a_limit_that_the_broker_is_beyond_does_not_count() -> None:
+    limits = BrokerVersionData((0, 11), {1: (0, 5), 3: (0, 4)})
+    agreed = agreed_versions({1: (6, 16), 3: (0, 12), 18: (0, 4)}, limits)
+    assert agreed.api_versions == {1: (6, 16), 3: (0, 4)}
 
 
 def test_answers_come_in_order_with_version_and_latency() -> None:

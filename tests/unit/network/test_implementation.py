@@ -13,6 +13,7 @@ from tandem_kafka.network import implementation
 from tandem_kafka.network.implementation import open_transport
 from tandem_kafka.network.native_transport import NativeTransport
 from tandem_kafka.network.selector import SelectorTransport
+from tandem_kafka.network.tls_fallback import TlsTransport
 from tandem_kafka.network.transport import Transport
 from tandem_kafka.records import ReaderOptions
 from tandem_kafka.runtime import MonotonicClock
@@ -36,7 +37,7 @@ def told(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
 @needs_extension
 def test_the_native_transport_is_taken_without_a_word(told: pytest.LogCaptureFixture) -> None:
     assert isinstance(opened(Settings()), NativeTransport)
-    assert isinstance(opened(settings()), NativeTransport)
+    assert isinstance(opened(settings()), TlsTransport)
     assert told.messages == []
 
 

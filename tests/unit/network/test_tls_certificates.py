@@ -6,7 +6,6 @@ import datetime as dt
 import ipaddress
 import ssl
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,65 +13,12 @@ import pytest
 import trustme
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from tandem_kafka.errors import TlsAuthenticationError
 from tandem_kafka.network.transport import ConnectionOpened, FrameReceived
+from tests.unit.network.certificates import DAY, LOCALHOST, NOW, Issued, issue
 from tests.unit.network.peers import Peer, Twin, closed, events_of, frame
 from tests.unit.network.tls_server import Server, settings
-
-NOW = dt.datetime.now(dt.UTC)
-DAY = dt.timedelta(days=1)
-
-
-@dataclass
-class Issued:
-    """A certificate and its key."""
-
-    certificate: x509.Certificate
-    key: ec.EllipticCurvePrivateKey
-
-    @property
-    def pem(self) -> bytes:
-        return self.certificate.public_bytes(serialization.Encoding.PEM)
-
-    def key_pem(self, encryption: Any = None) -> bytes:
-        return self.key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            encryption or serialization.NoEncryption(),
-        )
-
-
-def issue(
-    name: str,
-    issuer: Issued | None = None,
-    *,
-    authority: bool = False,
-    names: list[x509.GeneralName] | None = None,
-    until: dt.timedelta = DAY,
-) -> Issued:
-    """Make a certificate, signed by itself without an issuer."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-    builder = (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer.certificate.subject if issuer else subject)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(NOW - 10 * DAY)
-        .not_valid_after(NOW + until)
-        .add_extension(x509.BasicConstraints(ca=authority, path_length=None), critical=True)
-    )
-    if names:
-        builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
-    signer = issuer.key if issuer else key
-    return Issued(builder.sign(signer, hashes.SHA256()), key)
-
-
-LOCALHOST = [x509.DNSName("localhost")]
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from tests.unit.network.scripted import Settings
 
 
 class Server:
-    """A broker with TLS whose thread shakes hands and then echoes."""
+    """A broker with TLS whose thread shakes hands and then echoes, one connection at a time."""
 
     def __init__(
         self, peer: Peer, ca: trustme.CA | None = None, host: str = "localhost", **options: Any
@@ -29,14 +29,21 @@ class Server:
         if "client_authority" in options:
             self.context.verify_mode = ssl.CERT_REQUIRED
             self.context.load_verify_locations(options["client_authority"])
+        if "ciphers" in options:
+            self.context.set_ciphers(options["ciphers"])
         if "maximum" in options:
             self.context.maximum_version = options["maximum"]
         self.cipher: str | None = None
         self._peer = peer
+        self._connections = options.get("connections", 1)
         self.thread = threading.Thread(target=self._serve, daemon=True)
         self.thread.start()
 
     def _serve(self) -> None:
+        for _ in range(self._connections):
+            self._serve_one()
+
+    def _serve_one(self) -> None:
         try:
             with self.context.wrap_socket(self._peer.accept(), server_side=True) as sock:
                 chosen = sock.cipher()

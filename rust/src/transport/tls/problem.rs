@@ -7,9 +7,6 @@ use rustls::{AlertDescription, CertificateError, Error, InvalidMessage, OtherErr
 use super::verify::Reason;
 use crate::transport::failure::{Failure, reason};
 
-/// Forms of certificates that only OpenSSL takes: version 1, for one.
-const ADVICE: &str = "with an ssl_context of your own OpenSSL judges it in place of rustls";
-
 #[derive(Debug)]
 pub enum Problem {
     /// The host's name cannot be asked for.
@@ -28,7 +25,9 @@ impl Problem {
     /// Names what happened; `open` once hands are shaken, `received` once a broker has spoken.
     pub fn into_failure(self, location: &str, open: bool, received: bool) -> Failure {
         let error = match self {
-            Problem::Name(text) => return Failure::Tls(format!("TLS with {location}: {text}")),
+            Problem::Name(text) => {
+                return Failure::Unsupported(format!("TLS with {location}: {text}"));
+            }
             Problem::Io(error) => {
                 return Failure::Lost(format!("lost {location}: {}", reason(&error)));
             }
@@ -40,8 +39,64 @@ impl Problem {
         if open && !refused {
             return Failure::Lost(format!("lost {location}: {text}"));
         }
-        Failure::Tls(format!("TLS with {location}: {text}"))
+        let text = format!("TLS with {location}: {text}");
+        if open || is_verdict(&error) { Failure::Tls(text) } else { Failure::Unsupported(text) }
     }
+}
+
+/// Whether OpenSSL would come to the same end. Not if a certificate or a handshake has a form that
+/// rustls does not support, such as a certificate of version 1 or ciphers with CBC.
+fn is_verdict(error: &Error) -> bool {
+    match error {
+        Error::InvalidCertificate(error) => is_verdict_on_certificate(error),
+        Error::AlertReceived(alert) => is_about_us(*alert),
+        Error::InvalidMessage(message) => is_no_tls(message),
+        _ => false,
+    }
+}
+
+/// An unknown issuer is none: rustls compares the names of issuers byte by byte, OpenSSL as text.
+fn is_verdict_on_certificate(error: &CertificateError) -> bool {
+    if let CertificateError::Other(OtherError(reason)) = error {
+        return reason.is::<Reason>();
+    }
+    matches!(
+        error,
+        CertificateError::Expired
+            | CertificateError::ExpiredContext { .. }
+            | CertificateError::NotValidYet
+            | CertificateError::NotValidYetContext { .. }
+            | CertificateError::Revoked
+            | CertificateError::UnknownRevocationStatus
+            | CertificateError::ExpiredRevocationList
+            | CertificateError::ExpiredRevocationListContext { .. }
+            | CertificateError::NotValidForName
+            | CertificateError::NotValidForNameContext { .. }
+    )
+}
+
+/// The broker refuses our certificate, or misses it.
+fn is_about_us(alert: AlertDescription) -> bool {
+    matches!(
+        alert,
+        AlertDescription::BadCertificate
+            | AlertDescription::UnsupportedCertificate
+            | AlertDescription::CertificateRevoked
+            | AlertDescription::CertificateExpired
+            | AlertDescription::CertificateUnknown
+            | AlertDescription::CertificateRequired
+            | AlertDescription::UnknownCA
+            | AlertDescription::AccessDenied
+    )
+}
+
+fn is_no_tls(message: &InvalidMessage) -> bool {
+    matches!(
+        message,
+        InvalidMessage::InvalidContentType
+            | InvalidMessage::UnknownProtocolVersion
+            | InvalidMessage::MessageTooLarge
+    )
 }
 
 fn describe(error: &Error) -> String {
@@ -50,11 +105,9 @@ fn describe(error: &Error) -> String {
             format!("certificate verify failed: {}", describe_certificate(error))
         }
         Error::AlertReceived(alert) => format!("the broker sent the alert {}", name(*alert)),
-        Error::InvalidMessage(
-            InvalidMessage::InvalidContentType
-            | InvalidMessage::UnknownProtocolVersion
-            | InvalidMessage::MessageTooLarge,
-        ) => "wrong version number; is this a port without TLS?".to_owned(),
+        Error::InvalidMessage(message) if is_no_tls(message) => {
+            "wrong version number; is this a port without TLS?".to_owned()
+        }
         other => other.to_string(),
     }
 }
@@ -78,7 +131,7 @@ fn describe_certificate(error: &CertificateError) -> String {
             format!("Hostname mismatch, certificate is not valid for '{name}', but for {others}")
         }
         CertificateError::Other(OtherError(reason)) if reason.is::<Reason>() => reason.to_string(),
-        other => format!("{}; {ADVICE}", Error::InvalidCertificate(other.clone())),
+        other => Error::InvalidCertificate(other.clone()).to_string(),
     }
 }
 
@@ -111,5 +164,26 @@ mod tests {
         assert_eq!(alert().into_failure("here", false, false), Failure::Tls(refused.clone()));
         assert_eq!(alert().into_failure("here", true, false), Failure::Tls(refused));
         assert!(matches!(alert().into_failure("here", true, true), Failure::Lost(_)));
+    }
+
+    #[test]
+    fn what_openssl_may_take_is_no_verdict() {
+        let failure = |error| Problem::Tls(error).into_failure("here", false, false);
+        for error in [
+            Error::AlertReceived(AlertDescription::HandshakeFailure),
+            Error::InvalidCertificate(CertificateError::BadEncoding),
+            Error::InvalidCertificate(CertificateError::UnknownIssuer),
+            Error::General("strange".to_owned()),
+        ] {
+            assert!(matches!(failure(error), Failure::Unsupported(_)));
+        }
+        for error in [
+            Error::AlertReceived(AlertDescription::UnknownCA),
+            Error::InvalidCertificate(CertificateError::Expired),
+            Error::InvalidCertificate(CertificateError::NotValidForName),
+            Error::InvalidMessage(InvalidMessage::InvalidContentType),
+        ] {
+            assert!(matches!(failure(error), Failure::Tls(_)));
+        }
     }
 }

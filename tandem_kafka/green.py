@@ -1,0 +1,61 @@
+"""Green threads: what gevent and eventlet leave of threads once they have patched them.
+
+In such a process a `threading.Thread` is a greenlet. All greenlets share one thread of the system.
+A call that blocks this thread stops them all, including the one that would end the wait.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import selectors
+import sys
+from collections.abc import Iterator
+from types import FrameType
+from typing import Final
+
+__all__ = ["breathe", "frames", "library", "selector"]
+
+_SELECTORS: Final = {
+    "gevent": ("gevent.selectors", "GeventSelector"),
+    "eventlet": ("eventlet.green.selectors", "DefaultSelector"),
+}
+
+
+def library() -> str | None:
+    """Return ``gevent`` or ``eventlet`` if it has patched `threading`; None for real threads."""
+    monkey = sys.modules.get("gevent.monkey")
+    if monkey is not None and monkey.is_module_patched("threading"):
+        return "gevent"
+    patcher = sys.modules.get("eventlet.patcher")
+    if patcher is not None and patcher.is_monkey_patched("thread"):
+        return "eventlet"
+    return None
+
+
+def selector() -> selectors.BaseSelector:
+    """Return a selector whose `select` lets other green threads run while it waits."""
+    name = library()
+    if name is None:
+        return selectors.DefaultSelector()
+    module_name, class_name = _SELECTORS[name]
+    made: selectors.BaseSelector = getattr(importlib.import_module(module_name), class_name)()
+    return made
+
+
+def breathe() -> None:
+    """Let every other green thread that is ready run first; nothing where threads are real."""
+    name = library()
+    if name is not None:
+        importlib.import_module(name).sleep(0)
+
+
+def frames() -> Iterator[FrameType]:
+    """Return the innermost frames of the green threads that do not run now.
+
+    Unlike those of real threads nobody keeps a list of them, so this takes long.
+    """
+    kind = importlib.import_module("greenlet").greenlet
+    for each in gc.get_objects():
+        if isinstance(each, kind) and each.gr_frame is not None:
+            yield each.gr_frame

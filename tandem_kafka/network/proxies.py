@@ -1,0 +1,189 @@
+"""Connections through a proxy: SOCKS5 (RFC 1928, 1929) and HTTP CONNECT (RFC 9110)."""
+
+from __future__ import annotations
+
+import base64
+import ipaddress
+import socket
+from collections.abc import Generator
+from dataclasses import dataclass, field
+from typing import Final
+from urllib.parse import urlsplit
+
+from tandem_kafka.errors import KafkaConnectionError
+from tandem_kafka.network.transport import ServerAddress
+
+__all__ = ["Proxy", "Tunnel"]
+
+#: What asks for bytes to be sent, or for so many bytes to be received.
+_Dialogue = Generator[bytes | int, bytes, None]
+
+_NO_LOGIN: Final = 0
+_PASSWORD: Final = 2
+_IPV4, _NAME, _IPV6 = 1, 3, 4
+_REFUSALS: Final = {
+    1: "general failure",
+    2: "not allowed by its rules",
+    3: "network unreachable",
+    4: "host unreachable",
+    5: "connection refused",
+    6: "time to live expired",
+    7: "command not supported",
+    8: "address type not supported",
+}
+_LONGEST_HEAD: Final = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class Proxy:
+    """What `proxy_url` says.
+
+    Attributes:
+        remote_names: True if the proxy resolves the names of brokers.
+    """
+
+    scheme: str
+    host: str
+    port: int
+    user: str | None = field(repr=False)
+    password: str | None = field(repr=False)
+    remote_names: bool
+
+    @classmethod
+    def of(cls, url: str | None) -> Proxy | None:
+        """Read a URL that has been checked; user and password are taken as they stand there."""
+        if url is None:
+            return None
+        parts = urlsplit(url)
+        return cls(
+            scheme=parts.scheme,
+            host=parts.hostname or "",
+            port=parts.port or 0,
+            user=parts.username,
+            password=parts.password,
+            remote_names=parts.scheme != "socks5",
+        )
+
+    def __str__(self) -> str:
+        """Name it, without user and password."""
+        return f"{self.scheme}://{self.host}:{self.port}"
+
+    def dialogue(self, address: ServerAddress) -> _Dialogue:
+        """Return what is said before the connection to an address is there.
+
+        Raises:
+            KafkaConnectionError: The proxy refuses, or speaks something else.
+        """
+        return self._connect(address) if self.scheme == "http" else self._socks(address)
+
+    # SOCKS5
+
+    def _socks(self, address: ServerAddress) -> _Dialogue:
+        login = bool(self.user and self.password)
+        wanted = _PASSWORD if login else _NO_LOGIN
+        yield bytes([5, 1, wanted])
+        version, method = yield 2
+        if version != 5:
+            raise KafkaConnectionError("it does not speak SOCKS5")
+        if method == _PASSWORD and login:
+            yield from self._log_in()
+        elif method != _NO_LOGIN:
+            raise KafkaConnectionError("it wants another log-in than proxy_url gives")
+        yield bytes([5, 1, 0]) + self._target(address) + address.port.to_bytes(2, "big")
+        _, refusal, _, kind = yield 4
+        if refusal:
+            reason = _REFUSALS.get(refusal, f"error {refusal}")
+            raise KafkaConnectionError(f"it cannot connect: {reason}")
+        yield from _skip_address(kind)
+
+    def _log_in(self) -> _Dialogue:
+        user, password = (self.user or "").encode(), (self.password or "").encode()
+        if max(len(user), len(password)) > 255:
+            raise KafkaConnectionError("user and password in proxy_url may have 255 bytes each")
+        yield bytes([1, len(user)]) + user + bytes([len(password)]) + password
+        _, refusal = yield 2
+        if refusal:
+            raise KafkaConnectionError("it refuses the user or the password of proxy_url")
+
+    def _target(self, address: ServerAddress) -> bytes:
+        try:
+            ip = ipaddress.ip_address(address.ip)
+        except ValueError:
+            name = address.ip.encode("idna")
+            return bytes([_NAME, len(name)]) + name
+        return bytes([_IPV4 if ip.version == 4 else _IPV6]) + ip.packed
+
+    # HTTP
+
+    def _connect(self, address: ServerAddress) -> _Dialogue:
+        where = f"{f'[{address.ip}]' if ':' in address.ip else address.ip}:{address.port}"
+        lines = [f"CONNECT {where} HTTP/1.1", f"Host: {where}"]
+        if self.user and self.password:
+            login = base64.b64encode(f"{self.user}:{self.password}".encode()).decode()
+            lines.append(f"Proxy-Authorization: Basic {login}")
+        yield "\r\n".join([*lines, "", ""]).encode()
+        head = bytearray()
+        while not head.endswith(b"\r\n\r\n"):
+            head += yield 1  # what follows the head is the broker's
+            if len(head) > _LONGEST_HEAD:
+                raise KafkaConnectionError("its answer does not end")
+        status = bytes(head).split(b"\r\n", 1)[0].decode("latin-1")
+        if status.split(" ")[1:2] != ["200"]:
+            raise KafkaConnectionError(f"it answered {status!r}")
+
+
+def _skip_address(kind: int) -> _Dialogue:
+    """Read over the address that the proxy connects from."""
+    size = {_IPV4: 4, _IPV6: 16}.get(kind)
+    if size is None:
+        (size,) = yield 1
+    yield size + 2
+
+
+class Tunnel:
+    """A dialogue with a proxy on a non-blocking socket."""
+
+    def __init__(self, proxy: Proxy, address: ServerAddress) -> None:
+        self._proxy = proxy
+        self._dialogue = proxy.dialogue(address)
+        self._to_send = b""
+        self._received = b""
+        self._missing = 0
+        self._take(next(self._dialogue))
+
+    @property
+    def sending(self) -> bool:
+        """True while the socket must become writable."""
+        return bool(self._to_send)
+
+    def advance(self, sock: socket.socket) -> bool:
+        """Say and hear what can be; returns True once the broker is at the other end.
+
+        Raises:
+            KafkaConnectionError: The proxy refuses or hangs up.
+            OSError: The connection is lost.
+        """
+        try:
+            while True:
+                self._take(self._dialogue.send(self._exchange(sock)))
+        except StopIteration:
+            return True
+        except BlockingIOError:
+            return False
+        except KafkaConnectionError as error:
+            raise KafkaConnectionError(f"{self._proxy}: {error.args[0]}") from error
+
+    def _take(self, step: bytes | int) -> None:
+        self._received = b""
+        self._to_send, self._missing = (step, 0) if isinstance(step, bytes) else (b"", step)
+
+    def _exchange(self, sock: socket.socket) -> bytes:
+        """Send what is to be sent, then return what is to be received."""
+        while self._to_send:
+            self._to_send = self._to_send[sock.send(self._to_send) :]
+        while len(self._received) < self._missing:
+            data = sock.recv(self._missing - len(self._received))
+            if not data:
+                raise KafkaConnectionError("it closed the connection")
+            self._received += data
+        return self._received

@@ -1,0 +1,223 @@
+"""What is measured, with which statistics and by which thread.
+
+Names are those of kafka-python and the Java client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from kafka.metrics.stats.rate import TimeUnit
+
+from tandem_kafka.statistics import (
+    Avg,
+    Max,
+    Occurrences,
+    Total,
+    occurrence_rate,
+    rate,
+)
+
+__all__ = ["AGES", "CONSUMER", "COORDINATOR", "FETCH", "NODE", "OPERATIONS", "SENSORS", "TRAFFIC"]
+
+FETCH: Final = "fetch-manager-metrics"
+COORDINATOR: Final = "coordinator-metrics"
+CONSUMER: Final = "metrics"
+NODE: Final = "node-metrics"
+
+
+def _per_hour() -> Any:
+    return occurrence_rate(TimeUnit.HOURS)
+
+
+#: Sensor: (writer, group, statistics by metric name, what is measured).
+SENSORS: Final[Mapping[str, tuple[str, str, Mapping[str, Callable[[], Any]], str]]] = {
+    "fetch-latency": (
+        "network",
+        FETCH,
+        {
+            "fetch-latency-avg": Avg,
+            "fetch-latency-max": Max,
+            "fetch-rate": occurrence_rate,
+            "fetch-total": Occurrences,
+        },
+        "time a fetch takes, in ms",
+    ),
+    "fetch-size": (
+        "network",
+        FETCH,
+        {
+            "fetch-size-avg": Avg,
+            "fetch-size-max": Max,
+            "bytes-consumed-rate": rate,
+            "bytes-consumed-total": Total,
+        },
+        "bytes of records in a fetch",
+    ),
+    "fetch-throttle-time": (
+        "network",
+        FETCH,
+        {"fetch-throttle-time-avg": Avg, "fetch-throttle-time-max": Max},
+        "time for which the broker throttles fetches, in ms",
+    ),
+    "records": (
+        "application",
+        FETCH,
+        {
+            "records-per-request-avg": Avg,
+            "records-consumed-rate": rate,
+            "records-consumed-total": Total,
+        },
+        "records that a poll() returned",
+    ),
+    "records-lag": (
+        "application",
+        FETCH,
+        {"records-lag-max": Max},
+        "records that a partition is behind after a poll() that returned some of it",
+    ),
+    "commit-latency": (
+        "network",
+        COORDINATOR,
+        {
+            "commit-latency-avg": Avg,
+            "commit-latency-max": Max,
+            "commit-rate": occurrence_rate,
+            "commit-total": Occurrences,
+        },
+        "time a commit takes, in ms",
+    ),
+    "heartbeat-latency": (
+        "network",
+        COORDINATOR,
+        {
+            "heartbeat-response-time-max": Max,
+            "heartbeat-rate": occurrence_rate,
+            "heartbeat-total": Occurrences,
+        },
+        "time a heartbeat takes, in ms",
+    ),
+    "join-latency": (
+        "network",
+        COORDINATOR,
+        {
+            "join-time-avg": Avg,
+            "join-time-max": Max,
+            "join-rate": occurrence_rate,
+            "join-total": Occurrences,
+        },
+        "time JoinGroup takes, in ms",
+    ),
+    "sync-latency": (
+        "network",
+        COORDINATOR,
+        {
+            "sync-time-avg": Avg,
+            "sync-time-max": Max,
+            "sync-rate": occurrence_rate,
+            "sync-total": Occurrences,
+        },
+        "time SyncGroup takes, in ms",
+    ),
+    "rebalance-latency": (
+        "network",
+        COORDINATOR,
+        {
+            "rebalance-latency-avg": Avg,
+            "rebalance-latency-max": Max,
+            "rebalance-latency-total": Total,
+            "rebalance-total": Occurrences,
+            "rebalance-rate-per-hour": _per_hour,
+        },
+        "time a rebalance takes until the listener has taken the assignment over, in ms",
+    ),
+    "failed-rebalance": (
+        "network",
+        COORDINATOR,
+        {
+            "failed-rebalance-total": Occurrences,
+            "failed-rebalance-rate-per-hour": _per_hour,
+        },
+        "rebalances that came to nothing",
+    ),
+    "partition-assigned-latency": (
+        "application",
+        COORDINATOR,
+        {"partition-assigned-latency-avg": Avg, "partition-assigned-latency-max": Max},
+        "time on_partitions_assigned takes, in ms",
+    ),
+    "partition-revoked-latency": (
+        "application",
+        COORDINATOR,
+        {"partition-revoked-latency-avg": Avg, "partition-revoked-latency-max": Max},
+        "time on_partitions_revoked takes, in ms",
+    ),
+    "partition-lost-latency": (
+        "application",
+        COORDINATOR,
+        {"partition-lost-latency-avg": Avg, "partition-lost-latency-max": Max},
+        "time on_partitions_lost takes, in ms",
+    ),
+    "connections-created": (
+        "network",
+        CONSUMER,
+        {"connection-creation-rate": occurrence_rate},
+        "connections opened",
+    ),
+    "connections-closed": (
+        "network",
+        CONSUMER,
+        {"connection-close-rate": occurrence_rate},
+        "connections closed",
+    ),
+    "time-between-poll": (
+        "application",
+        CONSUMER,
+        {"time-between-poll-avg": Avg, "time-between-poll-max": Max},
+        "time between two calls of poll(), in ms",
+    ),
+    "poll-idle": (
+        "application",
+        CONSUMER,
+        {"poll-idle-ratio-avg": Avg},
+        "share of the time that the application spends waiting in poll()",
+    ),
+}
+
+
+#: What goes over the connections, written by the network thread: statistics by metric name, and
+#: what is measured. In total in the group `CONSUMER`, for each broker in `NODE`.
+TRAFFIC: Final[Mapping[str, tuple[Mapping[str, Callable[[], Any]], str]]] = {
+    "bytes-sent": (
+        {
+            "outgoing-byte-rate": rate,
+            "request-rate": occurrence_rate,
+            "request-size-avg": Avg,
+            "request-size-max": Max,
+        },
+        "bytes of requests",
+    ),
+    "bytes-received": (
+        {"incoming-byte-rate": rate, "response-rate": occurrence_rate},
+        "bytes of responses",
+    ),
+    "request-latency": (
+        {"request-latency-avg": Avg, "request-latency-max": Max},
+        "time until a response, in ms",
+    ),
+    "throttle-time": (
+        {"throttle-time-avg": Avg, "throttle-time-max": Max},
+        "time for which a broker throttles this client, in ms",
+    ),
+}
+
+#: Requests and responses together, in total only.
+OPERATIONS: Final[Mapping[str, Callable[[], Any]]] = {"network-io-rate": occurrence_rate}
+
+
+#: Gauge of the seconds since something happened last, -1 before: (writer, group, meaning).
+AGES: Final[Mapping[str, tuple[str, str, str]]] = {
+    "last-heartbeat-seconds-ago": ("network", COORDINATOR, "since the last heartbeat was sent"),
+    "last-rebalance-seconds-ago": ("network", COORDINATOR, "since the last rebalance succeeded"),
+}

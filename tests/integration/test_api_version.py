@@ -1,0 +1,32 @@
+"""`api_version` of releases old and new, given for a broker of Kafka 4.3."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from tandem_kafka import TopicPartition
+from tests.integration.polling import Consume, read_all
+from tests.kafka.broker import KafkaCluster
+
+
+@pytest.mark.parametrize("release", [(0, 8, 2), (0, 9), (0, 10), (0, 11), (2, 5), (4, 0), (9, 9)])
+def test_a_group_reads_and_commits(
+    kafka: KafkaCluster,
+    topic: str,
+    consume: Consume,
+    caplog: pytest.LogCaptureFixture,
+    release: tuple[int, ...],
+) -> None:
+    kafka.admin.produce(topic, [b"x"] * 10)
+    consumer = consume(topic, group_id=f"group-of-{topic}", api_version=release)
+    assert len(read_all(consumer, 10)) == 10
+    consumer.commit()
+    assert consumer.committed(TopicPartition(topic, 0)) == 10
+    told = [
+        record.getMessage()
+        for record in caplog.records
+        if record.name.startswith("tandem_kafka") and record.levelno >= logging.WARNING
+    ]
+    assert len(told) == (1 if release < (0, 11) else 0)
