@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use pyo3::exceptions::PyException;
+use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
@@ -68,10 +69,18 @@ fn call<'py>(
     headers: &Bound<'py, PyAny>,
     data: Py<PyAny>,
 ) -> PyResult<Py<PyAny>> {
-    match function {
-        None => Ok(data),
-        Some((function, false)) => function.call1((data,)).map(Bound::unbind),
-        Some((function, true)) => function.call1((topic, headers, data)).map(Bound::unbind),
+    let Some((function, full)) = function else { return Ok(data) };
+    let end = std::ptr::null_mut::<ffi::PyObject>();
+    // SAFETY: all of them are alive, and the last one is null. It returns a new reference, or null
+    // with an exception. Of the ways to call something it is the one without a tuple.
+    unsafe {
+        let (call, function) = (ffi::PyObject_CallFunctionObjArgs, function.as_ptr());
+        let made = if *full {
+            call(function, topic.as_ptr(), headers.as_ptr(), data.as_ptr(), end)
+        } else {
+            call(function, data.as_ptr(), end)
+        };
+        Bound::from_owned_ptr_or_err(topic.py(), made).map(Bound::unbind)
     }
 }
 

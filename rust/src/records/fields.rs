@@ -22,11 +22,13 @@ impl Tuples {
         Ok(Tuples { class: class.clone().unbind(), begin })
     }
 
-    /// Makes a tuple of new references.
+    /// Makes a tuple of new references; one that is not tracked costs the garbage collection
+    /// nothing, and cannot be found in a cycle.
     pub fn make<const N: usize>(
         &self,
         py: Python<'_>,
         items: [Py<PyAny>; N],
+        tracked: bool,
     ) -> PyResult<Py<PyAny>> {
         // SAFETY: so many items are allocated, and are null. No Python code runs before they are
         // set: nobody sees the tuple without them.
@@ -37,6 +39,9 @@ impl Tuples {
             let place = self.place(&tuple, 0);
             for (index, item) in items.into_iter().enumerate() {
                 *place.add(index) = item.into_ptr();
+            }
+            if !tracked {
+                ffi::PyObject_GC_UnTrack(made.cast());
             }
             Ok(tuple)
         }

@@ -118,6 +118,13 @@ impl Maker {
         let header_size =
             if fields.headers_at == 0 { -1 } else { columns.header_bytes(row) as i64 };
         let [key, value, headers] = parts;
+        // Many records at once would keep the garbage collection busy. A cycle may go through what
+        // a deserializer has made, not through bytes; that it goes through headers is given up.
+        let tracked = may_hold(&key) || may_hold(&value);
+        if !tracked {
+            // SAFETY: it is a list, which is not freed meanwhile.
+            unsafe { ffi::PyObject_GC_UnTrack(headers.as_ptr().cast()) };
+        }
         let items: [Py<PyAny>; FIELDS] = [
             self.owner.topic.clone_ref(py).into_any(),
             self.partition.clone_ref(py),
@@ -133,7 +140,7 @@ impl Maker {
             size(py, fields.value)?,
             int(py, header_size)?,
         ];
-        self.tuples.make(py, items)
+        self.tuples.make(py, items, tracked)
     }
 
     /// Hands out a record of a row: a new one, or the oldest if nobody holds that any more.
@@ -221,6 +228,13 @@ impl Maker {
                 && ffi::PyList_Size(headers) == 0
         }
     }
+}
+
+/// Whether an object may hold others.
+fn may_hold(object: &Py<PyAny>) -> bool {
+    // SAFETY: the object is alive.
+    let flags = unsafe { ffi::PyType_GetFlags(ffi::Py_TYPE(object.as_ptr())) };
+    flags & ffi::Py_TPFLAGS_HAVE_GC != 0
 }
 
 /// How many hold an object, which is alive.

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import pickle
+import weakref
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -205,3 +207,19 @@ def test_what_a_deserializer_is_given() -> None:
         assert [each.serialized_value_size for each in found] == [-1, 1]
         lengths = [2, 1] if isinstance(options.get("value_deserializer"), Full) else [1, 0]
         assert [len(record.headers) for record in found] == lengths
+
+
+class Document(dict[str, Any]):
+    """What a deserializer makes; can be looked at from afar."""
+
+
+def test_a_cycle_through_what_a_deserializer_made_is_collected() -> None:
+    reading = Reading(A, value_deserializer=lambda data: Document(data=data))
+    reading.fetched(A, 0, 1)
+    [record] = reading.collect()[A]
+    record.value["record"] = record
+    gone = weakref.ref(record.value)
+    reading.collect()
+    del record
+    gc.collect()
+    assert gone() is None

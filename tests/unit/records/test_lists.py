@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import gc
 import importlib
 import json
 import operator
@@ -240,3 +241,11 @@ def test_a_record_is_one_of_kafka_pythons(records):
             *theirs[10:],
         ]
         assert type(record.headers) is list
+
+
+def test_records_of_bytes_cost_the_garbage_collection_nothing(twin):
+    if twin == "python":
+        pytest.skip("the Python twin makes tuples as anybody does")
+    for record in taken(twin).copy():
+        assert not gc.is_tracked(record)
+        assert not gc.is_tracked(record.headers)
