@@ -21,7 +21,6 @@ from tandem_kafka import KafkaConsumer, OffsetAndMetadata, TopicPartition
 from tandem_kafka.errors import (
     GroupAuthorizationFailedError,
     KafkaError,
-    KafkaTimeoutError,
     TopicAuthorizationFailedError,
 )
 from tests.integration.group_members import told
@@ -215,10 +214,10 @@ def test_an_unauthorized_topic_that_is_assigned(
         lambda: consumer.poll(20_000),
         lambda: consumer.position(tp),
         lambda: consumer.end_offsets([tp]),
-        lambda: consumer.partitions_for_topic(name),
     ):
         with pytest.raises(TopicAuthorizationFailedError, match=name):
             call()
+    assert consumer.partitions_for_topic(name) == set()
     assert name not in consumer.topics()
     allow(guarded, TOPIC, name, DESCRIBE)
     # It may be looked at now, but not read.
@@ -235,7 +234,7 @@ def test_an_unauthorized_topic_that_is_assigned(
 def positioned(consumer: KafkaConsumer, tp: TopicPartition) -> bool:
     try:
         return consumer.position(tp, timeout_ms=200) == 0
-    except (TopicAuthorizationFailedError, KafkaTimeoutError):
+    except TopicAuthorizationFailedError:
         return False
 
 
@@ -310,7 +309,7 @@ def test_135_a_refused_commit_names_all_topics_that_are_not_allowed(
     assert consumer.committed(TopicPartition(topics[0], 0)) == 1
 
 
-@pytest.mark.parametrize("way", ["subscribe", "assign", "partitions_for_topic"])
+@pytest.mark.parametrize("way", ["subscribe", "assign"])
 @pytest.mark.parametrize("allowed", [True, False])
 def test_56_topics_are_created_only_if_both_sides_allow_it(
     guarded: KafkaCluster, consume: Consume, name: str, allowed: bool, way: str
@@ -318,9 +317,8 @@ def test_56_topics_are_created_only_if_both_sides_allow_it(
     options = {"bootstrap_servers": guarded.bootstrap(), "allow_auto_create_topics": allowed}
     consumer = consume(group_id=name, **options)
     partitions = partitions_of(name, 1)
-    if way == "partitions_for_topic":
-        wait_until(lambda: consumer.partitions_for_topic(name) == ({0} if allowed else set()))
-    elif way == "subscribe":
+    assert consumer.partitions_for_topic(name) == set(), "asking creates nothing"
+    if way == "subscribe":
         consumer.subscribe([name])
         if allowed:
             assigned(consumer, partitions)
@@ -331,8 +329,7 @@ def test_56_topics_are_created_only_if_both_sides_allow_it(
         if allowed:
             assert consumer.position(partitions[0]) == 0
         else:
-            with pytest.raises(KafkaTimeoutError):
-                consumer.position(partitions[0], timeout_ms=500)
+            assert consumer.position(partitions[0], timeout_ms=500) is None
     assert (name in guarded.admin.client.list_topics(timeout=20).topics) == allowed
 
 
@@ -344,8 +341,7 @@ def test_56_the_broker_may_refuse(kafka: KafkaCluster, consume: Consume, name: s
     consumer = consume(allow_auto_create_topics=True)
     assert consumer.partitions_for_topic(name) == set()
     consumer.assign(partitions_of(name, 1))
-    with pytest.raises(KafkaTimeoutError):
-        consumer.position(TopicPartition(name, 0), timeout_ms=500)
+    assert consumer.position(TopicPartition(name, 0), timeout_ms=500) is None
     assert name not in kafka.admin.client.list_topics(timeout=20).topics
 
 

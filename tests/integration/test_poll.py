@@ -174,8 +174,7 @@ def test_34_position_of_a_partition_that_does_not_exist(topic: str, consume: Con
     consumer.assign([TopicPartition(topic, 9), TopicPartition(f"not-{topic}", 0)])
     for tp in consumer.assignment():
         clock = Clock()
-        with pytest.raises(KafkaTimeoutError, match="position"):
-            consumer.position(tp, timeout_ms=500)
+        assert consumer.position(tp, timeout_ms=500) is None
         assert 0.45 < clock.seconds < 10
 
 
