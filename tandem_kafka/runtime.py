@@ -7,6 +7,7 @@ request managers then run in one thread, deterministically, from a seed.
 
 from __future__ import annotations
 
+import math
 import sys
 import threading
 import time
@@ -49,6 +50,10 @@ class Clock(Protocol):
 
     def now_ms(self) -> int:
         """Milliseconds since some fixed point; never goes back. Deadlines are in this time."""
+        ...
+
+    def after_ms(self, duration_ms: float) -> int:
+        """Return the first time in `now_ms` at which so much has passed: never too early."""
         ...
 
     def wall_ms(self) -> int:
@@ -120,6 +125,10 @@ class MonotonicClock:
     def now_ms(self) -> int:
         """Milliseconds of the monotonic clock."""
         return time.monotonic_ns() // 1_000_000
+
+    def after_ms(self, duration_ms: float) -> int:
+        """Milliseconds of the monotonic clock in a while, rounded up."""
+        return math.ceil(time.monotonic_ns() / 1_000_000 + duration_ms)
 
     def wall_ms(self) -> int:
         """Milliseconds since the Unix epoch."""

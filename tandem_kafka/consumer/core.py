@@ -256,7 +256,7 @@ class Core:
         if timeout_ms < 0:
             msg = f"timeout_ms must not be negative, got {timeout_ms!r}"
             raise InvalidArgumentError(msg)
-        return self.clock.now_ms() + int(min(timeout_ms, NO_DEADLINE_MS // 2))
+        return self.clock.after_ms(min(timeout_ms, NO_DEADLINE_MS // 2))
 
     # --- asking and waiting --------------------------------------------------------------------
 

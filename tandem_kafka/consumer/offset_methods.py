@@ -163,7 +163,8 @@ class OffsetMethods(Owned):
         """Return the first offset of each partition.
 
         Raises:
-            KafkaTimeoutError: They could not be looked up in time.
+            KafkaTimeoutError: They could not be looked up in time, by default
+                `request_timeout_ms` (never more than `default_api_timeout_ms`).
         """
         return self._edges(partitions, _EARLIEST, timeout_ms)
 
@@ -176,7 +177,8 @@ class OffsetMethods(Owned):
         That is the high watermark; under read_committed the last stable offset.
 
         Raises:
-            KafkaTimeoutError: They could not be looked up in time.
+            KafkaTimeoutError: They could not be looked up in time, by default
+                `request_timeout_ms` (never more than `default_api_timeout_ms`).
         """
         return self._edges(partitions, _LATEST, timeout_ms)
 
@@ -199,7 +201,8 @@ class OffsetMethods(Owned):
 
         Raises:
             InvalidArgumentError: A timestamp is negative.
-            KafkaTimeoutError: They could not be looked up in time.
+            KafkaTimeoutError: They could not be looked up in time, by default
+                `request_timeout_ms` (never more than `default_api_timeout_ms`).
         """
         chosen = check_timestamps(timestamps)
         if timeout_ms == 0:

@@ -89,14 +89,17 @@ class Positions:
         """
         if not timestamps:
             return {}
+        if timeout_ms is None:
+            # As kafka-python waits; Java's client has default.api.timeout.ms alone.
+            config = self._core.config
+            timeout_ms = min(config.request_timeout_ms, config.default_api_timeout_ms)
         deadline_ms = self._core.deadline_ms(timeout_ms)
         try:
             found: Found = self._core.ask(
                 ListOffsets(deadline_ms=deadline_ms, timestamps=dict(timestamps))
             )
         except KafkaTimeoutError as error:
-            shown = self._core.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
-            msg = f"Failed to get offsets by times in {shown} ms for {named(timestamps)}"
+            msg = f"Failed to get offsets by times in {timeout_ms} ms for {named(timestamps)}"
             raise KafkaTimeoutError(msg) from error
         return found
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 __all__ = ["SimClock"]
 
 #: 2024-01-01 in milliseconds since the Unix epoch: simulated records have believable timestamps.
@@ -18,6 +20,10 @@ class SimClock:
     def now_ms(self) -> int:
         """Return the simulated time."""
         return self._now_ms
+
+    def after_ms(self, duration_ms: float) -> int:
+        """Return the simulated time in a while."""
+        return self._now_ms + math.ceil(duration_ms)
 
     def wall_ms(self) -> int:
         """Return the simulated time as milliseconds since the Unix epoch."""

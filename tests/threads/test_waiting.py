@@ -25,6 +25,9 @@ class Ticking:
     def now_ms(self) -> int:
         return next(self._ticks)
 
+    def after_ms(self, duration_ms: float) -> int:
+        return self.now_ms() + int(duration_ms)
+
     def wall_ms(self) -> int:
         return self.now_ms()
 

@@ -28,6 +28,9 @@ class Time:
     def now_ms(self) -> int:
         return self.ms
 
+    def after_ms(self, duration_ms: float) -> int:
+        return self.now_ms() + int(duration_ms)
+
     def wall_ms(self) -> int:
         return self.ms
 
