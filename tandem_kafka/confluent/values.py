@@ -123,7 +123,7 @@ class Message:
             timestamp_type=kind - 1 if kind else None,
             key=key,
             value=value,
-            headers=() if headers is None else headers,
+            headers=[] if headers is None else list(headers),
             checksum=None,
             serialized_key_size=-1,
             serialized_value_size=-1,

@@ -36,7 +36,7 @@ DIFFERENCES = (
         "automatic commits",
         "a thread commits every interval",
         "`poll()`, `consume()` and `close()` commit, when the interval is over",
-        "the callbacks need the application's thread; a rebalance and `close()` commit what is left",
+        "callbacks need the application's thread; a rebalance and `close()` commit the rest",
     ),
     (
         "`commit()` of several partitions of which one fails",
@@ -132,8 +132,8 @@ while True:
     print(message.value())
 ```
 
-It is a facade over the same `KafkaConsumer`; librdkafka is not needed. `DeserializingConsumer` takes
-deserializers of Schema Registry clients. `consumer_group_metadata()` can be given to
+It is a facade over the same `KafkaConsumer`; librdkafka is not needed. `DeserializingConsumer`
+takes deserializers of Schema Registry clients. `consumer_group_metadata()` can be given to
 `send_offsets_to_transaction()` of a `confluent_kafka.Producer`.
 
 The same programs run with both libraries in `tests/parity/test_confluent.py`. This page is made by
