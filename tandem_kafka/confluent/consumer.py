@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Final, Self
 
 from tandem_kafka.confluent.codes import Codes
-from tandem_kafka.confluent.configuration import settings_from
+from tandem_kafka.confluent.configuration import Settings, settings_from
 from tandem_kafka.confluent.errors import KafkaError, KafkaException, failure, kafka_error
 from tandem_kafka.confluent.events import Events
 from tandem_kafka.confluent.lookups import ClusterMetadata, Lookups, group_bytes, raising
@@ -24,13 +23,13 @@ from tandem_kafka.confluent.values import (
     TopicPartition,
     message_of,
 )
+from tandem_kafka.confluent.waiting import Time
 from tandem_kafka.consumer.consumer import KafkaConsumer
 from tandem_kafka.errors import KafkaError as OurKafkaError
 
 __all__ = ["Consumer"]
 
 _MOST_MESSAGES: Final = 1_000_000
-_now = time.monotonic
 
 
 class Consumer:
@@ -60,26 +59,29 @@ class Consumer:
             reason = f"Failed to create consumer: {error}"
             raise KafkaException(KafkaError(Codes._INVALID_ARG, reason)) from error
         self._logger = logger
+        self._begin(settings)
+
+    def _begin(self, settings: Settings) -> None:
+        kafka, assigned = self._kafka, Assigned()
+        time, callbacks = Time(kafka), Callbacks()
         self._closed = False
-        self._callbacks = Callbacks()
-        assigned = self._assigned = Assigned()
-        self._offsets = Offsets(self._kafka, assigned, settings, self._callbacks.run)
-        self._assignment = Assignment(
-            self._kafka, assigned, self._offsets, self._callbacks.run, self
-        )
-        self._events = Events(
-            self._kafka, assigned, self._assignment, settings, self._callbacks.run
-        )
-        self._lookups = Lookups(self._kafka, assigned)
-        statistics = Statistics(self._kafka, assigned, self._assignment, self._offsets, settings)
+        self._assigned = assigned
+        self._callbacks = callbacks
+        self._now_ms = time.now_ms
+        self._offsets = Offsets(kafka, assigned, settings, callbacks.run, time)
+        self._assignment = Assignment(kafka, assigned, self._offsets, callbacks.run, self, time)
+        self._events = Events(kafka, assigned, self._assignment, settings, callbacks.run, time)
+        self._lookups = Lookups(kafka, assigned, time)
+        statistics = Statistics(kafka, assigned, self._assignment, self._offsets, settings, time)
         self._reader = Reader(
-            self._kafka,
+            kafka,
             assigned,
             self._assignment,
             self._events,
             self._offsets,
             statistics,
-            self._callbacks,
+            callbacks,
+            time,
         )
 
     # --- reading -------------------------------------------------------------------------------
@@ -96,7 +98,7 @@ class Consumer:
         """
         # Nothing here but the next record: whatever else there is to do is done every 100 ms.
         run = self._assigned.run
-        if run is not None and _now() < self._reader.serve_s:
+        if run is not None and self._now_ms() < self._reader.serve_ms:
             for record in run.records:
                 run.part.last = record
                 return message_of(record)
@@ -114,10 +116,10 @@ class Consumer:
         if not 0 <= num_messages <= _MOST_MESSAGES:
             msg = "num_messages must be between 0 and 1000000 (1M)"
             raise ValueError(msg)
-        end_s = _now() + _seconds(timeout)
+        end_ms = self._now_ms() + _seconds(timeout) * 1000
         found: list[Message] = []
         while len(found) < num_messages:
-            message = self.poll(max(0.0, end_s - _now()))
+            message = self.poll(max(0.0, end_ms - self._now_ms()) / 1000)
             if message is None:
                 break
             found.append(message)

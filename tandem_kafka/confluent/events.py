@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
@@ -14,6 +12,7 @@ from tandem_kafka.confluent.errors import KafkaError, kafka_error
 from tandem_kafka.confluent.partitions import Assigned, Part
 from tandem_kafka.confluent.rebalancing import Assignment
 from tandem_kafka.confluent.values import Message, error_message
+from tandem_kafka.confluent.waiting import Time
 from tandem_kafka.consumer.consumer import KafkaConsumer
 from tandem_kafka.errors import (
     LOGIN_ERRORS,
@@ -46,7 +45,9 @@ class Events:
         assignment: Assignment,
         settings: Settings,
         call: Callable[..., None],
+        time: Time,
     ) -> None:
+        self._time = time
         self._kafka = kafka
         self._assigned = assigned
         self._assignment = assignment
@@ -55,7 +56,7 @@ class Events:
         self.ends = settings.get("enable.partition.eof", False)
         self._creating = settings.get("allow.auto.create.topics", False)
         self._max_poll_s = settings.get("max.poll.interval.ms", 300_000) / 1000
-        self._polled_s = self._began_s = time.monotonic()
+        self._polled_s = self._began_s = self._time.now_s()
         self._connected = False
         self._told: dict[tuple[int, str], float] = {}
         self._unseen: list[str] = []
@@ -92,10 +93,10 @@ class Events:
             else:
                 self.messages.append(error_message(found))
         else:
-            threading.Event().wait(min(wait_s, _BREATH_S))
+            self._time.wait(min(wait_s, _BREATH_S))
 
     def _news(self, error: KafkaError) -> bool:
-        now_s, what = time.monotonic(), (error.code(), error.str())
+        now_s, what = self._time.now_s(), (error.code(), error.str())
         if now_s - self._told.get(what, -_AGAIN_S) < _AGAIN_S:
             return False
         self._told[what] = now_s

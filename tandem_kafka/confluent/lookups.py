@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -16,6 +15,7 @@ from tandem_kafka.confluent.values import (
     OFFSET_INVALID,
     TopicPartition,
 )
+from tandem_kafka.confluent.waiting import Time
 from tandem_kafka.consumer.consumer import KafkaConsumer
 from tandem_kafka.errors import KafkaError as OurKafkaError
 from tandem_kafka.shared.metadata import ClusterSnapshot, TopicInfo
@@ -134,7 +134,8 @@ class ClusterMetadata:
 class Lookups:
     """Asks through our consumer."""
 
-    def __init__(self, kafka: KafkaConsumer, assigned: Assigned) -> None:
+    def __init__(self, kafka: KafkaConsumer, assigned: Assigned, time: Time) -> None:
+        self._time = time
         self._kafka = kafka
         self._assigned = assigned
 
@@ -142,10 +143,10 @@ class Lookups:
         self, partitions: list[TopicPartition], timeout_ms: float | None
     ) -> list[TopicPartition]:
         """Return committed offsets, `OFFSET_INVALID` where there is none."""
-        end_s = None if timeout_ms is None else time.monotonic() + timeout_ms / 1000
+        end_s = None if timeout_ms is None else self._time.now_s() + timeout_ms / 1000
         found = []
         for each in partitions:
-            left_ms = None if end_s is None else max(0.0, (end_s - time.monotonic()) * 1000)
+            left_ms = None if end_s is None else max(0.0, (end_s - self._time.now_s()) * 1000)
             with raising("Failed to get committed offsets"):
                 offset: Any = self._kafka.committed(each.key, metadata=True, timeout_ms=left_ms)
             if offset is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
@@ -12,6 +11,7 @@ from tandem_kafka.confluent.configuration import Settings
 from tandem_kafka.confluent.errors import KafkaError, KafkaException, failure, kafka_error
 from tandem_kafka.confluent.partitions import Assigned, Part
 from tandem_kafka.confluent.values import OFFSET_INVALID, Message, TopicPartition
+from tandem_kafka.confluent.waiting import Time
 from tandem_kafka.consumer.consumer import KafkaConsumer
 from tandem_kafka.errors import KafkaError as OurKafkaError
 from tandem_kafka.types import OffsetAndMetadata
@@ -36,6 +36,7 @@ class Offsets:
         assigned: Assigned,
         settings: Settings,
         call: Callable[..., None],
+        time: Time,
     ) -> None:
         self._kafka = kafka
         self._assigned = assigned
@@ -44,7 +45,7 @@ class Offsets:
         self.automatic = settings.get("enable.auto.commit", True)
         self.storing = settings.get("enable.auto.offset.store", True)
         self._interval_s = settings.get("auto.commit.interval.ms", 5_000) / 1000
-        self._next_s = time.monotonic() + self._interval_s
+        self._next_s = time.now_s() + self._interval_s
 
     # --- what is stored ------------------------------------------------------------------------
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -13,6 +12,7 @@ from tandem_kafka.confluent.partitions import Assigned, Run
 from tandem_kafka.confluent.rebalancing import Assignment
 from tandem_kafka.confluent.statistics import Statistics
 from tandem_kafka.confluent.values import Message, message_of
+from tandem_kafka.confluent.waiting import Time
 from tandem_kafka.consumer.consumer import KafkaConsumer
 from tandem_kafka.errors import KafkaError as OurKafkaError
 
@@ -23,10 +23,9 @@ log = logging.getLogger(__name__)
 #: So many records are taken from our consumer at once.
 _BATCH: Final = 2_000
 #: At least so often poll() looks at the group, commits in time and calls callbacks.
-_SERVE_S: Final = 0.1
+_SERVE_MS: Final = 100
 #: poll() waits in turns of so many seconds; of so many where ends of partitions are told.
 _TURN_S, _SHORT_TURN_S = 0.5, 0.05
-_now = time.monotonic
 
 
 class Callbacks:
@@ -56,7 +55,7 @@ class Reader:
     """Takes batches from our consumer and hands them out one by one.
 
     Attributes:
-        serve_s: When poll() is to do more than to hand out the next record.
+        serve_ms: When poll() is to do more than to hand out the next record.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917 - the parts of a consumer
@@ -68,7 +67,10 @@ class Reader:
         offsets: Offsets,
         statistics: Statistics,
         callbacks: Callbacks,
+        time: Time,
     ) -> None:
+        self._time = time
+        self._now = time.now_s
         self._kafka = kafka
         self._assigned = assigned
         self._assignment = assignment
@@ -76,31 +78,31 @@ class Reader:
         self._offsets = offsets
         self._statistics = statistics
         self._callbacks = callbacks
-        self.serve_s = 0.0
+        self.serve_ms = 0
 
     def next(self, wait_s: float) -> Message | None:
         """Return the next message; serve the group and callbacks, and wait if need be."""
-        now_s = _now()
+        now_s = self._now()
         self._events.polled(now_s)
         end_s = now_s + wait_s
         turn_s = _SHORT_TURN_S if self._events.ends else _TURN_S
         served = False
         while True:
-            if not served or _now() >= self.serve_s:
+            if not served or self._time.now_ms() >= self.serve_ms:
                 self._serve()
                 served = True
             message = self._ready()
             if message is not None:
                 return message
-            left_s = end_s - _now()
+            left_s = end_s - self._now()
             self._fetch(max(0.0, min(turn_s, left_s)), _BATCH)
             if self._events.ends and self._at_end():
                 self._events.look_for_ends()
             message = self._ready()
             if message is not None:
                 return message
-            self._events.look_around(_now())
-            if _now() >= end_s and not self._events.messages:
+            self._events.look_around(self._now())
+            if self._now() >= end_s and not self._events.messages:
                 return None
 
     def _ready(self) -> Message | None:
@@ -120,11 +122,11 @@ class Reader:
 
     def _serve(self) -> None:
         """Do what is to be done now and then while records are handed out."""
-        self.serve_s = _now() + _SERVE_S
+        self.serve_ms = self._time.now_ms() + _SERVE_MS
         if not self._assigned.empty or self._assigned.run is not None:
             # The group learns that the application polls, rebalances and callbacks are run.
             self._fetch(0.0, 1)
-        now_s = _now()
+        now_s = self._now()
         self._offsets.commit_in_time(now_s)
         if self._statistics.due(now_s) and self._statistics.callback is not None:
             self._callbacks.run(self._statistics.callback, self._statistics.document())

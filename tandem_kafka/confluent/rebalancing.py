@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -18,6 +17,7 @@ from tandem_kafka.confluent.values import (
     TAIL_BASE,
     TopicPartition,
 )
+from tandem_kafka.confluent.waiting import Time
 from tandem_kafka.consumer.consumer import KafkaConsumer
 from tandem_kafka.consumer.listener import ConsumerRebalanceListener
 from tandem_kafka.types import OffsetAndMetadata
@@ -42,7 +42,9 @@ class Assignment(ConsumerRebalanceListener):
         offsets: Offsets,
         call: Callable[..., None],
         consumer: Any,
+        time: Time,
     ) -> None:
+        self._time = time
         self._kafka = kafka
         self._assigned = assigned
         self._offsets = offsets
@@ -51,7 +53,7 @@ class Assignment(ConsumerRebalanceListener):
         self._callbacks: dict[str, Callback | None] = {}
         self.subscribed = False
         self.rebalances = 0
-        self.rebalanced_s = time.monotonic()
+        self.rebalanced_s = self._time.now_s()
 
     # --- the group -----------------------------------------------------------------------------
 
@@ -120,7 +122,7 @@ class Assignment(ConsumerRebalanceListener):
 
     def _rebalanced(self) -> None:
         self.rebalances += 1
-        self.rebalanced_s = time.monotonic()
+        self.rebalanced_s = self._time.now_s()
 
     # --- the application -----------------------------------------------------------------------
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from typing import Any
 
 from tandem_kafka.confluent.configuration import Settings
@@ -11,6 +10,7 @@ from tandem_kafka.confluent.offsets import Offsets
 from tandem_kafka.confluent.partitions import Assigned, Part
 from tandem_kafka.confluent.rebalancing import Assignment
 from tandem_kafka.confluent.values import OFFSET_INVALID
+from tandem_kafka.confluent.waiting import Time
 from tandem_kafka.consumer.consumer import KafkaConsumer
 from tandem_kafka.errors import KafkaError
 
@@ -27,14 +27,16 @@ class Statistics:
         assignment: Assignment,
         offsets: Offsets,
         settings: Settings,
+        time: Time,
     ) -> None:
+        self._time = time
         self._kafka = kafka
         self._assigned = assigned
         self._assignment = assignment
         self._offsets = offsets
         self.callback = settings.callbacks.get("stats_cb")
         self._interval_s = settings.get("statistics.interval.ms", 0) / 1000
-        self._began_s = time.monotonic()
+        self._began_s = self._time.now_s()
         self._next_s = self._began_s + self._interval_s
 
     def due(self, now_s: float) -> bool:
@@ -46,7 +48,7 @@ class Statistics:
 
     def document(self) -> str:
         """Return the statistics of this moment."""
-        now_s = time.monotonic()
+        now_s = self._time.now_s()
         topics: dict[str, Any] = {}
         for part in self._assigned:
             topic, number = part.tp
@@ -59,7 +61,7 @@ class Statistics:
                 "client_id": client_id,
                 "type": "consumer",
                 "ts": int(now_s * 1e6),
-                "time": int(time.time()),
+                "time": self._time.wall_s(),
                 "age": int((now_s - self._began_s) * 1e6),
                 "brokers": {},
                 "topics": topics,
