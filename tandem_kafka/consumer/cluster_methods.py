@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from typing import Any
 
@@ -19,6 +20,7 @@ from tandem_kafka.events.application import (
     ListTopics,
     PartitionsForTopic,
 )
+from tandem_kafka.shared.metadata import ClusterSnapshot
 from tandem_kafka.types import ConsumerGroupMetadata
 
 __all__ = ["ClusterMethods"]
@@ -69,6 +71,20 @@ class ClusterMethods(Owned):
         event = ListTopics(deadline_ms=self._core.deadline_ms(timeout_ms))
         found = self._core.ask(event, interruptible=True)
         return {name for name, topic in found.items() if not topic.internal}
+
+    @shared
+    def cluster(self, timeout_ms: float | None = None) -> ClusterSnapshot:
+        """Return brokers by id and all topics this client may see, internal ones too.
+
+        Raises:
+            KafkaTimeoutError: The cluster did not answer in time.
+            WakeupError: `wakeup()` was called.
+        """
+        deadline_ms = self._core.deadline_ms(timeout_ms)
+        if not self.bootstrap_connected():
+            self._core.ask(Bootstrap(deadline_ms=deadline_ms))
+        found = self._core.ask(ListTopics(deadline_ms=deadline_ms), interruptible=True)
+        return dataclasses.replace(self._core.engine.metadata.snapshot, topics=dict(found))
 
     def partitions_for_topic(self, topic: str, timeout_ms: float | None = None) -> set[int]:
         """Return the partition numbers of a topic; empty if we see no such topic.

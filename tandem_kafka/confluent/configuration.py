@@ -1,0 +1,338 @@
+"""From a dictionary with librdkafka's names to our options and the facade's own settings."""
+
+from __future__ import annotations
+
+import logging
+import ssl
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from kafka.net.sasl.oauth import AbstractTokenProvider
+
+from tandem_kafka.assignors import (
+    CooperativeStickyAssignor,
+    RangePartitionAssignor,
+    RoundRobinPartitionAssignor,
+)
+from tandem_kafka.confluent.codes import Codes
+from tandem_kafka.confluent.errors import failure
+from tandem_kafka.confluent.properties import (
+    CALLBACKS,
+    IGNORED,
+    OWN_DEFAULTS,
+    PROPERTIES,
+    REFUSED,
+    Property,
+)
+
+__all__ = ["Settings", "settings_from"]
+
+log = logging.getLogger(__name__)
+
+_ASSIGNORS: Final = {
+    "range": RangePartitionAssignor,
+    "roundrobin": RoundRobinPartitionAssignor,
+    "cooperative-sticky": CooperativeStickyAssignor,
+}
+_TRUE, _FALSE = ("true", "t", "1"), ("false", "f", "0")
+_CLASSIC_ONLY: Final = (
+    "session.timeout.ms",
+    "heartbeat.interval.ms",
+    "partition.assignment.strategy",
+    "group.protocol.type",
+)
+#: Options of which the second must not be below the first, and their defaults.
+_GROWING: Final = (
+    ("retry_backoff_ms", "retry_backoff_max_ms", (100, 1_000)),
+    ("reconnect_backoff_ms", "reconnect_backoff_max_ms", (100, 10_000)),
+    (
+        "socket_connection_setup_timeout_ms",
+        "socket_connection_setup_timeout_max_ms",
+        (30_000, 30_000),
+    ),
+)
+#: Longer than any program runs, for "never".
+_NEVER_MS: Final = 2**31 - 1
+_warned: set[str] = set()
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a consumer is made of.
+
+    Attributes:
+        options: Our options.
+        values: What was given, by librdkafka's name, as a number, bool or str.
+        callbacks: The callables among them.
+    """
+
+    options: dict[str, Any]
+    values: dict[str, Any]
+    callbacks: dict[str, Callable[..., Any]] = field(default_factory=dict)
+
+    def get(self, name: str, default: Any) -> Any:
+        """Return a value that was given, or the default."""
+        return self.values.get(name, default)
+
+
+class _Tokens(AbstractTokenProvider):
+    """Asks an `oauth_cb` for tokens."""
+
+    def __init__(self, callback: Callable[[str], Any], config: str) -> None:
+        super().__init__()
+        self._callback = callback
+        self._config = config
+        self._extensions: Mapping[str, str] = {}
+
+    def token(self) -> str:
+        """Return a token; what comes with it is kept for `extensions()`."""
+        token, _expiry, *rest = self._callback(self._config)
+        self._extensions = rest[1] if len(rest) > 1 and rest[1] else {}
+        return token  # type: ignore[no-any-return]
+
+    def extensions(self) -> Mapping[str, str]:
+        """Return the SASL extensions of the last token."""
+        return self._extensions
+
+
+def settings_from(config: Any, more: Mapping[str, Any]) -> Settings:
+    """Read a configuration.
+
+    Raises:
+        KafkaException: A name is unknown, or a value not allowed.
+        ValueError: There is no `group.id`.
+        TypeError: The configuration is no dict, or a callback not callable.
+    """
+    given = _gathered(config, more)
+    callbacks = _callbacks(given)
+    given.pop("logger", None)
+    if given.get("group.id") is None:
+        msg = "Failed to create consumer: group.id must be set"
+        raise ValueError(msg)
+    values: dict[str, Any] = {}
+    for name, value in given.items():
+        _take(name, value, values)
+    _check_together(values)
+    options = {**OWN_DEFAULTS, "enable_auto_commit": False, "bootstrap_timeout_ms": 0}
+    for name, value in values.items():
+        option = PROPERTIES[name].option
+        if option is not None:
+            options[option] = value
+    return Settings(_settled(options, values, callbacks), values, callbacks)
+
+
+def _gathered(config: Any, more: Mapping[str, Any]) -> dict[str, Any]:
+    if not isinstance(config, Mapping):
+        msg = "expected configuration dict"
+        raise TypeError(msg)
+    given = {**config, **more}
+    topic = given.pop("default.topic.config", None) or {}
+    return {**topic, **given}
+
+
+def _callbacks(given: dict[str, Any]) -> dict[str, Callable[..., Any]]:
+    found = {name: given.pop(name) for name in CALLBACKS if name in given}
+    for name, callback in found.items():
+        if callback is None or callable(callback):
+            continue
+        if name == "on_commit":
+            raise failure(Codes._INVALID_ARG, "on_commit requires a callable object")
+        msg = f"expected {name} property as a callable function"
+        raise TypeError(msg)
+    return {name: callback for name, callback in found.items() if callback is not None}
+
+
+def _take(name: Any, value: Any, values: dict[str, Any]) -> None:
+    known = PROPERTIES.get(name)
+    if known is not None:
+        values[name] = _value(name, value, known)
+    elif name in REFUSED:
+        reason = f'Configuration property "{name}" is not supported: {REFUSED[name]}'
+        raise failure(Codes._INVALID_ARG, reason)
+    elif name not in IGNORED:
+        raise failure(Codes._INVALID_ARG, f'No such configuration property: "{name}"')
+    elif name not in _warned:
+        _warned.add(name)
+        log.warning("the property %s has no effect here", name)
+
+
+def _value(name: str, value: Any, known: Property) -> Any:
+    text = value if isinstance(value, str) else "" if value is None else str(value)
+    if known.kind is bool:
+        return _flag(name, text)
+    if known.kind is int:
+        return _number(name, text, known)
+    if known.words and text not in known.words:
+        found = next((word for word in known.words if word == text.lower()), None)
+        if found is None:
+            reason = f'Invalid value "{text}" for configuration property "{name}"'
+            raise failure(Codes._INVALID_ARG, reason)
+        text = found
+    return known.words[text] if known.words else text
+
+
+def _flag(name: str, text: str) -> bool:
+    if text.lower() in _TRUE:
+        return True
+    if text.lower() in _FALSE:
+        return False
+    reason = f'Expected bool value for "{name}": true or false'
+    raise failure(Codes._INVALID_ARG, reason)
+
+
+def _number(name: str, text: str, known: Property) -> int:
+    if not text:
+        reason = f'Integer configuration property "{name}" cannot be set to empty value'
+        raise failure(Codes._INVALID_ARG, reason)
+    try:
+        number = int(text, 0)
+    except ValueError:
+        number = _leading_number(name, text)
+    low, high = known.limits
+    if not low <= number <= high:
+        reason = (
+            f'Configuration property "{name}" value {number} is outside allowed range {low}..{high}'
+        )
+        raise failure(Codes._INVALID_ARG, reason)
+    return number
+
+
+def _leading_number(name: str, text: str) -> int:
+    """Read a decimal number, or one with leading zeros."""
+    try:
+        return int(float(text))
+    except (ValueError, OverflowError):
+        reason = f'Invalid value for configuration property "{name}"'
+        raise failure(Codes._INVALID_ARG, reason) from None
+
+
+def _check_together(values: Mapping[str, Any]) -> None:
+    if values.get("group.protocol") == "consumer":
+        for name in _CLASSIC_ONLY:
+            if name in values:
+                _fail(
+                    f"`{name}` is not supported for `group.protocol=consumer`: "
+                    "the broker's configuration has it"
+                )
+    session_ms = values.get("session.timeout.ms", 45_000)
+    if values.get("max.poll.interval.ms", 300_000) < session_ms:
+        _fail("`max.poll.interval.ms`must be >= `session.timeout.ms`")
+
+
+def _fail(reason: str) -> None:
+    raise failure(Codes._INVALID_ARG, f"Failed to create consumer: {reason}")
+
+
+def _settled(
+    options: dict[str, Any], values: Mapping[str, Any], callbacks: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Give values the form of our options, where it is another one."""
+    for name in ("send_buffer_bytes", "receive_buffer_bytes"):
+        options[name] = options.get(name) or None
+    for name in ("connections_max_idle_ms", "metadata_max_age_ms"):
+        if options.get(name) in (0, -1):
+            options[name] = _NEVER_MS
+    _settle_pairs(options)
+    if values.get("group.protocol") != "consumer":
+        options.pop("group_remote_assignor", None)
+    for name in ("group_instance_id", "group_remote_assignor", "ssl_crlfile", "ssl_ciphers"):
+        if options.get(name) == "":
+            del options[name]
+    if "partition.assignment.strategy" in values:
+        options["partition_assignment_strategy"] = _assignors(
+            values["partition.assignment.strategy"]
+        )
+    _settle_beats(options)
+    _settle_security(options, values, callbacks)
+    return options
+
+
+def _settle_pairs(options: dict[str, Any]) -> None:
+    """Raise or lower what must not be below or above another: librdkafka does not mind."""
+    if "fetch_buffer_max_bytes" in options:
+        size = options["fetch_buffer_max_bytes"] = options["fetch_buffer_max_bytes"] * 1024
+        if options.get("max_partition_fetch_bytes", 4_194_304) > size:
+            options["max_partition_fetch_bytes"] = size
+    for first, most, usual in _GROWING:
+        if first in options or most in options:
+            options[most] = max(options.get(most, usual[1]), options.get(first, usual[0]))
+    wait_ms = options.get("fetch_max_wait_ms", 500)
+    options["request_timeout_ms"] = max(options["request_timeout_ms"], wait_ms + 1_000)
+    idle_ms = options.get("connections_max_idle_ms")
+    if idle_ms is not None:
+        options["connections_max_idle_ms"] = max(idle_ms, options["request_timeout_ms"] + 1)
+
+
+def _settle_beats(options: dict[str, Any]) -> None:
+    """Make heartbeats more frequent than the session is long: librdkafka does not mind."""
+    session_ms = options.get("session_timeout_ms")
+    if session_ms is not None and options.get("heartbeat_interval_ms", 3_000) >= session_ms:
+        options["heartbeat_interval_ms"] = max(1, session_ms // 3)
+    elif options.get("heartbeat_interval_ms", 3_000) >= 45_000:
+        options["heartbeat_interval_ms"] = 15_000
+
+
+def _assignors(text: str) -> list[type]:
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    for name in names:
+        if name not in _ASSIGNORS:
+            _fail(f"Unsupported partition.assignment.strategy: {name}")
+    if "cooperative-sticky" in names and len(names) > 1:
+        _fail("partition.assignment.strategy must not mix cooperative and eager assignors")
+    return [_ASSIGNORS[name] for name in names]
+
+
+def _settle_security(
+    options: dict[str, Any], values: Mapping[str, Any], callbacks: Mapping[str, Any]
+) -> None:
+    if options.get("ssl_cafile") in ("probe", ""):
+        del options["ssl_cafile"]
+    protocol = options.get("security_protocol", "PLAINTEXT")
+    if protocol.startswith("SASL"):
+        _settle_login(options, values, callbacks)
+    if protocol.endswith("SSL") and _needs_context(values):
+        options["ssl_context"] = _context(options, values)
+
+
+def _settle_login(
+    options: dict[str, Any], values: Mapping[str, Any], callbacks: Mapping[str, Any]
+) -> None:
+    mechanism = options.setdefault("sasl_mechanism", "GSSAPI")
+    if mechanism == "OAUTHBEARER":
+        if "oauth_cb" not in callbacks:
+            _fail("OAUTHBEARER needs an oauth_cb")
+        config = values.get("sasl.oauthbearer.config", "")
+        options["sasl_oauth_token_provider"] = _Tokens(callbacks["oauth_cb"], config)
+    elif mechanism != "GSSAPI" and not (
+        options.get("sasl_plain_username") and "sasl_plain_password" in options
+    ):
+        _fail("sasl.username and sasl.password must be set")
+
+
+def _needs_context(values: Mapping[str, Any]) -> bool:
+    return "ssl.ca.pem" in values or not values.get("enable.ssl.certificate.verification", True)
+
+
+def _context(options: dict[str, Any], values: Mapping[str, Any]) -> ssl.SSLContext:
+    """Return a context for what our options have no file for."""
+    try:
+        context = ssl.create_default_context(
+            cafile=options.pop("ssl_cafile", None), cadata=values.get("ssl.ca.pem")
+        )
+        if options.pop("ssl_crlfile", None) is not None:
+            _fail("ssl.crl.location needs ssl.ca.location and verified certificates")
+        certificate, key = options.pop("ssl_certfile", None), options.pop("ssl_keyfile", None)
+        if certificate is not None:
+            context.load_cert_chain(certificate, key, options.pop("ssl_password", None))
+    except (OSError, ValueError) as error:
+        raise failure(Codes._INVALID_ARG, f"Failed to create consumer: {error}") from error
+    if not options.pop("ssl_check_hostname", True):
+        context.check_hostname = False
+    if not values.get("enable.ssl.certificate.verification", True):
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    ciphers = options.pop("ssl_ciphers", None)
+    if ciphers is not None:
+        context.set_ciphers(ciphers)
+    return context

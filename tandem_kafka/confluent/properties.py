@@ -1,0 +1,219 @@
+"""Every property of librdkafka that a consumer may be given, and which of our options it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+__all__ = ["CALLBACKS", "IGNORED", "OWN_DEFAULTS", "PROPERTIES", "REFUSED", "Property"]
+
+
+@dataclass(frozen=True, slots=True)
+class Property:
+    """One property.
+
+    Attributes:
+        option: Our option of the same meaning; None if the facade itself acts on it.
+        kind: `int`, `bool` or `str`.
+        limits: The smallest and the largest number allowed.
+        words: The words allowed, and what each is to us.
+    """
+
+    option: str | None = None
+    kind: type = str
+    limits: tuple[int, int] = (0, 2_147_483_647)
+    words: Mapping[str, Any] = field(default_factory=dict)
+
+
+def _number(option: str | None, low: int, high: int) -> Property:
+    return Property(option, int, (low, high))
+
+
+def _flag(option: str | None) -> Property:
+    return Property(option, bool)
+
+
+def _text(option: str | None) -> Property:
+    return Property(option)
+
+
+def _words(option: str | None, **words: Any) -> Property:
+    return Property(option, words=words)
+
+
+_INT_MAX: Final = 2_147_483_647
+_HOUR_MS: Final = 3_600_000
+_DAY_MS: Final = 86_400_000
+_SERVERS: Final = _text("bootstrap_servers")
+_PARTITION_BYTES: Final = _number("max_partition_fetch_bytes", 1, 1_000_000_000)
+_IN_FLIGHT: Final = _number("max_in_flight_requests_per_connection", 1, 1_000_000)
+_MECHANISM: Final = _text("sasl_mechanism")
+
+#: Those that have a meaning here.
+PROPERTIES: Final[Mapping[str, Property]] = {
+    # The group.
+    "group.id": _text("group_id"),
+    "group.instance.id": _text("group_instance_id"),
+    "group.protocol": _words("group_protocol", classic="classic", consumer="consumer"),
+    "group.remote.assignor": _text("group_remote_assignor"),
+    "partition.assignment.strategy": _text(None),
+    "session.timeout.ms": _number("session_timeout_ms", 1, _HOUR_MS),
+    "heartbeat.interval.ms": _number("heartbeat_interval_ms", 1, _HOUR_MS),
+    "max.poll.interval.ms": _number("max_poll_interval_ms", 1, _DAY_MS),
+    # Offsets.
+    "auto.offset.reset": _words(
+        "auto_offset_reset",
+        smallest="earliest",
+        earliest="earliest",
+        beginning="earliest",
+        largest="latest",
+        latest="latest",
+        end="latest",
+        error="none",
+    ),
+    "enable.auto.commit": _flag(None),
+    "auto.commit.interval.ms": _number(None, 0, _DAY_MS),
+    "enable.auto.offset.store": _flag(None),
+    "enable.partition.eof": _flag(None),
+    "isolation.level": _words(
+        "isolation_level", read_uncommitted="read_uncommitted", read_committed="read_committed"
+    ),
+    # Fetching.
+    "fetch.min.bytes": _number("fetch_min_bytes", 1, 100_000_000),
+    "fetch.max.bytes": _number("fetch_max_bytes", 0, 2_147_483_135),
+    "fetch.wait.max.ms": _number("fetch_max_wait_ms", 0, 300_000),
+    "fetch.message.max.bytes": _PARTITION_BYTES,
+    "max.partition.fetch.bytes": _PARTITION_BYTES,
+    "queued.max.messages.kbytes": _number("fetch_buffer_max_bytes", 1, 2_097_151),
+    "check.crcs": _flag("check_crcs"),
+    # The cluster.
+    "bootstrap.servers": _SERVERS,
+    "metadata.broker.list": _SERVERS,
+    "client.id": _text("client_id"),
+    "client.rack": _text("client_rack"),
+    "client.dns.lookup": _words(
+        "client_dns_lookup",
+        use_all_dns_ips="use_all_dns_ips",
+        resolve_canonical_bootstrap_servers_only="resolve_canonical_bootstrap_servers_only",
+    ),
+    "allow.auto.create.topics": _flag("allow_auto_create_topics"),
+    "topic.metadata.refresh.interval.ms": _number("metadata_max_age_ms", -1, _HOUR_MS),
+    "metadata.recovery.strategy": _words(
+        "metadata_recovery_strategy", none="none", rebootstrap="rebootstrap"
+    ),
+    "metadata.recovery.rebootstrap.trigger.ms": _number(
+        "metadata_recovery_rebootstrap_trigger_ms", 0, _INT_MAX
+    ),
+    # Connections.
+    "retry.backoff.ms": _number("retry_backoff_ms", 1, 300_000),
+    "retry.backoff.max.ms": _number("retry_backoff_max_ms", 1, 300_000),
+    "reconnect.backoff.ms": _number("reconnect_backoff_ms", 0, _HOUR_MS),
+    "reconnect.backoff.max.ms": _number("reconnect_backoff_max_ms", 0, _HOUR_MS),
+    "socket.timeout.ms": _number("request_timeout_ms", 10, 300_000),
+    "socket.connection.setup.timeout.ms": _number(
+        "socket_connection_setup_timeout_ms", 1_000, _INT_MAX
+    ),
+    "socket.send.buffer.bytes": _number("send_buffer_bytes", 0, 100_000_000),
+    "socket.receive.buffer.bytes": _number("receive_buffer_bytes", 0, 100_000_000),
+    "connections.max.idle.ms": _number("connections_max_idle_ms", 0, _INT_MAX),
+    "receive.message.max.bytes": _number("receive_message_max_bytes", 1_000, _INT_MAX),
+    "max.in.flight": _IN_FLIGHT,
+    "max.in.flight.requests.per.connection": _IN_FLIGHT,
+    # Security.
+    "security.protocol": _words(
+        "security_protocol",
+        plaintext="PLAINTEXT",
+        ssl="SSL",
+        sasl_plaintext="SASL_PLAINTEXT",
+        sasl_ssl="SASL_SSL",
+    ),
+    "ssl.ca.location": _text("ssl_cafile"),
+    "ssl.ca.pem": _text(None),
+    "ssl.certificate.location": _text("ssl_certfile"),
+    "ssl.key.location": _text("ssl_keyfile"),
+    "ssl.key.password": _text("ssl_password"),
+    "ssl.crl.location": _text("ssl_crlfile"),
+    "ssl.cipher.suites": _text("ssl_ciphers"),
+    "ssl.endpoint.identification.algorithm": _words("ssl_check_hostname", none=False, https=True),
+    "enable.ssl.certificate.verification": _flag(None),
+    "sasl.mechanism": _MECHANISM,
+    "sasl.mechanisms": _MECHANISM,
+    "sasl.username": _text("sasl_plain_username"),
+    "sasl.password": _text("sasl_plain_password"),
+    "sasl.kerberos.service.name": _text("sasl_kerberos_service_name"),
+    "sasl.oauthbearer.config": _text(None),
+    "statistics.interval.ms": _number(None, 0, _DAY_MS),
+}
+
+#: Where librdkafka's default is not ours.
+OWN_DEFAULTS: Final[Mapping[str, Any]] = {
+    "client_id": "rdkafka",
+    "isolation_level": "read_committed",
+    "allow_auto_create_topics": False,
+    "request_timeout_ms": 60_000,
+    "reconnect_backoff_ms": 100,
+    "reconnect_backoff_max_ms": 10_000,
+    "socket_connection_setup_timeout_ms": 30_000,
+}
+
+CALLBACKS: Final = ("on_commit", "error_cb", "stats_cb", "throttle_cb", "oauth_cb", "log_cb")
+
+#: A consumer that left them out would be less safe than its configuration says, or could not
+#: connect; what to do instead.
+REFUSED: Final[Mapping[str, str]] = {
+    "ssl.certificate.pem": "write it to a file for ssl.certificate.location",
+    "ssl.key.pem": "write it to a file for ssl.key.location",
+    "ssl.keystore.location": "convert it to PEM files for ssl.certificate.location and "
+    "ssl.key.location",
+    "ssl.keystore.password": "see ssl.keystore.location",
+    "ssl.certificate.verify_cb": "give ssl.ca.location",
+    "ssl.engine.location": "give ssl.key.location",
+    "sasl.oauthbearer.method": "give an oauth_cb that fetches the token",
+    "plugin.library.paths": "plugins are for librdkafka alone",
+}
+
+#: Those that mean nothing here: they name threads, queues or methods of librdkafka, steer
+#: producers, or belong to what is refused.
+IGNORED: Final = frozenset(
+    """
+    acks api.version.fallback.ms api.version.request api.version.request.timeout.ms
+    auto.commit.enable background_event_cb batch.num.messages batch.size
+    broker.address.family broker.address.ttl broker.version.fallback builtin.features
+    client.software.name client.software.version closesocket_cb compression.codec
+    compression.level compression.type connect_cb consume.callback.max.messages consume_cb
+    coordinator.query.interval.ms debug default_topic_conf delivery.report.only.error
+    delivery.timeout.ms dr_cb dr_msg_cb enable.gapless.guarantee enable.idempotence
+    enable.metrics.push enable.random.seed enable.sasl.oauthbearer.unsecure.jwt
+    enable.sparse.connections enabled_events fetch.error.backoff.ms fetch.queue.backoff.ms
+    group.protocol.type https.ca.location https.ca.pem interceptors
+    internal.termination.signal linger.ms log.connection.close log.queue log.thread.name
+    log_level max.poll.records message.copy.max.bytes message.max.bytes
+    message.send.max.retries message.timeout.ms metadata.max.age.ms msg_order_cmp
+    oauthbearer_token_refresh_cb offset.store.method offset.store.path
+    offset.store.sync.interval.ms offset_commit_cb opaque open_cb partitioner partitioner_cb
+    produce.offset.report queue.buffering.backpressure.threshold queue.buffering.max.kbytes
+    queue.buffering.max.messages queue.buffering.max.ms queued.min.messages queuing.strategy
+    rebalance_cb reconnect.backoff.jitter.ms request.required.acks request.timeout.ms
+    resolve_cb retries sasl.kerberos.keytab sasl.kerberos.kinit.cmd
+    sasl.kerberos.min.time.before.relogin sasl.kerberos.principal
+    sasl.oauthbearer.assertion.algorithm sasl.oauthbearer.assertion.claim.aud
+    sasl.oauthbearer.assertion.claim.exp.seconds sasl.oauthbearer.assertion.claim.iss
+    sasl.oauthbearer.assertion.claim.jti.include
+    sasl.oauthbearer.assertion.claim.nbf.seconds sasl.oauthbearer.assertion.claim.sub
+    sasl.oauthbearer.assertion.file sasl.oauthbearer.assertion.jwt.template.file
+    sasl.oauthbearer.assertion.private.key.file
+    sasl.oauthbearer.assertion.private.key.passphrase
+    sasl.oauthbearer.assertion.private.key.pem sasl.oauthbearer.client.credentials.client.id
+    sasl.oauthbearer.client.credentials.client.secret sasl.oauthbearer.client.id
+    sasl.oauthbearer.client.secret sasl.oauthbearer.extensions sasl.oauthbearer.grant.type
+    sasl.oauthbearer.metadata.authentication.type sasl.oauthbearer.scope
+    sasl.oauthbearer.token.endpoint.url socket.blocking.max.ms socket.keepalive.enable
+    socket.max.fails socket.nagle.disable socket_cb ssl.ca.certificate.stores
+    ssl.curves.list ssl.engine.id ssl.providers ssl.sigalgs.list ssl_ca ssl_certificate
+    ssl_engine_callback_data ssl_key sticky.partitioning.linger.ms topic.blacklist
+    topic.metadata.propagation.max.ms topic.metadata.refresh.fast.cnt
+    topic.metadata.refresh.fast.interval.ms topic.metadata.refresh.sparse
+    transaction.timeout.ms transactional.id
+    """.split()  # noqa: SIM905 - a hundred names read better so
+)

@@ -1,0 +1,304 @@
+"""Who is assigned what: by the group, through callbacks, or by the application itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from tandem_kafka.confluent.codes import Codes
+from tandem_kafka.confluent.errors import failure
+from tandem_kafka.confluent.offsets import Offsets
+from tandem_kafka.confluent.partitions import Assigned, Part
+from tandem_kafka.confluent.values import (
+    OFFSET_BEGINNING,
+    OFFSET_END,
+    OFFSET_INVALID,
+    OFFSET_STORED,
+    TAIL_BASE,
+    TopicPartition,
+)
+from tandem_kafka.confluent.waiting import Time
+from tandem_kafka.consumer.consumer import KafkaConsumer
+from tandem_kafka.consumer.listener import ConsumerRebalanceListener
+from tandem_kafka.types import OffsetAndMetadata
+from tandem_kafka.types import TopicPartition as Key
+
+__all__ = ["Assignment", "check_partitions"]
+
+Callback = Callable[[Any, list[TopicPartition]], object]
+
+
+class Assignment(ConsumerRebalanceListener):
+    """Keeps `Assigned` as the group, or the application, wants it.
+
+    A callback's exception is raised by the method of the consumer inside which it ran (`call`
+    keeps it), after the group's protocol has gone on as if it had returned.
+    """
+
+    def __init__(
+        self,
+        kafka: KafkaConsumer,
+        assigned: Assigned,
+        offsets: Offsets,
+        call: Callable[..., None],
+        consumer: Any,
+        time: Time,
+    ) -> None:
+        self._time = time
+        self._kafka = kafka
+        self._assigned = assigned
+        self._offsets = offsets
+        self._call = call
+        self._consumer = consumer
+        self._callbacks: dict[str, Callback | None] = {}
+        self.subscribed = False
+        self.rebalances = 0
+        self.rebalanced_s = self._time.now_s()
+
+    # --- the group -----------------------------------------------------------------------------
+
+    def subscribe(self, topics: list[str], callbacks: dict[str, Callback | None]) -> None:
+        """Subscribe to names, and to what patterns match (those that begin with ^)."""
+        patterns = [name for name in topics if name.startswith("^")]
+        self._callbacks = callbacks
+        if not self.subscribed and self._assigned.parts:
+            self.unassign()
+        if patterns:
+            names = [f"^{_escaped(name)}$" for name in topics if not name.startswith("^")]
+            pattern = "|".join(f"(?:{each})" for each in (*patterns, *names))
+            self._again()
+            self._kafka.subscribe(pattern=pattern, listener=self)
+        else:
+            if self._patterned:
+                self._again()
+            self._kafka.subscribe(topics, listener=self)
+        self._patterned, self.subscribed = bool(patterns), True
+
+    _patterned = False
+
+    def _again(self) -> None:
+        """Names and patterns cannot follow each other in our consumer."""
+        if self.subscribed and not self._patterned:
+            self.unsubscribe()
+        elif self.subscribed:
+            self._kafka.unsubscribe()
+
+    def unsubscribe(self) -> None:
+        """Give everything back."""
+        if not self.subscribed:
+            return
+        self._kafka.unsubscribe()
+        self._assigned.remove(list(self._assigned.parts))
+        self.subscribed = self._patterned = False
+
+    def on_partitions_assigned(self, assigned: Iterable[Any]) -> None:
+        """Take partitions over from the group."""
+        self._rebalanced()
+        keys = sorted(assigned)
+        for key in keys:
+            self._assigned.add(key)
+        on_assign = self._callbacks.get("on_assign")
+        if on_assign is not None:
+            self._call(on_assign, self._consumer, _plain(keys))
+
+    def on_partitions_revoked(self, revoked: Iterable[Any]) -> None:
+        """Commit what is stored, and give partitions back to the group."""
+        self._give_back(revoked, self._callbacks.get("on_revoke"), commit=True)
+
+    def on_partitions_lost(self, lost: Iterable[Any]) -> None:
+        """Drop partitions that others may own by now."""
+        on_lost = self._callbacks.get("on_lost") or self._callbacks.get("on_revoke")
+        self._give_back(lost, on_lost, commit=False)
+
+    def _give_back(self, tps: Iterable[Any], callback: Callback | None, *, commit: bool) -> None:
+        self._rebalanced()
+        keys = sorted(tps)
+        parts = [part for part in map(self._assigned.get, keys) if part is not None]
+        if callback is not None:
+            self._call(callback, self._consumer, _plain(keys))
+        if commit:
+            self._offsets.commit_before_giving_back(parts)
+        self._assigned.remove(keys)
+
+    def _rebalanced(self) -> None:
+        self.rebalances += 1
+        self.rebalanced_s = self._time.now_s()
+
+    # --- the application -----------------------------------------------------------------------
+
+    def assign(self, partitions: list[TopicPartition]) -> None:
+        """Read exactly these; in a group, those of them that it has assigned."""
+        if self.subscribed:
+            self._choose(partitions, exactly=True)
+            return
+        self.unassign()
+        self._add(partitions)
+
+    def incremental_assign(self, partitions: list[TopicPartition]) -> None:
+        """Read these too."""
+        if self.subscribed:
+            self._choose(partitions, exactly=False)
+            return
+        for each in partitions:
+            if self._assigned.get(each.key) is not None:
+                reason = f"{each.topic} [{each.partition}] can't be added: it is already assigned"
+                raise failure(Codes._CONFLICT, reason)
+        self._add(partitions)
+
+    def incremental_unassign(self, partitions: list[TopicPartition]) -> None:
+        """Read these no longer."""
+        parts = [self._known(each) for each in partitions]
+        if self.subscribed:
+            for part in parts:
+                self._mute(part)
+            return
+        self._offsets.commit_before_giving_back(parts)
+        self._assigned.remove([part.tp for part in parts])
+        self._kafka.assign(self._assigned.parts)
+
+    def unassign(self) -> None:
+        """Read nothing."""
+        if self.subscribed:
+            for part in self._assigned:
+                self._mute(part)
+            return
+        if self._assigned.parts:
+            self._offsets.commit_before_giving_back(self._assigned)
+            self._assigned.remove(list(self._assigned.parts))
+            self._kafka.unsubscribe()
+
+    def _known(self, partition: TopicPartition) -> Part:
+        part = self._assigned.get(partition.key)
+        if part is None:
+            reason = (
+                f"{partition.topic} [{partition.partition}] can't be removed: it is not assigned"
+                if self._assigned.parts
+                else "Can't subtract from empty assignment"
+            )
+            raise failure(Codes._INVALID_ARG, reason)
+        return part
+
+    def _add(self, partitions: list[TopicPartition]) -> None:
+        for each in partitions:
+            self._assigned.add(each.key, each.offset)
+        self._kafka.assign(self._assigned.parts)
+        for each in partitions:
+            self._begin(self._assigned.parts[each.key], each.offset, each.leader_epoch)
+
+    def _choose(self, partitions: list[TopicPartition], *, exactly: bool) -> None:
+        """Begin group partitions where the application wants, and leave others out."""
+        for each in partitions:
+            if self._assigned.get(each.key) is None:
+                reason = (
+                    f"{each.topic} [{each.partition}] is not assigned by the group; "
+                    "unsubscribe() before assigning it"
+                )
+                raise failure(Codes._STATE, reason)
+        wanted = {each.key for each in partitions}
+        for part in self._assigned:
+            if exactly and part.tp not in wanted:
+                self._mute(part)
+        for each in partitions:
+            part = self._assigned.parts[each.key]
+            part.start = each.offset
+            if each.offset != OFFSET_INVALID:
+                self.seek(part, each.offset, each.leader_epoch)
+            if part.muted:
+                part.muted = False
+                self._listen(part)
+
+    # --- one partition -------------------------------------------------------------------------
+
+    def seek(self, part: Part, offset: int, epoch: int | None = None) -> None:
+        """Go on at an offset; what waits is thrown away. What was stored stays so."""
+        part.seeks += 1
+        self._assigned.drop(part)
+        part.explicit = self._offsets.stored(part)
+        part.last = None
+        part.eof_at = OFFSET_INVALID
+        self._begin(part, offset, epoch)
+        if part.stopped:
+            part.stopped = False
+            self._listen(part)
+
+    def seek_again(self, part: Part) -> None:
+        """Do the last seek again: records from before it were on their way."""
+        self._begin(part, part.start, None)
+
+    def pause(self, part: Part) -> None:
+        """Hand out nothing until `resume`."""
+        part.paused = True
+        self._silence(part)
+
+    def resume(self, part: Part) -> None:
+        """Hand records out again."""
+        part.paused = False
+        self._listen(part)
+
+    def stop(self, part: Part) -> None:
+        """Hand out nothing until the application seeks: there is no position."""
+        part.stopped = True
+        self._silence(part)
+        self._kafka.seek(part.tp, 0)  # a position, so that the error is not raised again
+
+    def _mute(self, part: Part) -> None:
+        part.muted = True
+        self._silence(part)
+
+    def _silence(self, part: Part) -> None:
+        self._assigned.hold(part)
+        self._kafka.pause(part.tp)
+
+    def _listen(self, part: Part) -> None:
+        if not part.silent:
+            self._assigned.release(part)
+            self._kafka.resume(part.tp)
+
+    def _begin(self, part: Part, offset: int, epoch: int | None) -> None:
+        part.start = offset
+        target = self._absolute(part.tp, offset)
+        if target is None:
+            return
+        if target >= 0:
+            leader_epoch = -1 if epoch is None else epoch
+            self._kafka.seek(part.tp, OffsetAndMetadata(target, "", leader_epoch))
+        elif target == OFFSET_BEGINNING:
+            self._kafka.seek_to_beginning(part.tp)
+        elif target == OFFSET_END:
+            self._kafka.seek_to_end(part.tp)
+
+    def _absolute(self, tp: Key, offset: int) -> int | None:
+        """Return the offset, or beginning or end; None for where the group has committed."""
+        if offset in (OFFSET_INVALID, OFFSET_STORED):
+            return None
+        if offset <= TAIL_BASE:
+            first = self._kafka.beginning_offsets([tp])[tp]
+            return max(first, self._kafka.end_offsets([tp])[tp] + offset - TAIL_BASE)
+        if offset < OFFSET_BEGINNING:
+            raise failure(Codes._INVALID_ARG, f"offset {offset} is not allowed")
+        return offset
+
+
+def check_partitions(partitions: Any) -> list[TopicPartition]:
+    """Return the partitions of an argument.
+
+    Raises:
+        TypeError: It is no list of `TopicPartition`.
+        KafkaException: One is there twice.
+    """
+    if not isinstance(partitions, list):
+        msg = "requires list of TopicPartition"
+        raise TypeError(msg)
+    for each in partitions:
+        if not isinstance(each, TopicPartition):
+            msg = f"expected TopicPartition, not {type(each).__name__}"
+            raise TypeError(msg)
+    return partitions
+
+
+def _plain(keys: Iterable[Key]) -> list[TopicPartition]:
+    return [TopicPartition(key.topic, key.partition) for key in keys]
+
+
+def _escaped(name: str) -> str:
+    return name.replace(".", r"\.")

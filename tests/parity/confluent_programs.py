@@ -1,0 +1,426 @@
+"""Programs for `confluent_kafka`'s consumer and ours: reading, positions, commits, errors."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from typing import Any
+
+from tests.parity.confluent_world import World, outcome, shown
+
+__all__ = ["PROGRAMS"]
+
+
+def the_loop_of_its_readme(world: World) -> Any:
+    """Poll, look at error(), take the value."""
+    world.produce(b"a", b"b", b"c")
+    consumer = world.consumer(world.topic)
+    found = world.read(consumer, 3)
+    return shown(found), [m.value().decode() for m in found]
+
+
+def what_a_message_says(world: World) -> Any:
+    """Every method of a message."""
+    world.produce(b"some", None)
+    consumer = world.consumer(world.topic)
+    first, second = world.read(consumer, 2)
+    kind, at_ms = first.timestamp()
+    first.set_value("other")
+    return (
+        shown([first, second]),
+        (kind, at_ms > 1_600_000_000_000, first.headers(), first.latency(), first.leader_epoch()),
+        (len(first), len(second), bool(second), first.value(), second.value(), first.error()),
+    )
+
+
+def ends_of_partitions(world: World) -> Any:
+    """Each is told once for each time that it is reached."""
+    world.produce(b"a", b"b")
+    consumer = world.consumer(world.topic, enable_partition_eof=True)
+    found = [world.next(consumer) for _ in range(4)]
+    quiet = consumer.poll(1.0)
+    world.produce(b"c")
+    found += [world.next(consumer) for _ in range(2)]
+    return sorted(map(str, shown(found))), quiet, consumer.poll(0.5)
+
+
+def lists_of_messages(world: World) -> Any:
+    """consume() returns what there is in time."""
+    world.produce(*[b"%d" % n for n in range(7)])
+    consumer = world.consumer()
+    consumer.assign([world.tp(0, 0)])
+    first = world.read(consumer, 1)
+    return (
+        shown(first + consumer.consume(4, 10) + consumer.consume(5, 2)),
+        consumer.consume(0, 0.1),
+        consumer.consume(3, 0.1),
+        outcome(lambda: consumer.consume(-1)),
+        outcome(lambda: consumer.consume(1_000_001)),
+    )
+
+
+def commits_and_what_they_return(world: World) -> Any:
+    """With nothing, with a message, with offsets."""
+    world.produce(b"a", b"b", b"c")
+    consumer = world.consumer(world.topic, enable_auto_commit=False)
+    nothing = outcome(lambda: consumer.commit(asynchronous=False))
+    first, second = world.read(consumer, 2)
+    everything = consumer.commit(asynchronous=False)
+    again = outcome(lambda: consumer.commit(asynchronous=False))
+    of_message = consumer.commit(message=first, asynchronous=False)
+    committed = consumer.committed([world.tp()], timeout=10)
+    of_offsets = consumer.commit(offsets=[world.tp(0, 3)], asynchronous=False)
+    return shown(
+        (
+            nothing,
+            everything,
+            again,
+            of_message,
+            committed,
+            of_offsets,
+            consumer.committed([world.tp(), world.tp(1)], timeout=10),
+            consumer.commit(message=second),
+            outcome(lambda: consumer.commit(message=first, offsets=[world.tp(0, 1)])),
+            outcome(lambda: consumer.commit("message")),
+        )
+    )
+
+
+def callbacks_of_commits(world: World) -> Any:
+    """on_commit is called inside poll(), also for nothing."""
+    told: list[Any] = []
+    world.produce(b"a", b"b")
+    consumer = world.consumer(
+        world.topic,
+        enable_auto_commit=False,
+        on_commit=lambda error, partitions: told.append(
+            (shown(error), [each for each in shown(partitions) if each[2] >= 0])
+        ),
+    )
+    world.read(consumer, 2)
+    consumer.commit()
+    before = list(told)
+    world.poll_until(consumer, lambda: len(told) == 1)
+    consumer.commit()
+    world.poll_until(consumer, lambda: len(told) == 2)
+    return before, told
+
+
+def a_commit_by_the_interval(world: World) -> Any:
+    """What was handed out is committed, and nothing beyond."""
+    world.produce(*[b"%d" % n for n in range(10)])
+    consumer = world.consumer(world.topic, auto_commit_interval_ms=200)
+    world.read(consumer, 4)
+    consumer.pause(consumer.assignment())
+    tp = world.tp()
+    world.poll_until(consumer, lambda: consumer.committed([tp], timeout=10)[0].offset == 4)
+    consumer.close()
+    other = world.consumer(world.topic)
+    return shown(world.read(other, 1))
+
+
+def a_commit_by_close(world: World) -> Any:
+    """The next consumer goes on behind the last message."""
+    world.produce(*[b"%d" % n for n in range(10)])
+    consumer = world.consumer(world.topic)
+    world.read(consumer, 6)
+    consumer.close()
+    other = world.consumer(world.topic)
+    return shown(world.read(other, 1))
+
+
+def offsets_that_are_stored(world: World) -> Any:
+    """Nothing but what was stored is committed."""
+    world.produce(*[b"%d" % n for n in range(10)])
+    consumer = world.consumer(world.topic, enable_auto_offset_store=False)
+    unassigned = outcome(lambda: consumer.store_offsets(offsets=[world.tp(0, 1, "parity-no")]))
+    messages = world.read(consumer, 6)
+    nothing = outcome(lambda: consumer.commit(asynchronous=False))
+    consumer.store_offsets(message=messages[1])
+    stored = consumer.commit(asynchronous=False)
+    consumer.store_offsets(offsets=[world.tp(0, 4)])
+    consumer.close()
+    other = world.consumer(world.topic, enable_auto_commit=False)
+    return (
+        shown((unassigned, nothing, stored, world.read(other, 1))),
+        outcome(lambda: other.store_offsets(offsets=[world.tp(0, 1)])),
+        outcome(other.store_offsets),
+    )
+
+
+def nothing_stored_nothing_committed(world: World) -> Any:
+    """A consumer that stores by hand and forgets to leaves no offset."""
+    world.produce(b"a", b"b")
+    consumer = world.consumer(
+        world.topic, enable_auto_offset_store="false", auto_commit_interval_ms="100"
+    )
+    world.read(consumer, 2)
+    consumer.poll(0.5)
+    consumer.close()
+    other = world.consumer()
+    return shown(other.committed([world.tp()], timeout=10))
+
+
+def positions(world: World) -> Any:
+    """Before, after a message, after a seek, of a stranger."""
+    world.produce(b"a", b"b", b"c")
+    consumer = world.consumer(world.topic)
+    tp = world.tp()
+    found = [consumer.position([tp])]
+    world.read(consumer, 2)
+    found += [consumer.position([tp]), consumer.position([world.tp(7)])]
+    consumer.seek(world.tp(0, 1))
+    found.append(consumer.position([tp]))
+    again = world.read(consumer, 1)
+    return shown((found, again, consumer.position([tp])))
+
+
+def seeks(world: World) -> Any:
+    """To an offset, the beginning, the end; of a partition that is not assigned."""
+    world.produce(*[b"%d" % n for n in range(10)])
+    api, consumer = world.api, world.consumer(enable_partition_eof=True)
+    consumer.assign([world.tp(0, 2)])
+    found = world.read(consumer, 3)
+    consumer.seek(world.tp(0, 7))
+    found += world.read(consumer, 1)
+    consumer.seek(world.tp(0, api.OFFSET_BEGINNING))
+    found += world.read(consumer, 1)
+    consumer.seek(world.tp(0, api.OFFSET_END))
+    found.append(world.next(consumer))
+    return (
+        shown(found),
+        outcome(lambda: consumer.seek(world.tp(9, 1))),
+        outcome(lambda: consumer.seek(world.tp(0, 1, "parity-never-seen"))),
+    )
+
+
+def a_commit_after_a_seek(world: World) -> Any:
+    """What was read before the seek is not committed."""
+    world.produce(b"a", b"b", b"c")
+    consumer = world.consumer(world.topic, enable_auto_commit=False)
+    world.read(consumer, 3)
+    consumer.seek(world.tp(0, 0))
+    return shown(outcome(lambda: consumer.commit(asynchronous=False)))
+
+
+def pauses(world: World) -> Any:
+    """Nothing comes of a paused partition, everything after resume()."""
+    world.produce(*[b"%d" % n for n in range(5)])
+    consumer = world.consumer(world.topic)
+    found = world.read(consumer, 2)
+    consumer.pause([world.tp(0), world.tp(9)])
+    quiet = consumer.poll(0.5)
+    consumer.resume([world.tp(0)])
+    return shown((found, quiet, world.read(consumer, 3)))
+
+
+def assigned_by_hand(world: World) -> Any:
+    """With offsets of all kinds, and back to what was committed."""
+    world.produce(*[b"%d" % n for n in range(10)])
+    consumer, api = world.consumer(enable_auto_commit=False), world.api
+    found = []
+    for offset in (8, api.OFFSET_BEGINNING, -2003):
+        consumer.assign([world.tp(0, offset)])
+        found += [consumer.assignment(), world.read(consumer, 1)]
+    consumer.commit(offsets=[world.tp(0, 5)], asynchronous=False)
+    consumer.assign([world.tp(0, api.OFFSET_STORED)])
+    found += [consumer.assignment(), world.read(consumer, 1)]
+    consumer.unassign()
+    return shown((found, consumer.assignment(), consumer.poll(0.3)))
+
+
+def one_partition_more_and_less(world: World) -> Any:
+    """incremental_assign() and incremental_unassign() by hand."""
+    world.produce(b"a")
+    world.produce(b"b", partition=1)
+    consumer = world.consumer()
+    consumer.incremental_assign([world.tp(0, 0)])
+    found = world.read(consumer, 1)
+    consumer.incremental_assign([world.tp(1, 0)])
+    found += world.read(consumer, 1)
+    both = len(consumer.assignment())
+    twice = outcome(lambda: consumer.incremental_assign([world.tp(1, 0)]))
+    consumer.incremental_unassign([world.tp(0)])
+    stranger = outcome(lambda: consumer.incremental_unassign([world.tp(8)]))
+    return shown((found, both, twice, [each.partition for each in consumer.assignment()], stranger))
+
+
+def offsets_out_of_range(world: World) -> Any:
+    """The reset policy is applied, or an event tells."""
+    world.produce(b"a", b"b")
+    lenient = world.consumer()
+    lenient.assign([world.tp(0, 100)])
+    strict = world.consumer(auto_offset_reset="error")
+    strict.assign([world.tp(0, 100)])
+    event = world.next(strict)
+    quiet = strict.poll(0.5)
+    strict.assign([world.tp(0, 1)])
+    return (
+        shown(world.read(lenient, 1)),
+        (event.error().name(), event.topic(), event.partition()),
+        shown((quiet, world.read(strict, 1))),
+    )
+
+
+def no_offset_to_begin_at(world: World) -> Any:
+    """auto.offset.reset=error without a committed offset."""
+    world.produce(b"a")
+    consumer = world.consumer(auto_offset_reset="error")
+    consumer.assign([world.tp()])
+    event = world.next(consumer)
+    return event.error().name(), event.topic(), event.partition(), consumer.poll(0.5)
+
+
+def a_topic_that_is_not_there(world: World) -> Any:
+    """An event tells of it, and the other topic is read."""
+    world.produce(b"a")
+    consumer = world.consumer(world.topic, "parity-there-is-none")
+    events, values = set(), []
+    while not (events and values):
+        message = world.next(consumer)
+        if message.error() is None:
+            values.append(message.value())
+        else:
+            events.add((message.error().name(), message.topic()))
+    return sorted(events), values
+
+
+def watermarks_and_times(world: World) -> Any:
+    """What the cluster answers."""
+    world.produce(b"a", b"b", b"c")
+    consumer = world.consumer()
+    far = 2**42
+    nobody = world.tp(0, 1, "parity-there-is-none")
+    consumer.assign([world.tp(0, 0)])
+    before = consumer.get_watermark_offsets(world.tp(1), cached=True)
+    at_ms = world.read(consumer, 1)[0].timestamp()[1]
+    return shown(
+        (
+            consumer.get_watermark_offsets(world.tp(), timeout=10),
+            consumer.get_watermark_offsets(world.tp(1), timeout=10),
+            consumer.get_watermark_offsets(world.tp(), cached=True),
+            before,
+            consumer.offsets_for_times([world.tp(0, at_ms), world.tp(1, at_ms)], timeout=10),
+            consumer.offsets_for_times([world.tp(0, far)], timeout=10),
+            outcome(lambda: consumer.get_watermark_offsets(nobody, timeout=3)),
+            outcome(lambda: consumer.offsets_for_times([nobody], timeout=3)),
+        )
+    )
+
+
+def topics_of_the_cluster(world: World) -> Any:
+    """list_topics(), of all and of one."""
+    consumer = world.consumer()
+    cluster = consumer.list_topics(timeout=10)
+    topic = cluster.topics[world.topic]
+    missing = consumer.list_topics("parity-there-is-none", timeout=10)
+    partition = topic.partitions[0]
+    return (
+        sorted(cluster.brokers),
+        [each.port for each in cluster.brokers.values()],
+        (str(topic), sorted(topic.partitions), topic.error),
+        (partition.id, partition.leader, partition.replicas, partition.isrs, partition.error),
+        [(name, shown(each.error)) for name, each in missing.topics.items()],
+        cluster.cluster_id == consumer.cluster_id(timeout=10),
+    )
+
+
+def calls_after_close(world: World) -> Any:
+    """A RuntimeError each; close() may be repeated."""
+    consumer = world.consumer(world.topic)
+    consumer.close()
+    tp = world.tp(0, 0)
+    calls = {
+        "poll": (),
+        "consume": (),
+        "assignment": (),
+        "assign": ([tp],),
+        "subscribe": ([world.topic],),
+        "unsubscribe": (),
+        "unassign": (),
+        "commit": (),
+        "committed": ([tp],),
+        "position": ([tp],),
+        "seek": (tp,),
+        "pause": ([tp],),
+        "memberid": (),
+        "consumer_group_metadata": (),
+        "list_topics": (),
+        "close": (),
+    }
+    return {name: outcome(partial(getattr(consumer, name), *a)) for name, a in calls.items()}
+
+
+def arguments_of_another_type(world: World) -> Any:
+    """TypeError and KafkaException."""
+    consumer = world.consumer()
+    return (
+        outcome(lambda: consumer.subscribe(world.topic)),
+        outcome(lambda: consumer.subscribe([])),
+        outcome(lambda: consumer.subscribe([world.topic], on_assign=4)),
+        outcome(lambda: consumer.assign("x")),
+        outcome(lambda: consumer.assign([1])),
+        outcome(lambda: consumer.pause(["x"])),
+        outcome(lambda: consumer.poll("x")),
+        outcome(lambda: consumer.committed("x")),
+        outcome(lambda: world.api.TopicPartition(5)),
+    )
+
+
+def statistics(world: World) -> Any:
+    """The outline of the document, and the lag."""
+    told: list[Any] = []
+    world.produce(b"a", b"b", b"c")
+    consumer = world.consumer(
+        world.topic, stats_cb=lambda text: told.append(json.loads(text)), statistics_interval_ms=200
+    )
+    world.read(consumer, 3)
+
+    def partition() -> Any:
+        topics = told[-1]["topics"] if told else {}
+        return topics.get(world.topic, {"partitions": {}})["partitions"].get("0", {})
+
+    world.poll_until(consumer, lambda: partition().get("consumer_lag") == 0)
+    names = ("partition", "app_offset", "stored_offset", "hi_offset", "consumer_lag")
+    last = told[-1]
+    return (
+        {name: partition()[name] for name in names},
+        (last["type"], last["client_id"], last["cgrp"]["state"], last["cgrp"]["join_state"]),
+        (last["cgrp"]["assignment_size"], {type(last[n]) for n in ("ts", "time", "age")}),
+    )
+
+
+def a_context(world: World) -> Any:
+    """`with` closes."""
+    with world.consumer(world.topic) as consumer:
+        inside = consumer.assignment()
+    return inside, outcome(consumer.poll)
+
+
+PROGRAMS = (
+    the_loop_of_its_readme,
+    what_a_message_says,
+    ends_of_partitions,
+    lists_of_messages,
+    commits_and_what_they_return,
+    callbacks_of_commits,
+    a_commit_by_the_interval,
+    a_commit_by_close,
+    offsets_that_are_stored,
+    nothing_stored_nothing_committed,
+    positions,
+    seeks,
+    a_commit_after_a_seek,
+    pauses,
+    assigned_by_hand,
+    one_partition_more_and_less,
+    offsets_out_of_range,
+    no_offset_to_begin_at,
+    a_topic_that_is_not_there,
+    watermarks_and_times,
+    topics_of_the_cluster,
+    calls_after_close,
+    arguments_of_another_type,
+    statistics,
+    a_context,
+)

@@ -1,0 +1,239 @@
+"""From librdkafka's properties to our options."""
+
+from __future__ import annotations
+
+import logging
+import ssl
+from typing import Any
+
+import confluent_kafka
+import pytest
+
+from tandem_kafka.assignors import CooperativeStickyAssignor, RangePartitionAssignor
+from tandem_kafka.config import Config
+from tandem_kafka.confluent import Consumer, KafkaError, KafkaException
+from tandem_kafka.confluent import configuration as configured
+from tandem_kafka.confluent.configuration import settings_from
+from tandem_kafka.confluent.properties import IGNORED, PROPERTIES, REFUSED
+
+GROUP = {"group.id": "g"}
+
+#: A value that librdkafka takes, where it does not take "1".
+_VALUES = {
+    "session.timeout.ms": "6000",
+    "max.poll.interval.ms": "300000",
+    "partition.assignment.strategy": "range",
+    "fetch.max.bytes": "52428800",
+    "receive.message.max.bytes": "100000000",
+    "socket.timeout.ms": "30000",
+    "socket.connection.setup.timeout.ms": "1000",
+    "security.protocol": "plaintext",
+    "bootstrap.servers": "localhost:1",
+    "metadata.broker.list": "localhost:1",
+}
+
+
+def options_of(**more: Any) -> dict[str, Any]:
+    config = {**GROUP, **{name.replace("_", "."): value for name, value in more.items()}}
+    return settings_from(config, {}).options
+
+
+def refusal(config: dict[str, Any]) -> str:
+    with pytest.raises(KafkaException) as raised:
+        settings_from({**GROUP, **config}, {})
+    error = raised.value.args[0]
+    assert error.code() == KafkaError._INVALID_ARG
+    text: str = error.str()
+    return text
+
+
+def value_for(name: str) -> str:
+    words = PROPERTIES[name].words
+    if name in _VALUES or not words:
+        return _VALUES.get(name, "1")
+    return next(iter(words))
+
+
+@pytest.mark.parametrize("name", sorted(PROPERTIES))
+def test_every_property_that_has_a_meaning_makes_a_configuration(name: str) -> None:
+    if PROPERTIES[name].option is None or name.startswith(("ssl.", "sasl.")):
+        pytest.skip("needs others beside it; has a test of its own")
+    options = settings_from({**GROUP, name: value_for(name)}, {}).options
+    Config.from_options(options)
+
+
+@pytest.mark.parametrize("name", sorted([*PROPERTIES, *IGNORED, *REFUSED]))
+def test_librdkafka_knows_every_name(name: str) -> None:
+    if name.endswith(("_cb", "opaque")) or "callback" in name:
+        return  # set by functions of its own there
+    said = ""
+    try:
+        confluent_kafka.Consumer({**GROUP, name: value_for(name) if name in PROPERTIES else "1"})
+    except confluent_kafka.KafkaException as error:
+        said = str(error)
+    assert "No such configuration property" not in said
+
+
+def test_librdkafkas_defaults_hold() -> None:
+    options = options_of()
+    config = Config.from_options(options)
+    assert config.isolation_level == "read_committed"
+    assert config.allow_auto_create_topics is False
+    assert config.session_timeout_ms == 45_000
+    assert config.auto_offset_reset == "latest"
+    assert config.client_id == "rdkafka"
+    assert config.enable_auto_commit is False  # the facade commits what it has handed out
+
+
+def test_numbers_flags_and_words_are_read_as_librdkafka_reads_them() -> None:
+    options = options_of(
+        session_timeout_ms="6000",
+        fetch_wait_max_ms="0x10",
+        fetch_min_bytes=1.5,
+        allow_auto_create_topics="True",
+        auto_offset_reset="SMALLEST",
+        check_crcs=0,
+    )
+    assert options["session_timeout_ms"] == 6000
+    assert options["fetch_max_wait_ms"] == 16
+    assert options["fetch_min_bytes"] == 1
+    assert options["allow_auto_create_topics"] is True
+    assert options["auto_offset_reset"] == "earliest"
+    assert options["check_crcs"] is False
+
+
+def test_an_unknown_name_is_refused_in_librdkafkas_words() -> None:
+    assert refusal({"x": 1}) == 'No such configuration property: "x"'
+
+
+@pytest.mark.parametrize(
+    ("config", "text"),
+    [
+        ({"session.timeout.ms": "abc"}, "Invalid value for configuration property"),
+        ({"session.timeout.ms": None}, "cannot be set to empty value"),
+        ({"session.timeout.ms": -5}, "is outside allowed range 1..3600000"),
+        ({"enable.auto.commit": 2}, 'Expected bool value for "enable.auto.commit"'),
+        ({"auto.offset.reset": "foo"}, 'Invalid value "foo"'),
+        ({"isolation.level": 1}, 'Invalid value "1"'),
+        ({"partition.assignment.strategy": "foo"}, "Unsupported partition.assignment.strategy"),
+        ({"partition.assignment.strategy": "range,cooperative-sticky"}, "must not mix"),
+        ({"max.poll.interval.ms": 1000}, "must be >= `session.timeout.ms`"),
+        ({"group.protocol": "consumer", "session.timeout.ms": 6000}, "is not supported"),
+        ({"security.protocol": "sasl_ssl", "sasl.mechanism": "PLAIN"}, "must be set"),
+        ({"security.protocol": "sasl_ssl", "sasl.mechanism": "OAUTHBEARER"}, "oauth_cb"),
+        ({"ssl.keystore.location": "x"}, "is not supported: convert it"),
+        ({"on_commit": 5}, "requires a callable"),
+    ],
+)
+def test_values_that_are_refused(config: dict[str, Any], text: str) -> None:
+    assert text in refusal(config)
+
+
+def test_a_group_is_needed_and_a_dict() -> None:
+    with pytest.raises(ValueError, match=r"group\.id must be set"):
+        Consumer({})
+    with pytest.raises(TypeError, match="expected configuration dict"):
+        Consumer("x")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="stats_cb"):
+        Consumer({**GROUP, "stats_cb": 5})
+
+
+def test_what_our_consumer_refuses_is_a_kafka_exception() -> None:
+    config = {**GROUP, "security.protocol": "ssl", "ssl.ca.location": "/there/is/none"}
+    with pytest.raises(KafkaException, match=r"Failed to create consumer: .*ssl_cafile"):
+        Consumer(config)
+
+
+def test_a_name_without_effect_warns_once(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(configured, "_warned", set())
+    with caplog.at_level(logging.WARNING):
+        for _ in range(2):
+            settings_from({**GROUP, "queued.min.messages": 5}, {})
+    assert caplog.messages == ["the property queued.min.messages has no effect here"]
+
+
+def test_topic_configuration_and_keywords_count_too() -> None:
+    config = {**GROUP, "default.topic.config": {"auto.offset.reset": "beginning"}}
+    settings = settings_from(config, {"client.id": "me"})
+    assert settings.options["auto_offset_reset"] == "earliest"
+    assert settings.options["client_id"] == "me"
+
+
+def test_assignors_by_name() -> None:
+    one = options_of(partition_assignment_strategy="cooperative-sticky")
+    assert one["partition_assignment_strategy"] == [CooperativeStickyAssignor]
+    two = options_of(partition_assignment_strategy="range,roundrobin")
+    assert two["partition_assignment_strategy"][0] is RangePartitionAssignor
+
+
+def test_values_in_another_unit() -> None:
+    options = options_of(
+        queued_max_messages_kbytes=64,
+        connections_max_idle_ms=0,
+        topic_metadata_refresh_interval_ms=-1,
+        socket_receive_buffer_bytes=0,
+        session_timeout_ms=1000,
+    )
+    assert options["fetch_buffer_max_bytes"] == 65_536
+    assert options["connections_max_idle_ms"] == options["metadata_max_age_ms"] == 2**31 - 1
+    assert options["receive_buffer_bytes"] is None
+    assert options["heartbeat_interval_ms"] == 333
+
+
+def test_certificates_may_go_unverified() -> None:
+    config = {
+        **GROUP,
+        "security.protocol": "ssl",
+        "enable.ssl.certificate.verification": "false",
+        "ssl.endpoint.identification.algorithm": "none",
+    }
+    context = settings_from(config, {}).options["ssl_context"]
+    assert context.verify_mode == ssl.CERT_NONE
+    assert not context.check_hostname
+
+
+def test_host_names_may_go_unverified() -> None:
+    config = {
+        **GROUP,
+        "security.protocol": "ssl",
+        "ssl.endpoint.identification.algorithm": "none",
+    }
+    assert settings_from(config, {}).options["ssl_check_hostname"] is False
+
+
+def test_a_user_and_a_password() -> None:
+    config = {
+        **GROUP,
+        "security.protocol": "sasl_plaintext",
+        "sasl.mechanisms": "SCRAM-SHA-256",
+        "sasl.username": "u",
+        "sasl.password": "p",
+    }
+    options = settings_from(config, {}).options
+    Config.from_options(options)
+    assert options["security_protocol"] == "SASL_PLAINTEXT"
+    assert options["sasl_mechanism"] == "SCRAM-SHA-256"
+    assert (options["sasl_plain_username"], options["sasl_plain_password"]) == ("u", "p")
+
+
+def test_an_oauth_cb_gives_tokens() -> None:
+    asked: list[str] = []
+
+    def token(config: str) -> tuple[str, float, str, dict[str, str]]:
+        asked.append(config)
+        return "token", 1e12, "me", {"a": "b"}
+
+    config = {
+        **GROUP,
+        "security.protocol": "sasl_plaintext",
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.oauthbearer.config": "some=thing",
+        "oauth_cb": token,
+    }
+    options = settings_from(config, {}).options
+    Config.from_options(options)
+    provider = options["sasl_oauth_token_provider"]
+    assert (provider.token(), provider.extensions()) == ("token", {"a": "b"})
+    assert asked == ["some=thing"]

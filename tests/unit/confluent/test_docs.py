@@ -1,0 +1,12 @@
+"""docs/confluent.md is made from the properties and the list of differences."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.parity.confluent_differences import page
+
+
+def test_the_page_is_up_to_date() -> None:
+    written = Path(__file__).parents[3].joinpath("docs", "confluent.md").read_text("utf-8")
+    assert written == page(), "run: python -m tests.parity.confluent_differences"
