@@ -179,6 +179,26 @@ def test_a_fork_is_told_to_make_its_own_consumer(
     consumer.commit()
 
 
+def test_a_fork_in_a_loop_takes_no_record_of_it(
+    kafka: KafkaCluster, topic: str, consume: Consume
+) -> None:
+    kafka.admin.produce(topic, [b"%d" % number for number in range(10)])
+    consumer = consume(consumer_timeout_ms=1_000)
+    consumer.assign(partitions_of(topic, 1))
+
+    def check() -> None:
+        for _ in range(2):
+            with pytest.raises(ForkedConsumerError, match="make a new one"):
+                next(consumer)
+
+    seen = []
+    for record in consumer:
+        seen.append(record.offset)
+        if record.offset == 4:
+            in_fork(check)
+    assert seen == list(range(10))
+
+
 def test_an_unclosed_consumer_warns_and_its_thread_ends(
     network_threads: Callable[[], list[str]], kafka: KafkaCluster, topic: str
 ) -> None:

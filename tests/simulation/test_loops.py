@@ -1,0 +1,170 @@
+"""`for record in consumer`, with everything else that is called in its body."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tandem_kafka import KafkaConsumer, TopicPartition
+from tandem_kafka.errors import ConsumerClosedError
+from tandem_kafka.testing import Simulation
+from tests.simulation.ledger import produce, topic
+
+
+@pytest.fixture
+def simulation() -> Iterator[Simulation]:
+    with Simulation("loops") as simulation:
+        yield simulation
+
+
+@pytest.fixture
+def tps(simulation: Simulation) -> list[TopicPartition]:
+    tps = topic(simulation, "orders", 2)
+    for tp in tps:
+        for _ in range(4):
+            produce(simulation, tp, 5)
+    return tps
+
+
+@pytest.fixture
+def consumer(simulation: Simulation, tps: list[TopicPartition]) -> KafkaConsumer:
+    consumer = simulation.consumer(
+        auto_offset_reset="earliest", consumer_timeout_ms=2_000, group_id="readers"
+    )
+    consumer.assign(tps)
+    return consumer
+
+
+def place(record: Any) -> tuple[int, int]:
+    return record.partition, record.offset
+
+
+def test_a_seek_takes_effect_with_the_next_record(
+    consumer: KafkaConsumer, tps: list[TopicPartition]
+) -> None:
+    seen = []
+    for record in consumer:
+        seen.append(place(record))
+        if len(seen) == 3:
+            consumer.seek(tps[record.partition], 15)
+    partition = seen[0][0]
+    other = 1 - partition
+    assert [offset for number, offset in seen if number == partition] == [0, 1, 2, *range(15, 20)]
+    assert [offset for number, offset in seen if number == other] == list(range(20))
+
+
+def test_a_pause_takes_effect_with_the_next_record(
+    consumer: KafkaConsumer, tps: list[TopicPartition]
+) -> None:
+    seen = []
+    for record in consumer:
+        seen.append(place(record))
+        if len(seen) == 3:
+            paused = tps[record.partition]
+            consumer.pause(paused)
+    assert [offset for number, offset in seen if number == paused.partition] == [0, 1, 2]
+    assert consumer.position(paused) == 3
+    consumer.resume(paused)
+    assert [record.offset for record in consumer] == list(range(3, 20))
+
+
+def test_poll_in_the_loop_goes_on_where_it_is_and_the_loop_behind_it(
+    consumer: KafkaConsumer,
+) -> None:
+    seen = []
+    for record in consumer:
+        seen.append(place(record))
+        if len(seen) in {3, 9}:
+            for records in consumer.poll(1_000, max_records=4).values():
+                seen += [place(each) for each in records]
+    assert len(seen) == 40
+    assert sorted(seen) == [(number, offset) for number in range(2) for offset in range(20)]
+
+
+def test_a_commit_in_the_loop_covers_what_it_was_given(
+    consumer: KafkaConsumer, tps: list[TopicPartition]
+) -> None:
+    given = dict.fromkeys(tps, 0)
+    for record in consumer:
+        given[tps[record.partition]] = record.offset + 1
+        if record.offset % 7 == 3:
+            consumer.commit()
+            committed = {tp: consumer.committed(tp) or 0 for tp in tps}
+            assert committed == given
+
+
+def test_closed_in_the_loop_it_ends(consumer: KafkaConsumer) -> None:
+    seen = []
+    for record in consumer:
+        seen.append(record.offset)
+        if len(seen) == 3:
+            consumer.close()
+    assert seen == [0, 1, 2]
+    assert list(consumer) == []
+    with pytest.raises(ConsumerClosedError):
+        consumer.poll()
+
+
+def test_an_assignment_in_the_loop(consumer: KafkaConsumer, tps: list[TopicPartition]) -> None:
+    seen = []
+    for record in consumer:
+        seen.append(place(record))
+        if len(seen) == 3:
+            left = tps[1 - record.partition]
+            consumer.assign([left])
+    assert seen[3:] == [(left.partition, offset) for offset in range(20)]
+
+
+def test_it_is_its_own_iterator(consumer: KafkaConsumer) -> None:
+    assert iter(consumer) is consumer
+    assert next(consumer).offset == 0
+    assert next(consumer).offset == 1
+    assert len(list(consumer)) == 38
+    with pytest.raises(StopIteration):
+        next(consumer)
+
+
+def test_next_can_be_wrapped_from_outside(
+    consumer: KafkaConsumer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So do tracers; and so do subclasses."""
+    seen = []
+    original = KafkaConsumer.__next__
+
+    def traced(self: KafkaConsumer) -> Any:
+        record = original(self)
+        seen.append(record.offset)
+        return record
+
+    monkeypatch.setattr(KafkaConsumer, "__next__", traced)
+    assert len(list(consumer)) == len(seen) == 40
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_two_threads_share_the_records(
+    consumer: KafkaConsumer, tps: list[TopicPartition], seed: int
+) -> None:
+    """Each in turn, as a lock of the application's would have it: none twice, none left out."""
+    chance, lock, seen = random.Random(seed), threading.Lock(), []  # noqa: S311
+
+    def read() -> None:
+        while True:
+            with lock:
+                record = next(consumer, None)
+                if record is None:
+                    return
+                seen.append(place(record))
+                if chance.random() < 0.1:
+                    seen.extend(place(r) for rs in consumer.poll(0, 2).values() for r in rs)
+
+    threads = [threading.Thread(target=read) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert sorted(seen) == [(number, offset) for number in range(2) for offset in range(20)]
+    assert {tp: consumer.position(tp) for tp in tps} == dict.fromkeys(tps, 20)
