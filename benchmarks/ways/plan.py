@@ -20,7 +20,10 @@ _METHOD: Final = (
 
 
 def _measure(name: str, title: str, method: str) -> Measure:
-    kinds = {"plain": {"poll", "loop", "lists", "same", "consume", "kafka"}, "json": {"json"}}
+    kinds = {
+        "plain": {"poll", "loop", "lists", "unpacked", "same", "consume", "kafka"},
+        "json": {"json"},
+    }
     wanted = kinds.get(name, {name})
     readers = tuple(way for way in WAYS if way.split("-")[1] in wanted)
     text = f"{method} {_METHOD}"

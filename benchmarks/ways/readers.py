@@ -62,9 +62,14 @@ def _poll_deserialized_both(consumer: Any, timeout_s: float) -> Values:
 
 
 def _poll_lists(consumer: Any, timeout_s: float) -> Values:
-    """Put the records of all partitions into one list, and unpack each."""
+    """Put the records of all partitions into one list, and take fields by their place."""
     whole: list[Any] = sum(_batches(consumer, timeout_s), [])  # noqa: RUF017 - a way
-    return [value for _, _, _, _, _, _, _, value, *_ in whole]
+    return [record[7] for record in whole]
+
+
+def _poll_unpacked(consumer: Any, timeout_s: float) -> Values:
+    whole: list[Any] = sum(_batches(consumer, timeout_s), [])  # noqa: RUF017 - a way
+    return [value for _, _, _, _, _, _, _, value, _, _, _, _, _ in whole]
 
 
 def _loop(consumer: Any, _timeout_s: float) -> Values:
@@ -122,7 +127,8 @@ _LITTLE: Final = 0.03
 WAYS: Final[Mapping[str, Way]] = {
     "way-poll": Way(_TANDEM, "poll()", _poll),
     "way-loop": Way(_TANDEM, "for message in consumer", _loop),
-    "way-lists": Way(_TANDEM, "poll(), sum(values, []), tuples unpacked", _poll_lists),
+    "way-lists": Way(_TANDEM, "poll(), sum(values, []), record[7]", _poll_lists),
+    "way-unpacked": Way(_TANDEM, "poll(), sum(values, []), records unpacked", _poll_unpacked),
     "way-same": Way(
         _TANDEM, "poll(), value_deserializer does nothing", _poll, {"value_deserializer": _same}
     ),

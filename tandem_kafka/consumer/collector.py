@@ -19,6 +19,7 @@ from tandem_kafka.consumer.opened import OpenedChunk, Room
 from tandem_kafka.consumer.publication import Handed, Publication
 from tandem_kafka.consumer.records import ConsumerRecords
 from tandem_kafka.errors import KafkaError
+from tandem_kafka.native import native
 from tandem_kafka.records import TakenRecords, join_records
 from tandem_kafka.shared.fetch_buffer import Counts, FetchBuffer
 from tandem_kafka.shared.partition import AssignedPartition, Consumed, FetchState, Position
@@ -59,6 +60,8 @@ class Collector:
         #: Partitions whose positions the last collection moves.
         self._moved: list[AssignedPartition] = []
         self.publication = Publication()
+        #: The loop deserializes records itself, those that it can.
+        self.raw = False
 
     def collect(self, max_records: int) -> ConsumerRecords:
         """Return up to `max_records` records; positions move when `publication` is done.
@@ -187,6 +190,8 @@ class Collector:
             found = self._read(opened, at, room, raising=first and not pieces)
             if found is None:
                 break
+            if pieces and self.raw and self._is_raw(pieces[0]) != self._is_raw(found[0]):
+                break  # an old message format beside a newer one
             records, at = found
             if len(records):
                 pieces.append(records)
@@ -210,13 +215,17 @@ class Collector:
             if opened.chunk.error is not None:
                 return self._meet_error(opened, at, opened.chunk.error, raising=raising)
             found = opened.read(at.offset, room)
-            if found is None or not self._deserializers.active:
+            if found is None or not self._deserializers.active or self._is_raw(found[0]):
                 return found
             return self._deserialize(*found)
         except KafkaError:
             if raising:
                 raise
             return None
+
+    def _is_raw(self, records: Records) -> bool:
+        """Tell whether the loop deserializes these; it cannot do that with Python's."""
+        return self.raw and native is not None and type(records) is native.Records
 
     def _deserialize(self, records: TakenRecords, behind: Position) -> tuple[Records, Position]:
         """Deserialize until one fails; those before it come first."""

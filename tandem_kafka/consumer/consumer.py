@@ -119,7 +119,11 @@ class KafkaConsumer(SubscriptionMethods, OffsetMethods, ClusterMethods, Loop):
         )
         self._background = BackgroundEvents(core, self._commits, self._collector, self._listener)
         self._poller = Poller(core, self._commits, self._collector, self._background, reporters)
-        self._iteration = Iteration(engine.subscription)
+        #: The loop calls deserializers when a record's turn comes, if no interceptor is before it.
+        self._loop_deserializes = self._deserializers.active and not self._interceptors.consuming
+        self._iteration = Iteration(
+            engine.subscription, self._deserializers if self._loop_deserializes else None
+        )
         self._closing = Closing(core, self._commits, self._listener, hooks)
         try:
             if config.bootstrap_timeout_ms and config.api_version is None:
@@ -182,9 +186,17 @@ class KafkaConsumer(SubscriptionMethods, OffsetMethods, ClusterMethods, Loop):
         return batch
 
     def _next_batch(
-        self, deadline_ms: int, limit: int, held: Held
+        self, deadline_ms: int, limit: int, held: Held, *, raw: bool = False
     ) -> tuple[ConsumerRecords, Publication]:
-        """Return records, and what is done once they are returned to the user."""
+        """Return records, and what is done once they are returned to the user.
+
+        Args:
+            deadline_ms: When to return without records.
+            limit: How many records at most.
+            held: What `acquire` returned.
+            raw: Leave deserializing to the loop.
+        """
+        self._collector.raw = raw
         batch = self._poller.poll(deadline_ms, limit, held)
         publication = self._collector.publication
         if batch and self._interceptors.consuming:
@@ -268,7 +280,9 @@ class KafkaConsumer(SubscriptionMethods, OffsetMethods, ClusterMethods, Loop):
         limit = min(self._config.max_poll_records, MAX_RUN_RECORDS)
         changes = core.engine.subscription.changes
         while True:
-            self._iteration.add(*self._next_batch(deadline_ms, limit, held))
+            self._iteration.add(
+                *self._next_batch(deadline_ms, limit, held, raw=self._loop_deserializes)
+            )
             seen = changes.count
             run = self._iteration.ready()
             if run is not None:

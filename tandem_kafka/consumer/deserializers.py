@@ -42,8 +42,22 @@ class Deserializers:
         failure = deserialize(records, self._key, self._value, done)
         if failure is None:
             return None
-        origin, error = failure
         [record] = records.part(len(done), len(done) + 1)
+        origin, error = failure
+        return self.error_of(origin, error, record)
+
+    def feed(self, records: Any) -> Any:
+        """Return a native `Feed` of native records, each deserialized when its turn comes."""
+        if native is None:
+            raise AssertionError("there is no native feed")
+        if not self.active:
+            return native.Feed(records)
+        return native.Feed(records, self._key, self._value, self.error_of)
+
+    def error_of(
+        self, origin: str, error: Exception, record: ConsumerRecord
+    ) -> RecordDeserializationError:
+        """Return what is raised for a record, which is as it was received."""
         partition = TopicPartition(record.topic, record.partition)
         place = (partition, record.offset, record.timestamp)
         return RecordDeserializationError.caused_by(

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
+from tandem_kafka.consumer.deserializers import Deserializers
 from tandem_kafka.consumer.publication import Handed, Publication
 from tandem_kafka.consumer.records import ConsumerRecords
 from tandem_kafka.native import native
@@ -105,15 +106,13 @@ class PythonLoop:
         self._current = (feed, changes, seen)
 
 
-if TYPE_CHECKING or native is None:
+if TYPE_CHECKING or native is None:  # noqa: SIM108 - a type checker sees a class
     Loop = PythonLoop
-    _feed_of: Callable[[Any], Feed] = PythonFeed
 else:
     Loop = native.Loop
 
-    def _feed_of(records: Sequence[ConsumerRecord]) -> Feed:
-        plain = type(records) in {native.Records, list}
-        return native.Feed(records if plain else list(records))
+#: What a native feed is made of.
+_FED: Final = {list} if native is None else {list, native.Records}
 
 
 class Run:
@@ -125,13 +124,11 @@ class Run:
 
     __slots__ = ("_made", "base", "feed", "handed", "state", "version")
 
-    def __init__(
-        self, state: AssignedPartition, handed: Handed, records: Sequence[ConsumerRecord]
-    ) -> None:
+    def __init__(self, state: AssignedPartition, handed: Handed, feed: Feed) -> None:
         self.state = state
         self.handed = handed
         self.base = handed.base
-        self.feed = _feed_of(records)
+        self.feed = feed
         #: The version of the subscription in which the partition was last seen to be ours.
         self.version = -1
         self._made = (0, handed.before)
@@ -160,8 +157,12 @@ class Iteration:
     begins with the rest.
     """
 
-    def __init__(self, subscription: SubscriptionState) -> None:
+    def __init__(
+        self, subscription: SubscriptionState, deserializers: Deserializers | None = None
+    ) -> None:
         self._subscription = subscription
+        #: For records that come as they were received.
+        self._deserializers = deserializers
         self._runs: deque[Run] = deque()
 
     def add(self, batch: ConsumerRecords, publication: Publication) -> None:
@@ -170,11 +171,21 @@ class Iteration:
             state = self._subscription.assigned.get(tp)
             handed = state.consumed if state is not None else None
             if state is not None and isinstance(handed, Handed) and len(records):
-                run = Run(state, handed, records)
+                run = Run(state, handed, self._feed(records))
                 state.consumed = run
                 self._runs.append(run)
         # The runs have positions of their own; this moves partitions without records to give.
         publication.done = True
+
+    def _feed(self, records: Sequence[ConsumerRecord]) -> Feed:
+        deserializers = self._deserializers
+        if native is None:
+            return PythonFeed(records)
+        if type(records) is native.Records and deserializers is not None:
+            feed: Feed = deserializers.feed(records)
+        else:
+            feed = native.Feed(records if type(records) in _FED else list(records))
+        return feed
 
     def ready(self) -> Run | None:
         """Return the run whose next record is due, None when there is none."""

@@ -10,7 +10,12 @@ from typing import Any
 import pytest
 
 from tandem_kafka import KafkaConsumer, TopicPartition
-from tandem_kafka.errors import ConsumerClosedError
+from tandem_kafka.errors import (
+    ConcurrentModificationError,
+    ConsumerClosedError,
+    RecordDeserializationError,
+)
+from tandem_kafka.native import native_available
 from tandem_kafka.testing import Simulation
 from tests.simulation.ledger import produce, topic
 
@@ -168,3 +173,67 @@ def test_two_threads_share_the_records(
         thread.join(60)
     assert sorted(seen) == [(number, offset) for number in range(2) for offset in range(20)]
     assert {tp: consumer.position(tp) for tp in tps} == dict.fromkeys(tps, 20)
+
+
+def reading(simulation: Simulation, tp: TopicPartition, deserialize: Any) -> KafkaConsumer:
+    """Return a consumer with a value deserializer, assigned one partition."""
+    consumer = simulation.consumer(
+        auto_offset_reset="earliest", consumer_timeout_ms=2_000, value_deserializer=deserialize
+    )
+    consumer.assign([tp])
+    return consumer
+
+
+@pytest.mark.skipif(not native_available, reason="the Python loop deserializes a run at once")
+def test_a_record_is_deserialized_when_its_turn_comes(
+    simulation: Simulation, tps: list[TopicPartition]
+) -> None:
+    called: list[Any] = []
+    consumer = reading(simulation, tps[0], called.append)
+    for number, record in enumerate(consumer, 1):
+        assert record.value is None
+        assert len(called) == number
+        if number == 7:
+            break
+    assert consumer.position(tps[0]) == 7
+    [rest] = consumer.poll(1_000).values()
+    assert [record.offset for record in rest] == list(range(7, 20))
+    assert len(called) == 20
+
+
+def test_an_error_in_a_loop_comes_when_its_record_does_and_stays(
+    simulation: Simulation, tps: list[TopicPartition]
+) -> None:
+    seen: list[int] = []
+    consumer = reading(simulation, tps[0], lambda data: data)
+    values = {record.offset: record.value for record in consumer}
+
+    def refuse(data: bytes) -> bytes:
+        if data == values[7]:
+            raise KeyError("field")
+        return data
+
+    consumer = reading(simulation, tps[0], refuse)
+    for _ in range(3):
+        with pytest.raises(KeyError) as caught:  # noqa: PT012 - until it comes
+            for record in consumer:
+                seen.append(record.offset)  # noqa: PERF401 - until it raises
+        assert isinstance(caught.value, RecordDeserializationError)
+        assert (caught.value.offset, caught.value.value) == (7, values[7])
+        assert consumer.position(tps[0]) == 7
+    assert seen == list(range(7))
+    with pytest.raises(KeyError):
+        consumer.poll(1_000)
+    consumer.seek(tps[0], 8)
+    assert [record.offset for record in consumer] == list(range(8, 20))
+
+
+@pytest.mark.skipif(not native_available, reason="the Python loop deserializes a run at once")
+def test_a_deserializer_cannot_go_on_with_the_loop(
+    simulation: Simulation, tps: list[TopicPartition]
+) -> None:
+    consumer = reading(simulation, tps[0], lambda _: next(consumer))
+    with pytest.raises(RecordDeserializationError) as caught:
+        next(consumer)
+    assert isinstance(caught.value, ConcurrentModificationError)
+    assert consumer.position(tps[0]) == 0

@@ -12,10 +12,10 @@ use crate::records::maker::{Maker, headers_of, key_of, value_of};
 use crate::records::sequence::Records;
 
 /// A function of the user's; a full one is given topic and headers too.
-type Function<'py> = Option<(Bound<'py, PyAny>, bool)>;
+pub type Function<'py> = Option<(Bound<'py, PyAny>, bool)>;
 
 /// What a deserializer raised, and for what: "key" or "value".
-type Failure = (&'static str, Py<PyAny>);
+pub type Failure = (&'static str, Py<PyAny>);
 
 /// Deserialize record after record, each to the end of `done`.
 ///
@@ -44,7 +44,7 @@ pub fn deserialize<'py>(
 }
 
 /// The key, the value and the headers of a record.
-fn parts_of<'py>(
+pub fn parts_of<'py>(
     py: Python<'py>,
     columns: &Columns,
     row: usize,

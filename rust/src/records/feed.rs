@@ -3,14 +3,18 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
+use pyo3::import_exception;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
+use crate::records::deserialized::{Function, parts_of};
 use crate::records::maker::{Given, Maker};
 use crate::records::rows::{Cursor, Rows};
 use crate::records::sequence::Records;
 use crate::records::under_gil::UnderGil;
+
+import_exception!(tandem_kafka.errors, ConcurrentModificationError);
 
 /// Records of one partition, and how many of them the loop was given.
 #[pyclass(frozen, module = "tandem_kafka._native")]
@@ -31,8 +35,17 @@ enum Source {
 struct Making {
     maker: Maker,
     cursor: Cursor,
+    deserializers: Option<Deserializers>,
     last: Option<Given>,
     before: Option<Given>,
+}
+
+/// Functions of the user's, each with whether it is given topic and headers too.
+struct Deserializers {
+    key: Option<(Py<PyAny>, bool)>,
+    value: Option<(Py<PyAny>, bool)>,
+    /// Returns the error to raise for a record that is as it was received.
+    error_of: Py<PyAny>,
 }
 
 impl Feed {
@@ -54,7 +67,12 @@ impl Feed {
         let record = match &self.source {
             Source::List(list) => list.bind(py).get_item(index)?.unbind(),
             Source::Rows(rows) => {
-                let Some(mut making) = self.making.with(py, Option::take) else { return Ok(None) };
+                let Some(mut making) = self.making.with(py, Option::take) else {
+                    // A deserializer is at work, called by another thread or by this one.
+                    let text = "KafkaConsumer is not safe for multi-threaded access: a record of \
+                                this loop is being deserialized";
+                    return Err(ConcurrentModificationError::new_err(text));
+                };
                 let made = making.next(py, rows);
                 self.making.with(py, |place| *place = Some(making));
                 match made? {
@@ -75,26 +93,66 @@ impl Feed {
 impl Making {
     fn next(&mut self, py: Python<'_>, rows: &Rows) -> PyResult<Option<Py<PyAny>>> {
         let Some((columns, row)) = self.cursor.peek(rows) else { return Ok(None) };
-        let oldest = std::mem::replace(&mut self.before, self.last.take());
-        let (given, _) = self.maker.hand_out(py, oldest, columns, row, 0)?;
-        let record = given.record.clone_ref(py);
-        self.last = Some(given);
+        let record = match &self.deserializers {
+            Some(deserializers) => {
+                let topic = rows.owner.topic.bind(py).as_any();
+                match parts_of(
+                    py,
+                    columns,
+                    row,
+                    topic,
+                    [&deserializers.key(py), &deserializers.value(py)],
+                )? {
+                    Ok(parts) => self.maker.make_with(py, columns, row, parts)?,
+                    Err((origin, error)) => {
+                        let received = self.maker.make(py, columns, row)?;
+                        let error = deserializers.error_of.call1(py, (origin, error, received))?;
+                        return Err(PyErr::from_value(error.into_bound(py)));
+                    }
+                }
+            }
+            None => {
+                let oldest = std::mem::replace(&mut self.before, self.last.take());
+                let (given, _) = self.maker.hand_out(py, oldest, columns, row, 0)?;
+                let record = given.record.clone_ref(py);
+                self.last = Some(given);
+                record
+            }
+        };
         self.cursor.advance();
         Ok(Some(record))
     }
 }
 
+impl Deserializers {
+    fn key<'py>(&self, py: Python<'py>) -> Function<'py> {
+        self.key.as_ref().map(|(function, full)| (function.bind(py).clone(), *full))
+    }
+
+    fn value<'py>(&self, py: Python<'py>) -> Function<'py> {
+        self.value.as_ref().map(|(function, full)| (function.bind(py).clone(), *full))
+    }
+}
+
 #[pymethods]
 impl Feed {
-    /// `records` is a list, or `Records` that nobody else has.
+    /// `records` is a list, or `Records` that nobody else has, which are then deserialized.
     #[new]
-    fn new(records: &Bound<'_, PyAny>) -> PyResult<Self> {
+    #[pyo3(signature = (records, key = None, value = None, error_of = None))]
+    fn new(
+        records: &Bound<'_, PyAny>,
+        key: Option<(Py<PyAny>, bool)>,
+        value: Option<(Py<PyAny>, bool)>,
+        error_of: Option<Py<PyAny>>,
+    ) -> PyResult<Self> {
         let py = records.py();
         let (source, making) = match records.cast::<Records>() {
             Ok(records) => {
                 let rows = records.get().fresh_rows(py)?;
                 let maker = Maker::new(py, Arc::clone(&rows.owner))?;
-                let making = Making { maker, cursor: Cursor::default(), last: None, before: None };
+                let deserializers = error_of.map(|error_of| Deserializers { key, value, error_of });
+                let cursor = Cursor::default();
+                let making = Making { maker, cursor, deserializers, last: None, before: None };
                 (Source::Rows(rows), Some(making))
             }
             Err(_) => (Source::List(records.cast::<PyList>()?.clone().unbind()), None),

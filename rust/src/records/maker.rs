@@ -121,10 +121,8 @@ impl Maker {
         // Many records at once would keep the garbage collection busy. A cycle may go through what
         // a deserializer has made, not through bytes; that it goes through headers is given up.
         let tracked = may_hold(&key) || may_hold(&value);
-        if !tracked {
-            // SAFETY: it is a list, which is not freed meanwhile.
-            unsafe { ffi::PyObject_GC_UnTrack(headers.as_ptr().cast()) };
-        }
+        // SAFETY: it is a list, which is not freed meanwhile.
+        unsafe { ffi::PyObject_GC_UnTrack(headers.as_ptr().cast()) };
         let items: [Py<PyAny>; FIELDS] = [
             self.owner.topic.clone_ref(py).into_any(),
             self.partition.clone_ref(py),

@@ -188,8 +188,13 @@ def test_an_interrupted_poll_arrow_loses_nothing(twin: str, step: int) -> None:
 
 @pytest.mark.parametrize(
     ("twin", "options"),
-    [("python", DESERIALIZING), ("native", {}), ("native", INTERCEPTING)],
-    ids=["python, deserializing", "native", "native, intercepting"],
+    [
+        ("python", DESERIALIZING),
+        ("native", {}),
+        ("native", DESERIALIZING),
+        ("native", INTERCEPTING),
+    ],
+    ids=["python, deserializing", "native", "native, deserializing", "native, intercepting"],
 )
 def test_an_interrupted_iteration_loses_nothing(twin: str, options: dict[str, Any]) -> None:
     with Interrupted.reading(twin, **options) as reader:

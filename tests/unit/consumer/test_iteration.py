@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tandem_kafka.consumer import iteration as module
-from tandem_kafka.consumer.iteration import Iteration, PythonFeed, PythonLoop
+from tandem_kafka.consumer.iteration import Iteration, PythonLoop
 from tandem_kafka.consumer.records import ConsumerRecords
 from tandem_kafka.shared.partition import Position
 from tandem_kafka.types import ConsumerRecord
@@ -18,7 +18,7 @@ def twin(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
     """The loop that hands out the records."""
     require_twin(request.param)
     if request.param == "python":
-        monkeypatch.setattr(module, "_feed_of", PythonFeed)
+        monkeypatch.setattr(module, "native", None)
         monkeypatch.setattr(module, "Loop", PythonLoop)
     return str(request.param)
 
