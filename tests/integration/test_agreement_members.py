@@ -152,7 +152,7 @@ def test_000_wildcard_topics_that_match_are_found_and_others_are_not(scene: Scen
         assert all(len(member.consumer.assignment()) == 2 for member in team.members), team
 
 
-def test_003_assign_and_subscribe_to_nothing_give_back_and_leave(scene: Scene) -> None:
+def test_003_unsubscribing_and_assigning_nothing_give_back_and_leave(scene: Scene) -> None:
     teams = scene.teams(**BY_ITSELF)
     for team in teams:
         team.create_topic(6)
@@ -161,10 +161,11 @@ def test_003_assign_and_subscribe_to_nothing_give_back_and_leave(scene: Scene) -
     scene.settle(*teams)
     scene.read_more(*teams)
     for team in teams:
-        for how in ("subscribe", "assign"):
+        for arguments in ((), ([],)):
             member = team.members.pop()
             membership, had = member.membership, member.consumer.assignment()
-            getattr(member.consumer, how)([])
+            leave = member.consumer.assign if arguments else member.consumer.unsubscribe
+            leave(*arguments)
             assert told(member.listener)[-1] == ("revoked", had)
             assert (member.consumer.assignment(), member.consumer.subscription()) == (set(), None)
             assert scene.beat_as(team, membership) == "UnknownMemberIdError", "it has left"
