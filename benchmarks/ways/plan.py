@@ -10,7 +10,7 @@ from benchmarks.ways.readers import WAYS
 
 __all__ = ["GOALS", "WAYS_PLAN", "WAYS_QUICK", "WAY_MEASURES", "Goal"]
 
-WAYS_PLAN: Final = replace(FULL, runs=5, records={100: 3_000_000}, documents=500_000)
+WAYS_PLAN: Final = replace(FULL, runs=5, records={100: 2_000_000}, documents=300_000)
 WAYS_QUICK: Final = replace(QUICK, runs=1, records={100: 1_000_000}, documents=200_000)
 
 _METHOD: Final = (

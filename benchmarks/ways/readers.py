@@ -12,8 +12,8 @@ from benchmarks.readers.base import Reader, Source
 
 __all__ = ["WAYS", "Way", "open_way"]
 
-#: Records of one turn of a loop over the consumer.
-_TURN: Final = 1_000
+#: Records of one turn of a loop over the consumer: as many as poll() gives.
+_TURN: Final = 500
 _BATCH: Final = 5_000
 
 Values = Iterable[Any]
