@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::import_exception;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -125,6 +126,13 @@ impl Making {
 }
 
 impl Deserializers {
+    fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        for (function, _) in [&self.key, &self.value].into_iter().flatten() {
+            visit.call(function)?;
+        }
+        visit.call(&self.error_of)
+    }
+
     fn key<'py>(&self, py: Python<'py>) -> Function<'py> {
         self.key.as_ref().map(|(function, full)| (function.bind(py).clone(), *full))
     }
@@ -184,6 +192,17 @@ impl Feed {
                 let offset = record.getattr(intern!(py, "offset"))?.extract()?;
                 Ok((offset, record.getattr(intern!(py, "leader_epoch"))?.extract()?))
             }
+        }
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        if let Source::List(list) = &self.source {
+            visit.call(list)?;
+        }
+        let making = self.making.for_traversal().as_ref();
+        match making.and_then(|making| making.deserializers.as_ref()) {
+            Some(deserializers) => deserializers.traverse(&visit),
+            None => Ok(()),
         }
     }
 
@@ -248,6 +267,22 @@ impl Loop {
             }
             slf.call_method0(intern!(py, "_find_feed"))?;
         }
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        match self.current.for_traversal() {
+            Some(current) => {
+                visit.call(&current.feed)?;
+                visit.call(&current.changes)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// What a consumer that nobody reaches any more holds of others.
+    fn __clear__(&self, py: Python<'_>) {
+        let current = self.current.with(py, Option::take);
+        drop(current);
     }
 
     /// Take records from `feed` as long as `changes.count` is `seen`.

@@ -14,12 +14,16 @@ static BEGIN: PyOnceLock<usize> = PyOnceLock::new();
 pub struct Tuples {
     class: Py<PyType>,
     begin: usize,
+    /// What stands before the items where tuples keep their hash, as of Python 3.14.
+    unhashed: Option<isize>,
 }
 
 impl Tuples {
     pub fn of(py: Python<'_>, class: &Bound<'_, PyType>) -> PyResult<Self> {
         let begin = *BEGIN.get_or_try_init(py, || find_begin(py))?;
-        Ok(Tuples { class: class.clone().unbind(), begin })
+        let keeps_hash = begin > size_of::<ffi::PyVarObject>();
+        let unhashed = keeps_hash.then_some(-1);
+        Ok(Tuples { class: class.clone().unbind(), begin, unhashed })
     }
 
     /// Makes a tuple of new references; one that is not tracked costs the garbage collection
@@ -36,6 +40,10 @@ impl Tuples {
             let class = self.class.as_ptr().cast::<ffi::PyTypeObject>();
             let made = ffi::PyType_GenericAlloc(class, N as ffi::Py_ssize_t);
             let tuple: Py<PyAny> = Bound::from_owned_ptr_or_err(py, made)?.unbind();
+            let fixed = size_of::<ffi::PyVarObject>();
+            if let Some(unhashed) = self.unhashed {
+                *made.byte_add(fixed).cast::<isize>() = unhashed;
+            }
             let place = self.place(&tuple, 0);
             for (index, item) in items.into_iter().enumerate() {
                 *place.add(index) = item.into_ptr();
@@ -87,7 +95,8 @@ fn find_begin(py: Python<'_>) -> PyResult<usize> {
     let size: usize = class.getattr("__itemsize__")?.extract()?;
     let probe = PyTuple::new(py, [begin, size])?;
     let word = size_of::<*mut ffi::PyObject>();
-    let fits = size == word && begin % word == 0 && begin < 16 * word;
+    let fixed = size_of::<ffi::PyVarObject>();
+    let fits = size == word && (begin == fixed || begin == fixed + word);
     // SAFETY: a tuple of two items has at least so much memory behind its fixed part.
     let found = fits.then(|| unsafe {
         let items = probe.as_ptr().byte_add(begin).cast::<*mut ffi::PyObject>();

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use pyo3::basic::CompareOp;
 use pyo3::exceptions::{PyAttributeError, PyIndexError, PyValueError};
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -299,6 +300,13 @@ impl Records {
     fn __deepcopy__<'py>(&self, memo: &Bound<'py, PyDict>) -> PyResult<Bound<'py, PyAny>> {
         let py = memo.py();
         py.import(intern!(py, "copy"))?.call_method1("deepcopy", (self.list(py)?, memo))
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        match self.state.for_traversal() {
+            State::Lazy(lazy) => lazy.kept.iter().flatten().try_for_each(|each| visit.call(each)),
+            State::Filled(list) => visit.call(list),
+        }
     }
 
     /// The methods of a list: `append`, `sort`, `index` and the others.

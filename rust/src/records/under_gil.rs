@@ -21,4 +21,10 @@ impl<T> UnderGil<T> {
         // SAFETY: the GIL is held until `work` ends, and `work` does not come back here.
         work(unsafe { &mut *self.0.get() })
     }
+
+    /// The value, for the garbage collection, which holds the GIL and runs no Python code.
+    pub fn for_traversal(&self) -> &T {
+        // SAFETY: the collection does not run inside `with`, which makes no Python objects.
+        unsafe { &*self.0.get() }
+    }
 }

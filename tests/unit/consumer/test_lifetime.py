@@ -12,6 +12,12 @@ import pytest
 from tandem_kafka import KafkaConsumer
 from tandem_kafka.config import Config
 from tandem_kafka.consumer.borrowed import for_network_thread
+from tandem_kafka.consumer.iteration import Loop
+from tandem_kafka.native import native
+from tandem_kafka.records import join_records
+from tandem_kafka.shared.partition import Changes
+from tests.twins import require_twin
+from tests.unit.records.making import Rec, batch, reader, using
 
 OAUTH = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "OAUTHBEARER"}
 
@@ -114,3 +120,38 @@ def test_a_token_provider_is_asked_through_what_is_borrowed() -> None:
     slotted = Config.from_options({**OAUTH, "sasl_oauth_token_provider": Slotted()})
     borrowed = for_network_thread(slotted).sasl_oauth_token_provider
     assert borrowed.token() == "token"
+
+
+class Looping(Loop):
+    """Is in the middle of a loop, and deserializes for it."""
+
+    def _find_feed(self) -> None:
+        records = join_records([reader(batch([Rec(b"1"), Rec(b"2")])).take(2)])
+        feed = native.Feed(records, None, (self.deserialize, False), self.deserialize)
+        changes = Changes()
+        self._follow(feed, changes, changes.count)
+
+    def deserialize(self, data: bytes) -> Any:
+        return data
+
+
+def test_one_that_is_forgotten_in_a_loop_is_collected_too() -> None:
+    require_twin("native")
+    looping = Looping()
+    with using("native"):
+        assert next(looping).value == b"1"
+    gone = weakref.ref(looping)
+    del looping
+    gc.collect()
+    assert gone() is None
+
+
+def test_a_list_of_records_that_holds_itself_is_collected() -> None:
+    records = join_records([reader(batch([Rec(b"1")])).take(1)])
+    holder = type("Holder", (), {})()
+    holder.records = records
+    records.append(holder)
+    gone = weakref.ref(holder)
+    del records, holder
+    gc.collect()
+    assert gone() is None
