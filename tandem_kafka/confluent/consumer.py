@@ -123,6 +123,7 @@ class Consumer:
             if message is None:
                 break
             found.append(message)
+            found += self._reader.beside(num_messages - len(found))
         return found
 
     # --- the assignment ------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 from collections.abc import Callable
 from typing import Any, Final
@@ -86,11 +87,9 @@ class Reader:
         self._events.polled(now_s)
         end_s = now_s + wait_s
         turn_s = _SHORT_TURN_S if self._events.ends else _TURN_S
-        served = False
         while True:
-            if not served or self._time.now_ms() >= self.serve_ms:
+            if self._time.now_ms() >= self.serve_ms:
                 self._serve()
-                served = True
             message = self._ready()
             if message is not None:
                 return message
@@ -104,6 +103,16 @@ class Reader:
             self._events.look_around(self._now())
             if self._now() >= end_s and not self._events.messages:
                 return None
+
+    def beside(self, limit: int) -> list[Message]:
+        """Return what can be handed out along with the last message, up to `limit`."""
+        run = self._assigned.run
+        if run is None:
+            return []
+        records = list(itertools.islice(run.records, limit))
+        if records:
+            run.part.last = records[-1]
+        return list(map(message_of, records))
 
     def _ready(self) -> Message | None:
         """Return an event or a record that is there."""

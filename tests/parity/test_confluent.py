@@ -10,10 +10,14 @@ import pytest
 
 import tandem_kafka.confluent
 from tests.kafka.broker import KafkaCluster
-from tests.parity import confluent_groups, confluent_programs
+from tests.parity import confluent_groups, confluent_programs, confluent_security
 from tests.parity.confluent_world import World
 
-PROGRAMS = (*confluent_programs.PROGRAMS, *confluent_groups.PROGRAMS)
+PROGRAMS = (
+    *confluent_programs.PROGRAMS,
+    *confluent_groups.PROGRAMS,
+    *confluent_security.PROGRAMS,
+)
 
 
 def run(program: Callable[[World], Any], api: Any, kafka: KafkaCluster) -> Any:

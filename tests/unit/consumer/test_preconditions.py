@@ -70,6 +70,7 @@ CALLS: dict[str, Callable[[KafkaConsumer], object]] = {
     "group_metadata": lambda c: c.group_metadata(),
     "enforce_rebalance": lambda c: c.enforce_rebalance(),
     "topics": lambda c: c.topics(),
+    "cluster": lambda c: c.cluster(),
     "partitions_for_topic": lambda c: c.partitions_for_topic("topic"),
     "bootstrap": lambda c: c.bootstrap(),
     "bootstrap_connected": lambda c: c.bootstrap_connected(),

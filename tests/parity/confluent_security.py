@@ -1,0 +1,107 @@
+"""Programs for `confluent_kafka`'s consumer and ours: log-ins, lost brokers, transactions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import confluent_kafka
+
+from tests.kafka.security import PASSWORD
+from tests.parity.confluent_world import World, shown
+
+__all__ = ["PROGRAMS"]
+
+
+def _login(world: World, listener: str, password: str) -> dict[str, Any]:
+    return {
+        "bootstrap_servers": world.kafka.bootstrap(listener),
+        "security_protocol": listener.lower(),
+        "sasl_mechanisms": "SCRAM-SHA-256",
+        "sasl_username": "alice",
+        "sasl_password": password,
+        "ssl_ca_location": str(world.kafka.certificates.authority),
+    }
+
+
+def a_login_over_tls(world: World) -> Any:
+    """security.protocol=sasl_ssl, with names in lower case."""
+    world.produce(b"a")
+    consumer = world.consumer(world.topic, **_login(world, "SASL_SSL", PASSWORD))
+    found = shown(world.read(consumer, 1))
+    return found, shown(consumer.commit(asynchronous=False))
+
+
+def a_client_certificate(world: World) -> Any:
+    """security.protocol=ssl."""
+    world.produce(b"a")
+    consumer = world.consumer(
+        world.topic,
+        bootstrap_servers=world.kafka.bootstrap("SSL"),
+        security_protocol="ssl",
+        ssl_ca_location=str(world.kafka.certificates.authority),
+        ssl_certificate_location=str(world.kafka.certificates.client_certificate),
+        ssl_key_location=str(world.kafka.certificates.client_key),
+        ssl_endpoint_identification_algorithm="https",
+    )
+    return shown(world.read(consumer, 1))
+
+
+def nothing_verified(world: World) -> Any:
+    """enable.ssl.certificate.verification=false needs no authority."""
+    world.produce(b"a")
+    consumer = world.consumer(
+        world.topic,
+        bootstrap_servers=world.kafka.bootstrap("SSL"),
+        security_protocol="ssl",
+        enable_ssl_certificate_verification="false",
+    )
+    return shown(world.read(consumer, 1))
+
+
+def a_wrong_password(world: World) -> Any:
+    """error_cb is told, and poll() returns nothing else."""
+    told: list[Any] = []
+    login = _login(world, "SASL_PLAINTEXT", "wrong")
+    consumer = world.consumer(world.topic, error_cb=told.append, **login)
+    came = world.poll_until(
+        consumer, lambda: any(error.name() == "_AUTHENTICATION" for error in told)
+    )
+    return shown(came)
+
+
+def no_broker_at_all(world: World) -> Any:
+    """The constructor does not wait; error_cb is told."""
+    told: list[Any] = []
+    consumer = world.consumer(world.topic, error_cb=told.append, bootstrap_servers="127.0.0.1:1")
+    world.poll_until(consumer, lambda: any(error.name() == "_ALL_BROKERS_DOWN" for error in told))
+    return consumer.assignment()
+
+
+def offsets_in_a_transaction(world: World) -> Any:
+    """consumer_group_metadata() is what a transactional producer takes."""
+    world.produce(b"a", b"b", b"c")
+    consumer = world.consumer(world.topic, enable_auto_commit=False)
+    world.read(consumer, 2)
+    producer = confluent_kafka.Producer(
+        {"bootstrap.servers": world.kafka.bootstrap(), "transactional.id": world.group}
+    )
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    position = consumer.position([world.tp()])[0]
+    producer.send_offsets_to_transaction(
+        [confluent_kafka.TopicPartition(position.topic, position.partition, position.offset)],
+        consumer.consumer_group_metadata(),
+        30,
+    )
+    producer.commit_transaction(30)
+    return shown(consumer.committed([world.tp()], timeout=10))
+
+
+PROGRAMS = (
+    a_login_over_tls,
+    a_client_certificate,
+    nothing_verified,
+    a_wrong_password,
+    no_broker_at_all,
+    offsets_in_a_transaction,
+)
