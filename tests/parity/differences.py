@@ -94,6 +94,12 @@ BEHAVIOUR = (
         "its thread and connections are in the other process",
     ),
     (
+        "`json.dumps()` of what `poll()` gives for a partition, without deserializers",
+        "writes the records, if their fields can be written",
+        "raises TypeError; `list(records)` and single records can be written",
+        "the records are made when they are looked at, and the encoder looks at lists alone",
+    ),
+    (
         "A consumer is dropped without `close()`",
         "its thread runs on",
         "`ResourceWarning`, and its thread ends",
