@@ -23,6 +23,7 @@ from tandem_kafka.confluent.properties import (
     OWN_DEFAULTS,
     PROPERTIES,
     REFUSED,
+    UNCALLED,
     Property,
 )
 
@@ -106,7 +107,9 @@ def settings_from(config: Any, more: Mapping[str, Any]) -> Settings:
     """
     given = _gathered(config, more)
     callbacks = _callbacks(given)
-    given.pop("logger", None)
+    for name, value in (*callbacks.items(), ("logger", given.pop("logger", None))):
+        if name in UNCALLED and value is not None:
+            _warn(name, "is not called: throttling is in the metrics, logs are Python's")
     if given.get("group.id") is None:
         msg = "Failed to create consumer: group.id must be set"
         raise ValueError(msg)
@@ -152,9 +155,15 @@ def _take(name: Any, value: Any, values: dict[str, Any]) -> None:
         raise failure(Codes._INVALID_ARG, reason)
     elif name not in IGNORED:
         raise failure(Codes._INVALID_ARG, f'No such configuration property: "{name}"')
-    elif name not in _warned:
+    else:
+        _warn(name, "has no effect here")
+
+
+def _warn(name: str, what: str) -> None:
+    """Warn once in a process."""
+    if name not in _warned:
         _warned.add(name)
-        log.warning("the property %s has no effect here", name)
+        log.warning("the property %s %s", name, what)
 
 
 def _value(name: str, value: Any, known: Property) -> Any:

@@ -50,7 +50,7 @@ class Consumer:
     """
 
     def __init__(self, config: Mapping[str, Any], *, logger: Any = None, **more: Any) -> None:
-        settings = settings_from(config, more)
+        settings = settings_from(config, {**more, "logger": logger})
         if settings.options.get("group_id") == "":
             settings.options["group_id"] = None
         try:
@@ -58,7 +58,6 @@ class Consumer:
         except OurKafkaError as error:
             reason = f"Failed to create consumer: {error}"
             raise KafkaException(KafkaError(Codes._INVALID_ARG, reason)) from error
-        self._logger = logger
         self._begin(settings)
 
     def _begin(self, settings: Settings) -> None:

@@ -6,7 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-__all__ = ["CALLBACKS", "IGNORED", "OWN_DEFAULTS", "PROPERTIES", "REFUSED", "Property"]
+__all__ = [
+    "CALLBACKS",
+    "IGNORED",
+    "OWN_DEFAULTS",
+    "PROPERTIES",
+    "REFUSED",
+    "UNCALLED",
+    "Property",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +165,8 @@ OWN_DEFAULTS: Final[Mapping[str, Any]] = {
     "socket_connection_setup_timeout_ms": 30_000,
 }
 
+#: What is taken, and never called.
+UNCALLED: Final = ("throttle_cb", "log_cb", "logger")
 CALLBACKS: Final = ("on_commit", "error_cb", "stats_cb", "throttle_cb", "oauth_cb", "log_cb")
 
 #: A consumer that left them out would be less safe than its configuration says, or could not

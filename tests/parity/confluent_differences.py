@@ -83,7 +83,7 @@ DIFFERENCES = (
     (
         "`throttle_cb`, `log_cb`, `logger`",
         "are called",
-        "are taken and not called",
+        "are taken with a warning, and not called",
         "throttling is in the metrics; logging goes to the logger `tandem_kafka`",
     ),
     (

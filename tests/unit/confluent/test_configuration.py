@@ -237,3 +237,12 @@ def test_an_oauth_cb_gives_tokens() -> None:
     provider = options["sasl_oauth_token_provider"]
     assert (provider.token(), provider.extensions()) == ("token", {"a": "b"})
     assert asked == ["some=thing"]
+
+
+def test_callbacks_that_are_never_called_are_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    configured._warned.clear()
+    given = {"group.id": "g", "throttle_cb": print, "log_cb": print, "logger": None}
+    settings_from(given, {})
+    settings_from(given, {})
+    warned = [record.message for record in caplog.records]
+    assert [text.split()[2] for text in warned] == ["throttle_cb", "log_cb"], "once each"
