@@ -326,9 +326,16 @@ class KafkaConsumer(SubscriptionMethods, OffsetMethods, ClusterMethods, Loop):
         core = self._core
         operation = check_leave(leave_group)
         core.check_process()
-        first, core.closing = not core.closing, True
+        first = not core.closing
         deadline_ms = self._closing.deadline_ms(timeout_ms)
-        visit = core.visit(deadline_ms)
+        try:
+            core.closing = True
+            visit = core.visit(deadline_ms)
+        except BaseException:
+            core.closing = (
+                not first
+            )  # interrupted before anything was done: the next close() does it
+            raise
         try:
             if first and not core.closed:
                 alone = visit is not None

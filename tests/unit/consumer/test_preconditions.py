@@ -125,6 +125,24 @@ def test_10_close_again_and_wakeup_after_close_are_silent(
     assert network_threads() == []
 
 
+def test_10_a_close_that_is_interrupted_before_it_begins_can_be_done_again(
+    network_threads: Callable[[], list[str]],
+    consumer: KafkaConsumer,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupt(_: int) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(consumer._core, "visit", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            consumer.close(timeout_ms=0)
+    assert network_threads() != []
+    assert not consumer._closed
+    consumer.close(timeout_ms=0)
+    assert network_threads() == []
+
+
 @pytest.mark.parametrize("topics", [None, [None], [""], ["  "], ["fine", ""]])
 def test_12_subscribe_refuses_empty_names(consumer: KafkaConsumer, topics: Any) -> None:
     with pytest.raises(InvalidArgumentError):
