@@ -122,6 +122,8 @@ def with_options(anything: dict[str, Any], more: ConsumerOptions) -> None:
     shared: Cluster = {"bootstrap_servers": "localhost:9092", "security_protocol": "SSL"}
     KafkaConsumer("t", **shared, group_id="g", value_deserializer=text)
     KafkaConsumer("t", **anything)
+    unknown: KafkaConsumer[Any, Any] = KafkaConsumer("t", **anything)
+    print(next(unknown).value.amount)
     KafkaConsumer("t", **anything, group_id="g", value_deserializer=text)
     KafkaConsumer("t", auto_offset_reset=ByDuration("by_duration:PT1H"))
 
