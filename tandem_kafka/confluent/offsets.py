@@ -209,7 +209,7 @@ def _offsets_of_message(message: Any, offsets: Any, prefix: str) -> Chosen:
     if message.error() is not None:
         raise failure(Codes._INVALID_ARG, f"{prefix}: the message is an error, not a record")
     epoch = message.leader_epoch()
-    key = Key(message.topic(), message.partition())
+    key = Key(message.topic() or "", message.partition() or 0)
     offset = (message.offset() or 0) + 1
     return {key: OffsetAndMetadata(offset, "", -1 if epoch is None else epoch)}
 
