@@ -94,7 +94,7 @@ class Consume(ConsumerRebalanceListener):
             _report(
                 read=partition.partition,
                 offset=records[0].offset,
-                numbers=[int(record.value) for record in records],
+                numbers=[int(record.value or b"") for record in records],
             )
         if not batches:
             _report(idle=True)  # also finds out whether anybody still listens

@@ -6,19 +6,16 @@ from typing import TYPE_CHECKING, Any, Final
 from tandem_kafka.version import __version__
 
 if TYPE_CHECKING:
-    from kafka import (
+    from kafka import IsolationLevel, KafkaAdminClient, KafkaProducer, OffsetSpec
+
+    from tandem_kafka._kafka import (
         AsyncConsumerRebalanceListener,
         DefaultSerializer,
         Deserializer,
-        IsolationLevel,
         JsonSerializer,
-        KafkaAdminClient,
-        KafkaProducer,
-        OffsetSpec,
         Serializer,
         TopicPartitionReplica,
     )
-
     from tandem_kafka.config import ConsumerOptions
     from tandem_kafka.consumer.consumer import KafkaConsumer
     from tandem_kafka.consumer.listener import ConsumerRebalanceListener

@@ -10,43 +10,76 @@ import contextlib
 import functools
 import types
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self, cast
-
-from kafka.errors import (
-    BrokerResponseError,
-    CommitFailedError,
-    CorruptRecordError,
-    FencedInstanceIdError,
-    GroupAuthorizationFailedError,
-    GroupMaxSizeReachedError,
-    IllegalArgumentError,
-    IllegalStateError,
-    InconsistentGroupProtocolError,
-    InvalidGroupIdError,
-    InvalidReceiveError,
-    InvalidTopicError,
-    KafkaConfigurationError,
-    KafkaConnectionError,
-    KafkaError,
-    KafkaProtocolError,
-    KafkaTimeoutError,
-    LogTruncationError,
-    NoOffsetForPartitionError,
-    OffsetOutOfRangeError,
-    RebalanceInProgressError,
-    RetriableError,
-    SaslAuthenticationFailedError,
-    TopicAuthorizationFailedError,
-    UnreleasedInstanceIdError,
-    UnsupportedAssignorError,
-    UnsupportedCodecError,
-    UnsupportedSaslMechanismError,
-    UnsupportedVersionError,
-    for_code,
-)
+from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
+    from tandem_kafka._kafka import (
+        BrokerResponseError,
+        CommitFailedError,
+        CorruptRecordError,
+        FencedInstanceIdError,
+        GroupAuthorizationFailedError,
+        GroupMaxSizeReachedError,
+        IllegalArgumentError,
+        IllegalStateError,
+        InconsistentGroupProtocolError,
+        InvalidGroupIdError,
+        InvalidReceiveError,
+        InvalidTopicError,
+        KafkaConfigurationError,
+        KafkaConnectionError,
+        KafkaError,
+        KafkaProtocolError,
+        KafkaTimeoutError,
+        LogTruncationError,
+        NoOffsetForPartitionError,
+        OffsetOutOfRangeError,
+        RebalanceInProgressError,
+        RetriableError,
+        SaslAuthenticationFailedError,
+        TopicAuthorizationFailedError,
+        UnreleasedInstanceIdError,
+        UnsupportedAssignorError,
+        UnsupportedCodecError,
+        UnsupportedSaslMechanismError,
+        UnsupportedVersionError,
+        for_code,
+    )
     from tandem_kafka.types import TopicPartition
+else:
+    # kafka-python's, which have no types.
+    from kafka.errors import (
+        BrokerResponseError,
+        CommitFailedError,
+        CorruptRecordError,
+        FencedInstanceIdError,
+        GroupAuthorizationFailedError,
+        GroupMaxSizeReachedError,
+        IllegalArgumentError,
+        IllegalStateError,
+        InconsistentGroupProtocolError,
+        InvalidGroupIdError,
+        InvalidReceiveError,
+        InvalidTopicError,
+        KafkaConfigurationError,
+        KafkaConnectionError,
+        KafkaError,
+        KafkaProtocolError,
+        KafkaTimeoutError,
+        LogTruncationError,
+        NoOffsetForPartitionError,
+        OffsetOutOfRangeError,
+        RebalanceInProgressError,
+        RetriableError,
+        SaslAuthenticationFailedError,
+        TopicAuthorizationFailedError,
+        UnreleasedInstanceIdError,
+        UnsupportedAssignorError,
+        UnsupportedCodecError,
+        UnsupportedSaslMechanismError,
+        UnsupportedVersionError,
+        for_code,
+    )
 
 __all__ = [
     "LOGIN_ERRORS",
@@ -267,7 +300,7 @@ class RecordDeserializationError(KafkaError):
             Exception: They cannot be brought together.
         """
         builtin = next(each for each in type(error).__mro__ if each.__module__ == "builtins")
-        made = cast("Self", builtin.__new__(cls, *error.args))
+        made = builtin.__new__(cls, *error.args)
         # Of a builtin type only its own constructor sets what is no attribute of the instance.
         builtin.__init__(made, *error.args)  # type: ignore[misc]  # it is a base of its type
         for name in _fields(type(error)):

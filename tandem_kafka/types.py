@@ -5,14 +5,25 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple
 
-from kafka.structs import (
-    ConsumerGroupMetadata,
-    OffsetAndMetadata,
-    OffsetAndTimestamp,
-    TopicPartition,
-)
+from typing_extensions import TypeVar
+
+if TYPE_CHECKING:
+    from tandem_kafka._kafka import (
+        ConsumerGroupMetadata,
+        OffsetAndMetadata,
+        OffsetAndTimestamp,
+        TopicPartition,
+    )
+else:
+    # kafka-python's, which have no types.
+    from kafka.structs import (
+        ConsumerGroupMetadata,
+        OffsetAndMetadata,
+        OffsetAndTimestamp,
+        TopicPartition,
+    )
 
 __all__ = [
     "UNKNOWN_EPOCH",
@@ -20,17 +31,24 @@ __all__ = [
     "ConsumerGroupMetadata",
     "ConsumerRecord",
     "Header",
+    "KeyT",
     "LeaveOperation",
     "Node",
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
     "SubscriptionPattern",
     "TopicPartition",
+    "ValueT",
     "described",
+    "epoch_of",
     "named",
 ]
 
 Header = tuple[str, bytes | None]
+
+#: What keys and values are: bytes, or what their deserializer returns.
+KeyT = TypeVar("KeyT", default=bytes | None)
+ValueT = TypeVar("ValueT", default=bytes | None)
 
 #: What the protocol sends for an offset or a leader epoch that is not known.
 UNKNOWN_OFFSET: Final = -1
@@ -39,15 +57,15 @@ UNKNOWN_EPOCH: Final = -1
 
 if TYPE_CHECKING:
 
-    class _RecordFields(NamedTuple):
+    class _RecordFields(NamedTuple, Generic[KeyT, ValueT]):
         topic: str
         partition: int
         leader_epoch: int
         offset: int
         timestamp: int
         timestamp_type: int | None
-        key: Any
-        value: Any
+        key: KeyT
+        value: ValueT
         headers: list[Header]
         checksum: int | None
         serialized_key_size: int
@@ -59,7 +77,7 @@ else:
     from kafka.consumer.fetcher import ConsumerRecord as _RecordFields
 
 
-class ConsumerRecord(_RecordFields):
+class ConsumerRecord(_RecordFields[KeyT, ValueT]):
     """One record of a partition: a tuple, and one of kafka-python's records.
 
     Attributes:
@@ -84,12 +102,14 @@ class ConsumerRecord(_RecordFields):
     @property
     def key_view(self) -> memoryview | None:
         """The key as a read-only memoryview."""
-        return None if self.key is None else memoryview(self.key)
+        key: Any = self.key
+        return None if key is None else memoryview(key)
 
     @property
     def value_view(self) -> memoryview | None:
         """The value as a read-only memoryview."""
-        return None if self.value is None else memoryview(self.value)
+        value: Any = self.value
+        return None if value is None else memoryview(value)
 
 
 class Node(NamedTuple):
@@ -128,6 +148,11 @@ class SubscriptionPattern:
     """
 
     pattern: str
+
+
+def epoch_of(offset: OffsetAndMetadata) -> int:
+    """Return the leader epoch of an offset, which programs leave out or set to None."""
+    return UNKNOWN_EPOCH if offset.leader_epoch is None else offset.leader_epoch
 
 
 def named(partitions: Iterable[TopicPartition]) -> str:

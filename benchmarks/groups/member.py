@@ -15,6 +15,7 @@ import time
 import uuid
 from collections import defaultdict
 from collections.abc import Callable
+from typing import Literal
 
 from benchmarks.groups.clients import PYTHON_CLIENTS, GroupMember
 from benchmarks.groups.membership import Membership
@@ -87,7 +88,7 @@ def main() -> None:
     for name in ("bootstrap", "topic", "protocol", "task", "argument"):
         parser.add_argument(name)
     given = parser.parse_args()
-    reset = "earliest" if given.task == "first" else "latest"
+    reset: Literal["earliest", "latest"] = "earliest" if given.task == "first" else "latest"
 
     def make(group: str | None = None) -> GroupMember:
         group = group or f"first-{uuid.uuid4().hex}"

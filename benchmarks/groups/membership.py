@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 __all__ = ["HEARTBEAT_MS", "Membership"]
 
@@ -27,4 +27,4 @@ class Membership:
     topic: str
     group: str
     protocol: str
-    reset: str
+    reset: Literal["earliest", "latest"]

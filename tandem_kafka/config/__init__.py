@@ -6,13 +6,15 @@ from tandem_kafka.config.offset_reset import OffsetReset
 from tandem_kafka.config.options import Config, default_config
 from tandem_kafka.config.parsers import Deserializer
 from tandem_kafka.config.table import option_table
-from tandem_kafka.config.typed import ConsumerOptions
+from tandem_kafka.config.typed import ByDuration, ConsumerOptions, PlainOptions
 
 __all__ = [
+    "ByDuration",
     "Config",
     "ConsumerOptions",
     "Deserializer",
     "OffsetReset",
+    "PlainOptions",
     "default_config",
     "option_table",
 ]

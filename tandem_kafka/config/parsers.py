@@ -59,7 +59,7 @@ _COMMIT_CALLBACK: Final = "default_offset_commit_callback"
 class Deserializer(Protocol):
     """What kafka-python calls a Deserializer; a plain callable of bytes will do as well."""
 
-    def deserialize(self, topic: str, headers: Any, data: Any) -> object:
+    def deserialize(self, topic: str, headers: Any, data: Any, /) -> object:
         """Make an object of a record's key or value."""
         ...
 

@@ -231,7 +231,7 @@ def group_bytes(metadata: ConsumerGroupMetadata) -> bytes:
         (
             b"CGMDv2:",
             int(metadata.generation_id).to_bytes(4, "little", signed=True),
-            metadata.group_id.encode() + b"\0",
+            (metadata.group_id or "").encode() + b"\0",
             metadata.member_id.encode() + b"\0",
             b"\1" if instance is None else b"\0" + instance.encode() + b"\0",
         )

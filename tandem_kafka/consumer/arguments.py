@@ -20,6 +20,7 @@ from tandem_kafka.types import (
     OffsetAndMetadata,
     SubscriptionPattern,
     TopicPartition,
+    epoch_of,
 )
 
 __all__ = [
@@ -115,13 +116,19 @@ def check_partition(partition: Any, name: str = "partition") -> TopicPartition:
     if not isinstance(partition, TopicPartition):
         msg = f"{name} must be a TopicPartition, got {partition!r}"
         raise TypeError(msg)
-    if not isinstance(partition.topic, str) or not partition.topic.strip():
+    topic, number = _unchecked(partition)
+    if not isinstance(topic, str) or not topic.strip():
         msg = f"{name} must have a non-empty topic, got {partition!r}"
         raise InvalidArgumentError(msg)
-    if not isinstance(partition.partition, int) or partition.partition < 0:
+    if not isinstance(number, int) or number < 0:
         msg = f"{name} must have a number of at least 0, got {partition!r}"
         raise InvalidArgumentError(msg)
     return partition
+
+
+def _unchecked(fields: Any) -> Any:
+    """Return what was put into a tuple, whatever its fields are declared to be."""
+    return fields
 
 
 def check_partitions(partitions: Any) -> tuple[TopicPartition, ...]:
@@ -181,8 +188,7 @@ def check_offsets(offsets: Any) -> dict[TopicPartition, OffsetAndMetadata]:
             msg = f"a value of offsets must be an OffsetAndMetadata, got {offset!r} for {tp}"
             raise TypeError(msg)
         _check_number(offset.offset, f"the offset of {tp}")
-        epoch = UNKNOWN_EPOCH if offset.leader_epoch is None else offset.leader_epoch
-        copy[tp] = OffsetAndMetadata(offset.offset, offset.metadata or "", epoch)
+        copy[tp] = OffsetAndMetadata(offset.offset, offset.metadata or "", epoch_of(offset))
     return copy
 
 

@@ -22,7 +22,7 @@ __all__ = ["Commits"]
 log = logging.getLogger(__name__)
 
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]
-Callback = Callable[[Offsets, Any], object]
+Callback = Callable[[Any, Any], object]
 
 
 @dataclass(slots=True, eq=False)

@@ -9,11 +9,11 @@ import sys
 import warnings
 from collections.abc import Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, overload
 
 from typing_extensions import Unpack
 
-from tandem_kafka.config import Config, ConsumerOptions, default_config
+from tandem_kafka.config import Config, ConsumerOptions, PlainOptions, default_config
 from tandem_kafka.consumer.arguments import (
     check_arrow_usable,
     check_leave,
@@ -42,9 +42,12 @@ from tandem_kafka.errors import ConsumerClosedError
 from tandem_kafka.records import check_arrow_columns, to_record_batch
 from tandem_kafka.runtime import Held, Runtime
 from tandem_kafka.shared.subscription import SubscriptionKind
+from tandem_kafka.types import ConsumerRecord, KeyT, ValueT
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from tandem_kafka.config.typed import Deserializes
 
 __all__ = ["KafkaConsumer"]
 
@@ -56,7 +59,9 @@ MAX_RUN_RECORDS = 1_000
 _numbers = itertools.count(1)
 
 
-class KafkaConsumer(SubscriptionMethods, OffsetMethods, ClusterMethods, Loop):
+class KafkaConsumer(
+    SubscriptionMethods, OffsetMethods, ClusterMethods, Loop, Generic[KeyT, ValueT]
+):
     """Reads records from a Kafka cluster.
 
     Args:
@@ -80,6 +85,48 @@ class KafkaConsumer(SubscriptionMethods, OffsetMethods, ClusterMethods, Loop):
 
     #: The options and their defaults.
     DEFAULT_CONFIG: ClassVar[dict[str, Any]] = default_config()
+
+    # What deserializers return is what keys and values are.
+    @overload
+    def __init__(
+        self: KafkaConsumer[bytes | None, bytes | None],
+        *topics: str,
+        key_deserializer: None = None,
+        value_deserializer: None = None,
+        **options: Unpack[PlainOptions],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: KafkaConsumer[bytes | None, ValueT],
+        *topics: str,
+        key_deserializer: None = None,
+        value_deserializer: Deserializes[ValueT],
+        **options: Unpack[PlainOptions],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: KafkaConsumer[KeyT, bytes | None],
+        *topics: str,
+        key_deserializer: Deserializes[KeyT],
+        value_deserializer: None = None,
+        **options: Unpack[PlainOptions],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: KafkaConsumer[KeyT, ValueT],
+        *topics: str,
+        key_deserializer: Deserializes[KeyT],
+        value_deserializer: Deserializes[ValueT],
+        **options: Unpack[PlainOptions],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: KafkaConsumer[Any, Any], *topics: str, **options: Unpack[ConsumerOptions]
+    ) -> None: ...
 
     def __init__(self, *topics: str, **options: Unpack[ConsumerOptions]) -> None:
         self._start(Config.from_options(options), Runtime.threaded(), topics)
@@ -135,6 +182,12 @@ class KafkaConsumer(SubscriptionMethods, OffsetMethods, ClusterMethods, Loop):
             self.close(autocommit=False, timeout_ms=0)
             raise
 
+    if TYPE_CHECKING:
+
+        def __iter__(self) -> Self: ...
+
+        def __next__(self) -> ConsumerRecord[KeyT, ValueT]: ...
+
     # --- reading -------------------------------------------------------------------------------
 
     @guarded
@@ -143,7 +196,7 @@ class KafkaConsumer(SubscriptionMethods, OffsetMethods, ClusterMethods, Loop):
         timeout_ms: float = 0,
         max_records: int | None = None,
         update_offsets: bool = True,
-    ) -> ConsumerRecords:
+    ) -> ConsumerRecords[KeyT, ValueT]:
         """Return records as soon as there are any, none when the timeout is over.
 
         Rebalance listeners and commit callbacks run in here.
@@ -187,7 +240,7 @@ class KafkaConsumer(SubscriptionMethods, OffsetMethods, ClusterMethods, Loop):
 
     def _next_batch(
         self, deadline_ms: int, limit: int, held: Held, *, raw: bool = False
-    ) -> tuple[ConsumerRecords, Publication]:
+    ) -> tuple[ConsumerRecords[Any, Any], Publication]:
         """Return records, and what is done once they are returned to the user.
 
         Args:

@@ -92,7 +92,8 @@ def _replaced(before: ConsumerRecords, after: object) -> ConsumerRecords:
     if not _are_records(after, before):
         message = f"on_consume() must return records of the partitions it was given, got {after!r}"
         raise TypeError(message)
-    found = ConsumerRecords()
-    found.update({tp: records for tp, records in after.items() if len(records)})
+    given: Mapping[TopicPartition, Any] = after
+    found: ConsumerRecords[Any, Any] = ConsumerRecords()
+    found.update({tp: records for tp, records in given.items() if len(records)})
     found.next_offsets = before.next_offsets
     return found

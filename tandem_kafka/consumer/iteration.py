@@ -88,7 +88,7 @@ class PythonLoop:
         """Iterate over records; ends after `consumer_timeout_ms` without one."""
         return self
 
-    def __next__(self) -> ConsumerRecord:
+    def __next__(self) -> ConsumerRecord[Any, Any]:
         """Return the next record; the position moves behind it."""
         while True:
             # For each record, so that a fork, a closed consumer and another thread are noticed.

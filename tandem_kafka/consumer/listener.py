@@ -6,9 +6,7 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
 from collections.abc import Set as AbstractSet
-from typing import Any
-
-from kafka.consumer.subscription_state import ConsumerRebalanceListener
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tandem_kafka.consumer.core import LOOK_AGAIN_MS, Core
 from tandem_kafka.errors import ArgumentTypeError, RebalanceCallbackError
@@ -16,9 +14,33 @@ from tandem_kafka.events.background import BackgroundEvent
 from tandem_kafka.events.completable import Completion
 from tandem_kafka.types import TopicPartition
 
-__all__ = ["ConsumerRebalanceListener", "ListenerCalls", "callback_error", "check_listener"]
+if TYPE_CHECKING:
+    from tandem_kafka._kafka import ConsumerRebalanceListener
+else:
+    from kafka.consumer.subscription_state import ConsumerRebalanceListener
+
+__all__ = [
+    "ConsumerRebalanceListener",
+    "ListenerCalls",
+    "RebalanceListener",
+    "callback_error",
+    "check_listener",
+]
 
 _REQUIRED = ("on_partitions_revoked", "on_partitions_assigned")
+
+
+class RebalanceListener(Protocol):
+    """What `subscribe()` takes as a listener: methods or coroutines, each given a set.
+
+    A third, `on_partitions_lost`, may be there; without it `on_partitions_revoked` is called.
+    """
+
+    def on_partitions_revoked(self, revoked: set[TopicPartition], /) -> object:
+        """Give partitions back; they still are assigned."""
+
+    def on_partitions_assigned(self, assigned: set[TopicPartition], /) -> object:
+        """Take over the partitions that are new."""
 
 
 def check_listener(listener: Any) -> None:

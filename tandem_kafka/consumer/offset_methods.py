@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, overload
-
-from kafka.future import Future
+from typing import TYPE_CHECKING, Literal, TypeAlias, overload
 
 from tandem_kafka.consumer.arguments import (
     check_offset,
@@ -21,9 +19,17 @@ from tandem_kafka.consumer.positions import Positions
 from tandem_kafka.errors import KafkaTimeoutError
 from tandem_kafka.types import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 
+if TYPE_CHECKING:
+    from tandem_kafka._kafka import Future
+
 __all__ = ["OffsetMethods"]
 
 _EARLIEST, _LATEST = -2, -1
+
+#: Called with the offsets, and with the error or None.
+CommitCallback: TypeAlias = Callable[
+    [dict[TopicPartition, OffsetAndMetadata], Exception | None], object
+]
 
 
 class OffsetMethods(Owned):
@@ -244,7 +250,7 @@ class OffsetMethods(Owned):
     def commit_async(
         self,
         offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None,
-        callback: Callable[[Any, Any], object] | None = None,
+        callback: CommitCallback | None = None,
     ) -> Future:
         """Commit without waiting, once; it is not retried.
 
@@ -264,13 +270,30 @@ class OffsetMethods(Owned):
         chosen = None if offsets is None else check_offsets(offsets)
         return self._commits.commit_async(chosen, callback)
 
-    @shared
+    @overload
+    def committed(
+        self,
+        partition: TopicPartition,
+        metadata: Literal[False] = False,
+        timeout_ms: float | None = None,
+    ) -> int | None: ...
+
+    @overload
+    def committed(
+        self, partition: TopicPartition, metadata: Literal[True], timeout_ms: float | None = None
+    ) -> OffsetAndMetadata | None: ...
+
+    @overload
+    def committed(
+        self, partition: TopicPartition, metadata: bool, timeout_ms: float | None = None
+    ) -> int | OffsetAndMetadata | None: ...
+
     def committed(
         self,
         partition: TopicPartition,
         metadata: bool = False,
         timeout_ms: float | None = None,
-    ) -> Any:
+    ) -> int | OffsetAndMetadata | None:
         """Return the committed offset of a partition, None if there is none.
 
         Args:
@@ -283,6 +306,7 @@ class OffsetMethods(Owned):
             KafkaTimeoutError: It could not be looked up in time.
             WakeupError: `wakeup()` was called.
         """
+        self._core.check_usable()
         self._core.require_group()
         tp = check_partition(partition)
         found = self._positions.committed([tp], timeout_ms)[tp]

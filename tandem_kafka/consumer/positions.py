@@ -17,7 +17,13 @@ from tandem_kafka.events.application import (
     StopAt,
     UpdatePositions,
 )
-from tandem_kafka.types import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition, named
+from tandem_kafka.types import (
+    OffsetAndMetadata,
+    OffsetAndTimestamp,
+    TopicPartition,
+    epoch_of,
+    named,
+)
 
 __all__ = ["Positions"]
 
@@ -56,12 +62,11 @@ class Positions:
 
     def seek(self, tp: TopicPartition, offset: OffsetAndMetadata) -> None:
         """Go on at an offset."""
-        epoch = offset.leader_epoch
         event = Seek(
             deadline_ms=self._core.deadline_ms(None),
             partition=tp,
             offset=offset.offset,
-            leader_epoch=-1 if epoch is None else epoch,
+            leader_epoch=epoch_of(offset),
         )
         self._core.ask(event)
 

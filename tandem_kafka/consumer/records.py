@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, MutableSequence
 from itertools import chain
+from typing import Generic
 
-from tandem_kafka.types import ConsumerRecord, OffsetAndMetadata, TopicPartition
+from tandem_kafka.types import ConsumerRecord, KeyT, OffsetAndMetadata, TopicPartition, ValueT
 
 __all__ = ["ConsumerRecords"]
 
 
-class ConsumerRecords(dict[TopicPartition, MutableSequence[ConsumerRecord]]):
+class ConsumerRecords(
+    dict[TopicPartition, MutableSequence[ConsumerRecord[KeyT, ValueT]]], Generic[KeyT, ValueT]
+):
     """Records by partition: a dict of lists, as kafka-python returns it, with Java's extras.
 
     Of the native twin, the records of a partition become Python objects when they are looked at.
@@ -32,6 +35,6 @@ class ConsumerRecords(dict[TopicPartition, MutableSequence[ConsumerRecord]]):
         """Number of records."""
         return sum(map(len, self.values()))
 
-    def records(self, topic: str) -> Iterator[ConsumerRecord]:
+    def records(self, topic: str) -> Iterator[ConsumerRecord[KeyT, ValueT]]:
         """Return the records of one topic, partition after partition."""
         return chain.from_iterable(rs for tp, rs in self.items() if tp.topic == topic)

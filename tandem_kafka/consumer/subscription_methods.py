@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
-from typing import Any
 
 from tandem_kafka.config import Config
 from tandem_kafka.consumer.arguments import (
@@ -15,7 +15,7 @@ from tandem_kafka.consumer.arguments import (
 from tandem_kafka.consumer.closing import Closing
 from tandem_kafka.consumer.collector import Collector
 from tandem_kafka.consumer.commits import Commits
-from tandem_kafka.consumer.listener import ListenerCalls, check_listener
+from tandem_kafka.consumer.listener import ListenerCalls, RebalanceListener, check_listener
 from tandem_kafka.consumer.owned import Owned, steering
 from tandem_kafka.events.application import Assign, Subscribe, SubscribePattern, SubscribeRegex
 from tandem_kafka.shared.subscription import SubscriptionKind
@@ -37,8 +37,8 @@ class SubscriptionMethods(Owned):
     def subscribe(
         self,
         topics: Iterable[str] = (),
-        pattern: Any = None,
-        listener: Any = None,
+        pattern: str | re.Pattern[str] | SubscriptionPattern | None = None,
+        listener: RebalanceListener | None = None,
     ) -> None:
         """Subscribe to topics, or to all that a pattern matches; the next poll joins the group.
 

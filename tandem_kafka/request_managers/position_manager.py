@@ -15,7 +15,7 @@ from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.list_offsets import EARLIEST, LATEST, ListOffsetsManager
 from tandem_kafka.shared.metadata import NO_TOPIC_ID
 from tandem_kafka.shared.partition import AssignedPartition, FetchState, Position
-from tandem_kafka.types import UNKNOWN_EPOCH, OffsetAndTimestamp, TopicPartition, named
+from tandem_kafka.types import UNKNOWN_EPOCH, OffsetAndTimestamp, TopicPartition, epoch_of, named
 
 __all__ = ["PositionsManager"]
 
@@ -145,7 +145,7 @@ class PositionsManager(RequestManager):
                 log.debug(
                     "%s starts at its committed offset %d", named([state.tp]), committed.offset
                 )
-                self._begin(state, Position(committed.offset, committed.leader_epoch))
+                self._begin(state, Position(committed.offset, epoch_of(committed)))
         self._no_committed_offset(without)
 
     def _no_committed_offset(self, states: list[AssignedPartition]) -> None:

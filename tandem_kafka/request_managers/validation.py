@@ -30,6 +30,7 @@ from tandem_kafka.types import (
     Node,
     OffsetAndMetadata,
     TopicPartition,
+    epoch_of,
 )
 from tandem_kafka.wire.messages import OffsetForLeaderEpochRequest
 from tandem_kafka.wire.topic_partitions import answered_entries, by_topic
@@ -236,4 +237,4 @@ class ValidationManager(RequestManager):
             self._positions.apply_reset_policy([state])
             self._positions.want()
         else:
-            state.set_position(Position(diverged.offset, diverged.leader_epoch))
+            state.set_position(Position(diverged.offset, epoch_of(diverged)))

@@ -69,7 +69,7 @@ class SimulatedKafka:
 
     def committed(self, consumer: KafkaConsumer, topic: str, partition: int = 0) -> int | None:
         """Return what the consumer's group has committed."""
-        group_id: str = consumer.group_metadata().group_id
+        group_id = str(consumer.group_metadata().group_id)
         return self.cluster.committed(group_id, TopicPartition(topic, partition))
 
     # --- time ----------------------------------------------------------------------------------
@@ -122,7 +122,7 @@ class SimulatedKafka:
         `on_partitions_lost` is called, inside of poll().
         """
         identity = consumer.group_metadata()
-        self.cluster.expel(identity.group_id, identity.member_id)
+        self.cluster.expel(str(identity.group_id), identity.member_id)
         # It hears of it with its next heartbeat, and joins again once the listener was called.
         self.poll_until(
             lambda: (

@@ -113,7 +113,7 @@ class Ledger:
             values = self._values[tp]
             expected = list(range(len(values), len(values) + len(records)))
             assert [record.offset for record in records] == expected
-            values.extend(record.value for record in records)
+            values.extend(record.value or b"" for record in records)
 
     def read_until(self, ready: Callable[[], object], what: str) -> None:
         """Poll until `ready()`."""

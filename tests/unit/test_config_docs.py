@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
+import inspect
+import itertools
 from pathlib import Path
-from typing import get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import pytest
+from kafka.net.sasl import SASL_MECHANISMS
 
 from tandem_kafka.config import Config, ConsumerOptions, option_table
+from tandem_kafka.config import typed as typed_options
 from tandem_kafka.config.option import option_of
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "options.md"
@@ -16,6 +21,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "options.md"
 #: Options that are taken in more forms than the one they are kept in.
 WIDER = {"api_version", "bootstrap_servers", "consumer_timeout_ms", "bootstrap_timeout_ms"}
 WIDER |= {"client_id", "group_id", "group_instance_id", "client_rack", "isolation_level"}
+WIDER |= {"auto_offset_reset", "sasl_mechanism"}
 WIDER |= {"ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_crlfile", "ssl_password"}
 
 
@@ -35,10 +41,36 @@ def test_the_page_names_every_option_and_shows_no_object():
 def test_the_typed_options_are_the_options():
     typed, kept = get_type_hints(ConsumerOptions), get_type_hints(Config)
     names = [spec.name for spec in dataclasses.fields(Config)]
-    assert list(typed) == names
-    differing = {name for name in names if typed[name] != kept[name]}
+    assert set(typed) == set(names)
+    times = {name for name in names if typed[name] is float and kept[name] is int}
+    assert times == {name for name in names if name.endswith("_ms")} - WIDER
+    differing = {name for name in names if typed[name] != kept[name]} - times
     assert differing == WIDER
     assert not ConsumerOptions.__required_keys__
+
+
+def test_hovering_an_option_shows_what_it_means():
+    described: dict[str, str] = {}
+    for each in ast.parse(Path(typed_options.__file__).read_text(encoding="utf-8")).body:
+        for option, doc in itertools.pairwise(getattr(each, "body", ())):
+            if isinstance(option, ast.AnnAssign) and isinstance(doc, ast.Expr):
+                described[option.target.id] = inspect.cleandoc(doc.value.value)
+    said = {spec.name: option_of(spec).doc for spec in dataclasses.fields(Config)}
+    assert {name: " ".join(doc.split()) for name, doc in described.items()} == said
+
+
+def test_the_words_of_the_typed_options_are_allowed():
+    typed, specs = get_type_hints(ConsumerOptions), dataclasses.fields(Config)
+    for spec in specs:
+        for word in words_of(typed[spec.name]):
+            option_of(spec).check.parse(word)
+    assert words_of(typed["sasl_mechanism"]) == set(SASL_MECHANISMS)
+
+
+def words_of(hint: Any) -> set[Any]:
+    if get_origin(hint) is Literal:
+        return set(get_args(hint))
+    return {word for each in get_args(hint) for word in words_of(each)}
 
 
 @pytest.mark.parametrize("spec", dataclasses.fields(Config), ids=lambda spec: spec.name)

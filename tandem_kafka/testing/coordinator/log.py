@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from tandem_kafka.testing.coordinator.records import Value
-from tandem_kafka.types import TopicPartition
 
 __all__ = ["About", "GroupLog", "Key"]
 
@@ -61,7 +60,7 @@ class GroupLog:
         """Return what is in force of each member, oldest member first."""
         return {about: v for about, v in self._of(kind).items() if isinstance(about, str)}
 
-    def partitions(self, kind: type[V]) -> dict[TopicPartition, V]:
+    def partitions(self, kind: type[V]) -> dict[Any, V]:
         """Return what is in force of each partition, oldest first."""
         return {about: v for about, v in self._of(kind).items() if not isinstance(about, str)}
 

@@ -80,8 +80,8 @@ class AsyncCommits:
         """The coordinator has taken what a callback says it has."""
         self.check()
         for tp, offset in offsets.items():
-            self._succeeded[tp] = offset.metadata
-            number, _, commit = offset.metadata.partition("/")
+            self._succeeded[tp] = offset.metadata or ""
+            number, _, commit = (offset.metadata or "").partition("/")
             if self._taken.get((number, tp), 0) < int(commit):
                 self._broken(f"{tp}: {offset} succeeded, and the coordinator has not taken it")
 

@@ -104,7 +104,7 @@ class ClassicRequests:
 
 def join_error(code: int, context: ManagerContext) -> Exception:
     """Return the error of a code; it says more than its name where the user has to act."""
-    return for_code(code)(_explanation(code, context))  # type: ignore[no-any-return]
+    return for_code(code)(_explanation(code, context))
 
 
 def _explanation(code: int, context: ManagerContext) -> str:
