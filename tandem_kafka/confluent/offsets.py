@@ -206,10 +206,11 @@ def _offsets_of_message(message: Any, offsets: Any, prefix: str) -> Chosen:
     if not isinstance(message, Message):
         msg = f"expected Message, not {type(message).__name__}"
         raise TypeError(msg)
-    if message.error() is not None:
+    topic, partition = message.topic(), message.partition()
+    if message.error() is not None or topic is None or partition is None:
         raise failure(Codes._INVALID_ARG, f"{prefix}: the message is an error, not a record")
     epoch = message.leader_epoch()
-    key = Key(message.topic() or "", message.partition() or 0)
+    key = Key(topic, partition)
     offset = (message.offset() or 0) + 1
     return {key: OffsetAndMetadata(offset, "", -1 if epoch is None else epoch)}
 
