@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 import uuid
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -46,6 +48,15 @@ def consume(network_threads: Callable[[], list[str]], kafka: KafkaCluster) -> It
     for consumer in made:
         consumer.close(autocommit=False, timeout_ms=5_000)
     wait_until(lambda: not network_threads(), "the end of all network threads")
+
+
+@pytest.fixture
+def with_kafka_python() -> Iterator[None]:
+    """kafka-python's consumer leaves sockets open; no other test is to find them."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        yield
+        gc.collect()
 
 
 @pytest.fixture

@@ -16,6 +16,8 @@ from kafka.coordinator.assignors.range import RangePartitionAssignor
 from tandem_kafka import KafkaConsumer
 from tests.kafka.broker import KafkaCluster
 
+pytestmark = pytest.mark.usefixtures("with_kafka_python")
+
 #: Options as people write them, by what is odd about them. `at` makes servers of addresses.
 ODD: dict[str, Callable[[str], dict[str, Any]]] = {
     "a prefix": lambda at: {"bootstrap_servers": f"PLAINTEXT://{at}"},

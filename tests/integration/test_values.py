@@ -22,7 +22,10 @@ VALUES = [json.dumps({"number": number}).encode() for number in range(COUNT)]
 Read = Callable[[Any], Any]
 
 #: kafka-python takes functions, and would like classes.
-pytestmark = pytest.mark.filterwarnings("ignore:.*kafka.serializer.Deserializer")
+pytestmark = [
+    pytest.mark.usefixtures("with_kafka_python"),
+    pytest.mark.filterwarnings("ignore:.*kafka.serializer.Deserializer"),
+]
 
 
 @pytest.fixture
