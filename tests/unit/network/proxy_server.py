@@ -28,6 +28,7 @@ class ProxyServer:
         self.refusal = refusal
         self.asked: list[tuple[str, int]] = []
         self.names: dict[str, str] = {}
+        self._closed = False
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._sockets: list[socket.socket] = [self._listener]
         self.port: int = self._listener.getsockname()[1]
@@ -38,6 +39,7 @@ class ProxyServer:
         return f"{scheme}://{login}127.0.0.1:{self.port}"
 
     def close(self) -> None:
+        self._closed = True
         for sock in self._sockets:
             with suppress(OSError):
                 sock.shutdown(socket.SHUT_RDWR)
@@ -52,15 +54,20 @@ class ProxyServer:
                 sock, _ = self._listener.accept()
             except OSError:
                 return
-            self._sockets.append(sock)
+            self._keep(sock)
             self._start(self._serve, sock)
+
+    def _keep(self, sock: socket.socket) -> None:
+        """Have a socket closed in the end, also one that comes behind it."""
+        self._sockets.append(sock)
+        if self._closed:
+            sock.close()
 
     def _serve(self, sock: socket.socket) -> None:
         try:
             first = sock.recv(1, socket.MSG_PEEK)
             server = self._socks(sock) if first == b"\x05" else self._http(sock)
             if server is not None:
-                self._sockets.append(server)
                 self._start(_copy, sock, server)
                 _copy(server, sock)
                 return
@@ -70,7 +77,9 @@ class ProxyServer:
 
     def _reach(self, host: str, port: int) -> socket.socket:
         self.asked.append((host, port))
-        return socket.create_connection((self.names.get(host, host), port), 5)
+        server = socket.create_connection((self.names.get(host, host), port), 5)
+        self._keep(server)
+        return server
 
     def _socks(self, sock: socket.socket) -> socket.socket | None:
         _, count = _read(sock, 2)
