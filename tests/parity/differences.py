@@ -103,7 +103,7 @@ BEHAVIOUR = (
         "A consumer is dropped without `close()`",
         "its thread runs on",
         "`ResourceWarning`, and its thread ends",
-        "",
+        "a program that forgets consumers does not run out of threads and connections",
     ),
     (
         "What is not kafka-python's public interface (`_client`, `_fetcher`, `_coordinator`, ...)",
@@ -137,8 +137,8 @@ INTRODUCTION = """\
 
 A program that works with kafka-python 3.0 works here. It imports from `tandem_kafka` in place of
 `kafka`, or calls `tandem_kafka.install()` first. `tests/parity` runs the same programs with both on
-a real Kafka and compares every method, parameter and option. A difference that is not on this page
-fails a test. Values of options have a page of their own, `options-parity.md`.
+a real Kafka and compares every method, parameter and option; a difference that they meet is on this
+page, or a test fails. Values of options have a page of their own, `options-parity.md`.
 """
 
 HEADER = ("| what | kafka-python | tandem-kafka | why |", "|---|---|---|---|")
