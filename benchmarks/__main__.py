@@ -68,14 +68,9 @@ def _write(results: Results, plan: Plan, arguments: argparse.Namespace) -> None:
 def _options(arguments: argparse.Namespace) -> bool:
     """Measure what single options do; returns whether anything failed."""
     plan = QUICK if arguments.quick else OPTIONS
-    measures = _chosen(OPTION_MEASURES, arguments.only)
-    if not measures or OURS not in arguments.readers:
+    results = _of_suite(arguments, plan, OPTION_MEASURES, [OURS, *VARIANTS])
+    if results is None:
         return False
-    results = Results([], OPTION_MEASURES)
-    with KafkaCluster(jvm_options=_BROKER_OPTIONS) as cluster:
-        suite = Suite(cluster, plan, arguments.batch_bytes)
-        _collect(suite.run(measures, [OURS, *VARIANTS]), results)
-    results.end()
     _told(results, arguments.output, write_options(results, plan, arguments.output))
     return bool(results.failures())
 
@@ -83,16 +78,26 @@ def _options(arguments: argparse.Namespace) -> bool:
 def _ways(arguments: argparse.Namespace) -> bool:
     """Measure the usual ways of reading; returns whether anything failed."""
     plan = WAYS_QUICK if arguments.quick else WAYS_PLAN
-    measures = _chosen(WAY_MEASURES, arguments.only)
-    if not measures or OURS not in arguments.readers:
+    results = _of_suite(arguments, plan, WAY_MEASURES, list(WAYS))
+    if results is None:
         return False
-    results = Results([], WAY_MEASURES)
-    with KafkaCluster(jvm_options=_BROKER_OPTIONS) as cluster:
-        _collect(Suite(cluster, plan, arguments.batch_bytes).run(measures, list(WAYS)), results)
-    results.end()
     _told(results, arguments.output, write_ways(results, plan, arguments.output))
     print("\n".join(" ".join(row) for row in goals(results)), flush=True)
     return bool(results.failures())
+
+
+def _of_suite(
+    arguments: argparse.Namespace, plan: Plan, known: Sequence[Measure], readers: list[str]
+) -> Results | None:
+    """Run those of the measures that were asked for on a cluster of their own; None without any."""
+    measures = _chosen(known, arguments.only)
+    if not measures or OURS not in arguments.readers:
+        return None
+    results = Results([], known)
+    with KafkaCluster(jvm_options=_BROKER_OPTIONS) as cluster:
+        _collect(Suite(cluster, plan, arguments.batch_bytes).run(measures, readers), results)
+    results.end()
+    return results
 
 
 def _groups(arguments: argparse.Namespace) -> bool:

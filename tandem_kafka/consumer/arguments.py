@@ -72,7 +72,7 @@ def check_topics(topics: Any) -> frozenset[str]:
 
     Raises:
         TypeError: A string, or something that is not a collection of strings.
-        InvalidArgumentError: An empty name, or one that no topic can have.
+        InvalidArgumentError: An empty name.
     """
     if isinstance(topics, str | bytes) or not isinstance(topics, Iterable):
         msg = f"topics must be a collection of names, got {topics!r}"

@@ -127,8 +127,15 @@ class Commits:
     @property
     def waiting(self) -> bool:
         """True when a callback can run now."""
-        pending = tuple(self._pending)
-        return bool(pending) and pending[0].event.future.done
+        return self._ended() is not None
+
+    def _ended(self) -> _Pending | None:
+        """Return the oldest commit if it has ended; another thread may take it meanwhile."""
+        try:
+            oldest = self._pending[0]
+        except IndexError:
+            return None
+        return oldest if oldest.event.future.done else None
 
     def run_callbacks(self) -> None:
         """Run the callbacks of what is done, in the order of the commits.
@@ -145,7 +152,7 @@ class Commits:
                 held.release()
 
     def _something_ended(self) -> bool:
-        return self.waiting or any(event.future.done for event in tuple(self._automatic))
+        return self.waiting or any(event.future.done for event in self._automatic)
 
     def _calling(self, frame: FrameType) -> bool:
         """Tell whether a stack frame is one that holds the turn."""
@@ -154,8 +161,7 @@ class Commits:
 
     def _run_callbacks(self) -> None:
         self._tell_automatic()
-        while self.waiting:
-            pending = self._pending[0]
+        while (pending := self._ended()) is not None:
             if not pending.begun:
                 self._finish(pending)
             # Removed last, or an interrupt would lose its callback. That may have called this.
@@ -178,13 +184,13 @@ class Commits:
 
     def _tell_automatic(self) -> None:
         callback = self._core.config.default_offset_commit_callback
-        for event in tuple(self._automatic):
-            if event.future.done:
-                self._automatic.remove(event)
-                if event.future.error is None:
-                    self._interceptors.on_commit(event.offsets)
-                if callback is not None:
-                    callback(event.offsets, event.future.error)
+        # Looked for anew each time: a callback that commits comes here too.
+        while (event := next((e for e in self._automatic if e.future.done), None)) is not None:
+            self._automatic.remove(event)
+            if event.future.error is None:
+                self._interceptors.on_commit(event.offsets)
+            if callback is not None:
+                callback(event.offsets, event.future.error)
 
     def await_pending(self, deadline_ms: int, *, interruptible: bool) -> None:
         """Wait for the async commits asked for so far, and run their callbacks."""

@@ -3,42 +3,25 @@
 from __future__ import annotations
 
 import time
-import uuid
 from collections.abc import Callable
 from typing import Any
 
-from tests.kafka.admin import Record
 from tests.kafka.broker import KafkaCluster
+from tests.parity.kafka_world import PATIENCE_S, KafkaWorld
 
 __all__ = ["PATIENCE_S", "World", "outcome", "shown"]
 
-PATIENCE_S = 60.0
 
-
-class World:
+class World(KafkaWorld):
     """A topic, a group and consumers of one library.
 
     Attributes:
         api: `confluent_kafka` or `tandem_kafka.confluent`.
-        topic: A new topic of two partitions.
-        group: The name of a group that nobody has used.
     """
 
     def __init__(self, api: Any, kafka: KafkaCluster) -> None:
+        super().__init__(kafka)
         self.api = api
-        self.kafka = kafka
-        self.group = f"group-{uuid.uuid4().hex[:8]}"
-        self.topic = self.new_topic(2)
-        self._consumers: list[Any] = []
-
-    def new_topic(self, partitions: int = 1, name: str | None = None) -> str:
-        """Create a topic."""
-        return self.kafka.admin.create_topic(name or f"parity-{uuid.uuid4().hex[:8]}", partitions)
-
-    def produce(self, *values: bytes | None, partition: int = 0, topic: str | None = None) -> None:
-        """Write records."""
-        records = [Record(value, partition=partition) for value in values]
-        self.kafka.admin.produce(topic or self.topic, records)
 
     def tp(self, partition: int = 0, offset: int | None = None, topic: str | None = None) -> Any:
         """Return a partition of the topic."""
@@ -67,11 +50,6 @@ class World:
     @staticmethod
     def _name(name: str) -> str:
         return name if name.endswith("_cb") or name == "on_commit" else name.replace("_", ".")
-
-    def close(self) -> None:
-        """Close the consumers."""
-        for consumer in self._consumers:
-            consumer.close()
 
     def next(self, consumer: Any) -> Any:
         """Poll until there is a message or event; errors that pass are left out."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import re
 import warnings
@@ -14,9 +15,10 @@ import pytest
 from tandem_kafka import KafkaConsumer
 from tests.kafka.broker import KafkaCluster
 from tests.parity import programs_of_reading, programs_of_threads
-from tests.parity.world import World, agree
+from tests.parity.world import PATIENCE_S, World, agree
 
 PROGRAMS = (*programs_of_reading.PROGRAMS, *programs_of_threads.PROGRAMS)
+_TRIALS = 3
 
 
 def run(program: Callable[[World], Any], consumer_class: Any, kafka: KafkaCluster) -> Any:
@@ -26,6 +28,18 @@ def run(program: Callable[[World], Any], consumer_class: Any, kafka: KafkaCluste
         return alike(program(world), world)
     finally:
         world.close()
+
+
+def run_kafka_python(program: Callable[[World], Any], kafka: KafkaCluster) -> Any:
+    """Run a program with kafka-python's consumer; what was waited for in vain is tried again.
+
+    When a `poll()` of kafka-python 3.0.12 ends during a join, the answer of the group may be lost.
+    The consumer then believes that it is a member, and has no partitions until the next rebalance.
+    """
+    for _ in range(_TRIALS - 1):
+        with contextlib.suppress(AssertionError):
+            return run(program, kafka_python.KafkaConsumer, kafka)
+    return run(program, kafka_python.KafkaConsumer, kafka)
 
 
 def alike(result: Any, world: World) -> Any:
@@ -42,11 +56,12 @@ def alike(result: Any, world: World) -> Any:
 
 # kafka-python warns of functions as deserializers.
 @pytest.mark.filterwarnings("ignore:.*does not implement kafka.serializer:DeprecationWarning")
+@pytest.mark.timeout(_TRIALS * 2 * PATIENCE_S)
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
 def test_a_program_gets_the_same(program: Callable[[World], Any], kafka: KafkaCluster) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)  # kafka-python leaves sockets open
-        theirs = run(program, kafka_python.KafkaConsumer, kafka)
+        theirs = run_kafka_python(program, kafka)
         gc.collect()
     ours = run(program, KafkaConsumer, kafka)
     assert agree(ours, theirs), f"ours:   {ours}\ntheirs: {theirs}"

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import time
-import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tests.kafka.admin import Record
 from tests.kafka.broker import KafkaCluster
+from tests.parity.kafka_world import PATIENCE_S, KafkaWorld
 
 __all__ = ["PATIENCE_S", "Raised", "World", "agree", "outcome"]
-
-PATIENCE_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -23,30 +20,16 @@ class Raised:
     error: BaseException
 
 
-class World:
+class World(KafkaWorld):
     """A topic, a group and consumers of one class.
 
     Attributes:
         consumer_class: kafka-python's `KafkaConsumer`, or ours.
-        topic: A new topic of two partitions.
-        group: The name of a group that nobody has used.
     """
 
     def __init__(self, consumer_class: Any, kafka: KafkaCluster) -> None:
+        super().__init__(kafka)
         self.consumer_class = consumer_class
-        self.kafka = kafka
-        self.group = f"group-{uuid.uuid4().hex[:8]}"
-        self.topic = self.new_topic(2)
-        self._consumers: list[Any] = []
-
-    def new_topic(self, partitions: int = 1, name: str | None = None) -> str:
-        """Create a topic."""
-        return self.kafka.admin.create_topic(name or f"parity-{uuid.uuid4().hex[:8]}", partitions)
-
-    def produce(self, *values: bytes, partition: int = 0, topic: str | None = None) -> None:
-        """Write records."""
-        records = [Record(value, partition=partition) for value in values]
-        self.kafka.admin.produce(topic or self.topic, records)
 
     def consumer(self, *topics: str, **options: Any) -> Any:
         """Return a consumer that is closed in the end; it begins at the first record."""
@@ -58,11 +41,6 @@ class World:
         consumer = self.consumer_class(*topics, **options)
         self._consumers.append(consumer)
         return consumer
-
-    def close(self) -> None:
-        """Close the consumers."""
-        for consumer in self._consumers:
-            consumer.close()
 
     def read(self, consumer: Any, count: int) -> list[Any]:
         """Poll until so many records came."""
@@ -79,7 +57,7 @@ class World:
         end = time.monotonic() + PATIENCE_S
         while not ready():
             assert time.monotonic() < end, "polled in vain"
-            consumer.poll(50)
+            consumer.poll(500)
 
     def wait_until(self, ready: Callable[[], object]) -> None:
         """Look again and again, without a call of a consumer."""

@@ -237,7 +237,7 @@ def test_errors_name_option_value_and_what_is_allowed(name, value, allowed):
 def test_errors_of_security(name, value, allowed, caplog):
     with pytest.raises(KafkaConfigurationError, match=f"{name}=.*: must be .*{allowed}"):
         make({"security_protocol": "SASL_SSL", name: value})
-    # Without use, it is not looked at.
+    # Nothing uses it, so it is not checked.
     assert make({name: value}) == make({})
     assert caplog.messages == [f"{name}: without use with security_protocol='PLAINTEXT'"]
 

@@ -11,7 +11,7 @@ from tandem_kafka.config import Config
 from tandem_kafka.consumer.commits import Commits
 from tandem_kafka.consumer.interceptors import Interceptors
 from tandem_kafka.errors import KafkaError
-from tandem_kafka.events.application import CommitAsync
+from tandem_kafka.events.application import AutoCommit, CommitAsync
 from tandem_kafka.shared.subscription import SubscriptionState
 from tandem_kafka.types import OffsetAndMetadata, TopicPartition
 
@@ -125,3 +125,21 @@ def test_a_future_ends_with_its_commit_and_calls_what_was_added_elsewhere() -> N
     assert called == [at(1), error], "once"
     third.add_callback(called.append)
     assert called[-1] == at(3), "at once, when it has ended"
+
+
+def test_a_callback_of_auto_commits_that_commits_is_called_once_for_each() -> None:
+    committing = Committing()
+    told: list[int] = []
+
+    def commit_again(offsets: Any, _: object) -> None:
+        told.append(offsets[TP].offset)
+        committing.commits.run_callbacks()  # as commit() does
+
+    options = {"group_id": "readers", "default_offset_commit_callback": commit_again}
+    committing.core.config = Config.from_options(options)
+    for number in (7, 8):
+        event = AutoCommit(offsets=at(number), topic_ids={})
+        event.future.complete(None)
+        committing.commits._automatic.append(event)
+    committing.commits.run_callbacks()
+    assert told == [7, 8]

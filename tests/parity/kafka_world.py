@@ -1,0 +1,42 @@
+"""What every program has that runs with two libraries: a topic, a group, and consumers to close."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from tests.kafka.admin import Record
+from tests.kafka.broker import KafkaCluster
+
+__all__ = ["PATIENCE_S", "KafkaWorld"]
+
+PATIENCE_S = 60.0
+
+
+class KafkaWorld:
+    """A topic, a group, and the consumers that a program makes.
+
+    Attributes:
+        topic: A new topic of two partitions.
+        group: The name of a group that nobody has used.
+    """
+
+    def __init__(self, kafka: KafkaCluster) -> None:
+        self.kafka = kafka
+        self.group = f"group-{uuid.uuid4().hex[:8]}"
+        self.topic = self.new_topic(2)
+        self._consumers: list[Any] = []
+
+    def new_topic(self, partitions: int = 1, name: str | None = None) -> str:
+        """Create a topic."""
+        return self.kafka.admin.create_topic(name or f"parity-{uuid.uuid4().hex[:8]}", partitions)
+
+    def produce(self, *values: bytes | None, partition: int = 0, topic: str | None = None) -> None:
+        """Write records."""
+        records = [Record(value, partition=partition) for value in values]
+        self.kafka.admin.produce(topic or self.topic, records)
+
+    def close(self) -> None:
+        """Close the consumers."""
+        for consumer in self._consumers:
+            consumer.close()
