@@ -77,6 +77,11 @@ def producer_options(kafka: Mapping[str, str]) -> dict[str, Any]:
             managed by the sink, or cannot be honoured.
     """
     found = {_PRODUCER_NAMES.get(name, name): value for name, value in _common(kafka).items()}
+    if "transactional.id" in found:
+        raise KafkaConfigurationError(
+            "kafka.transactional.id cannot be set, as tasks would shut each other out: give "
+            "tandem.transactionalIdPrefix"
+        )
     for name in _GUARANTEED.keys() & found.keys():
         _check_guarantee(name, found.pop(name))
     if "ssl.endpoint.identification.algorithm" in found:

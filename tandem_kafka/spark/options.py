@@ -203,6 +203,18 @@ SINK: Final = (
         _number(1),
         "Milliseconds for which a task waits for its rows to be delivered.",
     ),
+    Option(
+        "tandem.transactionalIdPrefix",
+        None,
+        _text,
+        "Write each task in a Kafka transaction; the name of one query, and of no other.",
+    ),
+    Option(
+        "tandem.transactionEpoch",
+        None,
+        _text,
+        "What a batch query calls this write, the same when it is repeated.",
+    ),
 )
 
 #: What Spark adds by itself, or what its own connector warns about in the other kind of query.
@@ -300,6 +312,8 @@ class SinkOptions:
 
     topic: str | None
     flush_timeout_ms: int
+    transactional_id_prefix: str | None
+    transaction_epoch: str | None
     kafka: Mapping[str, str] = field(repr=False)
 
     @classmethod
@@ -311,9 +325,17 @@ class SinkOptions:
         """
         given, kafka = _given(SINK, options, strict=False)
         settled = {option.name: given.get(option.name, option.default) for option in SINK}
+        prefix = settled["tandem.transactionalIdPrefix"]
+        if prefix is None and "tandem.transactionEpoch" in given:
+            raise InvalidArgumentError(
+                "tandem.transactionEpoch is for writing in transactions: give "
+                "tandem.transactionalIdPrefix too"
+            )
         return cls(
             topic=settled["topic"],
             flush_timeout_ms=settled["tandem.flushTimeoutMs"],
+            transactional_id_prefix=prefix,
+            transaction_epoch=settled["tandem.transactionEpoch"],
             kafka=kafka,
         )
 

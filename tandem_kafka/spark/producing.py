@@ -9,16 +9,18 @@ from typing import Any, Final
 
 from confluent_kafka import KafkaException, Producer
 
-from tandem_kafka.errors import InvalidArgumentError, KafkaError
+from tandem_kafka.errors import KafkaError
 from tandem_kafka.runtime import MonotonicClock
 from tandem_kafka.spark.client import producer_options
 from tandem_kafka.spark.options import SinkOptions
 from tandem_kafka.spark.rows import Row, rows_of
 
-__all__ = ["DeliveryError", "deliver"]
+__all__ = ["DeliveryError", "deliver", "new_producer", "produce_all"]
 
 #: So many failures are told of; the rest are counted.
 _SHOWN: Final = 5
+#: Delivery reports are taken in after so many rows.
+_ROWS_BETWEEN_POLLS: Final = 1_000
 
 
 class DeliveryError(KafkaError):
@@ -26,26 +28,23 @@ class DeliveryError(KafkaError):
 
 
 @dataclass(slots=True)
-class _Deliveries:
-    """What became of a task's rows."""
+class _Failures:
+    """Rows of a task that the cluster refused."""
 
-    failed: int = 0
+    count: int = 0
     shown: list[str] = field(default_factory=list)
 
     def note(self, error: Any, message: Any) -> None:
-        """Take a delivery report."""
-        if error is None:
-            return
-        self.failed += 1
+        """Take a delivery report; the producer reports failures only."""
+        self.count += 1
         if len(self.shown) < _SHOWN:
-            key = message.key()
             at = f"{message.topic()}-{message.partition()}"
-            self.shown.append(f"{at} key {_shown(key)}: {error.str()}")
+            self.shown.append(f"{at} key {_shown(message.key())}: {error.str()}")
 
     def check(self) -> None:
         """Raise if a row was not taken."""
-        if self.failed:
-            raise DeliveryError(f"{self.failed} rows were not delivered: {'; '.join(self.shown)}")
+        if self.count:
+            raise DeliveryError(f"{self.count} rows were not delivered: {'; '.join(self.shown)}")
 
 
 def _shown(key: bytes | None) -> str:
@@ -61,19 +60,16 @@ def deliver(batches: Iterator[Any], options: SinkOptions) -> None:
 
     Raises:
         DeliveryError: Rows were refused, or not delivered in time.
-        InvalidArgumentError: A row has no topic.
+        InvalidArgumentError: A row has no topic, or a timestamp that cannot be written.
     """
     config = producer_options(options.kafka)
     key = (os.getpid(), *sorted(config.items()))
-    producer = _producers.get(key) or _new_producer(key, config)
-    deliveries = _Deliveries()
+    producer = _producers.get(key)
+    if producer is None:
+        _producers.clear()  # of a parent process, or of a configuration that is not used any more
+        producer = _producers[key] = new_producer(config)
     try:
-        for batch in batches:
-            for row in rows_of(batch, options.topic):
-                _produce(producer, row, deliveries, options)
-            deliveries.check()
-        _flush(producer, options.flush_timeout_ms)
-        deliveries.check()
+        produce_all(producer, batches, options)
     except BaseException:
         # What it still holds belongs to a task that failed.
         _producers.pop(key, None)
@@ -81,41 +77,75 @@ def deliver(batches: Iterator[Any], options: SinkOptions) -> None:
         raise
 
 
-def _new_producer(key: Any, config: dict[str, Any]) -> Any:
-    _producers.clear()  # of a parent process, or of a configuration that is not used any more
-    producer = _producers[key] = Producer(config)
-    return producer
+def new_producer(config: dict[str, Any]) -> Any:
+    """Return confluent-kafka's producer, which calls back for failures only."""
+    return Producer(config | {"delivery.report.only.error": True})
 
 
-def _produce(producer: Any, row: Row, deliveries: _Deliveries, options: SinkOptions) -> None:
-    if row.topic is None:
-        raise InvalidArgumentError(
-            "a row has no topic: its column topic is null, and the option topic is not given"
-        )
-    chosen = {
-        "partition": row.partition,
-        "headers": row.headers,
-        "timestamp": row.timestamp_ms,
-    }
-    more = {name: value for name, value in chosen.items() if value is not None}
-    note = deliveries.note
-    until_ms = MonotonicClock().now_ms() + options.flush_timeout_ms
-    while True:
-        try:
-            producer.produce(row.topic, row.value, row.key, on_delivery=note, **more)
-        except BufferError:
-            if MonotonicClock().now_ms() >= until_ms:
-                raise DeliveryError("the producer's buffer stays full") from None
-            producer.poll(0.1)
-        except KafkaException as error:
-            at = "" if row.partition is None else f"-{row.partition}"
-            raise DeliveryError(f"{row.topic}{at} key {_shown(row.key)}: {error}") from None
-        else:
-            producer.poll(0)
-            return
+def produce_all(producer: Any, batches: Iterator[Any], options: SinkOptions) -> int:
+    """Produce all rows, wait for their delivery, and return how many there were.
 
-
-def _flush(producer: Any, timeout_ms: int) -> None:
-    left = producer.flush(timeout_ms / 1_000)
+    Raises:
+        DeliveryError: Rows were refused, or not delivered in time.
+        InvalidArgumentError: A row has no topic, or a timestamp that cannot be written.
+    """
+    failures = _Failures()
+    rows = 0
+    for batch in batches:
+        _produce(producer, rows_of(batch, options.topic), failures, options.flush_timeout_ms)
+        rows += batch.num_rows
+    left = producer.flush(options.flush_timeout_ms / 1_000)
+    failures.check()
     if left:
-        raise DeliveryError(f"{left} rows were not delivered within {timeout_ms} ms")
+        raise DeliveryError(f"{left} rows were not delivered within {options.flush_timeout_ms} ms")
+    return rows
+
+
+def _produce(
+    producer: Any, rows: Iterator[tuple[Any, ...]], failures: _Failures, timeout_ms: int
+) -> None:
+    produce, note = producer.produce, failures.note
+    for number, row in enumerate(rows, 1):
+        topic, value, key, partition, timestamp_ms, headers = row
+        try:
+            produce(topic, value, key, partition, None, note, timestamp_ms, headers)
+        except BufferError:
+            _produce_when_there_is_room(producer, Row._make(row), failures, timeout_ms)
+        except KafkaException as error:
+            raise _refused(Row._make(row), error) from None
+        if not number % _ROWS_BETWEEN_POLLS:
+            producer.poll(0)
+            failures.check()
+    producer.poll(0)
+    failures.check()
+
+
+def _produce_when_there_is_room(
+    producer: Any, row: Row, failures: _Failures, timeout_ms: int
+) -> None:
+    clock = MonotonicClock()
+    until_ms = clock.now_ms() + timeout_ms
+    while clock.now_ms() < until_ms:
+        producer.poll(0.1)
+        try:
+            producer.produce(
+                row.topic,
+                row.value,
+                row.key,
+                row.partition,
+                on_delivery=failures.note,
+                timestamp=row.timestamp_ms,
+                headers=row.headers,
+            )
+        except BufferError:
+            failures.check()
+        except KafkaException as error:
+            raise _refused(row, error) from None
+        else:
+            return
+    raise DeliveryError(f"the producer's buffer has stayed full for {timeout_ms} ms")
+
+
+def _refused(row: Row, error: KafkaException) -> DeliveryError:
+    at = row.topic if row.partition < 0 else f"{row.topic}-{row.partition}"
+    return DeliveryError(f"{at} key {_shown(row.key)}: {error}")

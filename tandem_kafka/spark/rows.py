@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import repeat
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql.types import StructType
 
 from tandem_kafka.errors import InvalidArgumentError
@@ -25,14 +27,16 @@ _COLUMNS: Final[dict[str, tuple[str, ...]]] = {
 
 
 class Row(NamedTuple):
-    """A record to produce."""
+    """A record to produce, in the order of `Producer.produce()`."""
 
-    topic: str | None
-    key: bytes | None
+    topic: str
     value: bytes | None
-    partition: int | None
+    key: bytes | None
+    #: -1 where the key decides, or chance.
+    partition: int
+    #: 0 where the producer gives the time of writing.
+    timestamp_ms: int
     headers: list[tuple[str, bytes | None]] | None
-    timestamp_ms: int | None
 
 
 def check_columns(schema: StructType, topic: str | None) -> None:
@@ -53,46 +57,52 @@ def check_columns(schema: StructType, topic: str | None) -> None:
             )
 
 
-def rows_of(batch: Any, topic: str | None) -> Iterator[Row]:
-    """Yield the records of a record batch; the option `topic` comes before the column.
+def rows_of(batch: Any, topic: str | None) -> Iterator[tuple[Any, ...]]:
+    """Yield the records of a record batch as tuples with the fields of `Row`.
+
+    Args:
+        batch: A record batch with columns that `check_columns` has accepted.
+        topic: The option `topic`, which comes before the column.
 
     Raises:
-        InvalidArgumentError: A timestamp is not after the beginning of 1970.
+        InvalidArgumentError: A row has no topic, or its timestamp is not after the beginning of
+            1970.
     """
-    columns = {name: _values(name, batch) for name in _COLUMNS}
-    if topic is not None:
-        columns["topic"] = [topic] * batch.num_rows
-    if columns["headers"][:1] != [None] or any(columns["headers"]):
-        columns["headers"] = [_headers(each) for each in columns["headers"]]
-    return map(Row._make, zip(*(columns[name] for name in _ORDER), strict=True))
+    names = batch.schema.names
+    return zip(
+        _topics(batch) if topic is None else repeat(topic, batch.num_rows),
+        batch.column("value").cast(pa.binary()).to_pylist(),
+        batch.column("key").cast(pa.binary()).to_pylist() if "key" in names else repeat(None),
+        pc.fill_null(batch.column("partition"), -1).to_pylist()
+        if "partition" in names
+        else repeat(-1),
+        _timestamps_ms(batch.column("timestamp")) if "timestamp" in names else repeat(0),
+        map(_headers, batch.column("headers").to_pylist()) if "headers" in names else repeat(None),
+        strict=False,
+    )
 
 
-_ORDER: Final = ("topic", "key", "value", "partition", "headers", "timestamp")
-
-
-def _values(name: str, batch: Any) -> list[Any]:
-    if name not in batch.schema.names:
-        return [None] * batch.num_rows
-    column = batch.column(name)
-    if name in {"key", "value"}:
-        column = column.cast(pa.binary())
-    elif name == "timestamp":
-        # Down to the millisecond below, as Java does it; without a zone the values are UTC.
-        column = column.cast(pa.int64())
-        return [_milliseconds(each) for each in column.to_pylist()]
-    found: list[Any] = column.to_pylist()
+def _topics(batch: Any) -> list[str]:
+    column = batch.column("topic")
+    if column.null_count:
+        raise InvalidArgumentError(
+            "a row has no topic: its column topic is null, and the option topic is not given"
+        )
+    found: list[str] = column.to_pylist()
     return found
 
 
-def _milliseconds(micros: int | None) -> int | None:
-    if micros is None:
-        return None
-    if micros < 1_000:
+def _timestamps_ms(column: Any) -> list[int]:
+    """Cut to the millisecond, as Java does it; without a zone the values are UTC."""
+    micros = column.cast(pa.int64())
+    first = pc.min(micros).as_py()
+    if first is not None and first < 1_000:
         # No record has a time before 1970, and the producer takes 0 for none.
         raise InvalidArgumentError(
-            f"a row has the timestamp {micros} us since 1970; the first that can be written is 1 ms"
+            f"a row has the timestamp {first} us since 1970; the first that can be written is 1 ms"
         )
-    return micros // 1_000
+    found: list[int] = pc.fill_null(pc.divide(micros, 1_000), 0).to_pylist()
+    return found
 
 
 def _headers(value: list[dict[str, Any]] | None) -> list[tuple[str, bytes | None]] | None:

@@ -1,10 +1,15 @@
-"""Writes rows to Kafka, at least once: a task that fails is repeated, with all its rows."""
+"""Writes rows to Kafka: at least once, or exactly once in transactions.
+
+A task that fails is repeated with all its rows.
+"""
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
@@ -42,10 +47,25 @@ class _Writer:
         producer_options(parsed.kafka)
         self._options = parsed
 
+        #: Of a batch query: all attempts of its tasks have it from here.
+        self._batch = parsed.transaction_epoch or uuid.uuid4().hex
+
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
         """Produce all rows of a task and wait until every one is delivered."""
-        deliver(iterator, self._options)
+        if self._options.transactional_id_prefix is None:
+            deliver(iterator, self._options)
+        else:
+            from tandem_kafka.spark.transactions import TaskWrite, deliver_once  # noqa: PLC0415
+
+            task = TaskContext.get()
+            assert task is not None  # noqa: S101 - Spark calls this in tasks only
+            prefix = self._options.transactional_id_prefix
+            write = TaskWrite(prefix, self._epoch(task), task.partitionId())
+            deliver_once(iterator, self._options, write)
         return WriterCommitMessage()
+
+    def _epoch(self, task: TaskContext) -> str:  # noqa: ARG002 - a stream needs it
+        return self._batch
 
     def commit(self, messages: list[Any], *batch: int) -> None:
         """Nothing: what is delivered is visible."""
@@ -60,3 +80,8 @@ class BatchWriter(_Writer, DataSourceArrowWriter):
 
 class StreamWriter(_Writer, DataSourceStreamArrowWriter):
     """Writes the rows of a stream's micro-batches."""
+
+    def _epoch(self, task: TaskContext) -> str:
+        """Return the name of a micro-batch, which is the same when it is repeated."""
+        query = task.getLocalProperty("sql.streaming.queryId")
+        return f"query {query} batch {task.getLocalProperty('streaming.sql.batchId')}"

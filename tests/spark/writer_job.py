@@ -1,6 +1,8 @@
 """A job that tests kill: a topic into Parquet files, to what is there when it starts.
 
-python -m tests.spark.writer_job <bootstrap> <topic> <folder> [<master>]
+With another topic its values go there instead, in transactions.
+
+python -m tests.spark.writer_job <bootstrap> <topic> <folder> [<master> [<target>]]
 """
 
 from __future__ import annotations
@@ -14,10 +16,11 @@ from pyspark.sql import SparkSession
 
 def main() -> None:
     """Run until everything is written."""
-    bootstrap, topic, folder, *master = sys.argv[1:]
+    bootstrap, topic, folder, *more = sys.argv[1:]
+    master, target = (more + ["local[2,4]", ""][len(more) :])[:2]
     spark = (
         # A task is tried four times, as in a cluster: else a worker that dies ends the query.
-        SparkSession.builder.master(*(master or ["local[2,4]"]))
+        SparkSession.builder.master(master)
         .config("spark.executorEnv.PYTHONPATH", os.environ["PYTHONPATH"])
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
@@ -34,10 +37,18 @@ def main() -> None:
         .option("maxOffsetsPerTrigger", "500")
         .load()
     )
+    if target:
+        writer = (
+            stream.select("value")
+            .writeStream.format("tandem_kafka")
+            .option("kafka.bootstrap.servers", bootstrap)
+            .option("topic", target)
+            .option("tandem.transactionalIdPrefix", f"{target}-sink")
+        )
+    else:
+        writer = stream.writeStream.format("parquet").option("path", str(Path(folder) / "out"))
     query = (
-        stream.writeStream.format("parquet")
-        .option("path", str(Path(folder) / "out"))
-        .option("checkpointLocation", str(Path(folder) / "out-checkpoint"))
+        writer.option("checkpointLocation", str(Path(folder) / "out-checkpoint"))
         .trigger(availableNow=True)
         .start()
     )

@@ -1,0 +1,213 @@
+"""Rows written in transactions: a reader of committed records finds each of them once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from tests.kafka.admin import Record
+from tests.kafka.broker import KafkaCluster
+from tests.spark.session import Tables
+
+from tandem_kafka.spark.options import SinkOptions  # isort: skip
+from tandem_kafka.spark.producing import DeliveryError  # isort: skip
+from tandem_kafka.spark.transactions import TaskWrite, deliver_once  # isort: skip
+
+ROOT = Path(__file__).parents[2]
+KILLS = int(os.environ.get("TANDEM_KAFKA_SPARK_KILLS", "2"))
+PATIENCE_S = 150
+
+
+def options(kafka: KafkaCluster, topic: str | None, **more: str) -> SinkOptions:
+    given = {"kafka.bootstrap.servers": kafka.bootstrap(), "tandem.transactionalIdPrefix": "p"}
+    return SinkOptions.parse(given | ({} if topic is None else {"topic": topic}) | more)
+
+
+def values(*numbers: int, topic: str | None = None) -> Any:
+    columns = {"value": pa.array([b"%d" % n for n in numbers], pa.binary())}
+    if topic is not None:
+        columns["topic"] = pa.array([topic] * len(numbers))
+    return pa.RecordBatch.from_pydict(columns)
+
+
+def committed(tables: Tables, topic: str, level: str = "read_committed") -> list[int]:
+    found = tables.read(topic, kafka__isolation__level=level).collect()
+    return sorted(int(row.value) for row in found)
+
+
+def test_a_task_that_is_repeated_writes_its_rows_once(
+    kafka: KafkaCluster, topic: str, tables: Tables
+) -> None:
+    write = TaskWrite(f"{topic}-sink", "query q batch 0", 7)
+    for _ in range(3):
+        deliver_once(iter([values(1, 2), values(), values(3)]), options(kafka, topic), write)
+    assert committed(tables, topic) == [1, 2, 3]
+    following = TaskWrite(write.prefix, "query q batch 1", 7)
+    deliver_once(iter([values(4)]), options(kafka, topic), following)
+    assert committed(tables, topic) == [1, 2, 3, 4]
+    deliver_once(iter([values()]), options(kafka, topic), following)
+
+
+def test_a_repeated_task_may_begin_with_another_topic(
+    kafka: KafkaCluster, topic: str, tables: Tables
+) -> None:
+    other = kafka.admin.create_topic(f"{topic}-other")
+    write = TaskWrite(f"{topic}-sink", "query q batch 0", 0)
+    batches = [values(1, topic=topic), values(2, topic=other)]
+    deliver_once(iter(batches), options(kafka, None), write)
+    deliver_once(iter(batches[::-1]), options(kafka, None), write)
+    assert (committed(tables, topic), committed(tables, other)) == ([1], [2])
+
+
+def test_a_later_attempt_shuts_out_an_earlier_one(
+    kafka: KafkaCluster, topic: str, tables: Tables
+) -> None:
+    """As speculative execution has it: the first one is slow, and still there."""
+    write = TaskWrite(f"{topic}-sink", "query q batch 0", 0)
+    begun, overtaken = threading.Event(), threading.Event()
+    raised: list[BaseException] = []
+
+    def slowly() -> Iterator[Any]:
+        yield values(1)
+        begun.set()
+        assert overtaken.wait(60)
+        yield values(2)
+
+    def first_attempt() -> None:
+        try:
+            deliver_once(slowly(), options(kafka, topic), write)
+        except DeliveryError as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=first_attempt)
+    thread.start()
+    assert begun.wait(60)
+    deliver_once(iter([values(1, 2)]), options(kafka, topic), write)
+    overtaken.set()
+    thread.join(60)
+    assert "has taken over the transactional id" in str(raised[0])
+    assert committed(tables, topic) == [1, 2]
+
+
+def test_what_a_failed_attempt_has_written_is_not_read(
+    kafka: KafkaCluster, topic: str, tables: Tables
+) -> None:
+    write = TaskWrite(f"{topic}-sink", "query q batch 0", 0)
+
+    def failing() -> Iterator[Any]:
+        yield values(*range(2_000))
+        time.sleep(0.1)  # for the producer to have sent them
+        raise ValueError("of the job")
+
+    with pytest.raises(ValueError, match="of the job"):
+        deliver_once(failing(), options(kafka, topic), write)
+    assert committed(tables, topic) == []
+    deliver_once(iter([values(*range(5))]), options(kafka, topic), write)
+    assert committed(tables, topic) == list(range(5))
+
+
+def test_a_task_that_is_repeated_with_other_rows_fails(kafka: KafkaCluster, topic: str) -> None:
+    write = TaskWrite(f"{topic}-sink", "query q batch 0", 0)
+    deliver_once(iter([values(1, 2)]), options(kafka, topic), write)
+    with pytest.raises(DeliveryError, match=r"repeated with 1 rows, .*batch 0: 2 rows"):
+        deliver_once(iter([values(1)]), options(kafka, topic), write)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"tandem__transactionEpoch": "e"}, "give tandem.transactionalIdPrefix too"),
+        ({"kafka__transactional__id": "t"}, "give tandem.transactionalIdPrefix"),
+        (
+            {
+                "tandem__transactionalIdPrefix": "p",
+                "kafka__transaction__timeout__ms": "900001",
+            },
+            "transaction.max.timeout.ms is less",
+        ),
+    ],
+)
+def test_what_is_refused(topic: str, tables: Tables, given: dict[str, str], said: str) -> None:
+    rows = tables.spark.range(1).selectExpr("string(id) value")
+    with pytest.raises(Exception, match=said):
+        tables.write(rows, topic=topic, **given)
+
+
+@pytest.mark.partitions(2)
+def test_a_batch_query_with_an_epoch_is_written_once(topic: str, tables: Tables) -> None:
+    """As `foreachBatch` repeats it."""
+    rows = tables.spark.range(1_000).selectExpr("string(id) value").repartition(3)
+    named = {"topic": topic, "tandem__transactionalIdPrefix": f"{topic}-sink"}
+    for _ in range(2):
+        tables.write(rows, tandem__transactionEpoch="batch 1", **named)
+    assert committed(tables, topic) == list(range(1_000))
+    tables.write(rows, **named)
+    assert len(committed(tables, topic)) == 2_000
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300 + 150 * KILLS)
+@pytest.mark.partitions(3)
+def test_a_stream_that_is_killed_has_written_every_row_once(
+    kafka: KafkaCluster, topic: str, tables: Tables
+) -> None:
+    target = kafka.admin.create_topic(f"{topic}-copy", 2)
+    total = 0
+
+    def more() -> None:
+        nonlocal total
+        records = [Record(b"%d" % n, partition=n % 3) for n in range(total, total + 3_000)]
+        kafka.admin.produce(topic, records)
+        total += 3_000
+
+    def batches() -> int:
+        return len(list((tables.folder / "out-checkpoint" / "offsets").glob("[0-9]*")))
+
+    for _ in range(KILLS):
+        more()
+        goal = batches() + 3
+        job = start_copying(kafka, topic, target, tables.folder)
+        end = time.monotonic() + PATIENCE_S
+        while batches() < goal and job.poll() is None:
+            assert time.monotonic() < end, "the job does not get on"
+            time.sleep(0.005)
+        os.killpg(job.pid, signal.SIGKILL)
+        job.wait(30)
+    more()
+    job = start_copying(kafka, topic, target, tables.folder)
+    try:
+        assert job.wait(PATIENCE_S) == 0
+    finally:
+        if job.poll() is None:
+            os.killpg(job.pid, signal.SIGKILL)
+    found = Counter(committed(tables, target))
+    assert (found.total(), len(found)) == (total, total)
+    everything = Counter(committed(tables, target, "read_uncommitted"))
+    print(f"{KILLS} kills: {everything.total() - total} rows of {total} in aborted transactions")
+
+
+def start_copying(
+    kafka: KafkaCluster, source: str, target: str, folder: Path
+) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [
+            *(sys.executable, "-m", "tests.spark.writer_job"),
+            *(kafka.bootstrap(), source, str(folder), "local[2,4]", target),
+        ],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
