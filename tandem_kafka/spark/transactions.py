@@ -11,7 +11,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from types import TracebackType
+from typing import Any, Final, Self
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
@@ -103,19 +104,20 @@ def deliver_once(batches: Iterator[Any], options: SinkOptions, write: TaskWrite)
         return
     topic = next(rows_of(first, options.topic))[0]
     batches = itertools.chain([first], batches)
-    transaction = _Transaction(options, write)
-    written = transaction.marker(topic)
-    if written is None:
-        transaction.write(batches)
-    else:
-        rows = sum(batch.num_rows for batch in batches)
-        if written != write.marker(rows):
-            raise DeliveryError(
-                f"task {write.partition} is repeated with {rows} rows, but Kafka has "
-                f"{written!r} of it. The job must deal rows to tasks in the same way when a batch "
-                "is repeated. To write this batch again, with duplicates, delete the offsets of "
-                f"the group {write.transactional_id}"
-            )
+    with _Transaction(options, write) as transaction:
+        transaction.take_over()
+        written = transaction.marker(topic)
+        if written is None:
+            transaction.write(batches)
+            return
+    rows = sum(batch.num_rows for batch in batches)
+    if written != write.marker(rows):
+        raise DeliveryError(
+            f"task {write.partition} is repeated with {rows} rows, but Kafka has {written!r} of "
+            "it. The job must deal rows to tasks in the same way when a batch is repeated. To "
+            "write this batch again, with duplicates, delete the offsets of the group "
+            f"{write.transactional_id}"
+        )
 
 
 class _Transaction:
@@ -127,7 +129,12 @@ class _Transaction:
         self._clock = MonotonicClock()
         self._until_ms = self._clock.now_ms() + options.flush_timeout_ms
         config = producer_options(options.kafka)
-        self._connection = {k: v for k, v in config.items() if k.startswith(_OF_CONNECTIONS)}
+        # It joins nothing and reads nothing: offsets of transactions that are not ended yet are
+        # waited for (KIP-447). It is made first, so that it connects while the producer waits.
+        self._consumer = Consumer(
+            {name: value for name, value in config.items() if name.startswith(_OF_CONNECTIONS)}
+            | {"group.id": write.transactional_id, "isolation.level": "read_committed"}
+        )
         self._producer = new_producer(
             {
                 "transaction.timeout.ms": _TRANSACTION_TIMEOUT_MS,
@@ -135,18 +142,28 @@ class _Transaction:
                 "transactional.id": write.transactional_id,
             }
         )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._consumer.close()
+
+    def take_over(self) -> None:
+        """Shut out earlier attempts, and end what they have left open."""
         self._retried("init_transactions", self._producer.init_transactions)
 
     def marker(self, topic: str) -> str | None:
         """Return the marker of this write, if an earlier attempt has committed it."""
-        consumer = self._consumer()
-        try:
-            asked = [TopicPartition(topic, _MARKED)]
-            found = self._retried(
-                "committed", lambda left_s: consumer.committed(asked, timeout=left_s)
-            )
-        finally:
-            consumer.close()
+        asked = [TopicPartition(topic, _MARKED)]
+        found = self._retried(
+            "committed", lambda left_s: self._consumer.committed(asked, timeout=left_s)
+        )
         metadata = found[0].metadata or ""
         return metadata if metadata.startswith(f"{self._write.epoch}: ") else None
 
@@ -177,15 +194,11 @@ class _Transaction:
         """Mark every topic: a repeated task may begin with a row of another one."""
         text = self._write.marker(rows)
         offsets = [TopicPartition(topic, _MARKED, rows, text) for topic in sorted(topics)]
-        consumer = self._consumer()
-        try:
-            group = consumer.consumer_group_metadata()
-            self._retried(
-                "send_offsets_to_transaction",
-                lambda left_s: self._producer.send_offsets_to_transaction(offsets, group, left_s),
-            )
-        finally:
-            consumer.close()
+        group = self._consumer.consumer_group_metadata()
+        self._retried(
+            "send_offsets_to_transaction",
+            lambda left_s: self._producer.send_offsets_to_transaction(offsets, group, left_s),
+        )
 
     def _abort(self) -> None:
         """End the transaction; where that fails, the next attempt or the broker's timeout does.
@@ -198,14 +211,6 @@ class _Transaction:
             self._producer.abort_transaction(self._left_s())
         except KafkaException as error:
             self._check_fenced(error)
-
-    def _consumer(self) -> Any:
-        # It joins nothing and reads nothing: offsets of transactions that are not ended yet are
-        # waited for (KIP-447).
-        return Consumer(
-            self._connection
-            | {"group.id": self._write.transactional_id, "isolation.level": "read_committed"}
-        )
 
     def _left_s(self) -> float:
         return max(1.0, (self._until_ms - self._clock.now_ms()) / 1_000)
