@@ -1,0 +1,94 @@
+"""The lag of streams, as logs and metrics have it."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import Any
+
+import pytest
+
+from tests.kafka.admin import Record
+from tests.kafka.broker import KafkaCluster
+from tests.spark.session import PATIENCE_S, Tables, since
+
+from tandem_kafka.spark.progress import (  # isort: skip
+    LagListener,
+    StreamLag,
+    opentelemetry_lag,
+    prometheus_lag,
+)
+from tandem_kafka.types import TopicPartition  # isort: skip
+
+LAG = StreamLag("orders", "id", 3, 250, 40, {TopicPartition("t", 0): 5, TopicPartition("t", 1): 0})
+
+
+@pytest.mark.partitions(2)
+@since(4, 2, "latest offsets in the progress")
+def test_a_listener_tells_how_far_a_stream_is_behind(
+    kafka: KafkaCluster, topic: str, tables: Tables, caplog: Any
+) -> None:
+    kafka.admin.produce(topic, [Record(b"%d" % n, partition=n % 2) for n in range(100)])
+    told: list[StreamLag] = []
+    listener = LagListener(told.append)
+    tables.spark.streams.addListener(listener)
+    try:
+        with caplog.at_level(logging.INFO, "tandem_kafka.spark.progress"):
+            tables.finish(tables.stream(topic, maxOffsetsPerTrigger=40))
+            end = time.monotonic() + PATIENCE_S
+            while len(told) < 3 and time.monotonic() < end:
+                time.sleep(0.02)  # Spark tells listeners a moment later
+    finally:
+        tables.spark.streams.removeListener(listener)
+    assert [(lag.batch, lag.rows, lag.total) for lag in told] == [
+        (0, 40, 60),
+        (1, 40, 20),
+        (2, 20, 0),
+    ]
+    assert (told[0].minimum, told[0].maximum, told[0].average) == (30, 30, 30.0)
+    assert "offsets behind latest: min 30, max 30, avg 30.0" in caplog.messages[0]
+
+
+def test_gauges_have_the_lag() -> None:
+    prometheus = pytest.importorskip("prometheus_client")
+    registry = prometheus.CollectorRegistry()
+    keep = prometheus_lag(registry)
+    name = "tandem_kafka_stream_offsets_behind_latest"
+    keep(LAG)
+    at = {"query": "orders", "topic": "t", "partition": "0"}
+    assert registry.get_sample_value(name, at) == 5
+    assert registry.get_sample_value("tandem_kafka_stream_batch_seconds", {"query": "orders"}) == (
+        0.25
+    )
+    keep(StreamLag("orders", "id", 4, 250, 40, {TopicPartition("t", 1): 7}))
+    assert registry.get_sample_value(name, at) is None, "a partition that is gone has no series"
+
+
+def test_a_meter_observes_the_lag() -> None:
+    metrics = pytest.importorskip("opentelemetry.sdk.metrics")
+    export = pytest.importorskip("opentelemetry.sdk.metrics.export")
+    reader = export.InMemoryMetricReader()
+    provider = metrics.MeterProvider([reader])
+    keep = opentelemetry_lag(provider.get_meter("test"))
+    keep(LAG)
+    found = reader.get_metrics_data().resource_metrics[0].scope_metrics[0].metrics[0]
+    assert found.name == "tandem_kafka.stream.offsets_behind_latest"
+    points = {
+        p.attributes["messaging.destination.partition.id"]: p.value for p in found.data.data_points
+    }
+    assert points == {"0": 5, "1": 0}
+    provider.shutdown()
+
+
+def test_a_source_of_another_kind_has_no_lag() -> None:
+    class Source:
+        latestOffset = "12"  # noqa: N815 - Spark's names
+        endOffset = None  # noqa: N815
+
+    class Progress:
+        sources = (Source(),)
+        name, id = None, "id"
+        batchId, batchDuration, numInputRows = 0, 1, 2  # noqa: N815
+
+    lag = StreamLag.of(Progress())
+    assert (lag.query, lag.behind, lag.maximum, lag.average) == ("id", {}, 0, 0.0)
