@@ -23,8 +23,9 @@ demo: $(VENV)/.demo
 	@$(BIN)/python -m demo
 
 # Two processes, a file of tests in one of them: most of the tests with a broker wait for something.
+# In the order of the files, the long ones are begun first, and no process waits for them at the end.
 test: java $(VENV)/.test
-	@$(BIN)/python -m pytest --numprocesses 2 --dist loadfile $(ARGS)
+	@$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 lint: $(VENV)/.lint $(VENV)/.test
 	@PATH="$(CURDIR)/$(BIN):$$PATH" .ci/run lint types imports
