@@ -5,10 +5,11 @@ VENV := .venv$(if $(PYSPARK),-pyspark-$(subst *,x,$(PYSPARK)))
 BIN := $(VENV)/bin
 CANDIDATES := $(if $(PYTHON),$(PYTHON),python3 python3.11 python3.12 python3.13 python3.14 python)
 
-.PHONY: help demo test lint bench profile chaos spark-test spark-kills spark-bench clean
+.PHONY: help demo pipeline test lint bench profile chaos spark-test spark-kills spark-bench clean
 
 help:
 	@echo "make demo   a group on a built-in cluster: one member stops, one is killed (under 40 s)"
+	@echo "make pipeline  orders through PySpark on a real Kafka: killed, started again, every figure checked"
 	@echo "make test   every test but Spark's, with a real Kafka broker (needs Java 17+ and Maven)"
 	@echo "make lint   format, lint, types and import rules"
 	@echo "make bench  this consumer beside others on one Kafka (needs Java 17+ and Maven)"
@@ -21,6 +22,9 @@ help:
 
 demo: $(VENV)/.demo
 	@$(BIN)/python -m demo
+
+pipeline: java $(VENV)/.pipeline
+	@$(BIN)/python -m pipeline $(ARGS)
 
 # Two processes, a file of tests in one of them: most of the tests with a broker wait for something.
 # In the order of the files, the long ones are begun first, and no process waits for them at the end.
@@ -53,6 +57,8 @@ clean:
 
 # The demo is over in half a minute, compiling the native twin takes more: it goes without.
 $(VENV)/.demo: export TANDEM_KAFKA_NATIVE ?= off
+# Nor is the pipeline about speed: it has to run soon after the clone.
+$(VENV)/.pipeline: export TANDEM_KAFKA_NATIVE ?= off
 # Linters and type checkers look at sources.
 $(VENV)/.lint: export TANDEM_KAFKA_NATIVE := off
 

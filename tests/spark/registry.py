@@ -76,9 +76,11 @@ class SchemaRegistry:
             case ["subjects", subject, "versions", version] if subject in self._subjects:
                 versions = self._subjects[subject]
                 at = len(versions) if version == "latest" else int(version)
-                number = versions[at - 1]
-                told = {"subject": subject, "version": at, "id": number}
-                return 200, told | self._schemas[number - 1]
+                found = versions[at - 1]
+                told = {"subject": subject, "version": at, "id": found}
+                return 200, told | self._schemas[found - 1]
+            case _:
+                pass
         return 404, {"error_code": 40403, "message": "not found"}
 
     def _post(self, path: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
@@ -89,6 +91,8 @@ class SchemaRegistry:
                 number = self.register(subject, body)
                 version = self._subjects[subject].index(number) + 1
                 return 200, {"subject": subject, "version": version, "id": number} | body
+            case _:
+                pass
         return 404, {"error_code": 404, "message": "not found"}
 
     def _respond(self, to: BaseHTTPRequestHandler, status: int, body: dict[str, Any]) -> None:

@@ -1,0 +1,286 @@
+"""Orders from Kafka, checked, deduplicated, joined and summed up: a template for a job of yours.
+
+    python examples/pipeline/job.py --bootstrap localhost:9092 --master 'local[2]'
+
+Each step is a function from DataFrame to DataFrame. README.md beside this file says what to change.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from types import FrameType
+from typing import Final
+
+from progress import ProgressLog
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
+from settings import Settings
+
+from tandem_kafka.spark.decoding import from_avro, from_json
+
+ORDER: Final = "id bigint, customer string, cents bigint, at_ms bigint"
+ORDER_AVRO: Final = Path(__file__).with_name("order.avsc")
+CUSTOMER: Final = "country string"
+#: Column for the text that is no order.
+BAD: Final = "bad"
+
+#: An event time may be so far ahead of the time at which Kafka got the order. One order from the
+#: year 2100 would move the watermark there, and every other order would be late.
+AHEAD: Final = "INTERVAL 1 HOUR"
+
+
+# Reading
+
+
+def read_orders(spark: SparkSession, settings: Settings) -> DataFrame:
+    """Read the orders as a stream of Kafka records, from the beginning of the topic."""
+    reader = (
+        spark.readStream.format("tandem_kafka")
+        .options(**settings.kafka_options)
+        .option("subscribe", settings.orders)
+        .option("startingOffsets", "earliest")
+    )
+    if settings.per_batch:
+        reader = reader.option("maxOffsetsPerTrigger", settings.per_batch)
+    return reader.load()
+
+
+def read_customers(spark: SparkSession, settings: Settings) -> DataFrame:
+    """Read the customers as a table: the newest record of each key, deleted ones left out.
+
+    It is read once and kept: a change of a customer counts from the next start of the job.
+    """
+    records = (
+        spark.read.format("tandem_kafka")
+        .options(**settings.kafka_options)
+        .option("subscribe", settings.customers)
+        .load()
+    )
+    newest = records.groupBy("key").agg(f.max_by("value", "offset").alias("value"))
+    return (
+        newest.where("value IS NOT NULL")
+        .select(
+            f.col("key").cast("string").alias("customer"), from_json("value", CUSTOMER).alias("it")
+        )
+        .select("customer", "it.country")
+        .cache()
+    )
+
+
+# Decoding: a column `order`, and a column `reason` that is null where it can be used
+
+
+def decode_json(records: DataFrame) -> DataFrame:
+    """Decode JSON; a value may be no JSON at all, or JSON of another form."""
+    text = f.col("value").cast("string")
+    options = {"columnNameOfCorruptRecord": BAD}
+    order = _once(f.from_json(text, f"{ORDER}, {BAD} string", options))
+    is_json = f.try_parse_json(text).isNotNull()
+    why = f.when(is_json, "a field has the wrong type").otherwise("not JSON")
+    decoded = records.withColumn("order", order)
+    return decoded.withColumn("reason", _reason(f.col(f"order.{BAD}").isNotNull(), why))
+
+
+def decode_avro(records: DataFrame, registry: str) -> DataFrame:
+    """Decode Avro that was written with a schema registry, with any version of its schema."""
+    order = from_avro(
+        "value", registry={"url": registry}, schema=ORDER_AVRO.read_text(), mode="permissive"
+    )
+    why = f.lit("not Avro of a schema in the registry")
+    decoded = records.withColumn("order", order)
+    return decoded.withColumn("reason", _reason(f.col("order").isNull(), why))
+
+
+def _once(column: Column) -> Column:
+    """Compute a column once for each record; Spark computes it anew wherever it is used, if it may.
+
+    It may not move a column out of `explode`, which here makes one row of an array of one.
+    """
+    return f.explode(f.array(column))
+
+
+def _reason(is_bad: Column, why: Column) -> Column:
+    return f.when(f.col("value").isNull(), "no value").when(is_bad, why)
+
+
+def check_orders(decoded: DataFrame) -> DataFrame:
+    """Give a reason to orders that were decoded and still cannot be used."""
+    at = f.timestamp_millis("order.at_ms")
+    checks = [
+        *((f.col(f"order.{name}").isNull(), f"no {name}") for name in _names()),
+        (f.col("order.cents") <= 0, "cents is not positive"),
+        (at > f.col("timestamp") + f.expr(AHEAD), "at_ms lies in the future"),
+    ]
+    found = f.coalesce("reason", *(f.when(bad, f.lit(reason)) for bad, reason in checks))
+    return decoded.withColumn("reason", found)
+
+
+def _names() -> list[str]:
+    return [field.split()[0] for field in ORDER.split(", ")]
+
+
+# The good and the bad ones
+
+
+def dead_letters(checked: DataFrame) -> DataFrame:
+    """Return what cannot be used as records for Kafka: as it came, with reason and origin."""
+    origin = {
+        "reason": f.col("reason"),
+        "topic": f.col("topic"),
+        "partition": f.col("partition").cast("string"),
+        "offset": f.col("offset").cast("string"),
+    }
+    headers = [
+        f.struct(f.lit(name).alias("key"), value.cast("binary").alias("value"))
+        for name, value in origin.items()
+    ]
+    bad = checked.where("reason IS NOT NULL")
+    return bad.select("key", "value", f.array(*headers).alias("headers"))
+
+
+def valid_orders(checked: DataFrame) -> DataFrame:
+    """Return what can be used as rows of id, customer, cents and the event time `at`."""
+    good = checked.where("reason IS NULL").select(*(f"order.{name}" for name in _names()))
+    return good.withColumn("at", f.timestamp_millis("at_ms")).drop("at_ms")
+
+
+def without_duplicates(orders: DataFrame, delay: str) -> DataFrame:
+    """Keep the first order of each id, and drop orders that come later than the delay."""
+    return orders.withWatermark("at", delay).dropDuplicatesWithinWatermark(["id"])
+
+
+def with_country(orders: DataFrame, customers: DataFrame) -> DataFrame:
+    """Join the country of the customer, `unknown` for customers that the table does not have."""
+    joined = orders.join(f.broadcast(customers), "customer", "left")
+    return joined.withColumn("country", f.coalesce("country", f.lit("unknown")))
+
+
+def totals_per_window(orders: DataFrame, window: str) -> DataFrame:
+    """Count and sum up the orders of each window and country; final when the watermark passed."""
+    return orders.groupBy(f.window("at", window).alias("window"), "country").agg(
+        f.count("*").alias("orders"), f.sum("cents").alias("cents")
+    )
+
+
+def totals_as_records(totals: DataFrame) -> DataFrame:
+    """Return totals as records for Kafka; the key tells a total that was written twice."""
+    start = f.unix_millis("window.start").alias("window_start_ms")
+    key = f.concat_ws("|", start, "country")
+    return totals.select(
+        key.alias("key"), f.to_json(f.struct(start, "country", "orders", "cents")).alias("value")
+    )
+
+
+# Writing
+
+
+def to_kafka(rows: DataFrame, name: str, topic: str, settings: Settings) -> DataStreamWriter:
+    """Write to a topic, at least once: a batch that is repeated writes its rows again."""
+    writer = rows.writeStream.format("tandem_kafka").options(**settings.kafka_options)
+    return _named(writer.option("topic", topic), name, settings)
+
+
+def to_parquet(rows: DataFrame, name: str, settings: Settings) -> DataStreamWriter:
+    """Write to Parquet files, exactly once for readers that follow the log beside the files."""
+    writer = rows.writeStream.format("parquet").option("path", str(settings.folder / name))
+    return _named(writer, name, settings)
+
+
+def _named(writer: DataStreamWriter, name: str, settings: Settings) -> DataStreamWriter:
+    checkpoint = settings.folder / "checkpoints" / name
+    trigger = {"availableNow": True} if settings.once else {"processingTime": settings.every}
+    return (
+        writer.queryName(name)
+        .outputMode("append")
+        .option("checkpointLocation", str(checkpoint))
+        .trigger(**trigger)
+    )
+
+
+# The job
+
+
+def pipeline(spark: SparkSession, settings: Settings) -> list[DataStreamWriter]:
+    """Put the steps together: three queries, each with a checkpoint of its own."""
+    records = read_orders(spark, settings)
+    if settings.registry is None:
+        decoded = decode_json(records)
+    else:
+        decoded = decode_avro(records, settings.registry)
+    checked = check_orders(decoded)
+    orders = with_country(
+        without_duplicates(valid_orders(checked), settings.delay), read_customers(spark, settings)
+    )
+    totals = totals_as_records(totals_per_window(orders, settings.window))
+    return [
+        to_kafka(dead_letters(checked), "dead-letters", settings.dead_letters, settings),
+        to_parquet(orders, "orders", settings),
+        to_kafka(totals, "totals", settings.totals, settings),
+    ]
+
+
+def start_session(settings: Settings) -> SparkSession:
+    """Start Spark; what a cluster manager or spark-submit sets comes first."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = (
+        SparkSession.builder.appName("orders")
+        .config("spark.python.unix.domain.socket.enabled", "true")
+        .config("spark.sql.session.timeZone", "UTC")
+        # State is kept and each batch shuffled in so many parts: fixed by the first start.
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+    )
+    if settings.master:
+        builder = builder.master(settings.master)
+    return builder.getOrCreate()
+
+
+def start(writer: DataStreamWriter) -> StreamingQuery:
+    """Start a query and wait until it reads: two that start at once can spoil what they share.
+
+    "Several streams in one job" in docs/spark.md says what that is.
+    """
+    query = writer.start()
+    while query.isActive and not query.recentProgress and not _waits_for_data(query):
+        time.sleep(0.05)
+    return query
+
+
+def _waits_for_data(query: StreamingQuery) -> bool:
+    return bool(query.status["message"].startswith("Waiting for"))
+
+
+def run(settings: Settings) -> None:
+    """Run until SIGTERM or Ctrl-C, or until everything is read; a query that fails raises."""
+    stopping = False
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        nonlocal stopping
+        stopping = True
+
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, stop)
+    spark = start_session(settings)
+    if settings.progress:
+        spark.streams.addListener(ProgressLog(settings.progress))
+    queries = [start(writer) for writer in pipeline(spark, settings)]
+    while not stopping and all(query.isActive or not query.exception() for query in queries):
+        if not any(query.isActive for query in queries):
+            break
+        time.sleep(0.2)
+    failed = [error for error in (query.exception() for query in queries) if error]
+    for query in queries:
+        query.stop()
+    spark.stop()
+    if failed:
+        raise failed[0]
+
+
+if __name__ == "__main__":
+    run(Settings.parse())

@@ -1,0 +1,116 @@
+"""`make pipeline`: the job of `examples/pipeline` from an empty Kafka to a report."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from pipeline.compare import compare, written_again
+from pipeline.encoding import AVRO_SCHEMA, encoder
+from pipeline.figures import Found, expect
+from pipeline.orders import SPAN_MS, customers, entries
+from pipeline.plot import draw
+from pipeline.producing import Orders, produce_customers
+from pipeline.report import Report
+from pipeline.run import TOPICS, Plan, Run, new_producer
+from tests.kafka.broker import KafkaCluster
+from tests.kafka.jars import KAFKA_VERSION
+
+_HOUR_MS = 3_600_000
+_PARTITIONS = 3
+
+
+def parse(arguments: list[str] | None = None) -> argparse.Namespace:
+    """Return what the command line says."""
+    parser = argparse.ArgumentParser(prog="python -m pipeline", description=__doc__)
+    add = parser.add_argument
+    add("--orders", type=int, default=60_000, help="how many, duplicates not counted")
+    add("--seconds", type=float, default=30.0, help="the producer takes at least as long")
+    add("--seed", type=int, default=16, help="decides which orders are late, double or broken")
+    add("--format", choices=("json", "avro"), default="json")
+    add("--folder", type=Path, default=Path("build/pipeline"), help="emptied first")
+    found = parser.parse_args(arguments)
+    if found.orders < 1_000:
+        parser.error(f"--orders must be 1000 or more to have some of each kind, got {found.orders}")
+    return found
+
+
+@contextlib.contextmanager
+def schema_registry(wanted: bool) -> Iterator[tuple[str | None, int]]:
+    """Run a registry with the schema of the orders, if wanted; yields its URL and the id."""
+    if not wanted:
+        yield None, 0
+        return
+    from tests.spark.registry import SchemaRegistry  # noqa: PLC0415 - only for Avro
+
+    with SchemaRegistry() as registry:
+        schema = {"schema": AVRO_SCHEMA.read_text()}
+        yield registry.url, registry.register(f"{TOPICS['orders']}-value", schema)
+
+
+def run(arguments: argparse.Namespace, report: Report) -> int:
+    """Go through a run and report; returns the exit code."""
+    folder: Path = arguments.folder.resolve()
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    report.event(f"starting Kafka {KAFKA_VERSION}")
+    with KafkaCluster() as kafka, schema_registry(arguments.format == "avro") as registry:
+        report.event(f"Kafka runs at {kafka.bootstrap()}")
+        for topic in TOPICS.values():
+            kafka.admin.create_topic(topic, _PARTITIONS)
+        begin_ms = int(time.time() * 1_000) // _HOUR_MS * _HOUR_MS - 2 * SPAN_MS
+        produced = list(entries(arguments.orders, arguments.seed, begin_ms))
+        people = customers(arguments.seed)
+        encode = encoder(arguments.format, registry[1])
+        expected = expect(produced, people, encode, arguments.format)
+        producer = new_producer(kafka.bootstrap())
+        produce_customers(producer, TOPICS["customers"], people)
+        pace = len(produced) / arguments.seconds
+        orders = Orders(producer, TOPICS["orders"], produced, encode, pace)
+        plan = Plan(kafka.bootstrap(), folder, arguments.orders, pace, registry[0])
+        with Run(plan, orders, expected, report) as story:
+            found = story.tell()
+    report.event("Kafka stopped")
+    plot = folder / "pipeline.png"
+    draw(plot, orders.samples, story.progress, story.outage)
+    lines = compare(expected, found)
+    report.figures(lines)
+    report.speed(story.progress, story.largest_lags())
+    repeated(report, found)
+    report.say(f"Plot: {plot}")
+    wrong = sum(not line.agrees for line in lines)
+    if wrong:
+        report.say(f"{wrong} figures differ", "bold red")
+        return 1
+    report.say("All figures are equal.", "bold green")
+    return 0
+
+
+def repeated(report: Report, found: Found) -> None:
+    """Say what the sink wrote once more because of the kill."""
+    report.say(
+        f"\nWritten to Kafka a second time, after the kill: "
+        f"{written_again(found.dead_letters)} dead letters, {written_again(found.totals)} totals "
+        "(the sink writes at least once; each was compared)."
+    )
+
+
+def main() -> int:
+    """Run it; returns the exit code."""
+    arguments, report = parse(), Report()
+    try:
+        return run(arguments, report)
+    except KeyboardInterrupt:
+        return 130
+    except (RuntimeError, TimeoutError) as error:
+        report.say(f"failed: {error}", "bold red")
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

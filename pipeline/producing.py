@@ -1,0 +1,85 @@
+"""The producer: writes the orders at an even pace, or waits where it is told to."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from confluent_kafka import KafkaError, Message, Producer
+
+from pipeline.encoding import customer_value
+from pipeline.orders import Customer, Entry
+
+__all__ = ["Orders", "produce_customers"]
+
+_TIMEOUT_S = 30.0
+
+
+class Orders:
+    """Writes orders, as many as are due.
+
+    Attributes:
+        written: How many the brokers have.
+        samples: Pairs of a time (seconds since the epoch) and what was written by then.
+    """
+
+    def __init__(
+        self,
+        producer: Producer,
+        topic: str,
+        entries: Sequence[Entry],
+        encode: Callable[[Entry], bytes],
+        per_second: float,
+    ) -> None:
+        self.written = 0
+        self.samples: list[tuple[float, int]] = []
+        self._producer = producer
+        self._topic = topic
+        self._entries = entries
+        self._encode = encode
+        self._per_second = per_second
+        self._due = 0.0
+        self._last_s = time.monotonic()
+        self._limit = len(entries)
+
+    def up_to(self, share: float) -> None:
+        """Go on to this share of all orders, and wait there."""
+        self._limit = round(len(self._entries) * share)
+
+    @property
+    def complete(self) -> bool:
+        """Whether all are written."""
+        return self.written == len(self._entries)
+
+    def write(self) -> None:
+        """Write what is due, and wait until the brokers have it.
+
+        So no partition gets ahead of another one by more than a moment.
+        """
+        now_s = time.monotonic()
+        self._due = min(self._due + (now_s - self._last_s) * self._per_second, self._limit)
+        self._last_s = now_s
+        for entry in self._entries[self.written : int(self._due)]:
+            key = str(entry.order.id)
+            value = self._encode(entry)
+            self._producer.produce(self._topic, value, key, on_delivery=_check)
+        _flush(self._producer)
+        self.written = int(self._due)
+        self.samples.append((time.time(), self.written))
+
+
+def produce_customers(producer: Producer, topic: str, customers: Sequence[Customer]) -> None:
+    """Write all customers."""
+    for each in customers:
+        producer.produce(topic, customer_value(each), each.id, on_delivery=_check)
+    _flush(producer)
+
+
+def _flush(producer: Producer) -> None:
+    if producer.flush(_TIMEOUT_S):
+        raise RuntimeError(f"Kafka did not take what was produced within {_TIMEOUT_S:.0f} s")
+
+
+def _check(error: KafkaError | None, _message: Message) -> None:
+    if error is not None:
+        raise RuntimeError(f"a record was not delivered: {error}")

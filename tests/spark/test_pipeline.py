@@ -1,0 +1,38 @@
+"""`make pipeline`, small: the job is killed, goes on, and every figure is what it must be."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark", reason="pyspark is not installed: make spark-test installs it")
+pytest.importorskip("rich", reason="rich is not installed: make spark-test installs it")
+
+from tests.spark.session import since
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(700)
+@pytest.mark.parametrize("form", ["json", "avro"])
+@since(4, 2, "rate limits")
+def test_every_figure_is_equal_after_a_kill(form: str, tmp_path: Path) -> None:
+    options = ["--orders=2000", "--seconds=20", f"--format={form}", f"--folder={tmp_path / 'run'}"]
+    ran = subprocess.run(
+        [sys.executable, "-m", "pipeline", *options],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONWARNINGS": "ignore", "COLUMNS": "120"},
+        capture_output=True,
+        text=True,
+        timeout=680,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stdout[-6_000:] + ran.stderr[-2_000:]
+    assert "job killed" in ran.stdout
+    assert "All figures are equal." in ran.stdout
+    assert (tmp_path / "run" / "pipeline.png").stat().st_size > 10_000
