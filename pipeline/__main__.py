@@ -29,8 +29,8 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     """Return what the command line says."""
     parser = argparse.ArgumentParser(prog="python -m pipeline", description=__doc__)
     add = parser.add_argument
-    add("--orders", type=int, default=60_000, help="how many, duplicates not counted")
-    add("--seconds", type=float, default=30.0, help="the producer takes at least as long")
+    add("--orders", type=int, default=40_000, help="how many, duplicates not counted")
+    add("--seconds", type=float, default=40.0, help="the producer takes at least as long")
     add("--seed", type=int, default=16, help="decides which orders are late, double or broken")
     add("--format", choices=("json", "avro"), default="json")
     add("--folder", type=Path, default=Path("build/pipeline"), help="emptied first")

@@ -32,11 +32,13 @@ WINDOW_MS: Final = 10 * _MINUTE_MS
 DELAY_MS: Final = 30 * _MINUTE_MS
 #: A micro-batch reads at most this share of the orders. Orders that are too late come when several
 #: batches have been read, so that the watermark is beyond them whatever the batches hold.
-PER_BATCH_SHARE: Final = 1 / 10
+PER_BATCH_SHARE: Final = 1 / 6
 
 #: Late orders come early enough by a margin: partitions are not read at quite the same pace.
 _LATE_MS: Final = 20 * _MINUTE_MS
 _TOO_LATE_MS: Final = 60 * _MINUTE_MS
+#: The share of the orders before the first one that is too late.
+_TOO_LATE_FROM: Final = 2 / 3
 #: A copy comes this much later at most.
 _COPY_MS: Final = 10 * _MINUTE_MS
 
@@ -131,7 +133,7 @@ def entries(count: int, seed: int, begin_ms: int) -> Iterator[Entry]:
         while copies and copies[0][0] <= now_ms:
             yield Entry(Kind.COPY, heapq.heappop(copies)[2])
         kind = chance.choices(kinds, weights)[0]
-        if kind is Kind.TOO_LATE and number < count / 2:
+        if kind is Kind.TOO_LATE and number < count * _TOO_LATE_FROM:
             kind = Kind.LATE
         customer = f"c{chance.randrange(_CUSTOMERS + 2):02}"  # two are not known
         at_ms = _event_time(kind, now_ms, begin_ms, chance)

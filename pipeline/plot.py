@@ -34,6 +34,8 @@ def draw(path: Path, produced: Samples, progress: Progress, outage: tuple[float,
         below.plot(*_points(lag, begin_s), color=colour, label=f"query {name}")
     for panel in (above, below):
         _decorate(panel, outage[0] - begin_s, outage[1] - begin_s)
+    text, top = " job killed,\n started again", above.get_xaxis_transform()
+    above.text(outage[0] - begin_s, 0.04, text, transform=top, color="#c44e52")
     above.set_title("Orders produced, and processed by each query of the job")
     above.set_ylabel("records, in thousands")
     above.legend(loc="upper left")
@@ -51,10 +53,6 @@ def _points(samples: Samples, begin_s: float) -> tuple[list[float], list[float]]
 def _decorate(panel: Any, killed_s: float, back_s: float) -> None:
     panel.axvspan(killed_s, back_s, color="#c44e52", alpha=0.15, linewidth=0)
     panel.axvline(killed_s, color="#c44e52", linestyle="--")
-    top = panel.get_xaxis_transform()
-    panel.text(
-        killed_s, 0.97, " job killed,\n started again", transform=top, va="top", color="#c44e52"
-    )
     panel.margins(x=0.01)
     panel.set_ylim(bottom=0)
     panel.grid(alpha=0.3)

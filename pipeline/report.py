@@ -6,6 +6,7 @@ import statistics
 import time
 from collections.abc import Sequence
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
@@ -48,10 +49,7 @@ class Report:
 
     def figures(self, lines: Sequence[Line]) -> None:
         """Print what was expected beside what was found."""
-        table = Table(title="Figures", title_justify="left", title_style="bold")
-        table.add_column("")
-        for name in ("expected", "found"):
-            table.add_column(name, justify="right")
+        table = _table("Figures", "", "expected", "found")
         table.add_column("")
         for line in lines:
             verdict = "[green]equal[/]" if line.agrees else "[bold red]DIFFERENT[/]"
@@ -61,17 +59,16 @@ class Report:
 
     def speed(self, progress: Progress, lags: dict[str, int]) -> None:
         """Print a line for each query; `lags` are the largest."""
-        table = Table(title="Queries", title_justify="left", title_style="bold")
-        table.add_column("query")
-        for name in (
+        table = _table(
+            "Queries",
+            "query",
             "batches",
             "median s",
             "longest s",
             "records",
             "records/s",
             "largest lag",
-        ):
-            table.add_column(name, justify="right")
+        )
         for query, batches in progress.batches.items():
             table.add_row(query, *_speed(batches), f"{lags[query]:,}")
         self._console.print()
@@ -80,6 +77,16 @@ class Report:
     def say(self, text: str, style: str | None = None) -> None:
         """Print a line of text."""
         self._console.print(text, style=style, markup=False, soft_wrap=True)
+
+
+def _table(title: str, first: str, *numbers: str) -> Table:
+    table = Table(
+        title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False
+    )
+    table.add_column(first)
+    for name in numbers:
+        table.add_column(name, justify="right", no_wrap=True)
+    return table
 
 
 def _speed(batches: Sequence[Batch]) -> list[str]:

@@ -67,8 +67,8 @@ def test_late_orders_are_clearly_within_the_watermark_or_clearly_beyond_it() -> 
         late_ms = newest_ms - entry.order.at_ms
         batches += 1 / (COUNT * PER_BATCH_SHARE)
         if entry.kind is Kind.TOO_LATE:
-            # Even if one batch had all orders of one partition only, the watermark is further.
-            assert batches > 4
+            # Spark drops what the watermark of the batch before excludes: two are needed.
+            assert batches > 3.9
             assert entry.order.at_ms < BEGIN_MS - DELAY_MS
         elif entry.kind is not Kind.CLOSING:
             assert late_ms <= DELAY_MS - 10 * MINUTE_MS
