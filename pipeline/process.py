@@ -10,11 +10,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+import confluent_kafka
+
 __all__ = ["Job", "batches_in_progress"]
 
 ROOT: Final = Path(__file__).parents[1]
 _JOB: Final = ROOT / "examples" / "pipeline" / "job.py"
 _STOP_S: Final = 60.0
+#: Where PySpark is installed. Spark's Python processes look for modules in the job's folder first,
+#: then in pyspark.zip, which has no compiled ones: that costs each process a second.
+_PACKAGES: Final = Path(confluent_kafka.__file__).parents[1]
 #: A JVM that lives for half a minute starts sooner without the compiler for long lives.
 _JVM: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
@@ -38,6 +43,7 @@ class Job:
         with self.log.open("wb") as log:
             self._process = subprocess.Popen(
                 [sys.executable, str(_JOB), *options, "--progress", str(self.progress)],
+                cwd=_PACKAGES,
                 env={**os.environ, **environment},
                 stdout=log,
                 stderr=subprocess.STDOUT,

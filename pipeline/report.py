@@ -67,7 +67,7 @@ class Report:
             "longest s",
             "records",
             "records/s",
-            "largest lag",
+            "max lag",
         )
         for query, batches in progress.batches.items():
             table.add_row(query, *_speed(batches), f"{lags[query]:,}")
@@ -83,7 +83,7 @@ def _table(title: str, first: str, *numbers: str) -> Table:
     table = Table(
         title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False
     )
-    table.add_column(first)
+    table.add_column(first, min_width=12)
     for name in numbers:
         table.add_column(name, justify="right", no_wrap=True)
     return table

@@ -177,7 +177,7 @@ class Run:
             job.check()
             self.progress.update(job.progress)
             self._report.state(self.orders.written, self.lags())
-            time.sleep(0.05)
+            time.sleep(0.1)
 
 
 def new_producer(bootstrap: str) -> Producer:
