@@ -7,6 +7,7 @@ Each step is a function from DataFrame to DataFrame. README.md beside this file 
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sys
@@ -22,6 +23,7 @@ from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 from settings import Settings
 
 from tandem_kafka.spark.decoding import from_avro, from_json
+from tandem_kafka.spark.progress import LagListener
 
 ORDER: Final = "id bigint, customer string, cents bigint, at_ms bigint"
 ORDER_AVRO: Final = Path(__file__).with_name("order.avsc")
@@ -267,14 +269,14 @@ def run(settings: Settings) -> None:
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
     spark = start_session(settings)
+    spark.streams.addListener(LagListener())  # logs how far each query is behind
     if settings.progress:
         spark.streams.addListener(ProgressLog(settings.progress))
     queries = [start(writer) for writer in pipeline(spark, settings)]
-    while not stopping and all(query.isActive or not query.exception() for query in queries):
-        if not any(query.isActive for query in queries):
-            break
+    failed: list[Exception] = []
+    while not stopping and not failed and any(query.isActive for query in queries):
         time.sleep(0.2)
-    failed = [error for error in (query.exception() for query in queries) if error]
+        failed = [error for error in (query.exception() for query in queries) if error]
     for query in queries:
         query.stop()
     spark.stop()
@@ -283,4 +285,6 @@ def run(settings: Settings) -> None:
 
 
 if __name__ == "__main__":
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logging.getLogger("tandem_kafka").setLevel(logging.INFO)
     run(Settings.parse())
