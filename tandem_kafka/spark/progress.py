@@ -138,9 +138,10 @@ class LagListener(StreamingQueryListener):
         if lag.query_id not in self._untold:
             self._untold.add(lag.query_id)
             log.info(
-                "stream %s: its lag is unknown, as no source says how far its topics reach "
-                "(a Python source can from Spark 4.2 on)",
+                "stream %s: the lag of batch %s is unknown, as no source says how far its topics "
+                "reach: a batch that is repeated does not, nor a Python source before Spark 4.2",
                 lag.query,
+                lag.batch,
             )
 
 
