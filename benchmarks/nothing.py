@@ -35,8 +35,8 @@ class Nothing(DataSource):
         return _Reader()
 
     def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: ARG002, N802 - Spark's
-        """Return what makes them once."""
-        return _StreamReader()
+        """Return what makes them once; in each micro-batch with the option `endless`."""
+        return _StreamReader(endless=self.options.get("endless") == "true")
 
 
 class _Reader(DataSourceReader):
@@ -48,11 +48,16 @@ class _Reader(DataSourceReader):
 
 
 class _StreamReader(DataSourceStreamReader):
+    def __init__(self, *, endless: bool) -> None:
+        self._endless = endless
+        self._batches = 0
+
     def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
         return {"batches": 0}
 
     def latestOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
-        return {"batches": 1}
+        self._batches = self._batches + 1 if self._endless else 1
+        return {"batches": self._batches}
 
     def partitions(self, start: Any, end: Any) -> list[InputPartition]:  # noqa: ARG002 - Spark's
         return _partitions()

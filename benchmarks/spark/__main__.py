@@ -1,0 +1,250 @@
+"""Measures, prints, and writes what was printed if a folder is given."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import benchmarks.spark as package
+from benchmarks.spark.measuring import Cost, costs
+from benchmarks.spark.report import Report
+from benchmarks.spark.steady import Steady, merged, produced, steady
+from benchmarks.spark.tables import (
+    NOTHING,
+    OURS,
+    PARTITIONS,
+    PROMPT,
+    Tables,
+    fill,
+    session,
+    sources,
+)
+from tests.kafka.broker import KafkaCluster
+from tests.spark.connector import connector_version
+
+#: Ranges that a topic is read in: the first and the last give the sizing model its two figures, the
+#: others are held against what it says.
+RANGES = (4, 16, 64, 128)
+CORES = 2
+SIZES = (100, 1_000)
+SMALL = 5_000
+#: Longer than the minute after which Spark ends idle workers: its own patrol adds some.
+IDLE_S = 68.0
+#: The JVM compiles what is run often: small queries are measured when it has.
+SMALL_WARM_UP = 8
+
+
+@dataclass
+class Run:
+    """One run of what was asked for."""
+
+    tables: Tables
+    kafka: KafkaCluster
+    report: Report
+    arguments: argparse.Namespace
+    counts: dict[int, int]
+
+    def _costs(
+        self, title: str, act: Callable[[str], object], names: list[str], **more: int
+    ) -> None:
+        acts = {name: partial(act, name) for name in names}
+        count = more.pop("count", None)
+        warm_up = more.pop("warm_up", 1)
+        rounds = self.arguments.rounds
+        found = costs(self.tables.processors(), acts, rounds, warm_up=warm_up)
+        self.report.costs(title, found, count)
+
+    def _large(self, title: str, act: Callable[[str, str], object], *, nothing: bool) -> None:
+        for size, count in self.counts.items():
+            names = [*sources(), NOTHING] if nothing else sources()
+            topic = f"records-of-{size}"
+            what = f"{count:,} records of {size} bytes, {title}"
+            self._costs(what, _on(act, topic), names, count=count)
+
+    def noop(self) -> None:
+        """Everything as a batch, thrown away."""
+        self._large("batch to noop", self.tables.noop, nothing=True)
+
+    def parquet(self) -> None:
+        """Everything as a batch, to files."""
+        self._large("batch to Parquet", self.tables.parquet, nothing=False)
+
+    def available_now(self) -> None:
+        """Everything as a stream that ends, thrown away."""
+        self._large("availableNow to noop", self.tables.available_now, nothing=True)
+
+    def small(self) -> None:
+        """A little, again and again."""
+        title = f"{SMALL:,} records of 100 bytes, counted in a warm session"
+        names = [*sources(), *([PROMPT] if len(sources()) > 1 else []), NOTHING]
+        act = partial(self._count_of, "small")
+        self._costs(title, act, names, count=SMALL, warm_up=SMALL_WARM_UP)
+
+    def idle(self) -> None:
+        """A little, after Spark has ended the idle workers."""
+        acts = {name: partial(self._count_of, "small", name) for name in [*sources()[:2], NOTHING]}
+        pause = partial(time.sleep, IDLE_S)
+        rounds = self.arguments.rounds
+        found = costs(self.tables.processors(), acts, rounds, before=pause, warm_up=0)
+        self.report.costs(f"The same after a break of {IDLE_S:.0f} s", found, SMALL)
+
+    def _count_of(self, topic: str, name: str) -> None:
+        self.tables.count(name, topic)
+
+    def ranges(self) -> None:
+        """The sizing model."""
+        for size, count in self.counts.items():
+            acts = {
+                n: partial(self.tables.noop, OURS, f"records-of-{size}", {"minPartitions": str(n)})
+                for n in RANGES
+            }
+            found = costs(self.tables.processors(), acts, self.arguments.rounds)
+            walls = {n: cost.wall for n, cost in found.items()}
+            self.report.sizing(walls, count, size, CORES)
+
+    def steady(self) -> None:
+        """Micro-batches while records come."""
+        found: dict[str, list[Steady]] = {name: [] for name in [*sources(), NOTHING]}
+        with produced(self.kafka.bootstrap(), "steady"):
+            for number in range(self.arguments.rounds):
+                for name in list(found)[:: -1 if number % 2 else 1]:
+                    seconds = self.arguments.seconds
+                    found[name].append(steady(self.tables, name, "steady", seconds))
+        together = {name: merged(rounds) for name, rounds in found.items()}
+        self.report.steady("1,000 records a second, a micro-batch each 500 ms", together)
+
+    def end_to_end(self) -> None:
+        """Kafka to SQL to Kafka, each source with its own sink."""
+        size = SIZES[0]
+        topic, count = f"records-of-{size}", self.counts[size]
+        for title, act in (("batch", self.tables.copy), ("stream", self.tables.copy_stream)):
+            what = f"{count:,} records of {size} bytes, Kafka to SQL to Kafka, {title}"
+            self._costs(what, _on(act, topic, "copies"), sources(), count=count)
+
+    def cold(self) -> None:
+        """A new process to its first row."""
+        self.tables.spark.stop()
+        names = [*sources()[:2], NOTHING]
+        spent: dict[str, list[float]] = {name: [] for name in names}
+        for _ in range(self.arguments.rounds):
+            for name in names:
+                begin = time.perf_counter()
+                self._start(name)
+                spent[name].append(time.perf_counter() - begin)
+        found = {n: Cost(sorted(each)[len(each) // 2], 0.0, 0.0) for n, each in spent.items()}
+        self.report.costs(f"A new process that starts Spark and counts {SMALL:,} records", found)
+
+    def _start(self, name: str) -> None:
+        command = [sys.executable, "-m", "benchmarks.spark", "--master", self.arguments.master]
+        command += ["--daemon"] if self.arguments.daemon else []
+        command += ["--cold", name, self.kafka.bootstrap(), "small"]
+        subprocess.run(command, check=True, capture_output=True, timeout=300)
+
+
+def _on(act: Callable[..., object], *topics: str) -> Callable[[str], object]:
+    """Return what takes the name of a source, and does this with it."""
+    return lambda name: act(name, *topics)
+
+
+#: In this order: what ends the session comes last.
+WORK: dict[str, Callable[[Run], None]] = {
+    "noop": Run.noop,
+    "parquet": Run.parquet,
+    "available-now": Run.available_now,
+    "small": Run.small,
+    "steady": Run.steady,
+    "idle": Run.idle,
+    "end-to-end": Run.end_to_end,
+    "ranges": Run.ranges,
+    "cold": Run.cold,
+}
+#: What reads the large topics.
+_LARGE = {"noop", "parquet", "available-now", "end-to-end", "ranges"}
+
+
+def _cold(arguments: argparse.Namespace) -> None:
+    """Start a session and count a topic; how long the process takes is measured from outside."""
+    source, bootstrap, topic = arguments.cold
+    folder = Path(tempfile.mkdtemp(prefix="tandem-kafka-cold-"))
+    try:
+        spark = session(folder, arguments.master, daemon=arguments.daemon)
+        print(Tables(spark, bootstrap, folder).count(source, topic))
+        spark.stop()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def main() -> None:
+    """Measure, print, and write what was printed if a folder is given."""
+    parser = argparse.ArgumentParser(description=str(package.__doc__).splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--megabytes", type=int, default=300, help="of each large topic")
+    parser.add_argument("--seconds", type=float, default=15, help="of a stream, in each round")
+    parser.add_argument("--master", default=f"local[{CORES}]", help="or local-cluster[2,1,1024]")
+    parser.add_argument("--daemon", action="store_true", help="with tandem_kafka.spark.daemon")
+    parser.add_argument(
+        "--only", nargs="+", choices=WORK, default=list(WORK), metavar="WORK", help=", ".join(WORK)
+    )
+    parser.add_argument("--output", type=Path, help="folder for spark.md")
+    parser.add_argument("--cold", nargs=3, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.cold:
+        _cold(arguments)
+        return
+    report = Report()
+    _run(arguments, report)
+    if arguments.output is not None:
+        report.write(arguments.output)
+
+
+def _run(arguments: argparse.Namespace, report: Report) -> None:
+    folder = Path(tempfile.mkdtemp(prefix="tandem-kafka-bench-"))
+    try:
+        with KafkaCluster(jvm_options=("-Xmx1g",)) as kafka:
+            counts = {size: arguments.megabytes * 1_000_000 // size for size in SIZES}
+            if _LARGE & set(arguments.only):
+                for size, count in counts.items():
+                    fill(kafka, f"records-of-{size}", count, size)
+            fill(kafka, "small", SMALL, 100)
+            for topic in ("steady", "copies"):
+                kafka.admin.create_topic(topic, PARTITIONS)
+            spark = session(folder, arguments.master, daemon=arguments.daemon)
+            report.say("# Benchmarks of Spark\n")
+            report.say(_heading(spark.version, arguments))
+            tables = Tables(spark, kafka.bootstrap(), folder)
+            run = Run(tables, kafka, report, arguments, counts)
+            for name, work in WORK.items():
+                if name in arguments.only:
+                    work(run)
+                    report.say(f"\nLoad averages now: {_load()}.")
+            spark.stop()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _heading(version: str, arguments: argparse.Namespace) -> str:
+    daemon = "tandem_kafka.spark.daemon" if arguments.daemon else "pyspark.daemon"
+    return (
+        f"Spark {version} `{arguments.master}`, `{daemon}`, connector {connector_version()}, "
+        f"{PARTITIONS} partitions, broker and Spark on the same {os.cpu_count()} cores; medians of "
+        f"{arguments.rounds} rounds, the sources in turns, after some to warm up; Python keeps "
+        f"bytecode. Load averages at the beginning: {_load()}. “times” compares with tandem: above "
+        "1, tandem is so many times faster."
+    )
+
+
+def _load() -> str:
+    return ", ".join(f"{each:.1f}" for each in os.getloadavg())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,67 @@
+"""What was measured, as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from benchmarks.spark.measuring import Cost
+from benchmarks.spark.steady import Steady
+from benchmarks.spark.tables import NOTHING, OURS
+
+__all__ = ["Report"]
+
+
+class Report:
+    """Prints what is measured, and keeps it for a file."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+
+    def say(self, line: str = "") -> None:
+        """Take one line."""
+        print(line, flush=True)
+        self._lines.append(line)
+
+    def costs(self, work: str, found: Mapping[str, Cost], count: int | None = None) -> None:
+        """Take the medians of one work; of `count` records, or of something else than reading."""
+        self.say(f"\n## {work}\n")
+        self.say("| source | seconds | million records/s | times | CPU s: JVM | Python |")
+        self.say("| --- | ---: | ---: | ---: | ---: | ---: |")
+        for source, cost in found.items():
+            read = None if source == NOTHING else count
+            rate = "-" if read is None else f"{read / cost.wall / 1e6:.2f}"
+            times = cost.wall / found[OURS].wall
+            cpu = f"{cost.jvm:.2f} | {cost.python:.2f}" if cost.processors else "- | -"
+            self.say(f"| {source} | {cost.wall:.2f} | {rate} | {times:.2f} | {cpu} |")
+
+    def steady(self, work: str, found: Mapping[str, Steady]) -> None:
+        """Take streams."""
+        self.say(f"\n## {work}\n")
+        self.say(
+            "| source | batches | p50 s | p95 s | CPU s of a batch | JVM | Python "
+            "| record to sink, median s | oldest of a batch, p95 s |"
+        )
+        self.say("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
+        for source, each in found.items():
+            self.say(f"| {source} | {' | '.join(each.row())} |")
+
+    def sizing(self, measured: Mapping[int, float], count: int, size: int, cores: int) -> None:
+        """Fit the model of `docs/spark.md`, and hold it against what it was not fitted to."""
+        few, many = min(measured), max(measured)
+        per_range = (measured[many] - measured[few]) / (many - few)
+        reading = measured[few] - few * per_range
+        self.say(f"\n## {count:,} records of {size} bytes in ranges\n")
+        self.say(
+            f"A range costs a core {per_range * cores * 1_000:.0f} ms, whatever is in it; a core "
+            f"reads {count * size / reading / cores / 1e6:.0f} MB/s.\n"
+        )
+        self.say("| ranges | seconds | by the model |")
+        self.say("| ---: | ---: | ---: |")
+        for ranges, seconds in measured.items():
+            told = "fitted" if ranges in {few, many} else f"{ranges * per_range + reading:.2f}"
+            self.say(f"| {ranges} | {seconds:.2f} | {told} |")
+
+    def write(self, folder: Path) -> None:
+        """Write `spark.md`."""
+        (folder / "spark.md").write_text("\n".join(self._lines) + "\n", encoding="utf-8")

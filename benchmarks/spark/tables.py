@@ -1,0 +1,192 @@
+"""A session with both sources in it, topics, and what is done with them."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+from benchmarks.spark.measuring import Processors
+from tests.kafka.broker import KafkaCluster
+from tests.spark.connector import connector_jars
+
+__all__ = [
+    "NOTHING",
+    "OURS",
+    "PARTITIONS",
+    "PROMPT",
+    "SOURCES",
+    "Tables",
+    "fill",
+    "session",
+    "sources",
+]
+
+ROOT = Path(__file__).parents[2]
+
+OURS = "tandem"
+#: How each is called, and its options.
+SOURCES: dict[str, tuple[str, dict[str, str]]] = {
+    OURS: ("tandem_kafka", {}),
+    "connector": ("kafka", {}),
+    "connector, max.poll.records=5000": ("kafka", {"kafka.max.poll.records": "5000"}),
+}
+#: Of a small topic: the Java consumer's fetch at the end of a log waits for half a second.
+PROMPT = "connector, fetch.max.wait.ms=10"
+SOURCES_OF_LITTLE = {PROMPT: ("kafka", {"kafka.fetch.max.wait.ms": "10"})}
+#: What a Python source costs at least: it makes a few rows without asking anybody.
+NOTHING = "a Python source that reads nothing"
+PARTITIONS = 4
+
+
+def sources() -> list[str]:
+    """The names of those that are there."""
+    return [name for name in SOURCES if name == OURS or connector_jars()]
+
+
+class Tables:
+    """Reads, streams and writes the topics of one broker."""
+
+    def __init__(self, spark: Any, bootstrap: str, folder: Path) -> None:
+        self.spark = spark
+        self.bootstrap = bootstrap
+        self._folder = folder
+        self._registered = False
+
+    def processors(self) -> Processors:
+        """Those of the session."""
+        return Processors(self.spark.sparkContext._gateway.proc.pid)  # noqa: SLF001 - nothing else has it
+
+    def noop(self, source: str, topic: str, more: dict[str, str] | None = None) -> None:
+        """Read everything, throw it away."""
+        rows = self.load(self.spark.read, source, topic, more)
+        rows.write.format("noop").mode("overwrite").save()
+
+    def parquet(self, source: str, topic: str) -> None:
+        """Read everything, write it to files."""
+        rows = self.load(self.spark.read, source, topic)
+        rows.write.mode("overwrite").parquet(str(self._folder / "files"))
+
+    def count(self, source: str, topic: str) -> int:
+        """Count the records."""
+        count: int = self.load(self.spark.read, source, topic).count()
+        return count
+
+    def available_now(self, source: str, topic: str) -> None:
+        """Read everything as a stream that ends, throw it away."""
+        rows = self.load(self.spark.readStream, source, topic)
+        self.finish(rows.writeStream.format("noop"))
+
+    def copy(self, source: str, topic: str, target: str) -> None:
+        """Read a topic, change what it has, write it to another: by one source and its sink."""
+        rows = _changed(self.load(self.spark.read, source, topic))
+        self._sink(rows.write, source, target).mode("append").save()
+
+    def copy_stream(self, source: str, topic: str, target: str) -> None:
+        """The same as a stream that ends."""
+        rows = _changed(self.load(self.spark.readStream, source, topic))
+        self.finish(self._sink(rows.writeStream, source, target))
+
+    def _sink(self, writer: Any, source: str, target: str) -> Any:
+        kafka = {"kafka.bootstrap.servers": self.bootstrap, "topic": target}
+        return writer.format(SOURCES[source][0]).options(**kafka)
+
+    def finish(self, writer: Any) -> None:
+        """Run a stream to the end of what is there."""
+        query = self.begin(writer.trigger(availableNow=True))
+        query.awaitTermination()
+
+    def begin(self, writer: Any) -> Any:
+        """Begin a stream without a past."""
+        checkpoint = self._folder / "checkpoint"
+        shutil.rmtree(checkpoint, ignore_errors=True)
+        return writer.option("checkpointLocation", str(checkpoint)).start()
+
+    def load(self, reader: Any, source: str, topic: str, more: dict[str, str] | None = None) -> Any:
+        """Return a topic as rows; without a topic for the source that reads nothing."""
+        if source == NOTHING:
+            return self._nothing(reader, more or {})
+        name, options = (SOURCES | SOURCES_OF_LITTLE)[source]
+        settings = {
+            "kafka.bootstrap.servers": self.bootstrap,
+            "subscribe": topic,
+            "startingOffsets": "earliest",
+            **options,
+            **(more or {}),
+        }
+        return reader.format(name).options(**settings).load()
+
+    def _nothing(self, reader: Any, options: dict[str, str]) -> Any:
+        from benchmarks.nothing import Nothing  # noqa: PLC0415 - needs pyspark
+
+        # Once: what is registered anew is another source to Spark, which forks other workers.
+        if not self._registered:
+            self.spark.dataSource.register(Nothing)
+            self._registered = True
+        return reader.format(Nothing.name()).options(**options).load()
+
+
+def _changed(rows: Any) -> Any:
+    return rows.selectExpr("cast(partition as string) as key", "substr(value, 2) as value")
+
+
+def fill(kafka: KafkaCluster, topic: str, count: int, size: int) -> None:
+    """Make a topic with so many records of so many bytes."""
+    from confluent_kafka import Producer  # noqa: PLC0415 - where it is measured
+
+    kafka.admin.create_topic(topic, PARTITIONS)
+    settings = {"bootstrap.servers": kafka.bootstrap(), "linger.ms": 50, "batch.size": 1_000_000}
+    producer = Producer(settings)
+    value = os.urandom(size)
+    for number in range(count):
+        while True:
+            try:
+                producer.produce(topic, value, partition=number % PARTITIONS)
+                break
+            except BufferError:
+                producer.poll(0.1)
+        producer.poll(0)
+    producer.flush()
+
+
+def session(folder: Path, master: str, *, daemon: bool) -> Any:
+    """Start Spark, with our daemon or PySpark's.
+
+    Python keeps bytecode, as it does where packages are installed: without, most of what a new
+    process takes would be compiling what a clone has as text.
+    """
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - where it is measured
+
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    os.environ["PYTHONPYCACHEPREFIX"] = str(ROOT / ".venv" / "bytecode-of-benchmarks")
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYTHONPATH"] = str(ROOT)
+    if master.startswith("local-cluster"):
+        found = importlib.util.find_spec("pyspark")
+        assert found is not None  # noqa: S101 - it was imported
+        assert found.origin is not None  # noqa: S101
+        os.environ["SPARK_HOME"] = str(Path(found.origin).parent)
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.memory": "2g",
+        "spark.driver.host": "127.0.0.1",
+        "spark.python.unix.domain.socket.enabled": "true",
+        "spark.sql.streaming.numRecentProgressUpdates": "1000",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.executorEnv.PYTHONPATH": str(ROOT),
+        "spark.executorEnv.PYTHONPYCACHEPREFIX": os.environ["PYTHONPYCACHEPREFIX"],
+        "spark.jars": ",".join(connector_jars()),
+        "spark.local.dir": str(folder / "local"),
+    }
+    if daemon:
+        settings["spark.python.daemon.module"] = "tandem_kafka.spark.daemon"
+    builder = SparkSession.builder.master(master)
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
