@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql.types import StructType
 
 from tandem_kafka.errors import InvalidArgumentError
@@ -104,6 +103,8 @@ def _with_default(array: Any, value: int) -> Any:
 
 def _headers(array: Any, declared: Any) -> Any:
     """Return headers as Spark's connector gives them: null where a record has none."""
+    import pyarrow.compute as pc  # noqa: PLC0415 - slow to import; planning needs none
+
     offsets, structs = array.offsets, array.values
     parts: Sequence[Any] = [structs.field("key"), structs.field("value")]
     fields = list(declared.value_type)

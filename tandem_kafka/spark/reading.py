@@ -12,8 +12,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-import pyarrow.compute as pc
-
 from tandem_kafka.consumer.consumer import KafkaConsumer
 from tandem_kafka.errors import KafkaTimeoutError, OffsetOutOfRangeError
 from tandem_kafka.runtime import MonotonicClock
@@ -87,6 +85,13 @@ class Reading:
             yield from _Range(self, consumer, wanted).batches()
 
 
+def _before(batch: Any, end: int) -> Any:
+    """Return the records of a batch that are before an offset."""
+    import pyarrow.compute as pc  # noqa: PLC0415 - slow to import; planning needs none
+
+    return batch.slice(0, pc.sum(pc.less(batch.column("offset"), end)).as_py())
+
+
 class _Range:
     def __init__(self, reading: Reading, consumer: KafkaConsumer, wanted: OffsetRange) -> None:
         self._reading = reading
@@ -112,8 +117,7 @@ class _Range:
                 self._stalled(self._clock.now_ms() - moved_ms)
             if position > end and batch.num_rows:
                 # The last fetch brought more than was asked for.
-                within = pc.sum(pc.less(batch.column("offset"), end)).as_py()
-                batch = batch.slice(0, within)
+                batch = _before(batch, end)
             if batch.num_rows:
                 self._adapt(batch)
                 yield convert(batch)

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["connections", "is_running", "runs_tasks", "workers"]
+__all__ = ["commands", "connections", "is_running", "runs_tasks", "workers"]
 
 _DAEMON = b"pyspark.daemon"
 
@@ -26,6 +26,20 @@ def workers(root: int | None = None) -> Iterator[Path]:
                     family.add(int(folder.name))
                     if _DAEMON in command or b"source_runner" in command:
                         yield folder
+
+
+def commands() -> list[list[str]]:
+    """The command lines of all processes below this one."""
+    everyone = {}
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            with contextlib.suppress(OSError):
+                everyone[int(folder.name)] = (_parent(folder), _command(folder))
+    family = {os.getpid()}
+    while more := {pid for pid, each in everyone.items() if each[0] in family} - family:
+        family |= more
+    below = family & everyone.keys() - {os.getpid()}
+    return [everyone[pid][1].decode(errors="replace").split("\0") for pid in below]
 
 
 def runs_tasks(folder: Path) -> bool:

@@ -1,0 +1,33 @@
+"""A job with the daemon of this package: prints how many records, and whose children read them.
+
+python -m tests.spark.daemon_job SERVERS TOPIC
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+from tests.spark.processes import commands
+from tests.spark.session import start
+
+
+def main() -> None:
+    """Read a topic twice: the second time with workers that are there."""
+    servers, topic = sys.argv[1:]
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    spark = start(**{"spark.python.daemon.module": "tandem_kafka.spark.daemon"})
+    options = {"kafka.bootstrap.servers": servers, "subscribe": topic}
+    rows = spark.read.format("tandem_kafka").options(**options)
+    counts = [rows.load().count() for _ in range(2)]
+    # Each is: python -m DAEMON WORKER
+    daemons = {
+        (each[2], each[3]) for each in commands() if each[2:3] and each[2].endswith("daemon")
+    }
+    print(json.dumps({"counts": counts, "daemons": sorted(daemons)}))
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,59 @@
+"""The daemon that has everything imported before it forks."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.kafka.admin import Record
+from tests.kafka.broker import KafkaCluster
+
+pytest.importorskip("pyspark", reason="pyspark is not installed: make spark-test installs it")
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_imports_before_a_fork_start_no_threads_and_open_no_sockets() -> None:
+    program = (
+        "import importlib, os, threading\n"
+        "from tandem_kafka.spark.daemon import BEFORE_FORK\n"
+        "for name in BEFORE_FORK: importlib.import_module(name)\n"
+        "def target(number):\n"
+        "    try: return os.readlink(f'/proc/self/fd/{number}')\n"
+        "    except OSError: return ''\n"
+        "sockets = [n for n in os.listdir('/proc/self/fd') if target(n).startswith('socket')]\n"
+        "print(threading.active_count(), len(sockets))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        stdin=subprocess.DEVNULL,
+    )
+    assert done.stdout.split() == ["1", "0"]
+
+
+def test_a_job_reads_with_it(kafka: KafkaCluster) -> None:
+    kafka.admin.create_topic("daemon", 3)
+    kafka.admin.produce("daemon", [Record(b"value", partition=n % 3) for n in range(90)])
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.spark.daemon_job", kafka.bootstrap(), "daemon"],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    told = json.loads(done.stdout.splitlines()[-1])
+    assert told["counts"] == [90, 90]
+    # Spark plans with its own daemon whatever it is told (docs/spark.md says so).
+    tasks = [daemon for daemon, worker in told["daemons"] if worker == "pyspark.worker"]
+    assert tasks == ["tandem_kafka.spark.daemon"]
