@@ -12,11 +12,12 @@ from pyspark.sql.types import StructType
 from tandem_kafka.spark.failures import sentence_first
 from tandem_kafka.spark.needs import check_workers_python, require
 from tandem_kafka.spark.schema import full_schema
+from tandem_kafka.spark.shipping import Shipped
 
 __all__ = ["TandemKafkaDataSource"]
 
 
-class TandemKafkaDataSource(DataSource):
+class TandemKafkaDataSource(Shipped, DataSource):
     """Kafka as a table and as a stream, with the options of Spark's own connector.
 
     Spark makes it anew for every step of planning, in processes of their own, so it opens nothing,
