@@ -8,6 +8,10 @@ Spark finds the source by itself where this package is installed; elsewhere it i
 Needs `pip install tandem-kafka[spark]`. See docs/spark.md.
 """
 
-from tandem_kafka.spark.source import TandemKafkaDataSource
+from tandem_kafka.spark.needs import check_pyspark
+
+check_pyspark()
+
+from tandem_kafka.spark.source import TandemKafkaDataSource  # noqa: E402 - what it needs is there
 
 __all__ = ["TandemKafkaDataSource"]

@@ -11,10 +11,12 @@ from pyspark.sql.types import StructType
 from tandem_kafka.errors import InvalidArgumentError
 from tandem_kafka.spark.cluster import Cluster
 from tandem_kafka.spark.columns import RowShape
+from tandem_kafka.spark.failures import sentence_first
 from tandem_kafka.spark.narrowing import Narrowing
 from tandem_kafka.spark.options import SourceOptions
 from tandem_kafka.spark.ranges import OffsetRange, split
 from tandem_kafka.spark.reading import Reading
+from tandem_kafka.spark.shipping import Shipped
 
 __all__ = ["batch_reader"]
 
@@ -34,7 +36,7 @@ def batch_reader(given: Mapping[str, str], schema: StructType) -> DataSourceRead
     return kind(options, RowShape.of(schema, headers=options.include_headers))
 
 
-class BatchReader(DataSourceReader):
+class BatchReader(Shipped, DataSourceReader):
     """Reads from the starting to the ending offsets."""
 
     def __init__(self, options: SourceOptions, shape: RowShape) -> None:
@@ -42,6 +44,7 @@ class BatchReader(DataSourceReader):
         self._reading = Reading.of(options, shape)
         self._narrowing = Narrowing()
 
+    @sentence_first
     def partitions(self) -> list[InputPartition]:
         """Return the ranges to read."""
         options = self._options

@@ -5,31 +5,43 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Collection, Mapping
+from difflib import get_close_matches
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from tandem_kafka.config import Config
 from tandem_kafka.consumer.consumer import KafkaConsumer
-from tandem_kafka.errors import InvalidArgumentError, KafkaConfigurationError, KafkaError
+from tandem_kafka.errors import (
+    InvalidArgumentError,
+    KafkaConfigurationError,
+    KafkaError,
+    KafkaTimeoutError,
+)
 from tandem_kafka.runtime import Runtime
 from tandem_kafka.spark.client import consumer_options
+from tandem_kafka.spark.failures import MistakeError
 from tandem_kafka.spark.offsets import EARLIEST, At, Edge, Limit, Offsets, Since
 from tandem_kafka.spark.options import SourceOptions
 from tandem_kafka.spark.topics import PlanningConsumer
 from tandem_kafka.types import OffsetAndMetadata, TopicPartition, named
 
-__all__ = ["Cluster", "DataLossError", "UnknownTopicError"]
+__all__ = ["Cluster", "DataLossError", "NoBrokerError", "UnknownTopicError"]
 
 log = logging.getLogger(__name__)
 
 R = TypeVar("R")
 
 
-class DataLossError(KafkaError):
+class DataLossError(MistakeError):
     """Records that should have been read are not in Kafka any more."""
 
 
-class UnknownTopicError(KafkaError):
+class UnknownTopicError(MistakeError):
     """A topic or partition that was asked for does not exist."""
+
+
+class NoBrokerError(MistakeError, KafkaTimeoutError):
+    """No broker of those that were given has answered."""
 
 
 class Cluster:
@@ -39,6 +51,8 @@ class Cluster:
         self._options = options
         self._runtime = Runtime.threaded()
         self._consumer: PlanningConsumer | None = None
+        #: A cluster that has answered once may come back; one that never did is not waited for.
+        self._reached = False
 
     def __enter__(self) -> Self:
         return self
@@ -96,8 +110,32 @@ class Cluster:
             missing_names = set(topics.names) - {tp.topic for tp in there}
             missing = {TopicPartition(name, 0) for name in missing_names}
         if missing and not lenient:
-            raise UnknownTopicError(f"there is no {named(missing)}")
+            raise UnknownTopicError(self._unknown(missing, there, consumer))
         return there & set(topics.assigned) if topics.assigned else there
+
+    def _unknown(
+        self,
+        missing: Collection[TopicPartition],
+        there: Collection[TopicPartition],
+        consumer: PlanningConsumer,
+    ) -> str:
+        """Return what does not exist, what is called like it, and what to do."""
+        option = "assign" if self._options.topics.assigned else "subscribe"
+        names = sorted({tp.topic for tp in missing} - {tp.topic for tp in there})
+        if not names:
+            count = sorted({tp.partition for tp in there if tp.topic == min(missing).topic})
+            return (
+                f"{option}: there is no {named(missing)}; {min(missing).topic} has the partitions "
+                f"{', '.join(map(str, count))}: correct the option"
+            )
+        others = {tp.topic for tp in consumer.all_partitions()}
+        found = (each for name in names for each in get_close_matches(name, others))
+        near = list(dict.fromkeys(found))
+        hint = f"did you mean {', '.join(near)}? If not, " if near else ""
+        return (
+            f"{option}: there is no {named(missing)}, as there is no topic {', '.join(names)} at "
+            f"{_servers(self._options)}; {hint}create it or correct the option"
+        )
 
     # --- offsets -------------------------------------------------------------------------------
 
@@ -187,8 +225,17 @@ class Cluster:
 
     def _connected(self) -> PlanningConsumer:
         if self._consumer is None:
-            self._consumer = PlanningConsumer(**_client_options(self._options))
+            self._consumer = self._connect()
+            self._reached = True
         return self._consumer
+
+    def _connect(self) -> PlanningConsumer:
+        options = _client_options(self._options)
+        try:
+            return PlanningConsumer(**options)
+        except KafkaTimeoutError as error:
+            waited_ms = options.get("bootstrap_timeout_ms", Config().bootstrap_timeout_ms)
+            raise NoBrokerError(no_broker(_servers(self._options), waited_ms)) from error
 
     def _retried(self, ask: Callable[[], R]) -> R:
         for _ in range(self._options.retries):
@@ -197,6 +244,8 @@ class Cluster:
             except (InvalidArgumentError, KafkaConfigurationError, DataLossError):
                 raise
             except KafkaError as error:
+                if isinstance(error, NoBrokerError) and not self._reached:
+                    raise
                 log.info("looking offsets up again: %s", error)
                 self.close()
                 self._pause()
@@ -205,6 +254,20 @@ class Cluster:
     def _pause(self) -> None:
         until_ms = self.now_ms() + self._options.retry_interval_ms
         self._runtime.driver.wait(lambda: False, until_ms)
+
+
+def _servers(options: SourceOptions) -> str:
+    found = consumer_options(options.kafka)["bootstrap_servers"]
+    return f"kafka.bootstrap.servers={found}"
+
+
+def no_broker(servers: str, waited_ms: float) -> str:
+    """Return the sentence for brokers that do not answer."""
+    return (
+        f"no broker of {servers} answered within {waited_ms:.0f} ms (kafka.bootstrap.timeout.ms): "
+        "check the addresses, that brokers run and can be reached from this machine, and "
+        "kafka.security.protocol"
+    )
 
 
 def _client_options(options: SourceOptions) -> dict[str, Any]:

@@ -132,23 +132,29 @@ def _kept(value: Any) -> Offsets:
 def parse_offsets(name: str, text: str, *, edges: Iterable[Edge]) -> Limit:
     """Parse `earliest`, `latest` or JSON with an offset, -2 or -1 for each partition."""
     allowed = {edge.name: edge for edge in edges}
+    words = ", ".join(allowed)
     if text.strip().lower() in allowed:
         return allowed[text.strip().lower()]
     named = {_LATEST_OFFSET: LATEST, _EARLIEST_OFFSET: EARLIEST}
     found: dict[TopicPartition, int | Edge] = {}
-    for tp, offset in _nested(name, text).items():
+    for tp, offset in _nested(name, text, f"{words}, or an offset for each partition").items():
         edge = named.get(offset)
         if edge is None and offset < 0:
-            raise InvalidArgumentError(f"{name}: {offset} is no offset of {_named(tp)}")
+            raise InvalidArgumentError(
+                f"{name}: {offset} is no offset of {_named(tp)}: give one of at least 0, "
+                "-2 for earliest or -1 for latest"
+            )
         if edge is not None and edge.name not in allowed:
-            raise InvalidArgumentError(f"{name}: {edge.name} is not allowed for {_named(tp)}")
+            raise InvalidArgumentError(
+                f"{name}: {edge.name} is not allowed for {_named(tp)}: give an offset, or {words}"
+            )
         found[tp] = offset if edge is None else edge
     return At(found)
 
 
 def parse_timestamps(name: str, text: str) -> Since:
     """Parse JSON with a time in ms for each partition."""
-    found = _nested(name, text)
+    found = _nested(name, text, "a time in ms for each partition")
     if any(at_ms < 0 for at_ms in found.values()):
         raise InvalidArgumentError(f"{name}: times are in ms since 1970 and not negative")
     return Since(found)
@@ -156,7 +162,8 @@ def parse_timestamps(name: str, text: str) -> Since:
 
 def parse_partitions(name: str, text: str) -> tuple[TopicPartition, ...]:
     """Parse JSON with a list of partition numbers for each topic."""
-    value = _json(name, text)
+    form = 'a list of partitions for each topic, as JSON like {"orders": [0, 1]}'
+    value = _json(name, text, form)
     try:
         found = {
             TopicPartition(topic, _whole(number))
@@ -166,23 +173,26 @@ def parse_partitions(name: str, text: str) -> tuple[TopicPartition, ...]:
     except (AttributeError, TypeError, ValueError):
         found = set()
     if not found:
-        raise InvalidArgumentError(f'{name} must be like {{"orders": [0, 1]}}, got {text!r}')
+        raise InvalidArgumentError(f"{name} must be {form}; got {text!r}")
     return tuple(sorted(found))
 
 
-def _nested(name: str, text: str) -> Offsets:
+def _nested(name: str, text: str, what: str) -> Offsets:
+    form = f'{what}, as JSON like {{"orders": {{"0": 23}}}}'
+    value = _json(name, text, form)
     try:
-        return from_json(_json(name, text))
+        return from_json(value)
     except InvalidArgumentError:
-        message = f'{name} must be like {{"orders": {{"0": 23}}}}, got {text!r}'
-        raise InvalidArgumentError(message) from None
+        raise InvalidArgumentError(f"{name} must be {form}; got {text!r}") from None
 
 
-def _json(name: str, text: str) -> Any:
+def _json(name: str, text: str, form: str) -> Any:
     try:
         return json.loads(text)
     except ValueError as error:
-        raise InvalidArgumentError(f"{name} is not JSON ({error}): {text!r}") from None
+        raise InvalidArgumentError(
+            f"{name} must be {form}; got {text!r}, which is not JSON ({error})"
+        ) from None
 
 
 def _whole(value: Any) -> int:

@@ -357,11 +357,19 @@ def _given(
         elif name not in _SPARKS:
             near = get_close_matches(name, known, n=1)
             if strict or near:
-                hint = f" (did you mean {known[near[0]].name}?)" if near else ""
-                raise InvalidArgumentError(f"there is no option {key!r}{hint}")
+                raise InvalidArgumentError(_unknown(key, near, known))
     if not kafka.get("bootstrap.servers", kafka.get("bootstrap_servers", "")).strip():
-        raise InvalidArgumentError("kafka.bootstrap.servers is missing")
+        raise InvalidArgumentError(
+            "the option kafka.bootstrap.servers is missing: give the addresses of one or more "
+            "brokers, as host:port, separated by commas"
+        )
     return given, kafka
+
+
+def _unknown(key: str, near: list[str], known: Mapping[str, Option]) -> str:
+    hint = f" (did you mean {known[near[0]].name}?)" if near else ""
+    names = ", ".join(option.name for option in known.values())
+    return f"there is no option {key!r}{hint}; there are {names}, and those of clients as kafka.*"
 
 
 def _check_kind(option: Option, *, streaming: bool) -> None:
@@ -374,7 +382,10 @@ def _topics(given: Mapping[str, Any]) -> Topics:
     chosen = [name for name in _WAYS if name in given]
     if len(chosen) != 1:
         what = " and ".join(chosen) or "none of them"
-        raise InvalidArgumentError(f"give exactly one of {', '.join(_WAYS)}; there is {what}")
+        advice = "leave out all but one" if chosen else 'for instance subscribe="orders"'
+        raise InvalidArgumentError(
+            f"give exactly one of {', '.join(_WAYS)}; there is {what}: {advice}"
+        )
     if "assign" in given:
         return Topics(assigned=given["assign"])
     if "subscribePattern" in given:

@@ -21,6 +21,8 @@ __all__ = ["DeliveryError", "deliver", "new_producer", "produce_all"]
 _SHOWN: Final = 5
 #: Delivery reports are taken in after so many rows.
 _ROWS_BETWEEN_POLLS: Final = 1_000
+#: After so long without any delivery the cluster is asked whether it is there.
+_FIRST_CONTACT_MS: Final = 30_000
 
 
 class DeliveryError(KafkaError):
@@ -94,11 +96,41 @@ def produce_all(producer: Any, batches: Iterator[Any], options: SinkOptions) -> 
     for batch in batches:
         _produce(producer, rows_of(batch, options.topic), failures, options.flush_timeout_ms)
         rows += batch.num_rows
-    left = producer.flush(options.flush_timeout_ms / 1_000)
+    left = _flush(producer, options, rows)
     failures.check()
     if left:
-        raise DeliveryError(f"{left} rows were not delivered within {options.flush_timeout_ms} ms")
+        raise DeliveryError(
+            f"{left} rows were not delivered within {options.flush_timeout_ms} ms "
+            "(tandem.flushTimeoutMs)"
+        )
     return rows
+
+
+def _flush(producer: Any, options: SinkOptions, rows: int) -> int:
+    """Wait for deliveries; not to the end where nothing arrived and no broker answers."""
+    timeout_ms = options.flush_timeout_ms
+    first_ms = min(timeout_ms, _FIRST_CONTACT_MS)
+    left: int = producer.flush(first_ms / 1_000)
+    if left and left >= rows and not _answers(producer):
+        kafka = options.kafka
+        servers = kafka.get("bootstrap.servers", kafka.get("bootstrap_servers"))
+        raise DeliveryError(
+            f"{left} rows were not delivered within {first_ms} ms: no broker of "
+            f"kafka.bootstrap.servers={servers} answers; check the addresses, that brokers run and "
+            "can be reached from the workers, and kafka.security.protocol"
+        )
+    if left and first_ms < timeout_ms:
+        left = producer.flush((timeout_ms - first_ms) / 1_000)
+    return left
+
+
+def _answers(producer: Any) -> bool:
+    """Tell whether the cluster answers at all; only asked when it looks as if it did not."""
+    try:
+        producer.list_topics(timeout=1)
+    except KafkaException:
+        return False
+    return True
 
 
 def _produce(

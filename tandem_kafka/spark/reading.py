@@ -19,6 +19,7 @@ from tandem_kafka.spark.client import consumer_options
 from tandem_kafka.spark.cluster import DataLossError
 from tandem_kafka.spark.columns import RowShape
 from tandem_kafka.spark.consumers import cache
+from tandem_kafka.spark.failures import sentence_first
 from tandem_kafka.spark.options import SourceOptions
 from tandem_kafka.spark.ranges import OffsetRange
 
@@ -79,6 +80,7 @@ class Reading:
             "allow_auto_create_topics": False,
         }
 
+    @sentence_first
     def read(self, wanted: OffsetRange) -> Iterator[Any]:
         """Yield the records of a range as record batches."""
         with cache.lend(self.client_options()) as consumer:

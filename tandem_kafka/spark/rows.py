@@ -47,14 +47,27 @@ def check_columns(schema: StructType, topic: str | None) -> None:
     """
     names = {each.name: each.dataType.simpleString() for each in schema.fields}
     if "value" not in names:
-        raise InvalidArgumentError("a column value is needed to write to Kafka")
+        raise InvalidArgumentError(
+            "a column value (binary or string) is needed to write to Kafka; the columns are "
+            f"{', '.join(names) or 'none'}: rename one, for instance with col(...).alias('value')"
+        )
     if topic is None and "topic" not in names:
-        raise InvalidArgumentError("give the option topic, or a column topic")
+        raise InvalidArgumentError(
+            "no topic to write to: give the option topic, or a column topic of strings"
+        )
     for name, allowed in _COLUMNS.items():
         if name in names and names[name] not in allowed:
             raise InvalidArgumentError(
-                f"the column {name} must be {' or '.join(allowed)}, it is {names[name]}"
+                f"the column {name} must be {' or '.join(allowed)}, it is {names[name]}: "
+                f"{_remedy(name, allowed)}"
             )
+
+
+def _remedy(name: str, allowed: tuple[str, ...]) -> str:
+    if allowed[-1] == "string":
+        more = ", or make JSON of a struct with to_json" if len(allowed) > 1 else ""
+        return f"cast it with col({name!r}).cast('string'){more}"
+    return f"cast it with col({name!r}).cast({allowed[0]!r}), or leave it out"
 
 
 def rows_of(batch: Any, topic: str | None) -> Iterator[tuple[Any, ...]]:

@@ -15,9 +15,11 @@ from pyspark.sql.types import StructType
 
 from tandem_kafka.errors import InvalidArgumentError
 from tandem_kafka.spark.client import producer_options
+from tandem_kafka.spark.failures import sentence_first
 from tandem_kafka.spark.options import SinkOptions
 from tandem_kafka.spark.producing import deliver
 from tandem_kafka.spark.rows import check_columns
+from tandem_kafka.spark.shipping import Shipped
 
 try:
     from pyspark.sql.datasource import DataSourceStreamArrowWriter
@@ -33,7 +35,7 @@ except ImportError:  # before Spark 4.1
 __all__ = ["BatchWriter", "StreamWriter"]
 
 
-class _Writer:
+class _Writer(Shipped):
     """What both kinds have in common; made on the driver, used in the workers."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> None:
@@ -50,6 +52,7 @@ class _Writer:
         #: Of a batch query: all attempts of its tasks have it from here.
         self._batch = parsed.transaction_epoch or uuid.uuid4().hex
 
+    @sentence_first
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
         """Produce all rows of a task and wait until every one is delivered."""
         if self._options.transactional_id_prefix is None:

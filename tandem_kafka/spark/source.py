@@ -2,52 +2,71 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+from pyspark import SparkContext
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
+from tandem_kafka.spark.failures import sentence_first
+from tandem_kafka.spark.needs import check_workers_python, require
 from tandem_kafka.spark.schema import full_schema
+from tandem_kafka.spark.shipping import Shipped
 
 __all__ = ["TandemKafkaDataSource"]
 
 
-class TandemKafkaDataSource(DataSource):
+class TandemKafkaDataSource(Shipped, DataSource):
     """Kafka as a table and as a stream, with the options of Spark's own connector.
 
     Spark makes it anew for every step of planning, in processes of their own, so it opens nothing,
     keeps nothing, and imports what it needs when it needs it.
     """
 
+    @sentence_first
+    def __init__(self, options: Mapping[str, str]) -> None:
+        super().__init__(dict(options))
+        require("pyarrow")
+
     @classmethod
     def name(cls) -> str:
-        """Return what goes into `format()`."""
+        """Return what goes into `format()`; Spark asks on the driver when this is registered."""
+        context = SparkContext._active_spark_context  # noqa: SLF001 - there is no other way
+        if context is not None:
+            check_workers_python(context)
         return "tandem_kafka"
 
     def schema(self) -> StructType:
         """Return the columns of Spark's own connector."""
         return full_schema(headers=self._flag("includeHeaders"))
 
+    @sentence_first
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader of a batch query."""
         from tandem_kafka.spark.batch import batch_reader  # noqa: PLC0415 - see the class
 
         return batch_reader(dict(self.options), schema)
 
+    @sentence_first
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's
         """Return the reader of a stream."""
         from tandem_kafka.spark.stream import stream_reader  # noqa: PLC0415
 
         return stream_reader(dict(self.options), schema)
 
+    @sentence_first
     def writer(self, schema: StructType, overwrite: bool) -> Any:
         """Return the writer of a batch query."""
+        require("confluent_kafka")
         from tandem_kafka.spark.sink import BatchWriter  # noqa: PLC0415
 
         return BatchWriter(dict(self.options), schema, overwrite=overwrite)
 
+    @sentence_first
     def streamWriter(self, schema: StructType, overwrite: bool) -> Any:  # noqa: N802 - Spark's
         """Return the writer of a stream."""
+        require("confluent_kafka")
         from tandem_kafka.spark.sink import StreamWriter  # noqa: PLC0415
 
         return StreamWriter(dict(self.options), schema, overwrite=overwrite)

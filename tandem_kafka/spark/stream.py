@@ -20,6 +20,7 @@ from pyspark.sql.types import StructType
 from tandem_kafka.errors import InvalidArgumentError
 from tandem_kafka.spark.cluster import Cluster, DataLossError
 from tandem_kafka.spark.columns import RowShape
+from tandem_kafka.spark.failures import sentence_first
 from tandem_kafka.spark.offsets import (
     At,
     Offsets,
@@ -31,6 +32,7 @@ from tandem_kafka.spark.offsets import (
 from tandem_kafka.spark.options import SourceOptions
 from tandem_kafka.spark.ranges import OffsetRange, split
 from tandem_kafka.spark.reading import Reading
+from tandem_kafka.spark.shipping import Shipped
 from tandem_kafka.types import TopicPartition, named
 
 try:
@@ -69,7 +71,7 @@ def stream_reader(given: Mapping[str, str], schema: StructType) -> DataSourceStr
     return StreamReader(options, RowShape.of(schema, headers=options.include_headers))
 
 
-class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans micro-batches, and reads their ranges in the workers."""
 
     def __init__(self, options: SourceOptions, shape: RowShape) -> None:
@@ -89,6 +91,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # --- how far -------------------------------------------------------------------------------
 
+    @sentence_first
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Return where a new query starts: the same each time, as Spark asks twice."""
         if self._initial is None:
@@ -111,6 +114,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             for tp, at in found.items()
         }
 
+    @sentence_first
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """Settle where this run ends."""
         self._target = self._cluster.latest(self._existing())
@@ -119,6 +123,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return maxOffsetsPerTrigger; all else is applied by latestOffset."""
         return ReadMaxRows(self._options.max_offsets_per_trigger or _NO_LIMIT)
 
+    @sentence_first
     def latestOffset(  # noqa: N802 - Spark's name
         self, start: Mapping[str, Any] | None = None, limit: Any = None
     ) -> dict[str, Any]:
@@ -177,6 +182,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # --- what ----------------------------------------------------------------------------------
 
+    @sentence_first
     def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[InputPartition]:
         """Return the ranges of a batch, whether it is new or repeated."""
         first, last = from_json(start), from_json(end)
@@ -225,6 +231,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Read one range."""
         return self._reading.read(partition) if isinstance(partition, OffsetRange) else iter(())
 
+    @sentence_first
     def commit(self, end: Mapping[str, Any]) -> None:
         """Tell a group, for those who watch its lag; Spark's checkpoint is what counts."""
         if self._options.commit_group is not None:

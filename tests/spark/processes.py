@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["commands", "connections", "is_running", "runs_tasks", "workers"]
+__all__ = ["commands", "connections", "executors", "is_running", "runs_tasks", "workers"]
 
 _DAEMON = b"pyspark.daemon"
 
@@ -48,6 +48,21 @@ def runs_tasks(folder: Path) -> bool:
         return _DAEMON in _command(folder) and _DAEMON in _command(Path(f"/proc/{_parent(folder)}"))
     except OSError:
         return False
+
+
+def executors(root: int) -> list[int]:
+    """The executors of a local cluster, by the id of its driver's Python or shell."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            with contextlib.suppress(OSError):
+                if b"CoarseGrainedExecutorBackend" in _command(folder):
+                    parent = _parent(folder)
+                    while parent > 1 and parent != root:
+                        parent = _parent(Path(f"/proc/{parent}"))
+                    if parent == root:
+                        found.append(int(folder.name))
+    return sorted(found)
 
 
 def is_running(folder: Path) -> bool:

@@ -1,0 +1,61 @@
+"""How readers and writers travel to the workers, and what is said where this package is missing.
+
+Spark sends them by cloudpickle, which names their class: a worker without the package would fail
+with ModuleNotFoundError somewhere in Spark's unpickling. So they travel as bytes, beside a function
+that goes by value: it looks for the package first, and has the sentence for users with it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark import cloudpickle
+
+__all__ = ["Shipped"]
+
+
+def _unpack(data: bytes) -> Any:
+    """Return what was shipped; it uses nothing of this module, as it may not be there."""
+    import pickle  # noqa: PLC0415
+    import platform  # noqa: PLC0415
+    import sys  # noqa: PLC0415
+
+    try:
+        import pyarrow as pa  # noqa: F401, PLC0415
+
+        import tandem_kafka.spark  # noqa: F401, PLC0415
+    except ImportError as error:
+        text = (
+            f"{error.name or error} is not installed on the worker {platform.node()} for "
+            f"{sys.executable}: install tandem-kafka[spark] there, set PYSPARK_PYTHON to a Python "
+            "that has it, or ship it with the job (docs/spark-clusters.md)"
+        )
+        sentence = type("tandem_kafka", (Exception,), {"__module__": "builtins"})(text)
+        names = {"__cause__": property(lambda _: sentence, lambda _, __: None)}
+        missing = type("ImportError", (ImportError,), {"__module__": "builtins", **names})
+        raise missing(text) from None
+    return pickle.loads(data)  # noqa: S301 - Spark's own way
+
+
+# A function of `__main__` is one that cloudpickle sends by value.
+_unpack.__module__ = "__main__"
+
+
+class Shipped:
+    """What Spark ships to its workers."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        get = getattr(self, "__getstate__", None)
+        state = self.__dict__ if get is None else get()
+        return _unpack, (cloudpickle.dumps(_Packed(type(self), state)),)
+
+
+class _Packed:
+    """The class and the state; unpickled, it is an object of that class."""
+
+    def __init__(self, kind: type, state: Any) -> None:
+        self._kind = kind
+        self._state = state
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return object.__new__, (self._kind,), self._state

@@ -1,0 +1,55 @@
+"""The usual mistakes, as users make them; see test_mistakes.py."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+__all__ = ["ROOT", "first_lines", "run_script", "without"]
+
+ROOT = Path(__file__).parents[2]
+
+#: Read by Python when it starts.
+_BLOCK = """
+import os, sys
+
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in os.environ.get("BLOCKED", "").split(","):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Blocked())
+"""
+
+
+def without(folder: Path, *packages: str) -> dict[str, str]:
+    """Return an environment in which Python finds no such packages."""
+    (folder / "sitecustomize.py").write_text(_BLOCK)
+    paths = os.pathsep.join((str(folder), str(ROOT)))
+    return {**os.environ, "BLOCKED": ",".join(packages), "PYTHONPATH": paths}
+
+
+def run_script(
+    script: Path, *arguments: str, environment: dict[str, str]
+) -> subprocess.CompletedProcess[str]:
+    """Run a script as users do: with the Python of an environment that is not activated."""
+    return subprocess.run(
+        [sys.executable, str(script), *arguments],
+        cwd=script.parent,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+
+
+def first_lines(error: BaseException) -> str:
+    """Return what is above the traceback: the first line, or the one after Spark's heading."""
+    lines = str(error).splitlines()
+    headings = ("An exception was thrown from the Python worker", "Job aborted")
+    if lines[0].startswith(headings) or not lines[0].strip():
+        return "\n".join(lines[:2])
+    return lines[0]

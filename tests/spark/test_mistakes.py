@@ -1,0 +1,185 @@
+"""The ten usual mistakes: our sentence is at the top of what the user sees."""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.kafka.broker import KafkaCluster
+from tests.spark.mistakes import first_lines, run_script, without
+from tests.spark.session import SPARK, Tables
+
+DOWN = {"kafka__bootstrap__servers": "127.0.0.1:1", "kafka__bootstrap__timeout__ms": "2000"}
+NO_BROKER = (
+    r"no broker of kafka\.bootstrap\.servers=127\.0\.0\.1:1 answered within 2000 ms "
+    r"\(kafka\.bootstrap\.timeout\.ms\): check the addresses"
+)
+
+#: Options of a mistake, and what is said of it; `{topic}` is a topic that is there.
+MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
+    "no servers": (
+        {"subscribe": "{topic}", "kafka__bootstrap__servers": ""},
+        (
+            r"the option kafka\.bootstrap\.servers is missing: give the addresses of one or more "
+            r"brokers, as host:port, separated by commas"
+        ),
+    ),
+    "unknown topic": (
+        {"subscribe": "{topic}x"},
+        (
+            r"subscribe: there is no {topic}x-0, as there is no topic {topic}x at "
+            r"kafka\.bootstrap\.servers=\S+; did you mean {topic}.*\? If not, create it or correct"
+        ),
+    ),
+    "typo in an option": (
+        {"subscribe": "{topic}", "startingOffset": "earliest"},
+        (
+            r"there is no option 'startingoffset' \(did you mean startingOffsets\?\); there are "
+            r"subscribe, .*minPartitions, .*kafka\.\*"
+        ),
+    ),
+    "wrong JSON of offsets": (
+        {"subscribe": "{topic}", "startingOffsets": '{{"{topic}": {{"0" 23}}}}'},
+        (
+            r"startingOffsets must be earliest, latest, or an offset for each partition, as JSON "
+            r'like {{"orders": {{"0": 23}}}}; '
+            r"got '{{.{topic}.: {{.0. 23}}}}', which is not JSON \("
+        ),
+    ),
+    "broker down": ({"subscribe": "{topic}", **DOWN}, NO_BROKER),
+    "two subscriptions": (
+        {"subscribe": "{topic}", "assign": '{{"{topic}": [0]}}'},
+        (
+            r"give exactly one of subscribe, subscribePattern, assign; there is subscribe and "
+            r"assign: leave out all but one"
+        ),
+    ),
+    "data lost": (
+        {"subscribe": "{topic}", "startingOffsets": '{{"{topic}": {{"0": 0}}}}'},
+        (
+            r"{topic}-0 \[0, 20\) cannot be read whole: offset 0 is gone: there is \[10, 20\) of "
+            r"{topic}-0\. .* set failOnDataLoss to false"
+        ),
+    ),
+}
+
+
+@pytest.fixture
+def lost(kafka: KafkaCluster, topic: str) -> str:
+    """A topic of whose twenty records retention took ten."""
+    kafka.admin.produce(topic, [b"%d" % n for n in range(20)])
+    kafka.admin.delete_records(topic, {0: 10})
+    return topic
+
+
+@pytest.mark.parametrize("streaming", [False, True], ids=["batch", "stream"])
+@pytest.mark.parametrize("name", MISTAKES)
+def test_reading(tables: Tables, lost: str, name: str, streaming: bool) -> None:
+    options, said = MISTAKES[name]
+    given = {key: value.format(topic=lost) for key, value in options.items()}
+    expected = said.replace("{topic}", re.escape(lost)).replace("{{", "{").replace("}}", "}")
+    began = time.monotonic()
+    read = (
+        (lambda: tables.finish(tables.stream(**given)))
+        if streaming
+        else (lambda: tables.read(**given).collect())
+    )
+    with pytest.raises(Exception) as error:  # noqa: PT011 - Spark's are many
+        read()
+    shown = first_lines(error.value)
+    assert re.search(f"tandem_kafka: {expected}", shown), str(error.value)[:3_000]
+    assert "Traceback" not in shown
+    assert time.monotonic() - began < 100
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "said"),
+    [
+        (
+            "id value",
+            {"topic": "t"},
+            (
+                r"the column value must be binary or string, it is bigint: cast it with "
+                r"col\('value'\)\.cast\('string'\)"
+            ),
+        ),
+        (
+            "string(id) value",
+            {"topic": "t", **DOWN, "tandem__flushTimeoutMs": "2000"},
+            (
+                r"1 rows were not delivered within 2000 ms: no broker of "
+                r"kafka\.bootstrap\.servers=127\.0\.0\.1:1 answers; check the addresses"
+            ),
+        ),
+        ("string(id) value", {"topic": "t", "topics": "t"}, r"there is no option 'topics' \(did"),
+    ],
+    ids=["wrong column type", "broker down", "typo in an option"],
+)
+def test_writing(tables: Tables, columns: str, options: dict[str, str], said: str) -> None:
+    given = {key: value for key, value in options.items() if "timeout__ms" not in key}
+    with pytest.raises(Exception) as error:  # noqa: PT011 - Spark's are many
+        tables.write(tables.spark.range(1).selectExpr(columns), **given)
+    shown = first_lines(error.value)
+    assert re.search(f"tandem_kafka: {said}", shown), str(error.value)[:3_000]
+
+
+SCRIPT = """
+import os, sys
+os.environ["PYSPARK_PYTHON"] = sys.executable
+from pyspark.sql import SparkSession
+spark = (
+    SparkSession.builder.master("local[1]")
+    .config("spark.ui.enabled", "false")
+    .config("spark.driver.host", "127.0.0.1")
+    .config("spark.driver.bindAddress", "127.0.0.1")
+    .getOrCreate()
+)
+orders = (
+    spark.read.format("tandem_kafka")
+    .option("kafka.bootstrap.servers", "127.0.0.1:1")
+    .option("subscribe", "orders")
+    .load()
+)
+"""
+
+
+@pytest.mark.parametrize("package", ["pyarrow", "pyspark"])
+def test_a_package_is_missing(tmp_path: Path, package: str) -> None:
+    """Without pyarrow as in any job; without PySpark where somebody imports the source."""
+    script = tmp_path / "job.py"
+    script.write_text(SCRIPT if package == "pyarrow" else "import tandem_kafka.spark")
+    ran = run_script(script, environment=without(tmp_path, package))
+    assert ran.returncode != 0
+    said = {
+        "pyarrow": r"tandem_kafka: pyarrow is not installed for \S+, which Spark runs as its "
+        r"worker: run \S+ -m pip install 'tandem-kafka\[spark\]', or set PYSPARK_PYTHON",
+        "pyspark": r"tandem_kafka\.spark needs PySpark: run \S+ -m pip install",
+    }
+    errors = [
+        line for line in ran.stderr.splitlines() if re.match(r"[\w.]+(Exception|Error)", line)
+    ]
+    assert re.search(said[package], errors[0]), ran.stderr[-3_000:]
+
+
+def test_spark_3(tmp_path: Path) -> None:
+    folder = tmp_path / "pyspark"
+    folder.mkdir()
+    (folder / "__init__.py").write_text('__version__ = "3.5.6"')
+    script = tmp_path / "job.py"
+    script.write_text("import tandem_kafka.spark")
+    ran = run_script(script, environment=without(tmp_path))
+    assert re.search(
+        r"needs Spark 4\.0 or newer, this is PySpark 3\.5\.6, .*pip install 'pyspark>=4\.0'",
+        ran.stderr.splitlines()[-1],
+    )
+
+
+@pytest.mark.skipif(SPARK >= (4, 2), reason="rate limits are there since Spark 4.2")
+def test_what_spark_is_too_old_for(tables: Tables, topic: str) -> None:
+    with pytest.raises(Exception, match=r"need Spark 4\.2") as error:
+        tables.finish(tables.stream(topic, maxOffsetsPerTrigger=5))
+    assert "tandem_kafka: maxOffsetsPerTrigger" in first_lines(error.value)

@@ -1,0 +1,37 @@
+"""A stream that runs well prints nothing of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+import tests.spark.session  # noqa: F401 - skips all of this without pyspark
+from tests.kafka.admin import Record
+from tests.kafka.broker import KafkaCluster
+from tests.spark.mistakes import ROOT, run_script
+from tests.spark.session import since
+
+#: Lines of Spark's: its log, how it was set up, and what PySpark says of other packages.
+SPARKS = re.compile(
+    r"\d\d/\d\d/\d\d \d\d:\d\d:\d\d (INFO|WARN) |WARNING: Using incubator modules|"
+    r"Using Spark's default log4j profile|Setting default log level|To adjust logging level|"
+    r".*/pyspark/\S+: \w+Warning: |  require_minimum_\w+_version\(\)$"
+)
+
+
+@pytest.mark.slow
+@pytest.mark.partitions(2)
+@since(4, 2, "rate limits")
+def test_a_stream_of_twenty_batches(kafka: KafkaCluster, topic: str, tmp_path: Path) -> None:
+    kafka.admin.produce(topic, [Record(b"%d" % n, partition=n % 2) for n in range(10_000)])
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable}
+    job = ROOT / "tests" / "spark" / "writer_job.py"
+    ran = run_script(job, kafka.bootstrap(), topic, str(tmp_path), environment=environment)
+    assert ran.returncode == 0, ran.stderr[-4_000:]
+    assert len(list((tmp_path / "out-checkpoint" / "commits").glob("[0-9]*"))) == 20
+    ours = [line for line in ran.stderr.splitlines() if line and not SPARKS.match(line)]
+    assert not ours
