@@ -140,7 +140,8 @@ def _produce(
     for number, row in enumerate(rows, 1):
         topic, value, key, partition, timestamp_ms, headers = row
         try:
-            produce(topic, value, key, partition, None, note, timestamp_ms, headers)
+            # Both names of the callback: None for the first would win over the second.
+            produce(topic, value, key, partition, note, note, timestamp_ms, headers)
         except BufferError:
             _produce_when_there_is_room(producer, Row._make(row), failures, timeout_ms)
         except KafkaException as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import MutableMapping
 from typing import Any
 
 from pyspark import SparkContext
@@ -25,8 +25,8 @@ class TandemKafkaDataSource(Shipped, DataSource):
     """
 
     @sentence_first
-    def __init__(self, options: Mapping[str, str]) -> None:
-        super().__init__(dict(options))
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(options)
         require("pyarrow")
 
     @classmethod

@@ -94,7 +94,7 @@ def test_a_stream_from_topic_to_topic(kafka: KafkaCluster, topic: str, tables: T
 @pytest.mark.parametrize(
     ("select", "options", "said"),
     [
-        ("id", {"topic": "t"}, "column value is needed"),
+        ("id", {"topic": "t"}, "a column value .binary or string. is needed"),
         ("id value", {"topic": "t"}, "value must be binary or string"),
         ("string(id) value", {}, "option topic, or a column topic"),
         ("string(id) value, string(null) topic", {}, "a row has no topic"),
