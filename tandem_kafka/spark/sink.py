@@ -17,7 +17,7 @@ from tandem_kafka.errors import InvalidArgumentError
 from tandem_kafka.spark.client import producer_options
 from tandem_kafka.spark.failures import sentence_first
 from tandem_kafka.spark.options import SinkOptions
-from tandem_kafka.spark.producing import deliver
+from tandem_kafka.spark.producing import DeliveryError, deliver
 from tandem_kafka.spark.rows import check_columns
 from tandem_kafka.spark.shipping import Shipped
 
@@ -62,13 +62,15 @@ class _Writer(Shipped):
 
             task = TaskContext.get()
             assert task is not None  # noqa: S101 - Spark calls this in tasks only
+            epoch, batch = self._epoch(task)
             prefix = self._options.transactional_id_prefix
-            write = TaskWrite(prefix, self._epoch(task), task.partitionId())
+            write = TaskWrite(prefix, epoch, task.partitionId(), batch)
             deliver_once(iterator, self._options, write)
         return WriterCommitMessage()
 
-    def _epoch(self, task: TaskContext) -> str:  # noqa: ARG002 - a stream needs it
-        return self._batch
+    def _epoch(self, task: TaskContext) -> tuple[str, int]:  # noqa: ARG002 - a stream needs it
+        """Return what the write is called, the same for every attempt, and its number."""
+        return f"write {self._batch}", 0
 
     def commit(self, messages: list[Any], *batch: int) -> None:
         """Nothing: what is delivered is visible."""
@@ -84,7 +86,13 @@ class BatchWriter(_Writer, DataSourceArrowWriter):
 class StreamWriter(_Writer, DataSourceStreamArrowWriter):
     """Writes the rows of a stream's micro-batches."""
 
-    def _epoch(self, task: TaskContext) -> str:
-        """Return the name of a micro-batch, which is the same when it is repeated."""
+    def _epoch(self, task: TaskContext) -> tuple[str, int]:
+        """Return the query and the micro-batch, which are the same when it is repeated."""
         query = task.getLocalProperty("sql.streaming.queryId")
-        return f"query {query} batch {task.getLocalProperty('streaming.sql.batchId')}"
+        batch = task.getLocalProperty("streaming.sql.batchId")
+        if query is None or batch is None:
+            raise DeliveryError(
+                "this Spark does not tell a task its micro-batch, so that it cannot be written "
+                "once: leave tandem.transactionalIdPrefix out"
+            )
+        return f"query {query}", int(batch)

@@ -9,6 +9,7 @@ and shuts it out (KIP-98), and then looks for the marker: if it is there, the ro
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import TracebackType
@@ -69,13 +70,15 @@ class TaskWrite:
 
     Attributes:
         prefix: The option `tandem.transactionalIdPrefix`.
-        epoch: The write that the task is a part of: a micro-batch of a query, or a batch query.
+        epoch: The write that the task is a part of: a query of micro-batches, or a batch query.
         partition: The number of the task in it.
+        batch: The number of the micro-batch; 0 of a batch query.
     """
 
     prefix: str
     epoch: str
     partition: int
+    batch: int = 0
 
     @property
     def transactional_id(self) -> str:
@@ -84,7 +87,24 @@ class TaskWrite:
 
     def marker(self, rows: int) -> str:
         """Return the metadata of the offset that says that the rows are written."""
-        return f"{self.epoch}: {rows} rows"
+        return f"{self.epoch} batch {self.batch}: {rows} rows"
+
+    def rows_in(self, marker: str) -> int | None:
+        """Return how many rows of this task a marker says are written, None if it is of another.
+
+        Raises:
+            DeliveryError: It is of a later micro-batch: this attempt is one that Spark has given
+                up, and its rows have been written by another.
+        """
+        found = re.fullmatch(rf"{re.escape(self.epoch)} batch (\d+): (\d+) rows", marker)
+        if found is None or int(found[1]) < self.batch:
+            return None
+        if int(found[1]) > self.batch:
+            raise DeliveryError(
+                f"this attempt of task {self.partition} in batch {self.batch} is out of date: "
+                f"batch {found[1]} is written already"
+            )
+        return int(found[2])
 
 
 def deliver_once(batches: Iterator[Any], options: SinkOptions, write: TaskWrite) -> None:
@@ -106,14 +126,14 @@ def deliver_once(batches: Iterator[Any], options: SinkOptions, write: TaskWrite)
     batches = itertools.chain([first], batches)
     with _Transaction(options, write) as transaction:
         transaction.take_over()
-        written = transaction.marker(topic)
+        written = write.rows_in(transaction.marker(topic))
         if written is None:
             transaction.write(batches)
             return
     rows = sum(batch.num_rows for batch in batches)
-    if written != write.marker(rows):
+    if written != rows:
         raise DeliveryError(
-            f"task {write.partition} is repeated with {rows} rows, but Kafka has {written!r} of "
+            f"task {write.partition} is repeated with {rows} rows, but Kafka has {written} rows of "
             "it. The job must deal rows to tasks in the same way when a batch is repeated. To "
             "write this batch again, with duplicates, delete the offsets of the group "
             f"{write.transactional_id}"
@@ -158,14 +178,13 @@ class _Transaction:
         """Shut out earlier attempts, and end what they have left open."""
         self._retried("init_transactions", self._producer.init_transactions)
 
-    def marker(self, topic: str) -> str | None:
-        """Return the marker of this write, if an earlier attempt has committed it."""
+    def marker(self, topic: str) -> str:
+        """Return the marker that was committed last; empty if there is none."""
         asked = [TopicPartition(topic, _MARKED)]
         found = self._retried(
             "committed", lambda left_s: self._consumer.committed(asked, timeout=left_s)
         )
-        metadata = found[0].metadata or ""
-        return metadata if metadata.startswith(f"{self._write.epoch}: ") else None
+        return found[0].metadata or ""
 
     def write(self, batches: Iterator[Any]) -> None:
         """Produce rows and marker, and commit them."""

@@ -43,11 +43,19 @@ def commands() -> list[list[str]]:
 
 
 def runs_tasks(folder: Path) -> bool:
-    """Tell whether it is a child of the daemon, which is what tasks run in."""
+    """Tell whether it is a child of the daemon of tasks; planning has daemons of its own."""
     try:
-        return _DAEMON in _command(folder) and _DAEMON in _command(Path(f"/proc/{_parent(folder)}"))
+        return _is_of_tasks(_command(folder)) and _is_of_tasks(
+            _command(Path(f"/proc/{_parent(folder)}"))
+        )
     except OSError:
         return False
+
+
+def _is_of_tasks(command: bytes) -> bool:
+    """Tell whether this is: python -m pyspark.daemon pyspark.worker."""
+    words = command.split(b"\0")
+    return _DAEMON in words and b"pyspark.worker" in words
 
 
 def executors(root: int) -> list[int]:

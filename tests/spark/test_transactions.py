@@ -49,11 +49,11 @@ def committed(tables: Tables, topic: str, level: str = "read_committed") -> list
 def test_a_task_that_is_repeated_writes_its_rows_once(
     kafka: KafkaCluster, topic: str, tables: Tables
 ) -> None:
-    write = TaskWrite(f"{topic}-sink", "query q batch 0", 7)
+    write = TaskWrite(f"{topic}-sink", "query q", 7, 0)
     for _ in range(3):
         deliver_once(iter([values(1, 2), values(), values(3)]), options(kafka, topic), write)
     assert committed(tables, topic) == [1, 2, 3]
-    following = TaskWrite(write.prefix, "query q batch 1", 7)
+    following = TaskWrite(write.prefix, "query q", 7, 1)
     deliver_once(iter([values(4)]), options(kafka, topic), following)
     assert committed(tables, topic) == [1, 2, 3, 4]
     deliver_once(iter([values()]), options(kafka, topic), following)
@@ -63,7 +63,7 @@ def test_a_repeated_task_may_begin_with_another_topic(
     kafka: KafkaCluster, topic: str, tables: Tables
 ) -> None:
     other = kafka.admin.create_topic(f"{topic}-other")
-    write = TaskWrite(f"{topic}-sink", "query q batch 0", 0)
+    write = TaskWrite(f"{topic}-sink", "query q", 0)
     batches = [values(1, topic=topic), values(2, topic=other)]
     deliver_once(iter(batches), options(kafka, None), write)
     deliver_once(iter(batches[::-1]), options(kafka, None), write)
@@ -74,7 +74,7 @@ def test_a_later_attempt_shuts_out_an_earlier_one(
     kafka: KafkaCluster, topic: str, tables: Tables
 ) -> None:
     """As speculative execution has it: the first one is slow, and still there."""
-    write = TaskWrite(f"{topic}-sink", "query q batch 0", 0)
+    write = TaskWrite(f"{topic}-sink", "query q", 0)
     begun, overtaken = threading.Event(), threading.Event()
     raised: list[BaseException] = []
 
@@ -103,7 +103,7 @@ def test_a_later_attempt_shuts_out_an_earlier_one(
 def test_what_a_failed_attempt_has_written_is_not_read(
     kafka: KafkaCluster, topic: str, tables: Tables
 ) -> None:
-    write = TaskWrite(f"{topic}-sink", "query q batch 0", 0)
+    write = TaskWrite(f"{topic}-sink", "query q", 0)
 
     def failing() -> Iterator[Any]:
         yield values(*range(2_000))
@@ -118,10 +118,22 @@ def test_what_a_failed_attempt_has_written_is_not_read(
 
 
 def test_a_task_that_is_repeated_with_other_rows_fails(kafka: KafkaCluster, topic: str) -> None:
-    write = TaskWrite(f"{topic}-sink", "query q batch 0", 0)
+    write = TaskWrite(f"{topic}-sink", "query q", 0)
     deliver_once(iter([values(1, 2)]), options(kafka, topic), write)
-    with pytest.raises(DeliveryError, match=r"repeated with 1 rows, .*batch 0: 2 rows"):
+    with pytest.raises(DeliveryError, match=r"repeated with 1 rows, .*has 2 rows"):
         deliver_once(iter([values(1)]), options(kafka, topic), write)
+
+
+def test_an_attempt_of_an_earlier_batch_that_comes_late_writes_nothing(
+    kafka: KafkaCluster, topic: str, tables: Tables
+) -> None:
+    """As an executor may try that was cut off while the query went on."""
+    old, new = (TaskWrite(f"{topic}-sink", "query q", 0, batch) for batch in (9, 10))
+    for write in (old, new):
+        deliver_once(iter([values(write.batch)]), options(kafka, topic), write)
+    with pytest.raises(DeliveryError, match="out of date: batch 10 is written already"):
+        deliver_once(iter([values(9)]), options(kafka, topic), old)
+    assert committed(tables, topic) == [9, 10]
 
 
 @pytest.mark.parametrize(
