@@ -1,4 +1,4 @@
-"""What must come out of what was produced, worked out without Spark; and what did come out."""
+"""The figures that a run must give, worked out without Spark, and those that it gave."""
 
 from __future__ import annotations
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -31,8 +32,8 @@ from benchmarks.spark.tables import (
 from tests.kafka.broker import KafkaCluster
 from tests.spark.connector import connector_version
 
-#: Ranges that a topic is read in: the first and the last give the sizing model its two figures, the
-#: others are held against what it says.
+#: Ranges that a topic is read in. The sizing model is fitted to the first and the last of them, and
+#: checked with the others.
 RANGES = (4, 16, 64, 128)
 CORES = 2
 SIZES = (100, 1_000)
@@ -140,7 +141,7 @@ class Run:
                 begin = time.perf_counter()
                 self._start(name)
                 spent[name].append(time.perf_counter() - begin)
-        found = {n: Cost(sorted(each)[len(each) // 2], 0.0, 0.0) for n, each in spent.items()}
+        found = {n: Cost(statistics.median(each), 0.0, 0.0) for n, each in spent.items()}
         self.report.costs(f"A new process that starts Spark and counts {SMALL:,} records", found)
 
     def _start(self, name: str) -> None:

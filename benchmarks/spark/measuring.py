@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from tests.spark.processes import descendants
+
 __all__ = ["Cost", "Processors", "costs", "percentile"]
 
 K = TypeVar("K")
@@ -47,13 +49,9 @@ class Processors:
 
     def spent(self) -> tuple[float, float]:
         """Return seconds of the JVMs and of the Python below them, since they began."""
-        everyone = dict(_processes())
-        family = {self._jvm}
-        while True:
-            more = {pid for pid, each in everyone.items() if each.parent in family} - family
-            if not more:
-                break
-            family |= more
+        everyone = _processes()
+        parents = {pid: each.parent for pid, each in everyone.items()}
+        family = {self._jvm} | descendants(self._jvm, parents)
         there = [everyone[pid] for pid in family if pid in everyone]
         jvm = sum(each.seconds for each in there if each.is_jvm)
         # A daemon reaps its workers without waiting; what the JVM has waited for was Python.

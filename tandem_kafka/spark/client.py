@@ -15,7 +15,7 @@ from typing import Any, Final
 from tandem_kafka.config import Config
 from tandem_kafka.errors import KafkaConfigurationError
 
-__all__ = ["consumer_options", "producer_options"]
+__all__ = ["consumer_options", "producer_options", "servers_of", "what_to_check"]
 
 _MANAGED: Final = {
     "auto.offset.reset": "use startingOffsets",
@@ -45,6 +45,20 @@ _GUARANTEED: Final = {
 _WITHOUT_EFFECT: Final = frozenset({"max.poll.records", "session.timeout.ms", "metric.reporters"})
 
 _JAAS_FIELD: Final = re.compile(r"""(username|password)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'([^']*)')""")
+
+
+def servers_of(kafka: Mapping[str, str]) -> str:
+    """Return the option with the brokers' addresses, as errors show it; empty without addresses."""
+    found = kafka.get("bootstrap.servers", kafka.get("bootstrap_servers", "")).strip()
+    return f"kafka.bootstrap.servers={found}" if found else ""
+
+
+def what_to_check(place: str) -> str:
+    """Return what a user can do when no broker answers; `place` is where the client runs."""
+    return (
+        f"check the addresses, that brokers run and can be reached from {place}, and "
+        "kafka.security.protocol"
+    )
 
 
 def consumer_options(kafka: Mapping[str, str]) -> dict[str, Any]:

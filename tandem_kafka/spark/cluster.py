@@ -18,7 +18,7 @@ from tandem_kafka.errors import (
     KafkaTimeoutError,
 )
 from tandem_kafka.runtime import Runtime
-from tandem_kafka.spark.client import consumer_options
+from tandem_kafka.spark.client import consumer_options, servers_of, what_to_check
 from tandem_kafka.spark.failures import MistakeError
 from tandem_kafka.spark.offsets import EARLIEST, At, Edge, Limit, Offsets, Since
 from tandem_kafka.spark.options import SourceOptions
@@ -134,7 +134,7 @@ class Cluster:
         hint = f"did you mean {', '.join(near)}? If not, " if near else ""
         return (
             f"{option}: there is no {named(missing)}, as there is no topic {', '.join(names)} at "
-            f"{_servers(self._options)}; {hint}create it or correct the option"
+            f"{servers_of(self._options.kafka)}; {hint}create it or correct the option"
         )
 
     # --- offsets -------------------------------------------------------------------------------
@@ -235,7 +235,10 @@ class Cluster:
             return PlanningConsumer(**options)
         except KafkaTimeoutError as error:
             waited_ms = options.get("bootstrap_timeout_ms", Config().bootstrap_timeout_ms)
-            raise NoBrokerError(no_broker(_servers(self._options), waited_ms)) from error
+            raise NoBrokerError(
+                f"no broker of {servers_of(self._options.kafka)} answered within {waited_ms:.0f} "
+                f"ms (kafka.bootstrap.timeout.ms): {what_to_check('this machine')}"
+            ) from error
 
     def _retried(self, ask: Callable[[], R]) -> R:
         for _ in range(self._options.retries):
@@ -254,20 +257,6 @@ class Cluster:
     def _pause(self) -> None:
         until_ms = self.now_ms() + self._options.retry_interval_ms
         self._runtime.driver.wait(lambda: False, until_ms)
-
-
-def _servers(options: SourceOptions) -> str:
-    found = consumer_options(options.kafka)["bootstrap_servers"]
-    return f"kafka.bootstrap.servers={found}"
-
-
-def no_broker(servers: str, waited_ms: float) -> str:
-    """Return the sentence for brokers that do not answer."""
-    return (
-        f"no broker of {servers} answered within {waited_ms:.0f} ms (kafka.bootstrap.timeout.ms): "
-        "check the addresses, that brokers run and can be reached from this machine, and "
-        "kafka.security.protocol"
-    )
 
 
 def _client_options(options: SourceOptions) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from difflib import get_close_matches
 from typing import Any, Final
 
 from tandem_kafka.errors import InvalidArgumentError
+from tandem_kafka.spark.client import servers_of
 from tandem_kafka.spark.offsets import (
     EARLIEST,
     LATEST,
@@ -358,7 +359,7 @@ def _given(
             near = get_close_matches(name, known, n=1)
             if strict or near:
                 raise InvalidArgumentError(_unknown(key, near, known))
-    if not kafka.get("bootstrap.servers", kafka.get("bootstrap_servers", "")).strip():
+    if not servers_of(kafka):
         raise InvalidArgumentError(
             "the option kafka.bootstrap.servers is missing: give the addresses of one or more "
             "brokers, as host:port, separated by commas"

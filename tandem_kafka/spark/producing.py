@@ -11,7 +11,7 @@ from confluent_kafka import KafkaException, Producer
 
 from tandem_kafka.errors import KafkaError
 from tandem_kafka.runtime import MonotonicClock
-from tandem_kafka.spark.client import producer_options
+from tandem_kafka.spark.client import producer_options, servers_of, what_to_check
 from tandem_kafka.spark.options import SinkOptions
 from tandem_kafka.spark.rows import Row, rows_of
 
@@ -112,12 +112,9 @@ def _flush(producer: Any, options: SinkOptions, rows: int) -> int:
     first_ms = min(timeout_ms, _FIRST_CONTACT_MS)
     left: int = producer.flush(first_ms / 1_000)
     if left and left >= rows and not _answers(producer):
-        kafka = options.kafka
-        servers = kafka.get("bootstrap.servers", kafka.get("bootstrap_servers"))
         raise DeliveryError(
             f"{left} rows were not delivered within {first_ms} ms: no broker of "
-            f"kafka.bootstrap.servers={servers} answers; check the addresses, that brokers run and "
-            "can be reached from the workers, and kafka.security.protocol"
+            f"{servers_of(options.kafka)} answers; {what_to_check('the workers')}"
         )
     if left and first_ms < timeout_ms:
         left = producer.flush((timeout_ms - first_ms) / 1_000)
@@ -139,13 +136,17 @@ def _produce(
     produce, note = producer.produce, failures.note
     for number, row in enumerate(rows, 1):
         topic, value, key, partition, timestamp_ms, headers = row
-        try:
-            # Both names of the callback: None for the first would win over the second.
-            produce(topic, value, key, partition, note, note, timestamp_ms, headers)
-        except BufferError:
-            _produce_when_there_is_room(producer, Row._make(row), failures, timeout_ms)
-        except KafkaException as error:
-            raise _refused(Row._make(row), error) from None
+        full_since_ms: int | None = None
+        while True:
+            try:
+                # Both names of the callback: None for the first would win over the second.
+                produce(topic, value, key, partition, note, note, timestamp_ms, headers)
+                break
+            except BufferError:
+                full_since_ms = _wait_for_room(producer, full_since_ms, timeout_ms)
+                failures.check()
+            except KafkaException as error:
+                raise _refused(Row._make(row), error) from None
         if not number % _ROWS_BETWEEN_POLLS:
             producer.poll(0)
             failures.check()
@@ -153,30 +154,15 @@ def _produce(
     failures.check()
 
 
-def _produce_when_there_is_room(
-    producer: Any, row: Row, failures: _Failures, timeout_ms: int
-) -> None:
-    clock = MonotonicClock()
-    until_ms = clock.now_ms() + timeout_ms
-    while clock.now_ms() < until_ms:
-        producer.poll(0.1)
-        try:
-            producer.produce(
-                row.topic,
-                row.value,
-                row.key,
-                row.partition,
-                on_delivery=failures.note,
-                timestamp=row.timestamp_ms,
-                headers=row.headers,
-            )
-        except BufferError:
-            failures.check()
-        except KafkaException as error:
-            raise _refused(row, error) from None
-        else:
-            return
-    raise DeliveryError(f"the producer's buffer has stayed full for {timeout_ms} ms")
+def _wait_for_room(producer: Any, full_since_ms: int | None, timeout_ms: int) -> int:
+    """Take in deliveries, which make room in the buffer; return since when it has been full."""
+    now_ms = MonotonicClock().now_ms()
+    if full_since_ms is None:
+        full_since_ms = now_ms
+    if now_ms - full_since_ms >= timeout_ms:
+        raise DeliveryError(f"the producer's buffer has stayed full for {timeout_ms} ms")
+    producer.poll(0.1)
+    return full_since_ms
 
 
 def _refused(row: Row, error: KafkaException) -> DeliveryError:

@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 
 from tandem_kafka.errors import InvalidArgumentError
 
-__all__ = ["Row", "check_columns", "rows_of"]
+__all__ = ["Row", "check_columns", "rows_of", "topics_of"]
 
 _BYTES: Final = ("binary", "string")
 #: Columns by name with the types they may have; others are left out, as in Spark's connector.
@@ -83,7 +83,7 @@ def rows_of(batch: Any, topic: str | None) -> Iterator[tuple[Any, ...]]:
     """
     names = batch.schema.names
     return zip(
-        _topics(batch) if topic is None else repeat(topic, batch.num_rows),
+        topics_of(batch) if topic is None else repeat(topic, batch.num_rows),
         batch.column("value").cast(pa.binary()).to_pylist(),
         batch.column("key").cast(pa.binary()).to_pylist() if "key" in names else repeat(None),
         pc.fill_null(batch.column("partition"), -1).to_pylist()
@@ -95,7 +95,12 @@ def rows_of(batch: Any, topic: str | None) -> Iterator[tuple[Any, ...]]:
     )
 
 
-def _topics(batch: Any) -> list[str]:
+def topics_of(batch: Any) -> list[str]:
+    """Return the column `topic` of a record batch.
+
+    Raises:
+        InvalidArgumentError: A row has no topic.
+    """
     column = batch.column("topic")
     if column.null_count:
         raise InvalidArgumentError(

@@ -45,9 +45,7 @@ class Shipped:
     """What Spark ships to its workers."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        get = getattr(self, "__getstate__", None)
-        state = self.__dict__ if get is None else get()
-        return _unpack, (cloudpickle.dumps(_Packed(type(self), state)),)
+        return _unpack, (cloudpickle.dumps(_Packed(type(self), self.__getstate__())),)
 
 
 class _Packed:

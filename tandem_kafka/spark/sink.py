@@ -48,9 +48,8 @@ class _Writer(Shipped):
         check_columns(schema, parsed.topic)
         producer_options(parsed.kafka)
         self._options = parsed
-
-        #: Of a batch query: all attempts of its tasks have it from here.
-        self._batch = parsed.transaction_epoch or uuid.uuid4().hex
+        #: What a batch query is called: all attempts of its tasks have it from here.
+        self._write_name = parsed.transaction_epoch or uuid.uuid4().hex
 
     @sentence_first
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
@@ -70,7 +69,7 @@ class _Writer(Shipped):
 
     def _epoch(self, task: TaskContext) -> tuple[str, int]:  # noqa: ARG002 - a stream needs it
         """Return what the write is called, the same for every attempt, and its number."""
-        return f"write {self._batch}", 0
+        return f"write {self._write_name}", 0
 
     def commit(self, messages: list[Any], *batch: int) -> None:
         """Nothing: what is delivered is visible."""

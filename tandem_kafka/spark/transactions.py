@@ -11,9 +11,9 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
@@ -22,7 +22,7 @@ from tandem_kafka.runtime import MonotonicClock
 from tandem_kafka.spark.client import producer_options
 from tandem_kafka.spark.options import SinkOptions
 from tandem_kafka.spark.producing import DeliveryError, new_producer, produce_all
-from tandem_kafka.spark.rows import rows_of
+from tandem_kafka.spark.rows import topics_of
 
 __all__ = ["TaskWrite", "deliver_once"]
 
@@ -122,9 +122,9 @@ def deliver_once(batches: Iterator[Any], options: SinkOptions, write: TaskWrite)
     first = next(batches, None)
     if first is None:
         return
-    topic = next(rows_of(first, options.topic))[0]
+    topic = topics_of(first)[0] if options.topic is None else options.topic
     batches = itertools.chain([first], batches)
-    with _Transaction(options, write) as transaction:
+    with closing(_Transaction(options, write)) as transaction:
         transaction.take_over()
         written = write.rows_in(transaction.marker(topic))
         if written is None:
@@ -163,15 +163,8 @@ class _Transaction:
             }
         )
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """End the connections of the consumer."""
         self._consumer.close()
 
     def take_over(self) -> None:

@@ -59,3 +59,14 @@ def tables(spark: Any, kafka: KafkaCluster, tmp_path: Path) -> Iterator[Any]:
     yield Tables(spark, kafka.bootstrap(), tmp_path)
     for query in spark.streams.active:
         query.stop()
+
+
+@pytest.fixture
+def jobs() -> Iterator[list[Any]]:
+    """What was started; what still runs when the test ends is killed."""
+    from tests.spark.jobs import kill_driver
+
+    started: list[Any] = []
+    yield started
+    for job in started:
+        kill_driver(job)

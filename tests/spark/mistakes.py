@@ -7,9 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-__all__ = ["ROOT", "first_lines", "run_script", "without"]
+from tests.spark.jobs import ROOT
 
-ROOT = Path(__file__).parents[2]
+__all__ = ["first_lines", "run_script", "without"]
 
 #: Read by Python when it starts.
 _BLOCK = """

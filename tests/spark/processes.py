@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-__all__ = ["commands", "connections", "executors", "is_running", "runs_tasks", "workers"]
+__all__ = ["commands", "connections", "descendants", "is_running", "runs_tasks", "workers"]
 
 _DAEMON = b"pyspark.daemon"
 
@@ -29,17 +29,24 @@ def workers(root: int | None = None) -> Iterator[Path]:
 
 
 def commands() -> list[list[str]]:
-    """The command lines of all processes below this one."""
-    everyone = {}
+    """Return the command lines of all processes below this one."""
+    found = {}
+    parents = {}
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
             with contextlib.suppress(OSError):
-                everyone[int(folder.name)] = (_parent(folder), _command(folder))
-    family = {os.getpid()}
-    while more := {pid for pid, each in everyone.items() if each[0] in family} - family:
+                parents[int(folder.name)] = _parent(folder)
+                found[int(folder.name)] = _command(folder)
+    below = descendants(os.getpid(), parents)
+    return [found[pid].decode(errors="replace").split("\0") for pid in below if pid in found]
+
+
+def descendants(root: int, parents: Mapping[int, int]) -> set[int]:
+    """Return the processes below `root`, without itself; `parents` has the parent of each."""
+    family = {root}
+    while more := {pid for pid, parent in parents.items() if parent in family} - family:
         family |= more
-    below = family & everyone.keys() - {os.getpid()}
-    return [everyone[pid][1].decode(errors="replace").split("\0") for pid in below]
+    return family - {root}
 
 
 def runs_tasks(folder: Path) -> bool:
@@ -56,21 +63,6 @@ def _is_of_tasks(command: bytes) -> bool:
     """Tell whether this is: python -m pyspark.daemon pyspark.worker."""
     words = command.split(b"\0")
     return _DAEMON in words and b"pyspark.worker" in words
-
-
-def executors(root: int) -> list[int]:
-    """The executors of a local cluster, by the id of its driver's Python or shell."""
-    found = []
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit():
-            with contextlib.suppress(OSError):
-                if b"CoarseGrainedExecutorBackend" in _command(folder):
-                    parent = _parent(folder)
-                    while parent > 1 and parent != root:
-                        parent = _parent(Path(f"/proc/{parent}"))
-                    if parent == root:
-                        found.append(int(folder.name))
-    return sorted(found)
 
 
 def is_running(folder: Path) -> bool:

@@ -1,21 +1,18 @@
-"""The daemon that has everything imported before it forks."""
+"""The daemon that imports everything before it forks."""
 
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from tests.kafka.admin import Record
 from tests.kafka.broker import KafkaCluster
+from tests.spark.jobs import ROOT, environment
 
 pytest.importorskip("pyspark", reason="pyspark is not installed: make spark-test installs it")
-
-ROOT = Path(__file__).parents[2]
 
 
 def test_imports_before_a_fork_start_no_threads_and_open_no_sockets() -> None:
@@ -50,7 +47,7 @@ def test_a_job_reads_with_it(kafka: KafkaCluster) -> None:
         text=True,
         timeout=240,
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env=environment(),
     )
     told = json.loads(done.stdout.splitlines()[-1])
     assert told["counts"] == [90, 90]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,11 +10,10 @@ import pytest
 
 from tests.kafka.admin import Record
 from tests.kafka.broker import KafkaCluster
+from tests.spark.jobs import environment
 from tests.spark.session import Tables, since
 
 import pyspark  # isort: skip - skipped where it is not installed, see session
-
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.slow
@@ -25,17 +23,12 @@ ROOT = Path(__file__).parents[2]
 def test_a_stream_on_two_executors(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
     kafka.admin.produce(topic, [Record(b"%d" % n, partition=n % 4) for n in range(2_000)])
     command = [sys.executable, "-m", "tests.spark.writer_job", kafka.bootstrap(), topic]
-    environment = {
-        **os.environ,
-        "PYTHONPATH": str(ROOT),
-        "PYSPARK_PYTHON": sys.executable,
-        # Where a standalone cluster finds the programs of its workers.
-        "SPARK_HOME": str(Path(pyspark.__file__).parent),
-    }
+    # Where a standalone cluster finds the programs of its workers.
+    home = str(Path(pyspark.__file__).parent)
     ran = subprocess.run(
         [*command, str(tables.folder), "local-cluster[2,1,1024]"],
         cwd=tables.folder,
-        env=environment,
+        env=environment(SPARK_HOME=home),
         capture_output=True,
         text=True,
         timeout=340,

@@ -9,70 +9,19 @@ import os
 import random
 import shutil
 import signal
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.kafka.admin import Record
 from tests.kafka.broker import KafkaCluster
+from tests.spark.jobs import PATIENCE_S, Job, kill_driver, noted, start_job, until
 from tests.spark.processes import is_running, runs_tasks, workers
 from tests.spark.session import Tables, since
 
-ROOT = Path(__file__).parents[2]
 KILLS = int(os.environ.get("TANDEM_KAFKA_SPARK_KILLS", "2"))
-
-Job = subprocess.Popen[bytes]
-
-
-#: A machine that is busy takes long to start a JVM.
-PATIENCE_S = 150
-
-
-@pytest.fixture
-def jobs() -> Iterator[list[Job]]:
-    """What was started; what still runs when the test ends is killed."""
-    started: list[Job] = []
-    yield started
-    for job in started:
-        kill_driver(job)
-
-
-def start_job(kafka: KafkaCluster, topic: str, folder: Path) -> Job:
-    return subprocess.Popen(
-        [sys.executable, "-m", "tests.spark.writer_job", kafka.bootstrap(), topic, str(folder)],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-
-
-def noted(folder: Path, *kinds: str) -> int:
-    """How much the job has noted in its checkpoint."""
-    return sum(len(list((folder / "out-checkpoint" / kind).glob("[0-9]*"))) for kind in kinds)
-
-
-def until(job: Job, ready: Callable[[], object]) -> bool:
-    """Wait for something; False if the job ends before."""
-    end = time.monotonic() + PATIENCE_S
-    while not ready():
-        if job.poll() is not None:
-            return False
-        assert time.monotonic() < end, "the job does not get on"
-        time.sleep(0.005)
-    return True
-
-
-def kill_driver(job: Job) -> None:
-    """Its JVM too; the workers end by themselves."""
-    if job.poll() is None:
-        os.killpg(job.pid, signal.SIGKILL)
-    job.wait(30)
 
 
 def kill_in_first_batch(start: Callable[[], Job], folder: Path) -> None:

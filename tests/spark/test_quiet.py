@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,7 +10,8 @@ import pytest
 import tests.spark.session  # noqa: F401 - skips all of this without pyspark
 from tests.kafka.admin import Record
 from tests.kafka.broker import KafkaCluster
-from tests.spark.mistakes import ROOT, run_script
+from tests.spark.jobs import ROOT, environment
+from tests.spark.mistakes import run_script
 from tests.spark.session import since
 
 #: Lines of Spark's: its log, how it was set up, and what PySpark says of other packages.
@@ -28,9 +27,8 @@ SPARKS = re.compile(
 @since(4, 2, "rate limits")
 def test_a_stream_of_twenty_batches(kafka: KafkaCluster, topic: str, tmp_path: Path) -> None:
     kafka.admin.produce(topic, [Record(b"%d" % n, partition=n % 2) for n in range(10_000)])
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable}
     job = ROOT / "tests" / "spark" / "writer_job.py"
-    ran = run_script(job, kafka.bootstrap(), topic, str(tmp_path), environment=environment)
+    ran = run_script(job, kafka.bootstrap(), topic, str(tmp_path), environment=environment())
     assert ran.returncode == 0, ran.stderr[-4_000:]
     assert len(list((tmp_path / "out-checkpoint" / "commits").glob("[0-9]*"))) == 20
     ours = [line for line in ran.stderr.splitlines() if line and not SPARKS.match(line)]

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
-import sys
 import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -18,15 +14,14 @@ import pytest
 
 from tests.kafka.admin import Record
 from tests.kafka.broker import KafkaCluster
+from tests.spark.jobs import PATIENCE_S, Job, kill_driver, noted, start_job, until
 from tests.spark.session import Tables
 
 from tandem_kafka.spark.options import SinkOptions  # isort: skip
 from tandem_kafka.spark.producing import DeliveryError  # isort: skip
 from tandem_kafka.spark.transactions import TaskWrite, deliver_once  # isort: skip
 
-ROOT = Path(__file__).parents[2]
 KILLS = int(os.environ.get("TANDEM_KAFKA_SPARK_KILLS", "2"))
-PATIENCE_S = 150
 
 
 def options(kafka: KafkaCluster, topic: str | None, **more: str) -> SinkOptions:
@@ -172,7 +167,7 @@ def test_a_batch_query_with_an_epoch_is_written_once(topic: str, tables: Tables)
 @pytest.mark.timeout(300 + 150 * KILLS)
 @pytest.mark.partitions(3)
 def test_a_stream_that_is_killed_has_written_every_row_once(
-    kafka: KafkaCluster, topic: str, tables: Tables
+    kafka: KafkaCluster, topic: str, tables: Tables, jobs: list[Job]
 ) -> None:
     target = kafka.admin.create_topic(f"{topic}-copy", 2)
     total = 0
@@ -183,43 +178,19 @@ def test_a_stream_that_is_killed_has_written_every_row_once(
         kafka.admin.produce(topic, records)
         total += 3_000
 
-    def batches() -> int:
-        return len(list((tables.folder / "out-checkpoint" / "offsets").glob("[0-9]*")))
+    def start() -> Job:
+        jobs.append(start_job(kafka, topic, tables.folder, "local[2,4]", target))
+        return jobs[-1]
 
     for _ in range(KILLS):
         more()
-        goal = batches() + 3
-        job = start_copying(kafka, topic, target, tables.folder)
-        end = time.monotonic() + PATIENCE_S
-        while batches() < goal and job.poll() is None:
-            assert time.monotonic() < end, "the job does not get on"
-            time.sleep(0.005)
-        os.killpg(job.pid, signal.SIGKILL)
-        job.wait(30)
+        goal = noted(tables.folder, "offsets") + 3
+        job = start()
+        until(job, lambda goal=goal: noted(tables.folder, "offsets") >= goal)
+        kill_driver(job)
     more()
-    job = start_copying(kafka, topic, target, tables.folder)
-    try:
-        assert job.wait(PATIENCE_S) == 0
-    finally:
-        if job.poll() is None:
-            os.killpg(job.pid, signal.SIGKILL)
+    assert start().wait(PATIENCE_S) == 0
     found = Counter(committed(tables, target))
     assert (found.total(), len(found)) == (total, total)
     everything = Counter(committed(tables, target, "read_uncommitted"))
     print(f"{KILLS} kills: {everything.total() - total} rows of {total} in aborted transactions")
-
-
-def start_copying(
-    kafka: KafkaCluster, source: str, target: str, folder: Path
-) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [
-            *(sys.executable, "-m", "tests.spark.writer_job"),
-            *(kafka.bootstrap(), source, str(folder), "local[2,4]", target),
-        ],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )

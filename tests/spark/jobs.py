@@ -1,0 +1,63 @@
+"""The writer job as a process of its own: started, watched by its checkpoint, and killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.kafka.broker import KafkaCluster
+
+__all__ = ["PATIENCE_S", "ROOT", "Job", "environment", "kill_driver", "noted", "start_job", "until"]
+
+ROOT = Path(__file__).parents[2]
+
+Job = subprocess.Popen[bytes]
+
+#: A machine that is busy takes long to start a JVM.
+PATIENCE_S = 150
+
+
+def environment(**more: str) -> dict[str, str]:
+    """Return an environment in which a job and its workers find this package where it lies."""
+    return {**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable, **more}
+
+
+def start_job(kafka: KafkaCluster, topic: str, folder: Path, *more: str) -> Job:
+    """Start `writer_job`; `more` are its master and its target."""
+    arguments = (kafka.bootstrap(), topic, str(folder), *more)
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.spark.writer_job", *arguments],
+        cwd=ROOT,
+        env=environment(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+def noted(folder: Path, *kinds: str) -> int:
+    """How much the job has noted in its checkpoint."""
+    return sum(len(list((folder / "out-checkpoint" / kind).glob("[0-9]*"))) for kind in kinds)
+
+
+def until(job: Job, ready: Callable[[], object]) -> bool:
+    """Wait for something; False if the job ends before."""
+    end = time.monotonic() + PATIENCE_S
+    while not ready():
+        if job.poll() is not None:
+            return False
+        assert time.monotonic() < end, "the job does not get on"
+        time.sleep(0.005)
+    return True
+
+
+def kill_driver(job: Job) -> None:
+    """Its JVM too; the workers end by themselves."""
+    if job.poll() is None:
+        os.killpg(job.pid, signal.SIGKILL)
+    job.wait(30)
