@@ -47,9 +47,7 @@ def run_script(
 
 
 def first_lines(error: BaseException) -> str:
-    """Return what is above the traceback: the first line, or the one after Spark's heading."""
-    lines = str(error).splitlines()
+    """Return what is above the traceback: the first line that is not a heading of Spark's."""
     headings = ("An exception was thrown from the Python worker", "Job aborted")
-    if lines[0].startswith(headings) or not lines[0].strip():
-        return "\n".join(lines[:2])
-    return lines[0]
+    lines = (line.strip() for line in str(error).splitlines())
+    return next((line for line in lines if line and not line.startswith(headings)), "")

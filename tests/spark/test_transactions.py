@@ -15,7 +15,7 @@ import pytest
 from tests.kafka.admin import Record
 from tests.kafka.broker import KafkaCluster
 from tests.spark.jobs import PATIENCE_S, Job, kill_driver, noted, start_job, until
-from tests.spark.session import Tables
+from tests.spark.session import Tables, since
 
 from tandem_kafka.spark.options import SinkOptions  # isort: skip
 from tandem_kafka.spark.producing import DeliveryError  # isort: skip
@@ -166,6 +166,7 @@ def test_a_batch_query_with_an_epoch_is_written_once(topic: str, tables: Tables)
 @pytest.mark.slow
 @pytest.mark.timeout(300 + 150 * KILLS)
 @pytest.mark.partitions(3)
+@since(4, 2, "rate limits")
 def test_a_stream_that_is_killed_has_written_every_row_once(
     kafka: KafkaCluster, topic: str, tables: Tables, jobs: list[Job]
 ) -> None:
