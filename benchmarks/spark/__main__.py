@@ -147,6 +147,7 @@ class Run:
     def _start(self, name: str) -> None:
         command = [sys.executable, "-m", "benchmarks.spark", "--master", self.arguments.master]
         command += ["--daemon"] if self.arguments.daemon else []
+        command += ["--compiled"] if self.arguments.compiled else []
         command += ["--cold", name, self.kafka.bootstrap(), "small"]
         subprocess.run(command, check=True, capture_output=True, timeout=300)
 
@@ -177,7 +178,9 @@ def _cold(arguments: argparse.Namespace) -> None:
     source, bootstrap, topic = arguments.cold
     folder = Path(tempfile.mkdtemp(prefix="tandem-kafka-cold-"))
     try:
-        spark = session(folder, arguments.master, daemon=arguments.daemon)
+        spark = session(
+            folder, arguments.master, daemon=arguments.daemon, compiled=arguments.compiled
+        )
         print(Tables(spark, bootstrap, folder).count(source, topic))
         spark.stop()
     finally:
@@ -193,9 +196,12 @@ def main() -> None:
     parser.add_argument("--master", default=f"local[{CORES}]", help="or local-cluster[2,1,1024]")
     parser.add_argument("--daemon", action="store_true", help="with tandem_kafka.spark.daemon")
     parser.add_argument(
+        "--compiled", action="store_true", help="Spark's Python without pyspark.zip"
+    )
+    parser.add_argument(
         "--only", nargs="+", choices=WORK, default=list(WORK), metavar="WORK", help=", ".join(WORK)
     )
-    parser.add_argument("--output", type=Path, help="folder for spark.md")
+    parser.add_argument("--output", type=Path, help="a file for the same text")
     parser.add_argument("--cold", nargs=3, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.cold:
@@ -218,7 +224,9 @@ def _run(arguments: argparse.Namespace, report: Report) -> None:
             fill(kafka, "small", SMALL, 100)
             for topic in ("steady", "copies"):
                 kafka.admin.create_topic(topic, PARTITIONS)
-            spark = session(folder, arguments.master, daemon=arguments.daemon)
+            spark = session(
+                folder, arguments.master, daemon=arguments.daemon, compiled=arguments.compiled
+            )
             report.say("# Benchmarks of Spark\n")
             report.say(_heading(spark.version, arguments))
             tables = Tables(spark, kafka.bootstrap(), folder)
@@ -234,11 +242,14 @@ def _run(arguments: argparse.Namespace, report: Report) -> None:
 
 def _heading(version: str, arguments: argparse.Namespace) -> str:
     daemon = "tandem_kafka.spark.daemon" if arguments.daemon else "pyspark.daemon"
+    imported = "the installed PySpark" if arguments.compiled else "`pyspark.zip`"
     return (
-        f"Spark {version} `{arguments.master}`, `{daemon}`, connector {connector_version()}, "
+        f"Spark {version} `{arguments.master}`, `{daemon}`, Python processes that import "
+        f"{imported}, connector {connector_version()}, "
         f"{PARTITIONS} partitions, broker and Spark on the same {os.cpu_count()} cores; medians of "
         f"{arguments.rounds} rounds, the sources in turns, after some to warm up; Python keeps "
-        f"bytecode. Load averages at the beginning: {_load()}. “times” compares with tandem: above "
+        "bytecode. Children are Python's processes, and the shell commands of Hadoop's file "
+        f"system. Load averages at the beginning: {_load()}. “times” compares with tandem: above "
         "1, tandem is so many times faster."
     )
 

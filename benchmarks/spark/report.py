@@ -26,7 +26,7 @@ class Report:
     def costs(self, work: str, found: Mapping[str, Cost], count: int | None = None) -> None:
         """Take the medians of one work; of `count` records, or of something else than reading."""
         self.say(f"\n## {work}\n")
-        self.say("| source | seconds | million records/s | times | CPU s: JVM | Python |")
+        self.say("| source | seconds | million records/s | times | CPU s: JVM | children |")
         self.say("| --- | ---: | ---: | ---: | ---: | ---: |")
         for source, cost in found.items():
             read = None if source == NOTHING else count
@@ -39,7 +39,7 @@ class Report:
         """Take streams."""
         self.say(f"\n## {work}\n")
         self.say(
-            "| source | batches | p50 s | p95 s | CPU s of a batch | JVM | Python "
+            "| source | batches | p50 s | p95 s | CPU s of a batch | JVM | children "
             "| record to sink, median s | oldest of a batch, p95 s |"
         )
         self.say("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
@@ -62,6 +62,6 @@ class Report:
             told = "fitted" if ranges in {few, many} else f"{ranges * per_range + reading:.2f}"
             self.say(f"| {ranges} | {seconds:.2f} | {told} |")
 
-    def write(self, folder: Path) -> None:
-        """Write `spark.md`."""
-        (folder / "spark.md").write_text("\n".join(self._lines) + "\n", encoding="utf-8")
+    def write(self, file: Path) -> None:
+        """Write all of it."""
+        file.write_text("\n".join(self._lines) + "\n", encoding="utf-8")

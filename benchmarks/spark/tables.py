@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import shutil
@@ -152,11 +153,18 @@ def fill(kafka: KafkaCluster, topic: str, count: int, size: int) -> None:
     producer.flush()
 
 
-def session(folder: Path, master: str, *, daemon: bool) -> Any:
+def session(folder: Path, master: str, *, daemon: bool, compiled: bool) -> Any:
     """Start Spark, with our daemon or PySpark's.
 
     Python keeps bytecode, as it does where packages are installed: without, most of what a new
     process takes would be compiling what a clone has as text.
+
+    Args:
+        folder: For its files.
+        master: As Spark has it.
+        daemon: Ours.
+        compiled: Have Spark's Python processes import the installed PySpark, which is compiled, in
+            place of `pyspark.zip`, which is not: `python -m` looks in the working directory first.
     """
     from pyspark.sql import SparkSession  # noqa: PLC0415 - where it is measured
 
@@ -164,11 +172,12 @@ def session(folder: Path, master: str, *, daemon: bool) -> Any:
     os.environ["PYTHONPYCACHEPREFIX"] = str(ROOT / ".venv" / "bytecode-of-benchmarks")
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYTHONPATH"] = str(ROOT)
+    found = importlib.util.find_spec("pyspark")
+    assert found is not None  # noqa: S101 - it was imported
+    assert found.origin is not None  # noqa: S101
+    home = Path(found.origin).parent
     if master.startswith("local-cluster"):
-        found = importlib.util.find_spec("pyspark")
-        assert found is not None  # noqa: S101 - it was imported
-        assert found.origin is not None  # noqa: S101
-        os.environ["SPARK_HOME"] = str(Path(found.origin).parent)
+        os.environ["SPARK_HOME"] = str(home)
     settings = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -187,6 +196,7 @@ def session(folder: Path, master: str, *, daemon: bool) -> Any:
     builder = SparkSession.builder.master(master)
     for name, value in settings.items():
         builder = builder.config(name, value)
-    spark = builder.getOrCreate()
+    with contextlib.chdir(home.parent) if compiled else contextlib.nullcontext():
+        spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     return spark

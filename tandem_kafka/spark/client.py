@@ -34,6 +34,8 @@ _REFUSED: Final = {
     "ssl.keystore.certificate.chain": "name a file: kafka.ssl.keystore.location",
     "sasl.login.callback.handler.class": "callback handlers are classes of the JVM",
     "sasl.client.callback.handler.class": "callback handlers are classes of the JVM",
+    "partitioner.class": "partitioners are classes of the JVM: give kafka.partitioner, with one of "
+    "librdkafka's names, or the column partition",
 }
 #: Of the producer: what stands in docs/spark.md of writing would not hold with anything else.
 _GUARANTEED: Final = {
@@ -43,6 +45,9 @@ _GUARANTEED: Final = {
 }
 #: Of the Java client: batches are sized in bytes, no group is joined, reporters are of the JVM.
 _WITHOUT_EFFECT: Final = frozenset({"max.poll.records", "session.timeout.ms", "metric.reporters"})
+
+#: Likewise: `tandem.flushTimeoutMs` bounds the time that a task waits.
+_WITHOUT_EFFECT_ON_THE_SINK: Final = frozenset({"max.block.ms", "metric.reporters"})
 
 _JAAS_FIELD: Final = re.compile(r"""(username|password)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'([^']*)')""")
 
@@ -90,7 +95,11 @@ def producer_options(kafka: Mapping[str, str]) -> dict[str, Any]:
         KafkaConfigurationError: One would have rows written without idempotence or all acks, is
             managed by the sink, or cannot be honoured.
     """
-    found = {_PRODUCER_NAMES.get(name, name): value for name, value in _common(kafka).items()}
+    found = {
+        _PRODUCER_NAMES.get(name, name): value
+        for name, value in _common(kafka).items()
+        if name not in _WITHOUT_EFFECT_ON_THE_SINK
+    }
     if "transactional.id" in found:
         raise KafkaConfigurationError(
             "kafka.transactional.id cannot be set, as tasks would shut each other out: give "
@@ -128,6 +137,8 @@ def _check_guarantee(name: str, value: str) -> None:
 _PRODUCER_NAMES: Final = {
     "buffer.memory": "queue.buffering.max.kbytes",
     "max.request.size": "message.max.bytes",
+    "send.buffer.bytes": "socket.send.buffer.bytes",
+    "receive.buffer.bytes": "socket.receive.buffer.bytes",
     "ssl.cafile": "ssl.ca.location",
     "ssl.certfile": "ssl.certificate.location",
     "ssl.keyfile": "ssl.key.location",

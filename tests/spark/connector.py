@@ -22,7 +22,12 @@ _RUNS_ON = ("4.2.", "4.3.")
 
 @functools.cache
 def connector_jars() -> tuple[str, ...]:
-    """The paths of the jars; none where there is no Maven or nothing could be downloaded."""
+    """The paths of the jars; none where there is no Maven or nothing could be downloaded.
+
+    TANDEM_KAFKA_SPARK_CONNECTOR=off does without them.
+    """
+    if os.environ.get("TANDEM_KAFKA_SPARK_CONNECTOR") == "off":
+        return ()
     own = version("pyspark")
     candidates = [
         (_cache() / f"spark-kafka-{connector}-{tokens}", connector, tokens)

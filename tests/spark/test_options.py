@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -97,9 +98,23 @@ def test_what_is_taken_without_effect(name: str) -> None:
     assert "without effect" in row
 
 
+@pytest.mark.parametrize("name", ["max.block.ms", "metric.reporters"])
+def test_what_the_sink_takes_without_effect(name: str) -> None:
+    for given in (name, name.replace(".", "_")):
+        assert producer_options({**SERVERS, given: "7"}) == producer_options(SERVERS)
+    row = next(each for each in PAGE.splitlines() if each.startswith("| `kafka.max.block.ms`"))
+    assert f"`kafka.{name}`" in row
+    assert "without effect" in row
+
+
+def test_the_sink_refuses_partitioners_of_the_jvm() -> None:
+    with pytest.raises(KafkaConfigurationError, match=r"partitioner\.class .*give kafka\.partit"):
+        producer_options({**SERVERS, "partitioner.class": "org.example.Partitioner"})
+
+
 def test_settings_of_the_jvm_are_in_the_table() -> None:
     for name in ("consumer.cache", "consumer.fetchedData.cache", "producer.cache", "clusters"):
-        assert f"| `spark.kafka.{name}.*` | | no" in PAGE
+        assert re.search(rf"\| `spark\.kafka\.{name}\.\*`.* \| \| no", PAGE)
 
 
 @pytest.mark.parametrize(

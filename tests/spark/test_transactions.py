@@ -163,6 +163,7 @@ def test_a_batch_query_with_an_epoch_is_written_once(topic: str, tables: Tables)
     assert len(committed(tables, topic)) == 2_000
 
 
+@pytest.mark.every_run
 @pytest.mark.slow
 @pytest.mark.timeout(300 + 150 * KILLS)
 @pytest.mark.partitions(3)

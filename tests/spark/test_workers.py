@@ -225,6 +225,7 @@ def test_200_batches_leave_no_more_than_20(kafka: KafkaCluster, topic: str, tabl
     assert last.kilobytes <= first.kilobytes + max(0, started) + 16_000
 
 
+@pytest.mark.every_run
 @pytest.mark.partitions(2)
 @since(4, 2, "rate limits")
 def test_a_worker_that_is_killed(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
