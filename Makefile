@@ -16,7 +16,7 @@ help:
 	@echo "make chaos  real brokers and members that are paused, killed and cut off, for five minutes"
 	@echo "make profile  where the time goes while a topic is read (needs Java 17+ and Maven)"
 	@echo "make spark-test  the tests of the Spark source and sink (downloads PySpark: PYSPARK='4.0.*')"
-	@echo "make spark-kills  a Spark job that is killed and started again 20 times"
+	@echo "make spark-kills  Spark jobs that are killed and started again 20 times each"
 	@echo "make spark-bench  the Spark source beside Spark's own connector"
 	@echo "make clean  remove .venv and caches"
 
@@ -38,7 +38,8 @@ spark-test: java $(VENV)/.spark-test
 	@$(BIN)/python -m pytest tests/spark $(ARGS)
 
 spark-kills: java $(VENV)/.spark-test
-	@TANDEM_KAFKA_SPARK_KILLS=20 $(BIN)/python -m pytest tests/spark/test_kills.py -s $(ARGS)
+	@TANDEM_KAFKA_SPARK_KILLS=20 $(BIN)/python -m pytest -s \
+	    tests/spark/test_kills.py tests/spark/test_transactions.py -m slow $(ARGS)
 
 spark-bench: java $(VENV)/.spark-test
 	@$(BIN)/python -m benchmarks.spark $(ARGS)

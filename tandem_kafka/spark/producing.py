@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from confluent_kafka import KafkaError as ConfluentError
 from confluent_kafka import KafkaException, Producer
 
 from tandem_kafka.errors import KafkaError
@@ -15,7 +17,9 @@ from tandem_kafka.spark.client import producer_options, servers_of, what_to_chec
 from tandem_kafka.spark.options import SinkOptions
 from tandem_kafka.spark.rows import Row, rows_of
 
-__all__ = ["DeliveryError", "deliver", "new_producer", "produce_all"]
+__all__ = ["DebugLog", "DeliveryError", "TaskProducer", "deliver", "produce_all"]
+
+log = logging.getLogger(__name__)
 
 #: So many failures are told of; the rest are counted.
 _SHOWN: Final = 5
@@ -27,6 +31,45 @@ _FIRST_CONTACT_MS: Final = 30_000
 
 class DeliveryError(KafkaError):
     """Rows that the cluster did not take."""
+
+
+class _Errors:
+    """The errors of a producer's connections: a warning for each that differs from the last."""
+
+    last: str | None = None
+
+    def note(self, error: Any) -> None:
+        """Take one. That all brokers are down says less than the errors before it."""
+        text = str(error.str())
+        if error.code() != ConfluentError._ALL_BROKERS_DOWN and text != self.last:  # noqa: SLF001 - a constant
+            log.warning("the sink's producer: %s", text)
+            self.last = text
+
+
+class TaskProducer(Producer):
+    """confluent-kafka's producer: it calls back for failures only, and is quiet.
+
+    librdkafka prints a line to stderr for each connection that fails. Here they go to the log at
+    DEBUG.
+    """
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        # Not a method of this object: a cycle would keep the producer until garbage is collected.
+        self._errors = _Errors()
+        quiet = {"error_cb": self._errors.note, "logger": DebugLog()}
+        super().__init__(config | {"delivery.report.only.error": True} | quiet)
+
+    def because(self) -> str:
+        """Return the last error as the end of a sentence; empty if there was none."""
+        return f" (last error: {self._errors.last})" if self._errors.last else ""
+
+
+class DebugLog:
+    """Takes librdkafka's lines, whatever level it gives them."""
+
+    def log(self, level: int, message: str, *arguments: Any) -> None:  # noqa: ARG002 - its interface
+        """Take one line."""
+        log.debug(message, *arguments)
 
 
 @dataclass(slots=True)
@@ -69,7 +112,7 @@ def deliver(batches: Iterator[Any], options: SinkOptions) -> None:
     producer = _producers.get(key)
     if producer is None:
         _producers.clear()  # of a parent process, or of a configuration that is not used any more
-        producer = _producers[key] = new_producer(config)
+        producer = _producers[key] = TaskProducer(config)
     try:
         produce_all(producer, batches, options)
     except BaseException:
@@ -79,12 +122,7 @@ def deliver(batches: Iterator[Any], options: SinkOptions) -> None:
         raise
 
 
-def new_producer(config: dict[str, Any]) -> Any:
-    """Return confluent-kafka's producer, which calls back for failures only."""
-    return Producer(config | {"delivery.report.only.error": True})
-
-
-def produce_all(producer: Any, batches: Iterator[Any], options: SinkOptions) -> int:
+def produce_all(producer: TaskProducer, batches: Iterator[Any], options: SinkOptions) -> int:
     """Produce all rows, wait for their delivery, and return how many there were.
 
     Raises:
@@ -101,12 +139,12 @@ def produce_all(producer: Any, batches: Iterator[Any], options: SinkOptions) -> 
     if left:
         raise DeliveryError(
             f"{left} rows were not delivered within {options.flush_timeout_ms} ms "
-            "(tandem.flushTimeoutMs)"
+            f"(tandem.flushTimeoutMs){producer.because()}"
         )
     return rows
 
 
-def _flush(producer: Any, options: SinkOptions, rows: int) -> int:
+def _flush(producer: TaskProducer, options: SinkOptions, rows: int) -> int:
     """Wait for deliveries; not to the end where nothing arrived and no broker answers."""
     timeout_ms = options.flush_timeout_ms
     first_ms = min(timeout_ms, _FIRST_CONTACT_MS)
@@ -115,6 +153,7 @@ def _flush(producer: Any, options: SinkOptions, rows: int) -> int:
         raise DeliveryError(
             f"{left} rows were not delivered within {first_ms} ms: no broker of "
             f"{servers_of(options.kafka)} answers; {what_to_check('the workers')}"
+            f"{producer.because()}"
         )
     if left and first_ms < timeout_ms:
         left = producer.flush((timeout_ms - first_ms) / 1_000)

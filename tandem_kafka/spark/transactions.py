@@ -21,7 +21,7 @@ from tandem_kafka.errors import KafkaConfigurationError
 from tandem_kafka.runtime import MonotonicClock
 from tandem_kafka.spark.client import producer_options
 from tandem_kafka.spark.options import SinkOptions
-from tandem_kafka.spark.producing import DeliveryError, new_producer, produce_all
+from tandem_kafka.spark.producing import DebugLog, DeliveryError, TaskProducer, produce_all
 from tandem_kafka.spark.rows import topics_of
 
 __all__ = ["TaskWrite", "deliver_once"]
@@ -154,8 +154,9 @@ class _Transaction:
         self._consumer = Consumer(
             {name: value for name, value in config.items() if name.startswith(_OF_CONNECTIONS)}
             | {"group.id": write.transactional_id, "isolation.level": "read_committed"}
+            | {"logger": DebugLog()}
         )
-        self._producer = new_producer(
+        self._producer = TaskProducer(
             {
                 "transaction.timeout.ms": _TRANSACTION_TIMEOUT_MS,
                 **config,
@@ -248,6 +249,7 @@ class _Transaction:
         if not passing or self._clock.now_ms() >= self._until_ms:
             raise DeliveryError(
                 f"{what} with the transactional id {self._write.transactional_id}: {error.str()}"
+                f"{self._producer.because()}"
             ) from None
 
     def _check_fenced(self, raised: KafkaException) -> None:

@@ -28,7 +28,7 @@ def environment(**more: str) -> dict[str, str]:
 
 
 def start_job(kafka: KafkaCluster, topic: str, folder: Path, *more: str) -> Job:
-    """Start `writer_job`; `more` are its master and its target."""
+    """Start `writer_job`; `more` are its master, its target and its prefix."""
     arguments = (kafka.bootstrap(), topic, str(folder), *more)
     return subprocess.Popen(
         [sys.executable, "-m", "tests.spark.writer_job", *arguments],

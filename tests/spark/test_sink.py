@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 import time
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from tests.kafka.admin import Record
 from tests.kafka.broker import KafkaCluster
 from tests.kafka.security import PASSWORD
 from tests.spark.session import Tables, by_offset
+
+from tandem_kafka.spark.options import SinkOptions  # isort: skip - needs pyspark, see session
+from tandem_kafka.spark.producing import DeliveryError, deliver  # isort: skip
 
 
 def rows(tables: Tables, text: str, schema: str) -> Any:
@@ -66,6 +71,24 @@ def test_a_task_waits_so_long_for_its_deliveries(tables: Tables) -> None:
         with pytest.raises(Exception, match="1 rows were not delivered within 700 ms"):
             tables.write(tables.spark.range(1).selectExpr("string(id) value"), **options)
         assert time.monotonic() - began < 60
+
+
+def test_an_outage_is_one_warning_and_prints_nothing(
+    caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """librdkafka tries several times a second, and would print a line each time."""
+    given = {
+        "topic": "t",
+        "kafka.bootstrap.servers": "127.0.0.1:1",
+        "tandem.flushTimeoutMs": "1000",
+    }
+    rows = pa.RecordBatch.from_pydict({"value": pa.array([b"x"])})
+    with pytest.raises(DeliveryError, match=r"last error: .*Connection refused"):
+        deliver(iter([rows]), SinkOptions.parse(given))
+    said = [each.getMessage() for each in caplog.records if each.levelno >= logging.WARNING]
+    assert len(said) == 1, said
+    assert "Connection refused" in said[0]
+    assert capfd.readouterr().err == ""
 
 
 @pytest.mark.partitions(3)

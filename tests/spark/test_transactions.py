@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import threading
 import time
 from collections import Counter
@@ -163,6 +164,45 @@ def test_a_batch_query_with_an_epoch_is_written_once(topic: str, tables: Tables)
     assert len(committed(tables, topic)) == 2_000
 
 
+class Copying:
+    """A stream from one topic to another that is killed, driver and all, and started again."""
+
+    def __init__(self, kafka: KafkaCluster, topic: str, tables: Tables, jobs: list[Job]) -> None:
+        self.kafka, self.topic, self.tables, self.jobs = kafka, topic, tables, jobs
+        self.target = kafka.admin.create_topic(f"{topic}-copy", 2)
+        self.total = 0
+        seed = int(os.environ.get("TANDEM_KAFKA_SEED", str(time.time_ns() % 100_000)))
+        print(f"TANDEM_KAFKA_SEED={seed}")
+        self._chance = random.Random(seed)  # noqa: S311 - not a secret
+
+    def run(self, *prefix: str) -> None:
+        """Kill it so many times; let it end at last."""
+        for _ in range(KILLS):
+            self._produce()
+            goal = noted(self.tables.folder, "offsets") + 3
+            job = self._start(*prefix)
+            until(job, lambda goal=goal: noted(self.tables.folder, "offsets") >= goal)
+            time.sleep(self._chance.random() * 0.3)  # a random point is what is wanted
+            kill_driver(job)
+        self._produce()
+        assert self._start(*prefix).wait(PATIENCE_S) == 0
+
+    def found(self, level: str = "read_committed") -> Counter[int]:
+        """Return how often each row is in the target."""
+        return Counter(committed(self.tables, self.target, level))
+
+    def _produce(self) -> None:
+        numbers = range(self.total, self.total + 3_000)
+        self.kafka.admin.produce(self.topic, [Record(b"%d" % n, partition=n % 3) for n in numbers])
+        self.total += len(numbers)
+
+    def _start(self, *prefix: str) -> Job:
+        folder = self.tables.folder
+        job = start_job(self.kafka, self.topic, folder, "local[2,4]", self.target, *prefix)
+        self.jobs.append(job)
+        return job
+
+
 @pytest.mark.every_run
 @pytest.mark.slow
 @pytest.mark.timeout(300 + 150 * KILLS)
@@ -171,28 +211,23 @@ def test_a_batch_query_with_an_epoch_is_written_once(topic: str, tables: Tables)
 def test_a_stream_that_is_killed_has_written_every_row_once(
     kafka: KafkaCluster, topic: str, tables: Tables, jobs: list[Job]
 ) -> None:
-    target = kafka.admin.create_topic(f"{topic}-copy", 2)
-    total = 0
-
-    def more() -> None:
-        nonlocal total
-        records = [Record(b"%d" % n, partition=n % 3) for n in range(total, total + 3_000)]
-        kafka.admin.produce(topic, records)
-        total += 3_000
-
-    def start() -> Job:
-        jobs.append(start_job(kafka, topic, tables.folder, "local[2,4]", target))
-        return jobs[-1]
-
-    for _ in range(KILLS):
-        more()
-        goal = noted(tables.folder, "offsets") + 3
-        job = start()
-        until(job, lambda goal=goal: noted(tables.folder, "offsets") >= goal)
-        kill_driver(job)
-    more()
-    assert start().wait(PATIENCE_S) == 0
-    found = Counter(committed(tables, target))
+    copying = Copying(kafka, topic, tables, jobs)
+    copying.run(f"{topic}-sink")
+    found, total = copying.found(), copying.total
     assert (found.total(), len(found)) == (total, total)
-    everything = Counter(committed(tables, target, "read_uncommitted"))
-    print(f"{KILLS} kills: {everything.total() - total} rows of {total} in aborted transactions")
+    aborted = copying.found("read_uncommitted").total() - total
+    print(f"{KILLS} kills: {aborted} rows of {total} in aborted transactions")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300 + 150 * KILLS)
+@pytest.mark.partitions(3)
+@since(4, 2, "rate limits")
+def test_without_transactions_a_stream_that_is_killed_loses_no_row(
+    kafka: KafkaCluster, topic: str, tables: Tables, jobs: list[Job]
+) -> None:
+    copying = Copying(kafka, topic, tables, jobs)
+    copying.run()
+    found, total = copying.found(), copying.total
+    assert len(found) == total
+    print(f"{KILLS} kills: {found.total() - total} rows of {total} are there twice")

@@ -1,8 +1,8 @@
 """A job that tests kill: a topic into Parquet files, to what is there when it starts.
 
-With another topic its values go there instead, in transactions.
+With another topic its values go there instead; with a prefix, in transactions.
 
-python -m tests.spark.writer_job <bootstrap> <topic> <folder> [<master> [<target>]]
+python -m tests.spark.writer_job <bootstrap> <topic> <folder> [<master> [<target> [<prefix>]]]
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 def main() -> None:
     """Run until everything is written."""
     bootstrap, topic, folder, *more = sys.argv[1:]
-    master, target = (more + ["local[2,4]", ""][len(more) :])[:2]
+    master, target, prefix = (more + ["local[2,4]", "", ""][len(more) :])[:3]
     spark = (
         # A task is tried four times, as in a cluster: else a worker that dies ends the query.
         SparkSession.builder.master(master)
@@ -43,8 +43,9 @@ def main() -> None:
             .writeStream.format("tandem_kafka")
             .option("kafka.bootstrap.servers", bootstrap)
             .option("topic", target)
-            .option("tandem.transactionalIdPrefix", f"{target}-sink")
         )
+        if prefix:
+            writer = writer.option("tandem.transactionalIdPrefix", prefix)
     else:
         writer = stream.writeStream.format("parquet").option("path", str(Path(folder) / "out"))
     query = (
