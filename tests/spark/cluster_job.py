@@ -102,7 +102,7 @@ class ClusterJob:
     def _read(self, reader: Any, step: str) -> DataFrame:
         reader = reader.format("tandem_kafka").option("kafka.bootstrap.servers", self.bootstrap)
         if step != "batch":
-            reader = reader.option("maxOffsetsPerTrigger", "2000")
+            reader = reader.option("maxOffsetsPerTrigger", "3000")
         options = {"subscribe": self.topic, "startingOffsets": "earliest"}
         found: DataFrame = reader.options(**options).load()
         return found
@@ -114,9 +114,7 @@ class ClusterJob:
 
     def _finish(self, writer: Any, step: str) -> None:
         checkpoint = str(Path(self.folder) / f"{step}-checkpoint")
-        query = (
-            writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
-        )
+        query = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
         query.awaitTermination()
 
     def _wait_for_no_executor(self, spark: SparkSession) -> None:

@@ -10,18 +10,19 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
+from typing import Self
 
 import pyspark
 
 from tests.kafka.ports import free_ports
 from tests.spark.jobs import PATIENCE_S
 
-__all__ = ["QUICK_START", "StandaloneCluster"]
+__all__ = ["HOME", "QUICK_START", "StandaloneCluster"]
 
 #: Of JVMs that live for seconds.
 QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
-_HOME = Path(pyspark.__file__).parent
+HOME = Path(pyspark.__file__).parent
 _DEPLOY = "org.apache.spark.deploy"
 #: What executors would inherit, so that they would have this package without a job's doing.
 _LEFT_OUT = ("PYTHONPATH", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "SPARK_CONF_DIR")
@@ -29,6 +30,9 @@ _LEFT_OUT = ("PYTHONPATH", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "SPARK_CON
 
 class StandaloneCluster:
     """A master and workers of one core and one GB, whose Python has no package by default.
+
+    Each worker has an address of its own: Spark tries no task a second time at the same address
+    while the first attempt runs.
 
     Attributes:
         folder: Logs are here, and in `work` the folders of executors with their stderr.
@@ -42,13 +46,14 @@ class StandaloneCluster:
         self.master = f"spark://127.0.0.1:{self._port}"
         self._processes: list[subprocess.Popen[bytes]] = []
 
-    def __enter__(self) -> StandaloneCluster:
+    def __enter__(self) -> Self:
         try:
             self._start("master.Master", self._port, self._page)
             _until(lambda: self._state() is not None, "the master does not answer")
-            for page in self._pages:
-                of_worker = ("--cores", "1", "--memory", "1g", "--work-dir", str(self.work))
-                self._start("worker.Worker", 0, page, *of_worker, self.master)
+            of_worker = ("--cores", "1", "--memory", "1g", "--work-dir", str(self.work))
+            for number, page in enumerate(self._pages, 1):
+                at = f"127.0.0.{number}"
+                self._start("worker.Worker", 0, page, *of_worker, self.master, host=at)
             _until(self._is_complete, "workers are missing")
         except BaseException:
             self.stop()
@@ -80,20 +85,20 @@ class StandaloneCluster:
         files = sorted(self.work.glob("*/*/stderr"))
         return "\n".join(f"{each}:\n{each.read_text(errors='replace')}" for each in files)
 
-    def _start(self, kind: str, port: int, page: int, *more: str) -> None:
-        at = ("--host", "127.0.0.1", "--port", str(port), "--webui-port", str(page))
+    def _start(self, kind: str, port: int, page: int, *more: str, host: str = "127.0.0.1") -> None:
+        at = ("--host", host, "--port", str(port), "--webui-port", str(page))
         environment = {name: text for name, text in os.environ.items() if name not in _LEFT_OUT}
         with (self.folder / f"{len(self._processes)}-{kind}.log").open("wb") as log:
             process = subprocess.Popen(
-                [str(_HOME / "bin" / "spark-class"), f"{_DEPLOY}.{kind}", *at, *more],
+                [str(HOME / "bin" / "spark-class"), f"{_DEPLOY}.{kind}", *at, *more],
                 cwd=self.folder,
                 env=environment
                 | {
-                    "SPARK_HOME": str(_HOME),
+                    "SPARKHOME": str(HOME),
                     "SPARK_DAEMON_MEMORY": "256m",
                     "SPARK_DAEMON_JAVA_OPTS": QUICK_START,
                     "SPARK_LAUNCHER_OPTS": QUICK_START,
-                    "SPARK_LOCAL_IP": "127.0.0.1",
+                    "SPARK_LOCAL_IP": host,
                     "SPARK_LOCAL_DIRS": str(self.folder / "local"),
                 },
                 stdin=subprocess.DEVNULL,
