@@ -24,17 +24,20 @@ def _unpack(data: bytes) -> Any:
         import pyarrow as pa  # noqa: F401, PLC0415
 
         import tandem_kafka.spark  # noqa: F401, PLC0415
+
+        return pickle.loads(data)  # noqa: S301 - Spark's own way
     except ImportError as error:
+        name = error.name if isinstance(error, ModuleNotFoundError) else None
+        problem = f"{name} is not installed" if name else f"{error}:"
         text = (
-            f"{error.name or error} is not installed on the worker {platform.node()} for "
-            f"{sys.executable}: install tandem-kafka[spark] there, set PYSPARK_PYTHON to a Python "
-            "that has it, or ship it with the job (docs/spark-clusters.md)"
+            f"{problem} on the worker {platform.node()} for {sys.executable}: install "
+            "tandem-kafka[spark] there, set PYSPARK_PYTHON to a Python that has it, or ship it "
+            "with the job (docs/spark-clusters.md)"
         )
         sentence = type("tandem_kafka", (Exception,), {"__module__": "builtins"})(text)
         names = {"__cause__": property(lambda _: sentence, lambda _, __: None)}
         missing = type("ImportError", (ImportError,), {"__module__": "builtins", **names})
         raise missing(text) from None
-    return pickle.loads(data)  # noqa: S301 - Spark's own way
 
 
 # A function of `__main__` is one that cloudpickle sends by value.

@@ -70,3 +70,12 @@ def jobs() -> Iterator[list[Any]]:
     yield started
     for job in started:
         kill_driver(job)
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A standalone cluster with two workers."""
+    from tests.spark.standalone import StandaloneCluster
+
+    with StandaloneCluster(tmp_path_factory.mktemp("cluster")) as running:
+        yield running

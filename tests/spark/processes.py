@@ -7,7 +7,15 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-__all__ = ["commands", "connections", "descendants", "is_running", "runs_tasks", "workers"]
+__all__ = [
+    "commands",
+    "connections",
+    "descendants",
+    "executor_of",
+    "is_running",
+    "runs_tasks",
+    "workers",
+]
 
 _DAEMON = b"pyspark.daemon"
 
@@ -57,6 +65,16 @@ def runs_tasks(folder: Path) -> bool:
         )
     except OSError:
         return False
+
+
+def executor_of(pid: int) -> int:
+    """Return the JVM of the executor that a worker of tasks belongs to."""
+    while pid > 1:
+        folder = Path(f"/proc/{pid}")
+        if b"CoarseGrainedExecutorBackend" in _command(folder):
+            return pid
+        pid = _parent(folder)
+    raise LookupError("not a process of an executor")
 
 
 def _is_of_tasks(command: bytes) -> bool:

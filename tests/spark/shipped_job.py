@@ -1,0 +1,53 @@
+"""A job that users start with spark-submit: reads and writes, and prints what came of it.
+
+shipped_job.py <bootstrap> <topic> <target> [register]
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+from pyspark.sql import SparkSession
+
+
+def _tried(name: str, action: Callable[[], object]) -> None:
+    try:
+        print(f"{name}: {action()}")
+    except Exception as error:  # noqa: BLE001 - what users see is asked for
+        headings = ("An exception was thrown from the Python worker", "Job aborted")
+        lines = [line for line in str(error).splitlines() if not line.startswith(headings)]
+        print(f"{name} failed: {lines[0]}")
+
+
+def _package(_: int) -> str:
+    """Return where a worker has the package, and its Python."""
+    import tandem_kafka
+
+    return f"{tandem_kafka.__file__} {sys.executable}"
+
+
+def main() -> None:
+    """Read, write, and tell which package the workers have."""
+    bootstrap, topic, target, *more = sys.argv[1:]
+    spark = SparkSession.builder.getOrCreate()
+    if more:
+        from tandem_kafka.spark import TandemKafkaDataSource
+
+        spark.dataSource.register(TandemKafkaDataSource)
+    rows = (
+        spark.read.format("tandem_kafka")
+        .option("kafka.bootstrap.servers", bootstrap)
+        .option("subscribe", topic)
+        .load()
+    )
+    numbers = spark.range(10).selectExpr("string(id) value").write.format("tandem_kafka")
+    written = numbers.mode("append").option("kafka.bootstrap.servers", bootstrap)
+    _tried("read", rows.count)
+    _tried("write", lambda: written.option("topic", target).save())
+    _tried("package", lambda: spark.sparkContext.parallelize([0], 1).map(_package).first())
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()

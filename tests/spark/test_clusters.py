@@ -1,0 +1,116 @@
+"""Jobs on a standalone cluster, whose executors are killed, run twice, and come and go."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.kafka.admin import Record
+from tests.kafka.broker import KafkaCluster
+from tests.spark.cluster_job import ClusterJob
+from tests.spark.jobs import PATIENCE_S, ROOT, Job, environment, until
+from tests.spark.processes import executor_of
+from tests.spark.session import Tables, since
+from tests.spark.standalone import StandaloneCluster
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(600),
+    pytest.mark.partitions(3),
+    pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc"),
+    since(4, 2, "rate limits"),
+]
+
+ROWS = 6_000
+
+
+@pytest.fixture
+def job(kafka: KafkaCluster, topic: str, cluster: StandaloneCluster, tmp_path: Path) -> ClusterJob:
+    """A job over a topic that has something to read."""
+    records = [Record(b"%0200d" % n, partition=n % 3) for n in range(ROWS)]
+    kafka.admin.produce(topic, records)
+    target = kafka.admin.create_topic(f"{topic}-copy", 2)
+    return ClusterJob(cluster.master, kafka.bootstrap(), topic, target, str(tmp_path))
+
+
+def started(job: ClusterJob, jobs: list[Job]) -> Job:
+    with (Path(job.folder) / "driver.log").open("wb") as log:
+        jobs.append(
+            subprocess.Popen(
+                job.command(),
+                cwd=ROOT,
+                env=environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        )
+    return jobs[-1]
+
+
+def check_result(job: ClusterJob, running: Job, tables: Tables) -> None:
+    """Every row is there once: in the files, and in the topic for readers of committed rows."""
+    log = Path(job.folder) / "driver.log"
+    assert running.wait(2 * PATIENCE_S) == 0, log.read_text()[-6_000:]
+    expected = [(partition, at) for partition in range(3) for at in range(ROWS // 3)]
+    for step in job.steps:
+        if step == "sink":
+            rows = tables.read(job.target, kafka__isolation__level="read_committed").collect()
+            found = Counter(int(row.value) for row in rows)
+            assert (found.total(), len(found)) == (ROWS, ROWS)
+        else:
+            assert [(row.partition, row.offset) for row in tables.written(step)] == expected
+
+
+def test_batch_query_stream_and_sink_on_two_executors(
+    job: ClusterJob, tables: Tables, jobs: list[Job]
+) -> None:
+    check_result(job, started(job, jobs), tables)
+
+
+def kill_its_executor(job: ClusterJob, running: Job, step: str) -> None:
+    """Wait for the task that waits, and kill the JVM above it."""
+    held = Path(job.folder) / f"{step}-held"
+    assert until(running, held.exists), (Path(job.folder) / "driver.log").read_text()[-6_000:]
+    os.kill(executor_of(int(held.read_text())), signal.SIGKILL)
+
+
+def test_executors_that_are_killed_in_a_query_a_stream_and_a_sink(
+    job: ClusterJob, tables: Tables, jobs: list[Job]
+) -> None:
+    job = replace(job, holds=True)
+    running = started(job, jobs)
+    for step in job.steps:
+        kill_its_executor(job, running, step)
+    check_result(job, running, tables)
+
+
+def test_speculative_tasks_and_executors_that_come_and_go(
+    job: ClusterJob, tables: Tables, jobs: list[Job]
+) -> None:
+    """A task waits until Spark has started it a second time and has killed it."""
+    settings = {
+        "spark.speculation": "true",
+        "spark.task.maxFailures": "1",
+        "spark.speculation.interval": "100ms",
+        "spark.speculation.quantile": "0.3",
+        "spark.speculation.multiplier": "1.01",
+        "spark.speculation.minTaskRuntime": "100ms",
+        "spark.dynamicAllocation.enabled": "true",
+        "spark.dynamicAllocation.shuffleTracking.enabled": "true",
+        "spark.dynamicAllocation.executorIdleTimeout": "3s",
+        "spark.dynamicAllocation.maxExecutors": "2",
+    }
+    job = replace(job, steps=("stream", "sink"), holds=True, idles=True, settings=settings)
+    running = started(job, jobs)
+    check_result(job, running, tables)
+    for step in job.steps:
+        assert (Path(job.folder) / f"{step}-held").exists()
+    assert (Path(job.folder) / "driver.log").read_text().count("no executors") == len(job.steps)
