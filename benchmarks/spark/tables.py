@@ -6,6 +6,7 @@ import importlib.util
 import os
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -152,8 +153,8 @@ def fill(kafka: KafkaCluster, topic: str, count: int, size: int) -> None:
     producer.flush()
 
 
-def session(folder: Path, master: str, *, daemon: bool) -> Any:
-    """Start Spark, with our daemon or PySpark's.
+def session(folder: Path, master: str, *, daemon: bool, jars: Sequence[str] = ()) -> Any:
+    """Start Spark, with our daemon or PySpark's, and with these jars besides the connector's.
 
     Python keeps bytecode, as it does where packages are installed: without, most of what a new
     process takes would be compiling what a clone has as text.
@@ -179,7 +180,7 @@ def session(folder: Path, master: str, *, daemon: bool) -> Any:
         "spark.sql.shuffle.partitions": "2",
         "spark.executorEnv.PYTHONPATH": str(ROOT),
         "spark.executorEnv.PYTHONPYCACHEPREFIX": os.environ["PYTHONPYCACHEPREFIX"],
-        "spark.jars": ",".join(connector_jars()),
+        "spark.jars": ",".join((*connector_jars(), *jars)),
         "spark.local.dir": str(folder / "local"),
     }
     if daemon:
