@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import datetime as dt
 import io
 import json
@@ -317,3 +318,37 @@ def test_messages_that_are_refused(message: Any, descriptors: Any, said: str) ->
     pytest.importorskip("google.protobuf")
     with pytest.raises(InvalidArgumentError, match=said):
         ProtobufValues.of(Registry.of({"url": "http://localhost"}), message, descriptors)
+
+
+def test_protobuf_of_an_older_and_a_newer_schema(registry: SchemaRegistry) -> None:
+    messages = pytest.importorskip("tests.spark.messages")
+    from google.protobuf import descriptor_pb2
+
+    def changed(change: Any) -> tuple[int, Any]:
+        """Return the schema's id and the class of an order that was changed."""
+        whole = descriptor_pb2.FileDescriptorSet.FromString(messages.descriptors())
+        file = whole.file[-1]
+        change(next(each for each in file.message_type if each.name == "Order"))
+        text = base64.b64encode(file.SerializeToString()).decode()
+        number = registry.register("p", {"schema": text, "schemaType": "PROTOBUF"})
+        return number, messages.message_class("shop.Order", whole)
+
+    def without_large(order: Any) -> None:
+        del order.field[1]
+
+    def with_more(order: Any) -> None:
+        order.field.add(name="more", number=99, type=9, label=1)
+
+    older, newer = changed(without_large), changed(with_more)
+    rows = [(older, {"id": 1}), (newer, {"id": 2, "large": 5, "more": "x"})]
+    values = [
+        # Refund is the first message of the file, Order the second.
+        b"\0" + number.to_bytes(4, "big") + b"\2\2" + message(**row).SerializeToString()
+        for (number, message), row in rows
+    ]
+    order = messages.message_class("shop.Order")
+    asked = ProtobufValues.of(Registry.of({"url": registry.url}), order, None)
+    kind = arrow_type(asked.spark_type())
+    found = decode_array(pa.array(values, pa.binary()), asked, kind, permissive=False).to_pylist()
+    assert [(each["id"], each["large"]) for each in found] == [(1, 0), (2, 5)]
+    assert "more" not in found[1]
