@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 
 import benchmarks.spark as package
+from benchmarks.spark.decode import FORMATS, QUERIES, Decoding, decoder_jars
 from benchmarks.spark.measuring import Cost, costs
 from benchmarks.spark.report import Report
 from benchmarks.spark.steady import Steady, merged, produced, steady
@@ -40,6 +41,8 @@ SIZES = (100, 1_000)
 SMALL = 5_000
 #: Longer than the minute after which Spark ends idle workers: its own patrol adds some.
 IDLE_S = 68.0
+#: That are decoded.
+VALUES = 200_000
 #: The JVM compiles what is run often: small queries are measured when it has.
 SMALL_WARM_UP = 8
 
@@ -131,6 +134,19 @@ class Run:
             what = f"{count:,} records of {size} bytes, Kafka to SQL to Kafka, {title}"
             self._costs(what, _on(act, topic, "copies"), sources(), count=count)
 
+    def decode(self) -> None:
+        """Values that Spark has already read, decoded by each format's decoders in turns."""
+        with Decoding(self.tables.spark, VALUES) as decoding:
+            for each in FORMATS:
+                if each not in decoding.served:
+                    self.report.say(f"\nMaven did not find Spark's own decoder of {each}.")
+                size = decoding.mean_size(each)
+                for query in QUERIES:
+                    what = f"{VALUES:,} values of {size:.0f} bytes of {each}, {query}"
+                    names = decoding.decoders(each)
+                    act = partial(decoding.noop, each, query)
+                    self._costs(what, act, names, count=VALUES)
+
     def cold(self) -> None:
         """A new process to its first row."""
         self.tables.spark.stop()
@@ -167,6 +183,7 @@ WORK: dict[str, Callable[[Run], None]] = {
     "idle": Run.idle,
     "end-to-end": Run.end_to_end,
     "ranges": Run.ranges,
+    "decode": Run.decode,
     "cold": Run.cold,
 }
 #: What reads the large topics.
@@ -225,7 +242,11 @@ def _run(arguments: argparse.Namespace, report: Report) -> None:
             for topic in ("steady", "copies"):
                 kafka.admin.create_topic(topic, PARTITIONS)
             spark = session(
-                folder, arguments.master, daemon=arguments.daemon, compiled=arguments.compiled
+                folder,
+                arguments.master,
+                daemon=arguments.daemon,
+                compiled=arguments.compiled,
+                jars=decoder_jars() if "decode" in arguments.only else (),
             )
             report.say("# Benchmarks of Spark\n")
             report.say(_heading(spark.version, arguments))

@@ -7,6 +7,7 @@ import importlib.util
 import os
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -153,7 +154,9 @@ def fill(kafka: KafkaCluster, topic: str, count: int, size: int) -> None:
     producer.flush()
 
 
-def session(folder: Path, master: str, *, daemon: bool, compiled: bool) -> Any:
+def session(
+    folder: Path, master: str, *, daemon: bool, compiled: bool, jars: Sequence[str] = ()
+) -> Any:
     """Start Spark, with our daemon or PySpark's.
 
     Python keeps bytecode, as it does where packages are installed: without, most of what a new
@@ -165,6 +168,7 @@ def session(folder: Path, master: str, *, daemon: bool, compiled: bool) -> Any:
         daemon: Ours.
         compiled: Have Spark's Python processes import the installed PySpark, which is compiled, in
             place of `pyspark.zip`, which is not: `python -m` looks in the working directory first.
+        jars: Besides the connector's.
     """
     from pyspark.sql import SparkSession  # noqa: PLC0415 - where it is measured
 
@@ -188,7 +192,7 @@ def session(folder: Path, master: str, *, daemon: bool, compiled: bool) -> Any:
         "spark.sql.shuffle.partitions": "2",
         "spark.executorEnv.PYTHONPATH": str(ROOT),
         "spark.executorEnv.PYTHONPYCACHEPREFIX": os.environ["PYTHONPYCACHEPREFIX"],
-        "spark.jars": ",".join(connector_jars()),
+        "spark.jars": ",".join((*connector_jars(), *jars)),
         "spark.local.dir": str(folder / "local"),
     }
     if daemon:

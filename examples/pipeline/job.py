@@ -28,8 +28,6 @@ from tandem_kafka.spark.progress import LagListener
 ORDER: Final = "id bigint, customer string, cents bigint, at_ms bigint"
 ORDER_AVRO: Final = Path(__file__).with_name("order.avsc")
 CUSTOMER: Final = "country string"
-#: Column for the text that is no order.
-BAD: Final = "bad"
 
 #: An event time may be so far ahead of the time at which Kafka got the order. One order from the
 #: year 2100 would move the watermark there, and every other order would be late.
@@ -79,13 +77,9 @@ def read_customers(spark: SparkSession, settings: Settings) -> DataFrame:
 
 def decode_json(records: DataFrame) -> DataFrame:
     """Decode JSON; a value may be no JSON at all, or JSON of another form."""
-    text = f.col("value").cast("string")
-    options = {"columnNameOfCorruptRecord": BAD}
-    order = _once(f.from_json(text, f"{ORDER}, {BAD} string", options))
-    is_json = f.try_parse_json(text).isNotNull()
+    is_json = f.try_parse_json(f.col("value").cast("string")).isNotNull()
     why = f.when(is_json, "a field has the wrong type").otherwise("not JSON")
-    decoded = records.withColumn("order", order)
-    return decoded.withColumn("reason", _reason(f.col(f"order.{BAD}").isNotNull(), why))
+    return _decoded(records, from_json("value", ORDER, mode="permissive"), why)
 
 
 def decode_avro(records: DataFrame, registry: str) -> DataFrame:
@@ -93,21 +87,13 @@ def decode_avro(records: DataFrame, registry: str) -> DataFrame:
     order = from_avro(
         "value", registry={"url": registry}, schema=ORDER_AVRO.read_text(), mode="permissive"
     )
-    why = f.lit("not Avro of a schema in the registry")
-    decoded = records.withColumn("order", order)
-    return decoded.withColumn("reason", _reason(f.col("order").isNull(), why))
+    return _decoded(records, order, f.lit("not Avro of a schema in the registry"))
 
 
-def _once(column: Column) -> Column:
-    """Compute a column once for each record; Spark computes it anew wherever it is used, if it may.
-
-    It may not move a column out of `explode`, which here makes one row of an array of one.
-    """
-    return f.explode(f.array(column))
-
-
-def _reason(is_bad: Column, why: Column) -> Column:
-    return f.when(f.col("value").isNull(), "no value").when(is_bad, why)
+def _decoded(records: DataFrame, order: Column, why: Column) -> DataFrame:
+    is_bad = f.col("order").isNull()
+    reason = f.when(f.col("value").isNull(), "no value").when(is_bad, why)
+    return records.withColumn("order", order).withColumn("reason", reason)
 
 
 def check_orders(decoded: DataFrame) -> DataFrame:

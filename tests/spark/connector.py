@@ -1,4 +1,4 @@
-"""The jars of Spark's own Kafka connector, downloaded once, for comparison with it."""
+"""Jars that Maven downloads once: Spark's own Kafka connector, and other jars to compare with."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 
-__all__ = ["connector_jars", "connector_version"]
+__all__ = ["cache", "connector_jars", "connector_version", "download"]
 
 _POM = Path(__file__).with_name("connector.pom.xml")
 #: A mirror may lack the connector of Spark's own version, or a part of it. This one of 4.2 runs on
@@ -30,14 +31,14 @@ def connector_jars() -> tuple[str, ...]:
         return ()
     own = version("pyspark")
     candidates = [
-        (_cache() / f"spark-kafka-{connector}-{tokens}", connector, tokens)
+        (cache() / f"spark-kafka-{connector}-{tokens}", connector, tokens)
         for connector, tokens in ((own, own), _LAST_RESORT)
         if connector == own or own.startswith(_RUNS_ON)
     ]
     there = [folder for folder, *_ in candidates if folder.is_dir()]
     folder = there[0] if there else None
     for wanted, connector, tokens in candidates:
-        if folder is None and _download(wanted, connector, tokens):
+        if folder is None and download(wanted, _POM, _versions(connector, tokens)):
             folder = wanted
     return () if folder is None else tuple(sorted(str(jar) for jar in folder.glob("*.jar")))
 
@@ -49,24 +50,32 @@ def connector_version() -> str | None:
     return found[0].removesuffix(".jar").rpartition("-")[2] if found else None
 
 
-def _cache() -> Path:
+def cache() -> Path:
+    """Return the folder for downloads."""
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return base / "tandem-kafka"
 
 
-def _download(folder: Path, connector: str, tokens: str) -> bool:
-    """Download beside `folder` and rename, so that a folder that exists is always complete."""
+def _versions(connector: str, tokens: str) -> dict[str, str]:
+    return {"connector.version": connector, "tokens.version": tokens}
+
+
+def download(folder: Path, pom: Path, properties: Mapping[str, str]) -> bool:
+    """Copy the dependencies of a POM into a folder; False if Maven cannot get them.
+
+    They are downloaded beside the folder and renamed: a folder that exists is complete.
+    """
     maven = shutil.which("mvn")
     if maven is None:
         return False
-    print(f"downloading Spark's Kafka connector {connector} into {folder}", file=sys.stderr)
+    print(f"downloading {folder.name} into {folder}", file=sys.stderr)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix="download-") as scratch:
         target = Path(scratch) / "jars"
         done = subprocess.run(
             [
-                *(maven, "--batch-mode", "--quiet", "--file", str(_POM)),
-                *(f"-Dconnector.version={connector}", f"-Dtokens.version={tokens}"),
+                *(maven, "--batch-mode", "--quiet", "--file", str(pom)),
+                *(f"-D{name}={value}" for name, value in properties.items()),
                 *(f"-DoutputDirectory={target}", "-DincludeScope=runtime"),
                 "dependency:copy-dependencies",
             ],

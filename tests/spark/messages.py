@@ -65,9 +65,9 @@ def descriptors() -> bytes:
     return found
 
 
-def message_class(name: str) -> Any:
-    """Return a class as protoc would generate it."""
+def message_class(name: str, files: Any = None) -> Any:
+    """Return a class as protoc would generate it, of these files or of `descriptors()`."""
     pool = descriptor_pool.DescriptorPool()
-    for each in descriptor_pb2.FileDescriptorSet.FromString(descriptors()).file:
+    for each in (files or descriptor_pb2.FileDescriptorSet.FromString(descriptors())).file:
         pool.Add(each)
     return message_factory.GetMessageClass(pool.FindMessageTypeByName(name))

@@ -21,6 +21,8 @@ class SchemaRegistry:
         self.credentials: set[str] = set()
         #: Answer everything with this status.
         self.broken: int | None = None
+        #: "user:password" that each request must have.
+        self.login: str | None = None
         self._schemas: list[dict[str, Any]] = []
         self._subjects: dict[str, list[int]] = {}
         registry = self
@@ -80,8 +82,8 @@ class SchemaRegistry:
                 told = {"subject": subject, "version": at, "id": found}
                 return 200, told | self._schemas[found - 1]
             case _:
-                pass
-        return 404, {"error_code": 40403, "message": "not found"}
+                code = 40403 if path.startswith("/schemas/ids/") else 404
+        return 404, {"error_code": code, "message": "not found"}
 
     def _post(self, path: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         match path.strip("/").split("/"):
@@ -96,9 +98,12 @@ class SchemaRegistry:
         return 404, {"error_code": 404, "message": "not found"}
 
     def _respond(self, to: BaseHTTPRequestHandler, status: int, body: dict[str, Any]) -> None:
-        login = to.headers.get("Authorization", "")
-        if login.startswith("Basic "):
-            self.credentials.add(base64.b64decode(login.removeprefix("Basic ")).decode())
+        header = to.headers.get("Authorization", "").removeprefix("Basic ")
+        login = base64.b64decode(header).decode()
+        if login:
+            self.credentials.add(login)
+        if self.login not in {None, login}:
+            status, body = 401, {"error_code": 401, "message": "Unauthorized"}
         if self.broken is not None:
             status, body = self.broken, {"error_code": 1, "message": "out of order"}
         text = json.dumps(body).encode()

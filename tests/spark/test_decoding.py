@@ -196,6 +196,89 @@ def test_bad_bytes_and_secrets_in_a_query(tables: Tables, registry: SchemaRegist
     assert "hush" not in str(error.value)
 
 
+@pytest.mark.parametrize("mode", ["failfast", "permissive"])
+@since(4, 1, "functions on Arrow columns")
+def test_a_registry_that_wants_a_login_in_a_query(
+    tables: Tables, registry: SchemaRegistry, mode: str
+) -> None:
+    schema = {"type": "record", "name": "R", "fields": [{"name": "id", "type": "long"}]}
+    registry.register("s", {"schema": json.dumps(schema)})
+    registry.login = "alice:hush"
+    rows = tables.spark.sql("select unhex('000000000102') value")
+
+    def found(**more: str) -> list[Any]:
+        settings = {"url": registry.url, **more}
+        column = from_avro("value", registry=settings, schema=schema, mode=mode)
+        return [row.id for row in rows.select(column.alias("r")).select("r.*").collect()]
+
+    with pytest.raises(Exception, match="Unauthorized") as error:
+        found()
+    # Our sentence is the first that Python says.
+    said = str(error.value).partition("tandem_kafka: ")[2].splitlines()[0]
+    assert said == (
+        "the registry could not be asked for schema id 1: HTTP 401, Unauthorized; set "
+        "basic.auth.user.info in registry to a user:password that the registry accepts"
+    )
+    assert str(error.value).index(said) < str(error.value).index("Traceback")
+    assert found(**{"basic.auth.user.info": "alice:hush"}) == [1]
+
+
+SCHEMA = "id long, cents long, note string"
+ROWS = "select cast(if(id = 0, null, string(id)) as binary) value, id part from range(9)"
+#: Spark's filters may decode once more than its projections before.
+filters_once = since(4, 2, "filters that do not decode again")
+
+
+@pytest.mark.parametrize("framed", [False, True])
+@pytest.mark.parametrize("mode", ["failfast", "permissive"])
+def test_json_is_parsed_once(tables: Tables, mode: str, framed: bool) -> None:
+    rows = tables.spark.sql(ROWS)
+    orders = rows.select(from_json("value", SCHEMA, mode=mode, framed=framed).alias("o"), "part")
+    assert _in_plan(orders.select("o.*"), "from_json(") == 1
+    assert _in_plan(orders.groupBy("o.id").agg(f.sum("o.cents"), f.max("o.note"))) == 1
+
+
+@filters_once
+@pytest.mark.parametrize("mode", ["failfast", "permissive"])
+def test_a_filter_parses_no_second_time(
+    tables: Tables, topic: str, kafka: KafkaCluster, mode: str
+) -> None:
+    value = b'{"id": 1, "cents": 5}'
+    kafka.admin.produce(topic, [value] * 3)
+    condition = "o.id > 0 and o.cents > 0 and o.note is null and offset > 0"
+
+    def found(rows: Any) -> Any:
+        return rows.withColumn("o", from_json("value", SCHEMA, mode=mode)).where(condition)
+
+    batch = found(tables.read(topic))
+    selected = batch.select("o.*")
+    assert _in_plan(selected) == 1
+    # A filter of another column still goes to the source.
+    plan = selected._jdf.queryExecution().optimizedPlan().toString()
+    assert plan.index("from_json(") < plan.index("offset#")
+    assert selected.collect() == [Row(id=1, cents=5, note=None)] * 2
+    query = tables.finish(found(tables.stream(topic)))
+    plan = query._jsq.streamingQuery().lastExecution().optimizedPlan().toString()
+    assert plan.count("from_json(") == 1
+    assert [row.o.id for row in tables.written()] == [1, 1]
+
+
+@filters_once
+def test_a_filter_decodes_avro_no_second_time(tables: Tables) -> None:
+    fields = [{"name": name, "type": "long"} for name in ("id", "cents")]
+    schema = {"type": "record", "name": "R", "fields": fields}
+    column = from_avro("value", registry={"url": "http://localhost"}, schema=schema)
+    rows = tables.spark.sql(ROWS)
+    orders = rows.select(column.alias("o")).where("o.id > 0 and o.cents > 0").select("o.*")
+    assert _in_plan(orders, "from_avro(") == 1
+
+
+def _in_plan(rows: Any, text: str = "from_json(") -> int:
+    """How often it is computed, for each row."""
+    count: int = rows._jdf.queryExecution().optimizedPlan().toString().count(text)
+    return count
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

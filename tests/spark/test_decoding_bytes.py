@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import datetime as dt
 import io
 import json
@@ -97,9 +98,14 @@ def known(registry: SchemaRegistry, schema: Any, subject: str = "s", **more: Any
 
 
 def decode(
-    registry: SchemaRegistry, schema: Any, *values: bytes | None, permissive: bool = False
+    registry: SchemaRegistry | dict[str, Any],
+    schema: Any,
+    *values: bytes | None,
+    permissive: bool = False,
 ) -> list[Any]:
-    asked = AvroValues.of(Registry.of({"url": registry.url}), schema)
+    """Decode values; `registry` is one that runs, or the configuration of its client."""
+    settings = registry if isinstance(registry, dict) else {"url": registry.url}
+    asked = AvroValues.of(Registry.of(settings), schema)
     kind = arrow_type(asked.spark_type())
     column = pa.array(values, pa.binary())
     found: list[Any] = decode_array(column, asked, kind, permissive=permissive).to_pylist()
@@ -130,6 +136,16 @@ def test_a_writers_schema_becomes_the_readers(registry: SchemaRegistry) -> None:
     )
     # Each schema once, however many values.
     assert registry.asked == {"/schemas/ids/1": 1, "/schemas/ids/2": 1}
+
+
+def test_a_writers_schema_that_cannot_become_the_readers(registry: SchemaRegistry) -> None:
+    """An older schema lacks a field that the reader's has no default for."""
+    new = record(("id", {"type": "long"}), ("note", {"type": "string"}))
+    older = avro(known(registry, GOOD), GOOD, {"id": 1})
+    newer = avro(known(registry, new), new, {"id": 2, "note": "y"})
+    assert decode(registry, new, older, newer, permissive=True) == [None, {"id": 2, "note": "y"}]
+    with pytest.raises(DecodingError, match=r"schema id 1: .* cannot be read as"):
+        decode(registry, new, older, newer)
 
 
 def test_schemas_that_others_refer_to(registry: SchemaRegistry) -> None:
@@ -179,8 +195,41 @@ def test_a_registry_out_of_order_is_no_bad_bytes(
 ) -> None:
     value = avro(known(registry, GOOD), GOOD, {"id": 7})
     registry.broken = 403
-    with pytest.raises(RegistryError, match="schema id 1: HTTP 403, out of order"):
+    with pytest.raises(RegistryError, match=r"schema id 1: HTTP 403, out of order; grant the user"):
         decode(registry, GOOD, value, permissive=permissive)
+
+
+@pytest.mark.parametrize("permissive", [False, True])
+def test_a_registry_that_is_down(registry: SchemaRegistry, permissive: bool) -> None:
+    value = avro(known(registry, GOOD), GOOD, {"id": 7})
+    with SchemaRegistry() as other:
+        gone = other.url
+    settings = {"url": gone.replace("//", "//alice:hush@"), "max.retries": 0}
+    with pytest.raises(RegistryError, match="schema id 1: ConnectError; check the url") as error:
+        decode(settings, GOOD, value, permissive=permissive)
+    assert "hush" not in str(error.value)
+
+
+@pytest.mark.parametrize("permissive", [False, True])
+def test_another_server_than_a_registry(registry: SchemaRegistry, permissive: bool) -> None:
+    value = avro(known(registry, GOOD), GOOD, {"id": 7})
+    settings = {"url": f"{registry.url}/elsewhere"}
+    with pytest.raises(RegistryError, match="HTTP 404, not found; check the path of the url"):
+        decode(settings, GOOD, value, permissive=permissive)
+
+
+@pytest.mark.parametrize("permissive", [False, True])
+def test_a_registry_with_a_login(registry: SchemaRegistry, permissive: bool) -> None:
+    value = avro(known(registry, GOOD), GOOD, {"id": 7})
+    registry.login = "alice:hush"
+    for login in ({}, {"basic.auth.user.info": "alice:wrong"}):
+        with pytest.raises(
+            RegistryError, match=r"HTTP 401, Unauthorized; set basic\.auth"
+        ) as error:
+            decode({"url": registry.url, **login}, GOOD, value, permissive=permissive)
+        assert "wrong" not in str(error.value)
+    settings = {"url": registry.url, "basic.auth.user.info": "alice:hush"}
+    assert decode(settings, GOOD, value, permissive=permissive) == [{"id": 7}]
 
 
 def test_a_decimal_with_too_many_digits(registry: SchemaRegistry) -> None:
@@ -269,3 +318,37 @@ def test_messages_that_are_refused(message: Any, descriptors: Any, said: str) ->
     pytest.importorskip("google.protobuf")
     with pytest.raises(InvalidArgumentError, match=said):
         ProtobufValues.of(Registry.of({"url": "http://localhost"}), message, descriptors)
+
+
+def test_protobuf_of_an_older_and_a_newer_schema(registry: SchemaRegistry) -> None:
+    messages = pytest.importorskip("tests.spark.messages")
+    from google.protobuf import descriptor_pb2
+
+    def changed(change: Any) -> tuple[int, Any]:
+        """Return the schema's id and the class of an order that was changed."""
+        whole = descriptor_pb2.FileDescriptorSet.FromString(messages.descriptors())
+        file = whole.file[-1]
+        change(next(each for each in file.message_type if each.name == "Order"))
+        text = base64.b64encode(file.SerializeToString()).decode()
+        number = registry.register("p", {"schema": text, "schemaType": "PROTOBUF"})
+        return number, messages.message_class("shop.Order", whole)
+
+    def without_large(order: Any) -> None:
+        del order.field[1]
+
+    def with_more(order: Any) -> None:
+        order.field.add(name="more", number=99, type=9, label=1)
+
+    older, newer = changed(without_large), changed(with_more)
+    rows = [(older, {"id": 1}), (newer, {"id": 2, "large": 5, "more": "x"})]
+    values = [
+        # Refund is the first message of the file, Order the second.
+        b"\0" + number.to_bytes(4, "big") + b"\2\2" + message(**row).SerializeToString()
+        for (number, message), row in rows
+    ]
+    order = messages.message_class("shop.Order")
+    asked = ProtobufValues.of(Registry.of({"url": registry.url}), order, None)
+    kind = arrow_type(asked.spark_type())
+    found = decode_array(pa.array(values, pa.binary()), asked, kind, permissive=False).to_pylist()
+    assert [(each["id"], each["large"]) for each in found] == [(1, 0), (2, 5)]
+    assert "more" not in found[1]

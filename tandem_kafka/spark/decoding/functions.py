@@ -17,6 +17,7 @@ from tandem_kafka.spark.decoding.batches import Values, arrow_type, decode_array
 from tandem_kafka.spark.decoding.framing import HEADER, MAGIC
 from tandem_kafka.spark.decoding.protobuf import ProtobufValues
 from tandem_kafka.spark.decoding.registry import Registry
+from tandem_kafka.spark.failures import sentence_first
 
 __all__ = ["from_avro", "from_json", "from_protobuf"]
 
@@ -55,7 +56,7 @@ def from_json(
         raise InvalidArgumentError(f"schema must be a type of Spark or a text, got a {kind}")
     if isinstance(schema, str):
         schema = _parsed(schema)
-    value = _column(column).cast("binary")
+    value = _marked_expensive(_column(column).cast("binary"))
     text = (_unframed(value, permissive) if framed else value).cast("string")
     if not permissive:
         return f.from_json(text, schema, {"mode": "FAILFAST"})
@@ -64,9 +65,28 @@ def from_json(
     # Spark gives a row of nulls for what it cannot read: the text beside it tells the two apart.
     noted = StructType([*schema.fields, StructField(_CORRUPT, StringType())])
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
-    found = f.from_json(text, noted, options)
-    whole = f.struct(*(found.getField(each.name).alias(each.name) for each in schema.fields))
+    names = schema.fieldNames()
+    # An expression that names `from_json` several times parses several times. The parameter of a
+    # lambda is computed once.
+    return f.transform(
+        f.array(f.from_json(text, noted, options)), lambda found: _if_good(found, names)
+    )[0]
+
+
+def _if_good(found: Column, names: list[str]) -> Column:
+    """Return the fields of what was parsed, null if it is corrupt."""
+    whole = f.struct(*(found.getField(name).alias(name) for name in names))
     return f.when(found.isNotNull() & found.getField(_CORRUPT).isNull(), whole)
+
+
+def _marked_expensive(column: Column) -> Column:
+    """Return the column, so that Spark 4.2 and newer decode it once, also where rows are filtered.
+
+    Spark pushes a filter below the projection that decodes, and decodes once more for each use in
+    the filter, unless an expression in it counts as expensive. A regular expression does. This one
+    is computed for nulls only, and gives null.
+    """
+    return f.coalesce(column, column.cast("string").rlike("").cast("string").cast("binary"))
 
 
 def _unframed(value: Column, permissive: bool) -> Column:
@@ -156,7 +176,9 @@ def _decoded(name: str, column: Column, values: Values, kind: DataType, permissi
 
     # The name is all that a plan shows of it.
     decode.__name__ = name
-    return f.arrow_udf(decode, returnType=kind)(column.cast("binary"))
+    return f.arrow_udf(sentence_first(decode), returnType=kind)(
+        _marked_expensive(column.cast("binary"))
+    )
 
 
 def _column(column: Column | str) -> Column:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable
 from decimal import Decimal
+from operator import attrgetter
 from typing import Any, Final
 
 from pyspark.sql.types import (
@@ -118,12 +119,13 @@ def _reader(field: Any) -> tuple[str, Convert]:
         convert = _value(field.message_type.fields_by_name["value"])
         key = _value(field.message_type.fields_by_name["key"])
         return name, lambda value: [(key(k), convert(v)) for k, v in getattr(value, name).items()]
-    convert = _value(field)
+    get, convert = attrgetter(name), _value(field)
     if field.is_repeated:
-        return name, lambda value: [convert(each) for each in getattr(value, name)]
+        return name, lambda value: [convert(each) for each in get(value)]
     if field.has_presence:
-        return name, lambda value: convert(getattr(value, name)) if value.HasField(name) else None
-    return name, lambda value: convert(getattr(value, name))
+        return name, lambda value: convert(get(value)) if value.HasField(name) else None
+    # Most fields: nothing of Python is called for them.
+    return name, get if convert is _same else lambda value: convert(get(value))
 
 
 def _value(field: Any) -> Convert:

@@ -19,7 +19,18 @@ __all__ = ["Registry", "RegistryError", "Schemas"]
 
 #: So long an id that the registry does not know is not asked for again.
 _UNKNOWN_MS: Final = 30_000
-_NOT_FOUND: Final = 404
+#: The registry's own code. A 404 without it comes from another server, or for another path.
+_NO_SUCH_SCHEMA: Final = 40403
+#: What to do, by HTTP status.
+_ADVICE: Final = {
+    401: "set basic.auth.user.info in registry to a user:password that the registry accepts",
+    403: "grant the user of basic.auth.user.info the right to read schemas",
+    404: "check the path of the url in registry",
+}
+_UNREACHED: Final = "check the url in registry, and that it can be reached from the workers"
+#: Characters: a proxy may answer with a page of HTML.
+_LONGEST_ANSWER: Final = 200
+_OTHERWISE: Final = "see the registry's log"
 
 
 class RegistryError(KafkaError):
@@ -122,7 +133,7 @@ class Schemas:
         try:
             return self._client.get_schema(number, fmt=form)
         except Exception as error:  # noqa: BLE001 - those of an HTTP library of its own choice
-            if getattr(error, "http_status_code", None) == _NOT_FOUND:
+            if getattr(error, "error_code", None) == _NO_SUCH_SCHEMA:
                 self._unknown_until_ms[number] = now_ms + _UNKNOWN_MS
                 raise DecodingError("the registry has no such schema") from None
             # Not chained: what the library says of a connection may have the password in it.
@@ -131,10 +142,12 @@ class Schemas:
 
 
 def _told(error: Exception) -> str:
+    """Return what happened, and what to do."""
     status = getattr(error, "http_status_code", None)
     if status is None:
-        return type(error).__name__
-    return f"HTTP {status}, {getattr(error, 'error_message', '')}"
+        return f"{type(error).__name__}; {_UNREACHED}"
+    said = " ".join(str(getattr(error, "error_message", "")).split())[:_LONGEST_ANSWER]
+    return f"HTTP {status}, {said}; {_ADVICE.get(status, _OTHERWISE)}"
 
 
 #: Of this process, given in the key.
