@@ -171,6 +171,7 @@ def test_batches_share_consumers(kafka: KafkaCluster, topic: str, tables: Tables
     """Thirty batches of two tasks, and no connection more than the first ones needed."""
     port = int(kafka.bootstrap().rpartition(":")[2])
     kafka.admin.produce(topic, [Record(b"x", partition=n % 2) for n in range(60)])
+    of_other_tests = connections(port)
     query = tables.begin(
         # A configuration that no other test has left consumers for.
         tables.stream(topic, maxOffsetsPerTrigger=2, kafka__client__id=topic),
@@ -181,7 +182,7 @@ def test_batches_share_consumers(kafka: KafkaCluster, topic: str, tables: Tables
     seen: set[tuple[str, str]] = set()
 
     def finished() -> bool:
-        seen.update(connections(port))
+        seen.update(connections(port) - of_other_tests)
         if not (commits / "3").exists():
             before.update(seen)
         return not query.isActive
