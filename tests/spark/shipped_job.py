@@ -16,8 +16,9 @@ def _tried(name: str, action: Callable[[], object]) -> None:
         print(f"{name}: {action()}")
     except Exception as error:  # noqa: BLE001 - what users see is asked for
         headings = ("An exception was thrown from the Python worker", "Job aborted")
-        lines = [line for line in str(error).splitlines() if not line.startswith(headings)]
-        print(f"{name} failed: {lines[0]}")
+        lines = (line.strip() for line in str(error).splitlines())
+        shown = next(line for line in lines if line and not line.startswith(headings))
+        print(f"{name} failed: {shown}")
 
 
 def _package(_: int) -> str:
