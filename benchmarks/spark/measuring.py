@@ -46,23 +46,31 @@ class Processors:
 
     def __init__(self, jvm: int) -> None:
         self._jvm = jvm
+        #: Workers that were there when somebody looked last. Nobody waits for those that end.
+        self._workers: dict[int, _Process] = {}
 
     def spent(self) -> tuple[float, float]:
-        """Return seconds of the JVMs and of the Python below them, since they began."""
+        """Return seconds of the JVMs and of what is below them, since they began."""
         everyone = _processes()
         parents = {pid: each.parent for pid, each in everyone.items()}
         family = {self._jvm} | descendants(self._jvm, parents)
-        there = [everyone[pid] for pid in family if pid in everyone]
-        jvm = sum(each.seconds for each in there if each.is_jvm)
-        # A daemon reaps its workers without waiting; what the JVM has waited for was Python.
-        return jvm, sum(each.seconds for each in there if not each.is_jvm) + sum(
-            each.waited_for for each in there
-        )
+        there = {pid: everyone[pid] for pid in family if pid in everyone}
+        self._workers |= {
+            pid: each
+            for pid, each in there.items()
+            if each.parent in there and not each.is_jvm and not there[each.parent].is_jvm
+        }
+        ended = [each for pid, each in self._workers.items() if pid not in there]
+        jvm = sum(each.seconds for each in there.values() if each.is_jvm)
+        below = sum(each.seconds for each in there.values() if not each.is_jvm)
+        # A parent that waits for a child takes over its seconds.
+        below += sum(each.waited_for for each in there.values())
+        return jvm, below + sum(each.seconds for each in ended)
 
     def cost(self, act: Callable[[], object]) -> Cost:
         """Do something, and return what it took.
 
-        Python processes that end meanwhile without being waited for take their seconds along.
+        Workers that begin and end meanwhile take their seconds along.
         """
         jvm, python = self.spent()
         begin = time.perf_counter()
