@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip("pyspark", reason="pyspark is not installed: make spark-test installs it")
+
 from tests.kafka.admin import Record
 from tests.kafka.broker import KafkaCluster
 from tests.spark.cluster_job import ClusterJob

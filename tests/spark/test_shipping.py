@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip("pyspark", reason="pyspark is not installed: make spark-test installs it")
+
 from tests.kafka.broker import KafkaCluster
 from tests.spark.jobs import ROOT
 from tests.spark.mistakes import without
