@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 
 import benchmarks.spark as package
-from benchmarks.spark.decode import FORMATS, QUERIES, Decoding, decoder_jars
+from benchmarks.spark.decode import FORMATS, QUERIES, decoder_jars, orders
 from benchmarks.spark.measuring import Cost, costs
 from benchmarks.spark.report import Report
 from benchmarks.spark.steady import Steady, merged, produced, steady
@@ -41,7 +41,7 @@ SIZES = (100, 1_000)
 SMALL = 5_000
 #: Longer than the minute after which Spark ends idle workers: its own patrol adds some.
 IDLE_S = 68.0
-#: That are decoded.
+#: How many values are decoded.
 VALUES = 200_000
 #: The JVM compiles what is run often: small queries are measured when it has.
 SMALL_WARM_UP = 8
@@ -138,7 +138,7 @@ class Run:
 
     def decode(self) -> None:
         """Values that Spark has already read, decoded by each format's decoders in turns."""
-        with Decoding(self.tables.spark, VALUES) as decoding:
+        with orders(self.tables.spark, VALUES) as decoding:
             for each in FORMATS:
                 if each not in decoding.served:
                     self.report.say(f"\nMaven did not find Spark's own decoder of {each}.")

@@ -10,17 +10,17 @@ import base64
 import functools
 import io
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from benchmarks.spark.tables import OURS
 from tests.spark.connector import cache, download
-from tests.spark.registry import SchemaRegistry
+from tests.spark.registry import SchemaRegistry, framed
 
-__all__ = ["FORMATS", "QUERIES", "Decoding", "decoder_jars"]
+__all__ = ["FORMATS", "QUERIES", "Decoding", "decoder_jars", "orders"]
 
 _POM = Path(__file__).with_name("decoders.pom.xml")
 #: A mirror may lack the decoders of Spark's own version. spark-avro of 4.1 runs on 4.3.
@@ -85,39 +85,10 @@ def _jars(name: str) -> tuple[Path, ...]:
 class Decoding:
     """Orders in all formats, and a registry that knows their schemas."""
 
-    def __init__(self, spark: Any, count: int) -> None:
-        self._spark = spark
-        self._count = count
-        self._registry = SchemaRegistry()
+    def __init__(self, rows: Any, registry: SchemaRegistry) -> None:
+        self._rows = rows
+        self._registry = registry
         self.served = ("json", *(name for name in _LAST_RESORT if _jars(name)))
-
-    def __enter__(self) -> Self:
-        self._registry.__enter__()
-        self._rows = self._cached()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._rows.unpersist()
-        self._registry.__exit__(kind, error, trace)
-
-    def _cached(self) -> Any:
-        import pyarrow as pa  # noqa: PLC0415 - as Spark does
-
-        encoders = {
-            "json": lambda order: json.dumps(order).encode(),
-            "avro": _avro_encoder(self._registry),
-            "protobuf": _protobuf_encoder(self._registry),
-        }
-        orders = [_order(number) for number in range(self._count)]
-        table = pa.table({name: list(map(each, orders)) for name, each in encoders.items()})
-        rows = self._spark.createDataFrame(table).cache()
-        rows.count()
-        return rows
 
     def mean_size(self, name: str) -> float:
         """Return how many bytes a value has."""
@@ -137,6 +108,25 @@ class Decoding:
         rows.select("o.*").write.format("noop").mode("overwrite").save()
 
 
+@contextmanager
+def orders(spark: Any, count: int) -> Iterator[Decoding]:
+    """Have so many orders in Spark's cache."""
+    import pyarrow as pa  # noqa: PLC0415 - as Spark does
+
+    with SchemaRegistry() as registry:
+        encoders = {
+            "json": lambda order: json.dumps(order).encode(),
+            "avro": _avro_encoder(registry),
+            "protobuf": _protobuf_encoder(registry),
+        }
+        made = [_order(number) for number in range(count)]
+        table = pa.table({name: list(map(each, made)) for name, each in encoders.items()})
+        rows = spark.createDataFrame(table).cache()
+        rows.count()
+        yield Decoding(rows, registry)
+        rows.unpersist()
+
+
 def _order(number: int) -> dict[str, Any]:
     return {
         "id": number,
@@ -149,10 +139,6 @@ def _order(number: int) -> dict[str, Any]:
     }
 
 
-def _framed(number: int, payload: bytes) -> bytes:
-    return b"\0" + number.to_bytes(4, "big") + payload
-
-
 def _avro_encoder(registry: SchemaRegistry) -> Callable[[Any], bytes]:
     import fastavro  # noqa: PLC0415 - an extra
 
@@ -162,7 +148,7 @@ def _avro_encoder(registry: SchemaRegistry) -> Callable[[Any], bytes]:
     def encode(order: Any) -> bytes:
         into = io.BytesIO()
         fastavro.schemaless_writer(into, parsed, order)
-        return _framed(number, into.getvalue())
+        return framed(number, into.getvalue())
 
     return encode
 
@@ -177,7 +163,7 @@ def _protobuf_encoder(registry: SchemaRegistry) -> Callable[[Any], bytes]:
     pool.Add(file)
     message: Any = message_factory.GetMessageClass(pool.FindMessageTypeByName(_MESSAGE))
     # After the schema's id one more 0: the first message of the file.
-    return lambda order: _framed(number, b"\0" + message(**order).SerializeToString())
+    return lambda order: framed(number, b"\0" + message(**order).SerializeToString())
 
 
 def _file() -> Any:

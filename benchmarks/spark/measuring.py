@@ -24,12 +24,12 @@ class Cost:
 
     wall: float
     jvm: float
-    python: float
+    children: float
 
     @property
     def processors(self) -> float:
         """Of all processes together."""
-        return self.jvm + self.python
+        return self.jvm + self.children
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +72,12 @@ class Processors:
 
         Workers that begin and end meanwhile take their seconds along.
         """
-        jvm, python = self.spent()
+        jvm, children = self.spent()
         begin = time.perf_counter()
         act()
         wall = time.perf_counter() - begin
-        jvm_after, python_after = self.spent()
-        return Cost(wall, jvm_after - jvm, max(0.0, python_after - python))
+        jvm_after, children_after = self.spent()
+        return Cost(wall, jvm_after - jvm, max(0.0, children_after - children))
 
 
 def _processes() -> dict[int, _Process]:
@@ -129,7 +129,7 @@ def _medians(each: list[Cost]) -> Cost:
     return Cost(
         statistics.median(cost.wall for cost in each),
         statistics.median(cost.jvm for cost in each),
-        statistics.median(cost.python for cost in each),
+        statistics.median(cost.children for cost in each),
     )
 
 

@@ -32,7 +32,7 @@ class Report:
             read = None if source == NOTHING else count
             rate = "-" if read is None else f"{read / cost.wall / 1e6:.2f}"
             times = cost.wall / found[OURS].wall
-            cpu = f"{cost.jvm:.2f} | {cost.python:.2f}" if cost.processors else "- | -"
+            cpu = f"{cost.jvm:.2f} | {cost.children:.2f}" if cost.processors else "- | -"
             self.say(f"| {source} | {cost.wall:.2f} | {rate} | {times:.2f} | {cpu} |")
 
     def steady(self, work: str, found: Mapping[str, Steady]) -> None:

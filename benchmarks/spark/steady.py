@@ -31,7 +31,7 @@ class Steady:
     latencies: tuple[float, ...]
     oldest: tuple[float, ...]
     jvm: float
-    python: float
+    children: float
 
     @property
     def batches(self) -> int:
@@ -45,9 +45,9 @@ class Steady:
             f"{self.batches}",
             f"{percentile(durations, 50):.3f}",
             f"{percentile(durations, 95):.3f}",
-            f"{(self.jvm + self.python) / each:.3f}",
+            f"{(self.jvm + self.children) / each:.3f}",
             f"{self.jvm / each:.3f}",
-            f"{self.python / each:.3f}",
+            f"{self.children / each:.3f}",
             f"{statistics.median(self.latencies):.3f}" if self.latencies else "-",
             f"{percentile(list(self.oldest), 95):.3f}" if self.oldest else "-",
         ]
@@ -60,7 +60,7 @@ def merged(rounds: list[Steady]) -> Steady:
         tuple(each for one in rounds for each in one.latencies),
         tuple(each for one in rounds for each in one.oldest),
         sum(one.jvm for one in rounds),
-        sum(one.python for one in rounds),
+        sum(one.children for one in rounds),
     )
 
 

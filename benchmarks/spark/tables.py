@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import os
 import shutil
 import sys
@@ -170,16 +169,14 @@ def session(
             place of `pyspark.zip`, which is not: `python -m` looks in the working directory first.
         jars: Besides the connector's.
     """
-    from pyspark.sql import SparkSession  # noqa: PLC0415 - where it is measured
+    import pyspark  # noqa: PLC0415 - where it is measured
+    from pyspark.sql import SparkSession  # noqa: PLC0415
 
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     os.environ["PYTHONPYCACHEPREFIX"] = str(ROOT / ".venv" / "bytecode-of-benchmarks")
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYTHONPATH"] = str(ROOT)
-    found = importlib.util.find_spec("pyspark")
-    assert found is not None  # noqa: S101 - it was imported
-    assert found.origin is not None  # noqa: S101
-    home = Path(found.origin).parent
+    home = Path(pyspark.__file__).parent
     if master.startswith("local-cluster"):
         os.environ["SPARK_HOME"] = str(home)
     settings = {

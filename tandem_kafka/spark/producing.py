@@ -54,10 +54,14 @@ class TaskProducer(Producer):
     """
 
     def __init__(self, config: dict[str, Any]) -> None:
-        # Not a method of this object: a cycle would keep the producer until garbage is collected.
+        # With a method of this object as callback, only the garbage collector would free it.
         self._errors = _Errors()
-        quiet = {"error_cb": self._errors.note, "logger": DebugLog()}
-        super().__init__(config | {"delivery.report.only.error": True} | quiet)
+        ours = {
+            "delivery.report.only.error": True,
+            "error_cb": self._errors.note,
+            "logger": DebugLog(),
+        }
+        super().__init__(config | ours)
 
     def because(self) -> str:
         """Return the last error as the end of a sentence; empty if there was none."""

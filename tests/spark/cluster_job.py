@@ -16,6 +16,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from tests.spark.standalone import QUICK_START
+
 __all__ = ["ClusterJob"]
 
 
@@ -61,14 +63,13 @@ class ClusterJob:
 
     def _session(self) -> SparkSession:
         builder = SparkSession.builder.master(self.master)
-        quick = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
         settings = {
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
-            "spark.driver.extraJavaOptions": quick,
-            "spark.executor.extraJavaOptions": quick,
+            "spark.driver.extraJavaOptions": QUICK_START,
+            "spark.executor.extraJavaOptions": QUICK_START,
             "spark.executor.memory": "512m",
             "spark.executor.cores": "1",
             "spark.executorEnv.PYTHONPATH": os.environ["PYTHONPATH"],

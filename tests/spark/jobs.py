@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -12,11 +13,26 @@ from pathlib import Path
 
 from tests.kafka.broker import KafkaCluster
 
-__all__ = ["PATIENCE_S", "ROOT", "Job", "environment", "kill_driver", "noted", "start_job", "until"]
+__all__ = [
+    "KILLS",
+    "PATIENCE_S",
+    "ROOT",
+    "Job",
+    "environment",
+    "kill_driver",
+    "launch",
+    "noted",
+    "seeded",
+    "start_job",
+    "until",
+]
 
 ROOT = Path(__file__).parents[2]
 
 Job = subprocess.Popen[bytes]
+
+#: How often tests kill a job. `make spark-kills` sets it.
+KILLS = int(os.environ.get("TANDEM_KAFKA_SPARK_KILLS", "2"))
 
 #: A machine that is busy takes long to start a JVM.
 PATIENCE_S = 150
@@ -30,14 +46,29 @@ def environment(**more: str) -> dict[str, str]:
 def start_job(kafka: KafkaCluster, topic: str, folder: Path, *more: str) -> Job:
     """Start `writer_job`; `more` are its master, its target and its prefix."""
     arguments = (kafka.bootstrap(), topic, str(folder), *more)
-    return subprocess.Popen(
-        [sys.executable, "-m", "tests.spark.writer_job", *arguments],
-        cwd=ROOT,
-        env=environment(),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
+    command = [sys.executable, "-m", "tests.spark.writer_job", *arguments]
+    return launch(command, folder / "driver.log")
+
+
+def launch(command: list[str], log: Path) -> Job:
+    """Start a job in a session of its own, so that it can be killed with its JVM."""
+    with log.open("ab") as output:
+        return subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env=environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+
+def seeded() -> random.Random:
+    """Return chance from TANDEM_KAFKA_SEED, or from a new seed, which is printed."""
+    seed = int(os.environ.get("TANDEM_KAFKA_SEED", str(time.time_ns() % 100_000)))
+    print(f"TANDEM_KAFKA_SEED={seed}")
+    return random.Random(seed)  # noqa: S311 - not a secret
 
 
 def noted(folder: Path, *kinds: str) -> int:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.spark.jobs import ROOT
 
-__all__ = ["first_lines", "run_script", "without"]
+__all__ = ["first_line", "run_script", "without"]
 
 #: Read by Python when it starts.
 _BLOCK = """
@@ -46,7 +46,7 @@ def run_script(
     )
 
 
-def first_lines(error: BaseException) -> str:
+def first_line(error: BaseException | str) -> str:
     """Return what is above the traceback: the first line that is not a heading of Spark's."""
     headings = ("An exception was thrown from the Python worker", "Job aborted")
     lines = (line.strip() for line in str(error).splitlines())

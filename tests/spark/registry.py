@@ -10,7 +10,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, Self
 
-__all__ = ["SchemaRegistry"]
+__all__ = ["SchemaRegistry", "framed"]
+
+
+def framed(number: int, payload: bytes) -> bytes:
+    """Return a value as serializers write it: a 0, the schema's id, the payload."""
+    return b"\0" + number.to_bytes(4, "big") + payload
 
 
 class SchemaRegistry:

@@ -5,6 +5,7 @@ shipped_job.py <bootstrap> <topic> <target> [register]
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable
 
@@ -15,10 +16,7 @@ def _tried(name: str, action: Callable[[], object]) -> None:
     try:
         print(f"{name}: {action()}")
     except Exception as error:  # noqa: BLE001 - what users see is asked for
-        headings = ("An exception was thrown from the Python worker", "Job aborted")
-        lines = (line.strip() for line in str(error).splitlines())
-        shown = next(line for line in lines if line and not line.startswith(headings))
-        print(f"{name} failed: {shown}")
+        print(f"{name} failed: {json.dumps(str(error))}")
 
 
 def _package(_: int) -> str:

@@ -22,6 +22,7 @@ __all__ = ["HOME", "QUICK_START", "StandaloneCluster"]
 #: Of JVMs that live for seconds.
 QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
+#: Where a cluster finds the programs of its workers.
 HOME = Path(pyspark.__file__).parent
 _DEPLOY = "org.apache.spark.deploy"
 #: What executors would inherit, so that they would have this package without a job's doing.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +15,7 @@ pytest.importorskip("pyspark", reason="pyspark is not installed: make spark-test
 from tests.kafka.admin import Record
 from tests.kafka.broker import KafkaCluster
 from tests.spark.cluster_job import ClusterJob
-from tests.spark.jobs import PATIENCE_S, ROOT, Job, environment, until
+from tests.spark.jobs import PATIENCE_S, Job, launch, until
 from tests.spark.processes import executor_of
 from tests.spark.session import Tables, since
 from tests.spark.standalone import StandaloneCluster
@@ -34,7 +33,7 @@ ROWS = 6_000
 
 @pytest.fixture
 def job(kafka: KafkaCluster, topic: str, cluster: StandaloneCluster, tmp_path: Path) -> ClusterJob:
-    """A job over a topic that has something to read."""
+    """A job over a topic with records."""
     records = [Record(b"%0200d" % n, partition=n % 3) for n in range(ROWS)]
     kafka.admin.produce(topic, records)
     target = kafka.admin.create_topic(f"{topic}-copy", 2)
@@ -42,18 +41,7 @@ def job(kafka: KafkaCluster, topic: str, cluster: StandaloneCluster, tmp_path: P
 
 
 def started(job: ClusterJob, jobs: list[Job]) -> Job:
-    with (Path(job.folder) / "driver.log").open("wb") as log:
-        jobs.append(
-            subprocess.Popen(
-                job.command(),
-                cwd=ROOT,
-                env=environment(),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        )
+    jobs.append(launch(job.command(), Path(job.folder) / "driver.log"))
     return jobs[-1]
 
 

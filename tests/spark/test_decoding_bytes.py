@@ -14,7 +14,7 @@ import pytest
 
 import tests.spark.session  # noqa: F401 - skips all of this without pyspark
 from tandem_kafka.errors import InvalidArgumentError
-from tests.spark.registry import SchemaRegistry
+from tests.spark.registry import SchemaRegistry, framed
 
 fastavro = pytest.importorskip("fastavro")
 
@@ -86,7 +86,7 @@ def registry() -> Iterator[SchemaRegistry]:
 def avro(number: int, schema: Any, row: Any) -> bytes:
     into = io.BytesIO()
     fastavro.schemaless_writer(into, fastavro.parse_schema(schema), row)
-    return b"\0" + number.to_bytes(4, "big") + into.getvalue()
+    return framed(number, into.getvalue())
 
 
 def record(*fields: Any, name: str = "R") -> dict[str, Any]:
@@ -139,7 +139,7 @@ def test_a_writers_schema_becomes_the_readers(registry: SchemaRegistry) -> None:
 
 
 def test_a_writers_schema_that_cannot_become_the_readers(registry: SchemaRegistry) -> None:
-    """An older schema lacks a field that the reader's has no default for."""
+    """The older schema lacks a field, for which the reader's schema has no default."""
     new = record(("id", {"type": "long"}), ("note", {"type": "string"}))
     older = avro(known(registry, GOOD), GOOD, {"id": 1})
     newer = avro(known(registry, new), new, {"id": 2, "note": "y"})
@@ -343,7 +343,7 @@ def test_protobuf_of_an_older_and_a_newer_schema(registry: SchemaRegistry) -> No
     rows = [(older, {"id": 1}), (newer, {"id": 2, "large": 5, "more": "x"})]
     values = [
         # Refund is the first message of the file, Order the second.
-        b"\0" + number.to_bytes(4, "big") + b"\2\2" + message(**row).SerializeToString()
+        framed(number, b"\2\2" + message(**row).SerializeToString())
         for (number, message), row in rows
     ]
     order = messages.message_class("shop.Order")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -12,8 +11,7 @@ from tests.kafka.admin import Record
 from tests.kafka.broker import KafkaCluster
 from tests.spark.jobs import environment
 from tests.spark.session import Tables, since
-
-import pyspark  # isort: skip - skipped where it is not installed, see session
+from tests.spark.standalone import HOME
 
 
 @pytest.mark.slow
@@ -23,12 +21,10 @@ import pyspark  # isort: skip - skipped where it is not installed, see session
 def test_a_stream_on_two_executors(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
     kafka.admin.produce(topic, [Record(b"%d" % n, partition=n % 4) for n in range(2_000)])
     command = [sys.executable, "-m", "tests.spark.writer_job", kafka.bootstrap(), topic]
-    # Where a standalone cluster finds the programs of its workers.
-    home = str(Path(pyspark.__file__).parent)
     ran = subprocess.run(
         [*command, str(tables.folder), "local-cluster[2,1,1024]"],
         cwd=tables.folder,
-        env=environment(SPARK_HOME=home),
+        env=environment(SPARK_HOME=str(HOME)),
         capture_output=True,
         text=True,
         timeout=340,

@@ -17,11 +17,9 @@ import pytest
 
 from tests.kafka.admin import Record
 from tests.kafka.broker import KafkaCluster
-from tests.spark.jobs import PATIENCE_S, Job, kill_driver, noted, start_job, until
+from tests.spark.jobs import KILLS, PATIENCE_S, Job, kill_driver, noted, seeded, start_job, until
 from tests.spark.processes import is_running, runs_tasks, workers
 from tests.spark.session import Tables, since
-
-KILLS = int(os.environ.get("TANDEM_KAFKA_SPARK_KILLS", "2"))
 
 
 def kill_in_first_batch(start: Callable[[], Job], folder: Path) -> None:
@@ -77,9 +75,7 @@ def kill_a_worker(job: Job, folder: Path, chance: random.Random) -> str:
 def test_nothing_is_lost_and_nothing_is_doubled(
     kafka: KafkaCluster, topic: str, tables: Tables, jobs: list[Job]
 ) -> None:
-    seed = int(os.environ.get("TANDEM_KAFKA_SEED", str(time.time_ns() % 100_000)))
-    print(f"TANDEM_KAFKA_SEED={seed}")
-    chance = random.Random(seed)  # noqa: S311 - not a secret
+    chance = seeded()
     total = 0
 
     def more() -> None:

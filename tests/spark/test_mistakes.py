@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.kafka.broker import KafkaCluster
-from tests.spark.mistakes import first_lines, run_script, without
+from tests.spark.mistakes import first_line, run_script, without
 from tests.spark.session import SPARK, Tables
 
 DOWN = {"kafka__bootstrap__servers": "127.0.0.1:1", "kafka__bootstrap__timeout__ms": "2000"}
@@ -90,7 +90,7 @@ def test_reading(tables: Tables, lost: str, name: str, streaming: bool) -> None:
     )
     with pytest.raises(Exception) as error:  # noqa: PT011 - Spark's are many
         read()
-    shown = first_lines(error.value)
+    shown = first_line(error.value)
     assert re.search(f"tandem_kafka: {expected}", shown), str(error.value)[:3_000]
     assert "Traceback" not in shown
     assert time.monotonic() - began < 100
@@ -124,7 +124,7 @@ def test_writing(tables: Tables, columns: str, options: dict[str, str], said: st
     given = {key: value for key, value in options.items() if "timeout__ms" not in key}
     with pytest.raises(Exception) as error:  # noqa: PT011 - Spark's are many
         tables.write(tables.spark.range(1).selectExpr(columns), **given)
-    shown = first_lines(error.value)
+    shown = first_line(error.value)
     assert re.search(f"tandem_kafka: {said}", shown), str(error.value)[:3_000]
 
 
@@ -183,4 +183,4 @@ def test_spark_3(tmp_path: Path) -> None:
 def test_what_spark_is_too_old_for(tables: Tables, topic: str) -> None:
     with pytest.raises(Exception, match=r"need Spark 4\.2") as error:
         tables.finish(tables.stream(topic, maxOffsetsPerTrigger=5))
-    assert "tandem_kafka: maxOffsetsPerTrigger" in first_lines(error.value)
+    assert "tandem_kafka: maxOffsetsPerTrigger" in first_line(error.value)

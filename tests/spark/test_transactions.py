@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import random
 import threading
 import time
 from collections import Counter
@@ -15,14 +13,12 @@ import pytest
 
 from tests.kafka.admin import Record
 from tests.kafka.broker import KafkaCluster
-from tests.spark.jobs import PATIENCE_S, Job, kill_driver, noted, start_job, until
+from tests.spark.jobs import KILLS, PATIENCE_S, Job, kill_driver, noted, seeded, start_job, until
 from tests.spark.session import Tables, since
 
 from tandem_kafka.spark.options import SinkOptions  # isort: skip
 from tandem_kafka.spark.producing import DeliveryError  # isort: skip
 from tandem_kafka.spark.transactions import TaskWrite, deliver_once  # isort: skip
-
-KILLS = int(os.environ.get("TANDEM_KAFKA_SPARK_KILLS", "2"))
 
 
 def options(kafka: KafkaCluster, topic: str | None, **more: str) -> SinkOptions:
@@ -171,9 +167,7 @@ class Copying:
         self.kafka, self.topic, self.tables, self.jobs = kafka, topic, tables, jobs
         self.target = kafka.admin.create_topic(f"{topic}-copy", 2)
         self.total = 0
-        seed = int(os.environ.get("TANDEM_KAFKA_SEED", str(time.time_ns() % 100_000)))
-        print(f"TANDEM_KAFKA_SEED={seed}")
-        self._chance = random.Random(seed)  # noqa: S311 - not a secret
+        self._chance = seeded()
 
     def run(self, *prefix: str) -> None:
         """Kill it so many times; let it end at last."""
@@ -203,16 +197,18 @@ class Copying:
         return job
 
 
+@pytest.fixture
+def copying(kafka: KafkaCluster, topic: str, tables: Tables, jobs: list[Job]) -> Copying:
+    return Copying(kafka, topic, tables, jobs)
+
+
 @pytest.mark.every_run
 @pytest.mark.slow
 @pytest.mark.timeout(300 + 150 * KILLS)
 @pytest.mark.partitions(3)
 @since(4, 2, "rate limits")
-def test_a_stream_that_is_killed_has_written_every_row_once(
-    kafka: KafkaCluster, topic: str, tables: Tables, jobs: list[Job]
-) -> None:
-    copying = Copying(kafka, topic, tables, jobs)
-    copying.run(f"{topic}-sink")
+def test_a_stream_that_is_killed_has_written_every_row_once(copying: Copying) -> None:
+    copying.run(f"{copying.target}-sink")
     found, total = copying.found(), copying.total
     assert (found.total(), len(found)) == (total, total)
     aborted = copying.found("read_uncommitted").total() - total
@@ -223,10 +219,7 @@ def test_a_stream_that_is_killed_has_written_every_row_once(
 @pytest.mark.timeout(300 + 150 * KILLS)
 @pytest.mark.partitions(3)
 @since(4, 2, "rate limits")
-def test_without_transactions_a_stream_that_is_killed_loses_no_row(
-    kafka: KafkaCluster, topic: str, tables: Tables, jobs: list[Job]
-) -> None:
-    copying = Copying(kafka, topic, tables, jobs)
+def test_without_transactions_a_stream_that_is_killed_loses_no_row(copying: Copying) -> None:
     copying.run()
     found, total = copying.found(), copying.total
     assert len(found) == total
