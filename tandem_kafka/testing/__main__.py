@@ -1,8 +1,9 @@
-"""`python -m tandem_kafka.testing run --seeds 500` and `... replay SEED`."""
+"""`python -m tandem_kafka.testing`: `serve` a cluster, `run` simulations, `replay` a seed."""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 from collections.abc import Sequence
 
@@ -19,15 +20,20 @@ NEW_SEEDS = 10**8
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run or replay; returns the exit code."""
     chosen = _parser().parse_args(arguments)
-    return _run(chosen) if chosen.command == "run" else _replay(chosen)
+    commands = {"run": _run, "replay": _replay, "serve": _serve}
+    return commands[chosen.command](chosen)
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m tandem_kafka.testing",
-        description="Groups of real consumers on a simulated cluster, under faults from a seed.",
+        description="A cluster to try things on, and groups of consumers under simulated faults.",
     )
     commands = parser.add_subparsers(dest="command", required=True)
+    serve = commands.add_parser("serve", help="a cluster on this machine, with a topic that grows")
+    serve.add_argument("--topic", default="orders", help="name of the topic (default orders)")
+    serve.add_argument("--partitions", type=int, default=4, help="of the topic (default 4)")
+    serve.add_argument("--per-second", type=int, default=10, help="new records (default 10)")
     runs = commands.add_parser("run", help="many seeds; fails if one of them does")
     runs.add_argument("--seeds", type=int, default=500, help="how many (default 500)")
     runs.add_argument("--first", type=int, help="the first of them (default: new ones each time)")
@@ -37,6 +43,17 @@ def _parser() -> argparse.ArgumentParser:
     for command in (runs, replay):
         command.add_argument("--scenario", choices=SCENARIOS, help="default: each in turn")
     return parser
+
+
+def _serve(chosen: argparse.Namespace) -> int:
+    try:
+        from tandem_kafka.testing.serving import serve
+    except ModuleNotFoundError as missing:
+        print(f"{missing}: pip install 'tandem-kafka[testing]'", file=sys.stderr)
+        return 1
+    with contextlib.suppress(KeyboardInterrupt):
+        serve(chosen.topic, chosen.partitions, chosen.per_second)
+    return 0
 
 
 def _run(chosen: argparse.Namespace) -> int:

@@ -114,8 +114,8 @@ class StandaloneCluster:
             with urllib.request.urlopen(f"http://127.0.0.1:{self._page}/json/", timeout=5) as page:
                 state: dict[str, object] = json.load(page)
                 return state
-        except (OSError, urllib.error.URLError):
-            return None
+        except (OSError, urllib.error.URLError, json.JSONDecodeError):
+            return None  # a master that is starting answers with a page for people first
 
     def _is_complete(self) -> bool:
         state = self._state()

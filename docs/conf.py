@@ -1,0 +1,61 @@
+"""How Sphinx builds the manual: `make docs` writes it into site/."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from sphinx.ext.autodoc.mock import _MockModule
+
+from tandem_kafka.version import __version__
+
+
+class _PySpark(_MockModule):
+    """Stands for PySpark, which is a large download, while the Spark part is imported."""
+
+    __version__ = "4.0"
+
+
+sys.modules["pyspark"] = _PySpark("pyspark")
+autodoc_mock_imports = ["pyspark"]
+
+project = "tandem-kafka"
+author = "the tandem-kafka authors"
+copyright = author  # noqa: A001 - Sphinx reads this name
+release = __version__
+version = __version__
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx_copybutton",
+]
+
+# Markdown. A heading can be linked to by its words: [text](page.md#its-words).
+myst_enable_extensions = ["colon_fence", "deflist"]
+myst_heading_anchors = 4
+
+# Docstrings: `name` in single backquotes is code, as in Markdown.
+default_role = "code"
+autodoc_member_order = "groupwise"
+autodoc_typehints = "signature"
+autodoc_class_signature = "separated"
+napoleon_google_docstring = True
+napoleon_numpy_docstring = False
+napoleon_use_rtype = False
+
+html_theme = "furo"
+html_title = f"tandem-kafka {release}"
+html_copy_source = False
+html_show_sphinx = False
+html_static_path = ["_static"]
+html_css_files = ["tables.css"]
+html_theme_options = {"top_of_page_buttons": []}
+pygments_style = "friendly"
+pygments_dark_style = "github-dark"
+
+exclude_patterns = ["_build"]
+nitpicky = False

@@ -1,0 +1,46 @@
+"""What the pages read: topics full of orders and payments, and a writer that goes on."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from confluent_kafka import Producer
+
+TOPICS = ("orders", "payments")
+PARTITIONS = 4
+RECORDS = 100
+_PERIOD_S = 0.02
+
+
+def _write(producer: Producer, number: int) -> None:
+    customer = f"customer-{number % 10}"
+    value = {"order": number, "customer": customer, "amount": 1.5 * (number % 40)}
+    for topic in TOPICS:
+        producer.produce(topic, json.dumps(value).encode(), customer.encode())
+    producer.poll(0)
+
+
+@contextmanager
+def orders_arrive(bootstrap: str) -> Iterator[None]:
+    """Writes the records that each page may expect, and more until the page has ended."""
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "log_level": 0})
+    for number in range(RECORDS):
+        _write(producer, number)
+    assert producer.flush(30.0) == 0
+    ended = threading.Event()
+
+    def go_on() -> None:
+        number = RECORDS
+        while not ended.wait(_PERIOD_S):
+            _write(producer, number)
+            number += 1
+
+    writer = threading.Thread(target=go_on)
+    writer.start()
+    yield
+    ended.set()
+    writer.join()
+    assert producer.flush(30.0) == 0
