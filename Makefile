@@ -5,13 +5,16 @@ VENV := .venv$(if $(PYSPARK),-pyspark-$(subst *,x,$(PYSPARK)))
 BIN := $(VENV)/bin
 CANDIDATES := $(if $(PYTHON),$(PYTHON),python3 python3.11 python3.12 python3.13 python3.14 python)
 
-.PHONY: help demo pipeline test lint bench profile chaos spark-test spark-kills spark-bench clean
+.PHONY: help demo pipeline test lint docs wheels dist-check bench profile chaos spark-test spark-kills \
+    spark-bench clean
 
 help:
 	@echo "make demo   a group on a built-in cluster: one member stops, one is killed (under 40 s)"
 	@echo "make pipeline  orders through PySpark on a real Kafka: killed, started again, every figure checked"
 	@echo "make test   every test but Spark's, with a real Kafka broker (needs Java 17+ and Maven)"
 	@echo "make lint   format, lint, types and import rules"
+	@echo "make docs   the manual, into site/"
+	@echo "make wheels  wheels for Linux and the sdist, into dist/ (needs Rust); make dist-check inspects them"
 	@echo "make bench  this consumer beside others on one Kafka (needs Java 17+ and Maven)"
 	@echo "make chaos  real brokers and members that are paused, killed and cut off, for five minutes"
 	@echo "make profile  where the time goes while a topic is read (needs Java 17+ and Maven)"
@@ -34,6 +37,16 @@ test: java $(VENV)/.test
 lint: $(VENV)/.lint $(VENV)/.test
 	@PATH="$(CURDIR)/$(BIN):$$PATH" .ci/run lint types imports
 
+docs: $(VENV)/.docs
+	@$(BIN)/python -m sphinx -W --keep-going -q -b html docs site
+	@echo "open site/index.html"
+
+wheels: $(VENV)/.release
+	@$(BIN)/python -m release.wheels $(ARGS)
+
+dist-check: $(VENV)/.release
+	@$(BIN)/python -m release.contents
+
 spark-test: java $(VENV)/.spark-test
 	@$(BIN)/python -m pytest tests/spark $(ARGS)
 
@@ -54,13 +67,14 @@ profile: java $(VENV)/.bench
 	@$(BIN)/python -m benchmarks.profile $(ARGS)
 
 clean:
-	rm -rf .venv .venv-pyspark-* build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-pyspark-* build dist site *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 # The demo is over in half a minute, compiling the native twin takes more: it goes without.
 $(VENV)/.demo: export TANDEM_KAFKA_NATIVE ?= off
 # Nor is the pipeline about speed: it has to run soon after the clone.
 $(VENV)/.pipeline: export TANDEM_KAFKA_NATIVE ?= off
-# Linters and type checkers look at sources.
+# Documentation, linters and type checkers look at sources.
+$(VENV)/.docs: export TANDEM_KAFKA_NATIVE ?= off
 $(VENV)/.lint: export TANDEM_KAFKA_NATIVE := off
 
 # The stamps: an extra of pyproject.toml is installed again when what it is made of changed.

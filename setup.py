@@ -1,15 +1,23 @@
-"""Builds the native twin (rust/) where a Rust toolchain is found; the rest is in pyproject.toml.
+"""Builds the native extension (rust/) if a Rust toolchain is there; the rest is in pyproject.toml.
 
 `TANDEM_KAFKA_NATIVE` in the environment decides:
 
-    auto      build it if that is possible, else install without it (the default)
+    auto      build it if that is possible, else install pure Python (the default)
     require   fail if it cannot be built
     off       do not build it
+
+A wheel without the extension is tagged py3-none-any, so that nobody takes it for a native one.
 """
 
 import os
+import re
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
 
 from setuptools import setup
+from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools_rust import Binding, RustExtension
 
 MODES = ("auto", "require", "off")
@@ -17,15 +25,87 @@ mode = os.environ.get("TANDEM_KAFKA_NATIVE") or "auto"
 if mode not in MODES:
     raise SystemExit(f"TANDEM_KAFKA_NATIVE={mode}: must be one of {', '.join(MODES)}")
 
+MANIFEST = Path(__file__).with_name("rust") / "Cargo.toml"
+HINT = (
+    "tandem-kafka is installed without its native extension and runs in pure Python, several times "
+    "slower. To build it: install Rust {needed} or newer, then run "
+    "TANDEM_KAFKA_NATIVE=require pip install --force-reinstall --no-cache-dir tandem-kafka"
+)
+
+
+def least_rust() -> str:
+    """Return the oldest Rust that compiles the extension."""
+    found = re.search(
+        r'^rust-version = "([\d.]+)"', MANIFEST.read_text(encoding="utf-8"), re.MULTILINE
+    )
+    assert found, f"{MANIFEST} names no rust-version"
+    return found[1]
+
+
+def missing_toolchain() -> str | None:
+    """Return why the extension cannot be compiled here, or None."""
+    compiler = os.environ.get("RUSTC", "rustc")
+    try:
+        subprocess.run(["cargo", "--version"], check=True, capture_output=True)
+        said = subprocess.run([compiler, "--version"], check=True, capture_output=True, text=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        return f"no Rust toolchain: {error}"
+    version = re.search(r"(\d+)\.(\d+)", said.stdout)
+    needed = tuple(int(part) for part in least_rust().split(".")[:2])
+    if version and (int(version[1]), int(version[2])) < needed:
+        return f"{said.stdout.strip()} is older than Rust {least_rust()}"
+    return None
+
+
+def is_native() -> bool:
+    """Decide whether to compile; fails if the extension is required and cannot be compiled."""
+    problem = missing_toolchain() if mode != "off" else None
+    if problem and mode == "require":
+        raise SystemExit(f"TANDEM_KAFKA_NATIVE=require: {problem}; Rust {least_rust()} is needed")
+    if problem:
+        warn(problem)
+    return mode != "off" and not problem
+
+
+def warn(problem: str) -> None:
+    """Print why the extension is missing, and how to get it."""
+    print(f"warning: {problem}. {HINT.format(needed=least_rust())}", file=sys.stderr)
+
+
+class Wheel(bdist_wheel):
+    """A wheel whose tag says whether the extension is inside."""
+
+    def run(self) -> None:
+        """Compile first, and make a pure wheel if that failed in the mode auto."""
+        if self.distribution.rust_extensions:
+            self.run_command("build")
+            package = Path(self.get_finalized_command("build").build_lib) / "tandem_kafka"
+            if not any(package.glob("_native*")):
+                warn("the native extension did not compile (pip install -v shows the reason)")
+                self._make_pure()
+        super().run()
+
+    def _make_pure(self) -> None:
+        self.distribution.rust_extensions = []
+        self.distribution.has_ext_modules = lambda: False  # setuptools-rust made it say True
+        self.root_is_pure = True
+        self.plat_name_supplied = False
+        self.py_limited_api = False
+
+
+native = is_native()
+free_threaded = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 extension = RustExtension(
     "tandem_kafka._native",
     path="rust/Cargo.toml",
     binding=Binding.PyO3,
-    debug=False,  # also for an editable install: a debug build is slower than the Python twin
+    debug=False,  # also for an editable install: a debug build is slower than pure Python
     optional=mode == "auto",
 )
-native = mode != "off"
+# A free-threaded Python has no stable ABI: its wheel is for one version.
+stable_abi = native and not free_threaded
 setup(
     rust_extensions=[extension] if native else [],
-    options={"bdist_wheel": {"py_limited_api": "cp311"}} if native else {},
+    options={"bdist_wheel": {"py_limited_api": "cp311"}} if stable_abi else {},
+    cmdclass={"bdist_wheel": Wheel},
 )

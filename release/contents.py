@@ -1,0 +1,90 @@
+"""Checks what dist/ holds: `python -m release.contents`.
+
+A wheel must hold the package's own files and nothing else; the sdist must hold what a build needs.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tarfile
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from release.wheels import DIST, ROOT
+
+PACKAGES: Final = ("tandem_kafka/", "pyspark_tandem_kafka/")
+EXTENSION: Final = "tandem_kafka/_native.abi3.so"
+#: What pip needs to build a wheel from the sdist, also with the extension.
+NEEDED_IN_SDIST: Final = (
+    "LICENSE",
+    "README.md",
+    "pyproject.toml",
+    "setup.py",
+    "rust/Cargo.toml",
+    "rust/src/lib.rs",
+)
+#: The most that a wheel may weigh, in MB.
+WHEEL_MB: Final = 12.0
+
+
+def main() -> int:
+    """Check all files; returns the exit code."""
+    files = sorted(DIST.glob("*.whl")) + sorted(DIST.glob("*.tar.gz"))
+    if not files:
+        print("dist/ is empty: run make wheels", file=sys.stderr)
+        return 1
+    subprocess.run(
+        [sys.executable, "-m", "twine", "check", "--strict", *map(str, files)], check=True
+    )
+    problems = [f"{path.name}: {problem}" for path in files for problem in _problems(path)]
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    print(f"{len(files)} files, {len(problems)} problems")
+    return 1 if problems else 0
+
+
+def _problems(path: Path) -> Iterator[str]:
+    if path.suffix == ".whl":
+        yield from _of_wheel(path)
+    else:
+        yield from _of_sdist(path)
+
+
+def _of_wheel(path: Path) -> Iterator[str]:
+    with zipfile.ZipFile(path) as archive:
+        names = set(archive.namelist())
+    native = not path.name.endswith("-none-any.whl")
+    expected = _tracked() | ({EXTENSION} if native else set())
+    own = {name for name in names if ".dist-info/" not in name}
+    yield from (f"{name} is missing" for name in sorted(expected - own))
+    yield from (f"{name} does not belong in the wheel" for name in sorted(own - expected))
+    if not any(name.endswith("licenses/LICENSE") for name in names):
+        yield "the licence is missing"
+    if native and not any(name.endswith("THIRD-PARTY-LICENSES") for name in names):
+        yield "the licences of the Rust crates are missing"
+    megabytes = path.stat().st_size / 1e6
+    if megabytes > WHEEL_MB:
+        yield f"{megabytes:.1f} MB, more than {WHEEL_MB}"
+
+
+def _of_sdist(path: Path) -> Iterator[str]:
+    with tarfile.open(path) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    expected = _tracked() | set(NEEDED_IN_SDIST)
+    yield from (f"{name} is missing" for name in sorted(expected - names))
+    built = (name for name in names if "rust/target/" in name or name.endswith((".so", ".pyc")))
+    yield from (f"{name} is a build product" for name in sorted(built))
+
+
+def _tracked() -> set[str]:
+    """The files of the packages that git knows."""
+    command = ["git", "-C", str(ROOT), "ls-files", *PACKAGES]
+    listed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    return set(listed.splitlines())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,68 @@
+"""The licences of the Rust crates that the extension contains."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+__all__ = ["third_party_licences"]
+
+_NAMES: Final = ("LICENSE*", "LICENCE*", "COPYING*", "UNLICENSE*", "NOTICE*")
+_RULE: Final = "=" * 78
+
+
+def third_party_licences(rust: Path, triple: str) -> str:
+    """Returns the names, versions and licence texts of all linked crates.
+
+    Args:
+        rust: The folder with Cargo.toml.
+        triple: The target, in Rust's words.
+
+    Raises:
+        SystemExit: A crate names no licence.
+    """
+    metadata = _metadata(rust, triple)
+    packages = {package["id"]: package for package in metadata["packages"]}
+    linked = sorted(_linked(metadata), key=lambda each: (packages[each]["name"], each))
+    return "".join(_entry(packages[each]) for each in linked)
+
+
+def _metadata(rust: Path, triple: str) -> dict[str, Any]:
+    command = ["cargo", "metadata", "--format-version=1", "--filter-platform", triple]
+    output = subprocess.run(command, cwd=rust, check=True, capture_output=True).stdout
+    metadata: dict[str, Any] = json.loads(output)
+    return metadata
+
+
+def _linked(metadata: dict[str, Any]) -> set[str]:
+    """The crates that are reached without dependencies for builds and tests, but the root."""
+    nodes = {node["id"]: node for node in metadata["resolve"]["nodes"]}
+    root: str = metadata["resolve"]["root"]
+    found: set[str] = set()
+    waiting = [root]
+    while waiting:
+        each = waiting.pop()
+        if each not in found:
+            found.add(each)
+            waiting.extend(_dependencies(nodes[each]))
+    return found - {root}
+
+
+def _dependencies(node: dict[str, Any]) -> Iterator[str]:
+    for dependency in node["deps"]:
+        if any(kind["kind"] is None for kind in dependency["dep_kinds"]):
+            yield dependency["pkg"]
+
+
+def _entry(package: dict[str, Any]) -> str:
+    name, version = package["name"], package["version"]
+    if not package["license"] and not package["license_file"]:
+        raise SystemExit(f"the crate {name} {version} names no licence")
+    folder = Path(package["manifest_path"]).parent
+    texts = sorted({path for pattern in _NAMES for path in folder.glob(pattern) if path.is_file()})
+    body = "\n".join(path.read_text(encoding="utf-8", errors="replace") for path in texts)
+    heading = f"{name} {version}: {package['license'] or package['license_file']}"
+    return f"{_RULE}\n{heading}\n{_RULE}\n{body}\n"

@@ -1,0 +1,130 @@
+"""Builds wheels for Linux and the sdist into dist/: `python -m release.wheels`.
+
+A native wheel is the pure wheel plus the extension, which cargo-zigbuild compiles for each target.
+The extension uses Python's stable ABI, so no Python of the target is needed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from release.licences import third_party_licences
+
+ROOT: Final = Path(__file__).parents[1]
+DIST: Final = ROOT / "dist"
+RUST: Final = ROOT / "rust"
+#: The oldest Python whose stable ABI the extension uses (pyo3's feature abi3-py311).
+PYTHON_TAG: Final = "cp311"
+
+
+@dataclass(frozen=True)
+class Target:
+    """One platform.
+
+    Attributes:
+        triple: Rust's name of it.
+        platform: The platform tag of the wheel.
+        glibc: The oldest glibc that the extension runs with; empty for musl.
+        flags: Flags for rustc.
+    """
+
+    triple: str
+    platform: str
+    glibc: str = ""
+    flags: str = ""
+
+
+TARGETS: Final = (
+    Target("x86_64-unknown-linux-gnu", "manylinux_2_17_x86_64", glibc="2.17"),
+    Target("aarch64-unknown-linux-gnu", "manylinux_2_17_aarch64", glibc="2.17"),
+    Target(
+        "x86_64-unknown-linux-musl", "musllinux_1_2_x86_64", flags="-C target-feature=-crt-static"
+    ),
+    Target(
+        "aarch64-unknown-linux-musl", "musllinux_1_2_aarch64", flags="-C target-feature=-crt-static"
+    ),
+)
+
+
+def main() -> None:
+    """Build the sdist, the pure wheel and a wheel for each target."""
+    parser = argparse.ArgumentParser(prog="python -m release.wheels", description=__doc__)
+    names = [target.platform for target in TARGETS]
+    parser.add_argument("--only", nargs="+", choices=names, default=names, help="platforms")
+    chosen = parser.parse_args().only
+    shutil.rmtree(DIST, ignore_errors=True)
+    pure = _pure_wheel()
+    for target in TARGETS:
+        if target.platform in chosen:
+            library = _compile(target)
+            _audit(_native_wheel(pure, target, library), target)
+    for path in sorted(DIST.iterdir()):
+        print(f"{path.stat().st_size / 1e6:7.2f} MB  {path.name}")
+
+
+def _pure_wheel() -> Path:
+    environment = {**os.environ, "TANDEM_KAFKA_NATIVE": "off"}
+    _run(sys.executable, "-m", "build", "--outdir", str(DIST), str(ROOT), env=environment)
+    return next(DIST.glob("*-py3-none-any.whl"))
+
+
+def _compile(target: Target) -> Path:
+    _run("rustup", "target", "add", target.triple)
+    environment = {**os.environ, "RUSTFLAGS": target.flags, "PYO3_NO_PYTHON": "1"}
+    suffix = f".{target.glibc}" if target.glibc else ""
+    _run(
+        *("cargo", "zigbuild", "--release", "--lib", "--target", target.triple + suffix),
+        cwd=RUST,
+        env=environment,
+    )
+    return RUST / "target" / target.triple / "release" / "lib_native.so"
+
+
+def _native_wheel(pure: Path, target: Target, library: Path) -> Path:
+    with tempfile.TemporaryDirectory() as folder:
+        _run(sys.executable, "-m", "wheel", "unpack", "--dest", folder, str(pure))
+        unpacked = next(Path(folder).iterdir())
+        shutil.copy(library, unpacked / "tandem_kafka" / "_native.abi3.so")
+        information = next(unpacked.glob("*.dist-info"))
+        licences = information / "licenses" / "THIRD-PARTY-LICENSES"
+        licences.write_text(third_party_licences(RUST, target.triple), encoding="utf-8")
+        description = information / "WHEEL"
+        text = description.read_text(encoding="utf-8")
+        text = text.replace("Root-Is-Purelib: true", "Root-Is-Purelib: false")
+        tag = f"{PYTHON_TAG}-abi3-{target.platform}"
+        description.write_text(text.replace("py3-none-any", tag), encoding="utf-8")
+        _run(sys.executable, "-m", "wheel", "pack", "--dest-dir", str(DIST), str(unpacked))
+    return next(DIST.glob(f"*-{tag}.whl"))
+
+
+def _audit(wheel: Path, target: Target) -> None:
+    """Check that the wheel needs no more of the system than its tag promises."""
+    shown = subprocess.run(
+        [sys.executable, "-m", "auditwheel", "show", str(wheel)],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+    family = target.platform.partition("_")[0]
+    if f'"{target.platform}"' not in shown and family not in shown:
+        raise SystemExit(f"{wheel.name}: auditwheel does not confirm its tag:\n{shown}")
+
+
+def _run(*command: str, cwd: Path | None = None, env: dict[str, str] | None = None) -> None:
+    print("+", *command, flush=True)
+    bin_folder = str(Path(sys.executable).parent)
+    environment = dict(env or os.environ)
+    environment["PATH"] = f"{bin_folder}{os.pathsep}{environment['PATH']}"
+    subprocess.run(command, cwd=cwd, env=environment, check=True)
+
+
+if __name__ == "__main__":
+    main()
