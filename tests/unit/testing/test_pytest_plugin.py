@@ -1,4 +1,4 @@
-"""The fixtures for users, as pytest itself runs them; the code of docs/testing.md is one test."""
+"""The fixtures for users, as pytest itself runs them; the code of docs/how-to/testing.md is one test."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def passes(pytester: pytest.Pytester, code: str, tests: int) -> None:
 def test_the_page_about_testing_is_right(
     pytester: pytest.Pytester, number: int, tests: int
 ) -> None:
-    page = (ROOT / "docs" / "testing.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "how-to" / "testing.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     passes(pytester, blocks[number], tests)
 
