@@ -1,7 +1,7 @@
 """The names and conventions of `confluent_kafka`'s consumer, over the same `KafkaConsumer`.
 
 A program changes `from confluent_kafka import ...` to `from tandem_kafka.confluent import ...`.
-`docs/confluent.md` has what differs.
+`docs/coming-from/confluent-kafka.md` has what differs.
 """
 
 from tandem_kafka.confluent.consumer import Consumer

@@ -1,4 +1,4 @@
-"""What differs from `confluent_kafka`, and `docs/confluent.md`, which is made from it."""
+"""The differences from `confluent_kafka`: the source of `docs/coming-from/confluent-kafka.md`."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from tandem_kafka.confluent.properties import IGNORED, OWN_DEFAULTS, PROPERTIES,
 
 __all__ = ["DIFFERENCES", "page"]
 
-#: What, how it is there, how it is here, and why.
+#: The subject, confluent_kafka's behaviour, ours, the reason.
 DIFFERENCES = (
     (
         "`assign()` while subscribed",
-        "replaces what the group has assigned, by any partitions",
-        "chooses among the partitions of the group; others raise `_STATE`",
-        "a partition that the group gave to another member would be read twice",
+        "replaces the group's assignment with any partitions",
+        "selects among the partitions of the group; others raise `_STATE`",
+        "a partition that belongs to another member would be read twice",
     ),
     (
         "`incremental_assign()` after an eager rebalance",
         "raises `_STATE`",
         "works",
-        "nothing here depends on the protocol of the last rebalance",
+        "it does not depend on the protocol of the last rebalance",
     ),
     (
         "`seek()` after `_AUTO_OFFSET_RESET`",
@@ -28,39 +28,39 @@ DIFFERENCES = (
     ),
     (
         "`unsubscribe()`",
-        "`on_revoke` is called by the next `poll()`",
+        "the next `poll()` calls `on_revoke`",
         "`on_revoke` is called before it returns",
-        "the group has the partitions back at once",
+        "the group gets the partitions back at once",
     ),
     (
         "automatic commits",
         "a thread commits every interval",
-        "`poll()`, `consume()` and `close()` commit, when the interval is over",
-        "callbacks need the application's thread; a rebalance and `close()` commit the rest",
+        "`poll()` and `consume()` commit when the interval is over; so do rebalances and `close()`",
+        "callbacks need the application thread",
     ),
     (
-        "`commit()` of several partitions of which one fails",
+        "`commit()` of several partitions, one of which fails",
         "the list has an error for that partition",
-        "`KafkaException` of the first error",
-        "`KafkaConsumer.commit()` says no more",
+        "`KafkaException` with the first error",
+        "`KafkaConsumer.commit()` reports no more",
     ),
     (
         "`list_topics()`",
         "`controller_id`, `orig_broker_id`, `orig_broker_name`",
-        "-1, -1, None",
+        "-1, -1, `None`",
         "a consumer does not ask for the controller",
     ),
     (
         "`set_sasl_credentials()`",
-        "takes other credentials for new connections",
+        "new connections use the new credentials",
         "raises `_NOT_IMPLEMENTED`",
-        "make a new consumer; for changing tokens there is `oauth_cb`",
+        "make a new consumer; use `oauth_cb` for tokens that change",
     ),
     (
         "texts of errors",
         "librdkafka's",
-        "other words where the cause is known better",
-        "compare codes, which are the same",
+        "may differ",
+        "compare the codes, which are the same",
     ),
     (
         "text of `_PARTITION_EOF`",
@@ -77,99 +77,144 @@ DIFFERENCES = (
     (
         "`stats_cb`",
         "brokers with latencies, every partition of a topic",
-        "the same outline; `brokers` is empty, partitions are those assigned",
-        "see `metrics()` of `KafkaConsumer` for more",
+        "the same outline; `brokers` is empty, only assigned partitions are listed",
+        "`metrics()` of `KafkaConsumer` has more",
     ),
     (
         "`throttle_cb`, `log_cb`, `logger`",
         "are called",
-        "are taken with a warning, and not called",
-        "throttling is in the metrics; logging goes to the logger `tandem_kafka`",
+        "are accepted with a warning, and not called",
+        "metrics show throttling; log lines go to the logger `tandem_kafka`",
     ),
     (
         "`error_cb`",
         "called for each failed connection",
-        "called when no broker has been reached for 3 s, and for failed log-ins",
-        "a connection that is made again is no error",
+        "called for failed logins, and if no broker was reached for 3 s",
+        "a connection that is opened again is not an error",
     ),
     (
-        "`group.id` that is empty",
+        "an empty `group.id`",
         "a group without a name",
         "no group: nothing is committed",
-        "brokers refuse it since Kafka 4",
+        "brokers reject it since Kafka 4",
     ),
     (
         "OAUTHBEARER with `sasl.oauthbearer.method=oidc`",
         "fetches the token itself",
-        "refused; give an `oauth_cb`",
-        "no HTTP client is built in",
+        "rejected; pass an `oauth_cb`",
+        "this package has no HTTP client",
     ),
     (
         "`Producer`, `AdminClient`, `ShareConsumer`, `schema_registry`, `aio`",
         "part of the package",
-        "not here; import them from `confluent_kafka`",
-        "this is a consumer; Schema Registry's deserializers can be given to it",
+        "not part of it; import them from `confluent_kafka`",
+        "this is a consumer; it takes the deserializers of `schema_registry`",
     ),
 )
 
 _HEAD = """\
-# With the names of confluent-kafka
+# Coming from confluent-kafka
 
-`tandem_kafka.confluent` has the names and conventions of `confluent_kafka`'s consumer. A program
-changes its import:
+`tandem_kafka.confluent` has the names and conventions of `confluent_kafka`'s `Consumer`. This page
+shows how to switch, and lists every known difference and property.
+
+<!-- Made by `python -m tests.parity.confluent_differences`; edit the text there. -->
+
+## Switch
+
+Change the import:
 
 ```python
-from tandem_kafka.confluent import Consumer, KafkaError, KafkaException, TopicPartition
+from tandem_kafka.confluent import Consumer, KafkaException  # was: from confluent_kafka import ...
 
-consumer = Consumer({"bootstrap.servers": "localhost:9092", "group.id": "billing"})
+consumer = Consumer(
+    {
+        "bootstrap.servers": "localhost:9092",
+        "group.id": "billing",
+        "auto.offset.reset": "earliest",
+    }
+)
 consumer.subscribe(["orders"])
-while True:
-    message = consumer.poll(1.0)
-    if message is None:
-        continue
-    if message.error():
-        raise KafkaException(message.error())
-    print(message.value())
+try:
+    while True:
+        message = consumer.poll(1.0)
+        if message is None:
+            continue
+        if message.error():
+            raise KafkaException(message.error())
+        print(message.value())
+finally:
+    consumer.close()
 ```
 
-It is a facade over the same `KafkaConsumer`; librdkafka is not needed. `DeserializingConsumer`
-takes deserializers of Schema Registry clients. `consumer_group_metadata()` can be given to
-`send_offsets_to_transaction()` of a `confluent_kafka.Producer`.
+It is a facade over the same `KafkaConsumer` and needs no librdkafka. `confluent_kafka` stays installed
+for its producer. Other clients may be in the same group, and committed offsets stay.
 
-The same programs run with both libraries in `tests/parity/test_confluent.py`. This page is made by
-`python -m tests.parity.confluent_differences`.
+| of `confluent_kafka` | of `tandem_kafka.confluent` |
+|---|---|
+| `Consumer`, with all its methods | the same |
+| `DeserializingConsumer` with deserializers of `schema_registry` | the same: [Schema registry](../how-to/schema-registry.md) |
+| `consumer_group_metadata()` for `Producer.send_offsets_to_transaction()` | the same; pass it to a `confluent_kafka.Producer` |
+| `TopicPartition`, `Message`, `KafkaError`, `KafkaException`, `OFFSET_BEGINNING` and the other constants | the same names; import them from here too |
+
+## Or use the KafkaConsumer
+
+New code is shorter with `KafkaConsumer`, and `poll_arrow()` exists only there.
+
+| `Consumer` | `KafkaConsumer` |
+|---|---|
+| `poll(1.0)` returns one message or `None`, seconds | `for record in consumer`, or `poll(timeout_ms=1000)`: records by partition |
+| `consume(500, 1.0)` | `poll(timeout_ms=1000, max_records=500)` |
+| `message.error()` | exceptions from `poll()` |
+| `message.value()`, `message.offset()` | `record.value`, `record.offset` |
+| `subscribe(topics, on_assign=, on_revoke=, on_lost=)` | `subscribe(topics, listener=...)`; no `assign()` in the listener |
+| `store_offsets()` and auto-commit | `commit({partition: OffsetAndMetadata(offset + 1)})` |
+| `commit(asynchronous=True)`, `commit(asynchronous=False)` | `commit_async()`, `commit()` |
+| `get_watermark_offsets()` | `beginning_offsets()`, `end_offsets()`, `highwater()` |
+| `list_topics()` | `topics()`, `partitions_for_topic()`, `cluster()` |
+| `stats_cb` | `metrics()` |
+| `enable.partition.eof` | compare `position()` with `end_offsets()`: `examples/read_to_end.py` |
+
+## What to delete
+
+- Short timeouts in `poll()` that exist only to notice Ctrl-C. Ctrl-C ends the wait at once.
+- The choice between `assign()` and `incremental_assign()` in callbacks, and with it any code that
+  depends on the rebalance protocol. Without a call of either, the assignment is applied for you.
+- `queued.min.messages` and `fetch.queue.backoff.ms`: they have no effect. The read-ahead is bounded by
+  `queued.max.messages.kbytes` alone.
 
 ## What differs
 
-| what | confluent_kafka | here | why |
+| subject | confluent_kafka | tandem_kafka.confluent | reason |
 |---|---|---|---|
 """
 
 
 def page() -> str:
-    """Return the text of `docs/confluent.md`."""
+    """Return the page."""
     lines = [f"| {' | '.join(each)} |" for each in DIFFERENCES]
     parts = [
         _HEAD + "\n".join(lines),
         "## Properties",
-        "librdkafka's defaults hold, with the exceptions above. " + _defaults(),
+        "The defaults are librdkafka's, except those above. " + _defaults(),
         "| property | option of `KafkaConsumer` |\n|---|---|\n" + "\n".join(_properties()),
-        "Refused, because leaving them out would change what the program does:",
+        "These properties raise an error, because ignoring them would change the program:",
         "\n".join(f"- `{name}`: {advice}" for name, advice in REFUSED.items()),
-        "Taken without effect, with a warning:",
+        "These properties are accepted without effect, with a warning:",
         ", ".join(f"`{name}`" for name in sorted(IGNORED)) + ".",
+        "`tests/parity/test_confluent.py` runs the same programs with both libraries.",
     ]
     return "\n\n".join(parts) + "\n"
 
 
 def _defaults() -> str:
     shown = ", ".join(f"`{option}={value!r}`" for option, value in OWN_DEFAULTS.items())
-    return f"Where `KafkaConsumer` has others, these are used: {shown}."
+    return f"So these options differ from the defaults of `KafkaConsumer`: {shown}."
 
 
 def _properties() -> list[str]:
     return [
-        f"| `{name}` | {'the facade itself' if known.option is None else f'`{known.option}`'} |"
+        f"| `{name}` | {'none: the facade does it' if known.option is None else f'`{known.option}`'} |"
         for name, known in sorted(PROPERTIES.items())
     ]
 
@@ -177,4 +222,4 @@ def _properties() -> list[str]:
 if __name__ == "__main__":
     from pathlib import Path
 
-    Path("docs/confluent.md").write_text(page(), encoding="utf-8")
+    Path("docs/coming-from/confluent-kafka.md").write_text(page(), encoding="utf-8")

@@ -1,6 +1,6 @@
-"""What differs from kafka-python's consumer, and why: the source of `docs/compatibility.md`.
+"""The differences from kafka-python's consumer: the source of `docs/coming-from/kafka-python.md`.
 
-python -m tests.parity.differences > docs/compatibility.md
+python -m tests.parity.differences > docs/coming-from/kafka-python.md
 """
 
 from __future__ import annotations
@@ -15,133 +15,218 @@ __all__ = ["ATTRIBUTES", "DEFAULTS", "page"]
 
 #: Options whose defaults differ.
 DEFAULTS = {
-    "client_id": "None stands for `consumer-<group>-<number>`: brokers' logs tell consumers apart.",
+    "client_id": (
+        "`None` becomes `consumer-<group>-<number>`, so broker logs tell the consumers apart"
+    ),
     "max_partition_fetch_bytes": (
-        "1 MiB is asked for at first, more while answers are full and quick: it reads faster."
+        "faster; the consumer asks for 1 MiB at first, and for more while responses are full"
     ),
     "reconnect_backoff_max_ms": (
-        "Reading goes on within a second after an outage. The Java client's default."
+        "reading continues within a second after an outage; the Java client's default"
     ),
 }
 
 #: Public attributes of kafka-python's class that ours does not have.
 ATTRIBUTES = {
     "DEFAULT_SESSION_TIMEOUT_MS_PRE_KIP_735": (
-        "For brokers before 3.0, whose session timeout is asked for like any other here."
+        "it served brokers before 3.0; the session timeout is now the same for all brokers"
     ),
 }
 
-#: What a program can notice: what kafka-python does, what ours does, why.
+#: Observable differences: the subject, kafka-python's behaviour, ours, the reason.
 BEHAVIOUR = (
     (
         "A handler takes longer than `session_timeout_ms`, or holds the GIL",
         "the member may lose its partitions",
-        "heartbeats go on, up to `max_poll_interval_ms`",
+        "heartbeats continue, up to `max_poll_interval_ms`",
         "the network thread sends them",
+    ),
+    (
+        "A listener calls `commit()`, `position()` or `committed()`",
+        "the call raises `RuntimeError`",
+        "the call works",
+        "listeners run on the polling thread",
     ),
     (
         "A listener without a `group_id`",
         "is never called",
         "is called",
-        "a program that seeks in it works with and without a group",
+        "a program that seeks in its listener works with and without a group",
     ),
     (
         "A listener raises",
-        "the error is logged",
-        "`poll()` raises `RebalanceCallbackError`, and the next one calls the listener again",
-        "records of partitions that were not set up would be handed out",
+        "the error is logged, and the listener is not called again",
+        "`poll()` raises `RebalanceCallbackError`, and the next `poll()` calls the listener again",
+        "otherwise records of partitions that are not set up would be returned",
     ),
     (
         "A deserializer raises",
         "`poll()` raises the error",
-        "the error is of that type and a `RecordDeserializationError`; earlier records come first",
-        "it says which record it was, and how to go on",
+        "`poll()` first returns the earlier records; the error is also a "
+        "`RecordDeserializationError`",
+        "the error names the record and the offset to seek to",
     ),
     (
         "`position()` without `timeout_ms`, and no offset can be found",
-        "waits for ever",
+        "waits forever",
         "raises `KafkaTimeoutError` after `default_api_timeout_ms`",
-        "every wait has an end",
+        "every wait has a limit",
     ),
     (
-        "The commit of a member that is no longer in the group",
+        "A commit during a rebalance, or after the membership has ended",
         "`CommitFailedError`",
-        "`CommitFailedError`; `CommitDuringRebalanceError`, a subclass, if `poll()` is enough",
-        "the program knows whether it is out",
+        "`CommitDuringRebalanceError`, a subclass, if `poll()` and another commit are enough; "
+        "otherwise `CommitFailedError`",
+        "the program knows whether it is still a member",
+    ),
+    (
+        "Callbacks of `commit_async()`",
+        "run newest first",
+        "run in the order of the commits",
+        "the last callback belongs to the last commit",
     ),
     (
         "Iteration with nothing subscribed and no `consumer_timeout_ms`",
-        "waits for ever",
-        "ends, with a line in the log",
-        "nobody else could subscribe meanwhile in a program of one thread",
+        "waits forever",
+        "ends, and logs a warning",
+        "a program with one thread could not subscribe meanwhile",
     ),
     (
         "A subscribed topic is deleted, without a `group_id`",
         "its partitions leave the assignment",
-        "they stay, and are read again if it comes back",
-        "a broker that has just started may not know the topic: a new start would skip records",
+        "they stay, and are read again if the topic returns",
+        "a broker that has just started may not know the topic yet",
     ),
     (
         "Two threads poll one consumer",
         "undefined",
-        "the second one gets `ConcurrentModificationError`",
-        "records would be handed to both in any order",
+        "the second thread gets `ConcurrentModificationError`",
+        "the records would be split between them in any order",
     ),
     (
         "A consumer is used after a fork",
         "undefined",
         "`ForkedConsumerError`",
-        "its thread and connections are in the other process",
+        "its thread and connections belong to the parent process",
     ),
     (
-        "`json.dumps()` of what `poll()` gives for a partition, without deserializers",
-        "writes the records, if their fields can be written",
-        "raises TypeError; `list(records)` and single records can be written",
-        "the records are made when they are looked at, and the encoder looks at lists alone",
+        "`json.dumps()` of the records of a partition, without deserializers",
+        "works, if the fields can be serialized",
+        "raises `TypeError`; `json.dumps(list(records))` and single records work",
+        "the records become Python objects only when they are read, and `json` accepts "
+        "real lists only",
     ),
     (
         "A consumer is dropped without `close()`",
-        "its thread runs on",
+        "its thread continues",
         "`ResourceWarning`, and its thread ends",
         "a program that forgets consumers does not run out of threads and connections",
     ),
     (
-        "What is not kafka-python's public interface (`_client`, `_fetcher`, `_coordinator`, ...)",
-        "is there",
-        "is not there, but for `_closed`",
-        "the consumer is built in another way",
+        "Private attributes (`_client`, `_fetcher`, `_coordinator`, ...)",
+        "exist",
+        "do not exist, except `_closed`",
+        "the implementation is different",
     ),
     (
         "`metrics()` of a consumer that reads topics",
-        "the last topic's `fetch-size-avg` and others take the place of the total",
-        "a topic has a group of its own, `consumer-fetch-manager-metrics.topic-<name>`",
+        "`fetch-size-avg` and others of the last topic replace the totals",
+        "each topic has a group of its own, `consumer-fetch-manager-metrics.topic-<name>`",
         "both can be read",
     ),
     (
-        "A metric reporter is told of a new metric",
+        "A metric reporter is notified of a new metric",
         "by any thread",
         "in the constructor, in `poll()` or in `close()`",
         "the network thread runs no user code",
     ),
     (
-        "`api_version` before (0, 11), or one that the broker no longer speaks",
+        "`api_version` before (0, 11), or one that the broker no longer supports",
         "the broker closes each connection, and nothing is read",
-        "versions are agreed on with the broker",
+        "versions are negotiated with the broker",
         "the program works",
     ),
 )
 
-
 INTRODUCTION = """\
-# What differs from kafka-python
+# Coming from kafka-python
 
-A program that works with kafka-python 3.0 works here. It imports from `tandem_kafka` in place of
-`kafka`, or calls `tandem_kafka.install()` first. `tests/parity` runs the same programs with both on
-a real Kafka and compares every method, parameter and option; a difference that they meet is on this
-page, or a test fails. Values of options have a page of their own, `options-parity.md`.
+`tandem_kafka.KafkaConsumer` has the methods, parameters and options of kafka-python 3.0's
+`KafkaConsumer`. This page shows how to switch, and lists every known difference.
+
+<!-- Made by `python -m tests.parity.differences`; edit the text there. -->
+
+## Switch
+
+Change the import:
+
+```python
+from tandem_kafka import KafkaConsumer, TopicPartition  # was: from kafka import ...
+
+with KafkaConsumer(
+    "orders", bootstrap_servers="localhost:9092", group_id="billing", auto_offset_reset="earliest"
+) as consumer:
+    for partition, records in consumer.poll(timeout_ms=5000).items():
+        print(partition, len(records))
+```
+
+`KafkaProducer`, `KafkaAdminClient`, `OffsetAndMetadata`, `ConsumerRebalanceListener`, `IsolationLevel`
+and the other names are kafka-python's own, and can be imported from `tandem_kafka` too. Keep your
+producer: this package has none.
+
+If you cannot change the import, for example in a framework, call `install()` before the framework is
+imported. `kafka.KafkaConsumer` is this consumer then.
+
+```python
+import tandem_kafka
+
+tandem_kafka.install()
+from kafka import KafkaConsumer as Installed
+
+print(Installed is KafkaConsumer)
+tandem_kafka.uninstall()
+```
+
+Other clients may be in the same group. Committed offsets stay, so you can switch back at any time.
+
+## Delete
+
+| workaround | why it is no longer needed |
+|---|---|
+| a large `session_timeout_ms` for slow handlers | heartbeats do not depend on your code; only `max_poll_interval_ms` limits it |
+| a thread that calls `poll()` to keep the membership | the same |
+| a small `max_poll_records` against expired sessions | the same |
+| `commit_async()` in `on_partitions_revoked` because `commit()` fails there | listeners may call every method |
+| a restart of the process when the cluster was unreachable | the consumer reconnects, and starts from `bootstrap_servers` again if necessary |
+| parsing an error's text to find a bad record | `RecordDeserializationError` has `partition` and `offset` |
+
+## Added
+
+| name | use |
+|---|---|
+| `poll_arrow()` | records as columns: [Arrow, polars, DuckDB and pandas](../how-to/arrow.md) |
+| `group_protocol="consumer"` | KIP-848: [Moving a group](../how-to/migrate-to-kip-848.md) |
+| `wakeup()` | ends a waiting `poll()` from a signal handler: [Graceful shutdown](../how-to/shutdown.md) |
+| `current_lag()` | records left to read in a partition |
+| `commit_sync()` | another name of `commit()` |
+| `ConsumerRecords.next_offsets`, `count`, `records(topic)` | what to commit for a batch; its size; its records of a topic |
+| `close(leave_group=...)` | leave or stay: [Static members](../how-to/static-members.md) |
+| `auto_offset_reset="by_duration:PT1H"` | [Seek by time](../how-to/seek-by-time.md) |
+| `interceptor_classes`, `enforce_rebalance()`, `cluster()`, `stop_at()` | see the API reference |
+
+These options have an effect here. kafka-python 3.0 accepts and ignores them:
+`allow_auto_create_topics`, `receive_buffer_bytes`, `send_buffer_bytes`, `ssl_ciphers`.
 """
 
-HEADER = ("| what | kafka-python | tandem-kafka | why |", "|---|---|---|---|")
+DEFAULTS_HEADER = "| option | kafka-python | tandem-kafka | reason |"
+HEADER = "| subject | kafka-python | tandem-kafka | reason |"
+RULE = "|---|---|---|---|"
+
+END = """\
+`tests/parity` runs the same programs with both consumers on a real Kafka, and compares all methods,
+parameters and options. A difference that is missing on this page fails a test. For the values that
+each option accepts, see [Options beside kafka-python](../reference/options-parity.md).
+"""
 
 
 def page() -> str:
@@ -149,23 +234,28 @@ def page() -> str:
     ours, theirs = KafkaConsumer.DEFAULT_CONFIG, Theirs.DEFAULT_CONFIG
     lines = [
         INTRODUCTION,
-        "## Behaviour",
+        "## Defaults that differ",
         "",
-        *HEADER,
-        *(f"| {' | '.join(row)} |" for row in BEHAVIOUR),
-        "",
-        "## Defaults",
-        "",
-        *HEADER,
+        DEFAULTS_HEADER,
+        RULE,
         *(
             f"| `{name}` | `{theirs[name]!r}` | `{ours[name]!r}` | {why} |"
             for name, why in DEFAULTS.items()
         ),
         "",
-        "## Attributes that are not there",
+        "All other defaults are the same.",
         "",
-        *(f"- `{name}`: {why}" for name, why in ATTRIBUTES.items()),
+        "## Behaviour that differs",
         "",
+        HEADER,
+        RULE,
+        *(f"| {' | '.join(row)} |" for row in BEHAVIOUR),
+        "",
+        "## Attributes that are missing",
+        "",
+        *(f"- `{name}`: {why}." for name, why in ATTRIBUTES.items()),
+        "",
+        END,
     ]
     return "\n".join(lines)
 

@@ -16,7 +16,7 @@ THEIRS = kafka_python.KafkaConsumer
 PUBLIC = [name for name in dir(THEIRS) if not name.startswith("_")]
 METHODS = [name for name in PUBLIC if callable(getattr(THEIRS, name))]
 SPECIAL = ["__enter__", "__exit__", "__iter__", "__next__"]
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "compatibility.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "coming-from" / "kafka-python.md"
 
 
 @pytest.mark.parametrize("name", [*PUBLIC, *SPECIAL])
@@ -54,7 +54,7 @@ def test_every_option_is_there(name: str) -> None:
 
 
 def test_the_page_of_differences_is_up_to_date() -> None:
-    """`python -m tests.parity.differences > docs/compatibility.md` writes it."""
+    """`python -m tests.parity.differences > docs/coming-from/kafka-python.md` writes it."""
     assert PAGE.read_text(encoding="utf-8") == page()
 
 
