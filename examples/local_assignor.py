@@ -1,7 +1,8 @@
-"""Members share out the partitions themselves: who has more room gets more of them.
+"""Members of a group assign the partitions themselves, by their capacity.
 
-No released broker lets members compute the assignment of their group (KIP-848 as it was proposed),
-so this brings its own: the simulated cluster of `tandem_kafka.testing`, in simulated time.
+No released broker supports this part of KIP-848. So the example needs no broker: it runs on the
+simulated cluster of `tandem_kafka.testing`, in simulated time. Run it with Python 3.11 or newer,
+after `pip install tandem-kafka`:
 
     python examples/local_assignor.py
 """
@@ -9,6 +10,8 @@ so this brings its own: the simulated cluster of `tandem_kafka.testing`, in simu
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+
+from stopping import Stop
 
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.assignors import GroupMember, MemberAssignment, PartitionAssignor
@@ -19,79 +22,92 @@ RECORDS = 1_000
 
 
 class ByCapacity(PartitionAssignor):
-    """Each member says how much it can take, and is told how much all can."""
+    """Each member publishes its capacity, and learns the capacity of the whole group."""
 
     name = "by-capacity"
 
-    def __init__(self, who: str, capacity: int) -> None:
-        self.who = who
+    def __init__(self, member: str, capacity: int) -> None:
+        self.member = member
         self.capacity = capacity
 
     def metadata(self) -> bytes:
-        """Goes to the member that computes. Something new has the group assigned anew."""
+        """Return what the computing member sees of this one. A change starts a rebalance."""
         return str(self.capacity).encode()
 
     def assign(
         self, members: Mapping[str, GroupMember], topics: Mapping[str, int]
     ) -> Mapping[str, MemberAssignment]:
-        """Runs in one member of the group, on its network thread: be quick."""
-        room = {member_id: int(each.metadata) for member_id, each in members.items()}
+        """Compute the assignment of the group. Runs in one member, on a thread of its own."""
+        capacity = {member_id: int(member.metadata) for member_id, member in members.items()}
         given: dict[str, list[TopicPartition]] = {member_id: [] for member_id in members}
         for topic, count in topics.items():
             for number in range(count):
-                emptiest = min(room, key=lambda m: ((len(given[m]) + 1) / room[m], m))
-                given[emptiest].append(TopicPartition(topic, number))
-        total = str(sum(room.values())).encode()
+                least = min(capacity, key=lambda m: ((len(given[m]) + 1) / capacity[m], m))
+                given[least].append(TopicPartition(topic, number))
+        total = str(sum(capacity.values())).encode()
         return {member_id: MemberAssignment(given[member_id], total) for member_id in members}
 
     def on_assignment(self, assignment: MemberAssignment) -> None:
-        """Runs in every member, with what was handed to it."""
-        has, total = len(assignment.partitions), int(assignment.metadata)
-        print(f"{self.who}: {has} partitions for {self.capacity} of {total}")
+        """Receive this member's part. Runs in every member."""
+        count, total = len(assignment.partitions), int(assignment.metadata)
+        print(f"{self.member}: {count} partitions for {self.capacity} of {total}")
 
 
-def join(simulation: Simulation, who: str, capacity: int) -> KafkaConsumer:
-    """Return one more member."""
-    return simulation.consumer(
-        "numbers",
-        group_id="example",
-        group_protocol="consumer",
-        group_local_assignors=[ByCapacity(who, capacity)],
-        auto_offset_reset="earliest",
-    )
+class Group:
+    """The members, polled in turn."""
 
+    def __init__(self, simulation: Simulation, stop: Stop) -> None:
+        self._simulation = simulation
+        self._stop = stop
+        self.processed = 0
 
-def poll_until(members: Mapping[KafkaConsumer, int]) -> int:
-    """Poll until each member has as many partitions as that; returns how many records came."""
-    processed = 0
-    while any(len(member.assignment()) != share for member, share in members.items()):
-        processed += poll(members)
-    return processed
+    def join(self, member: str, capacity: int) -> KafkaConsumer:
+        """Return one more member."""
+        return self._simulation.consumer(
+            "numbers",
+            group_id="example",
+            group_protocol="consumer",
+            group_local_assignors=[ByCapacity(member, capacity)],
+            auto_offset_reset="earliest",
+        )
 
+    def poll(self, members: Collection[KafkaConsumer]) -> None:
+        """Poll each member once."""
+        self.processed += sum(member.poll(50).count for member in members)
 
-def poll(members: Collection[KafkaConsumer]) -> int:
-    """Poll each member once; returns how many records came."""
-    return sum(len(batch) for member in members for batch in member.poll(50).values())
+    def poll_until(self, shares: Mapping[KafkaConsumer, int]) -> None:
+        """Poll until each member has its share of the partitions."""
+        while not self._stop.due() and any(
+            len(member.assignment()) != share for member, share in shares.items()
+        ):
+            self.poll(shares)
+
+    def poll_all(self, members: Collection[KafkaConsumer]) -> None:
+        """Poll until every record is processed."""
+        while not self._stop.due() and self.processed < RECORDS:
+            self.poll(members)
 
 
 def main() -> None:
-    """Three members of different capacity; then the one that has most of it goes."""
+    """Run three members of different capacity, then close the largest."""
+    stop = Stop()
     with Simulation(seed="local assignor") as simulation:
         simulation.cluster.create_topic("numbers", PARTITIONS)
         for number in range(RECORDS):
             partition = TopicPartition("numbers", number % PARTITIONS)
             simulation.cluster.produce(partition, str(number).encode())
-        small, other, big = (
-            join(simulation, who, capacity)
-            for who, capacity in (("small", 1), ("other", 1), ("big", 4))
+        group = Group(simulation, stop)
+        small, medium, large = (
+            group.join("small", 1),
+            group.join("medium", 1),
+            group.join("large", 4),
         )
-        processed = poll_until({small: 2, other: 2, big: 8})
-        print("big goes")
-        big.close()
-        processed += poll_until({small: 6, other: 6})
-        while processed < RECORDS:
-            processed += poll([small, other])
-        print(f"processed {processed}")
+        group.poll_until({small: 2, medium: 2, large: 8})
+        print("large closes")
+        large.close()
+        group.poll_until({small: 6, medium: 6})
+        group.poll_all([small, medium])
+    print(f"processed {group.processed}")
 
 
 if __name__ == "__main__":

@@ -1,29 +1,40 @@
-"""Move a live group to KIP-848 by restarting its members one by one.
+"""Move a running group to KIP-848 by restarting its members one by one.
 
-The members of a group may speak different protocols while that goes on: the coordinator turns the
-group over when the first one joins with `group_protocol="consumer"` and translates for the rest
-(Kafka 4.0 and newer). Listeners need no change: under both protocols they run inside poll(); with
-KIP-848, and with cooperative assignors, they are told of what moves, not of everything.
+The members may use different protocols meanwhile: the coordinator converts the group when the first
+one joins with `group_protocol="consumer"`, and translates for the others. Listeners need no change.
+With KIP-848 they receive the partitions that move, as with cooperative assignors.
 
-The way back is the same: restart the members with `group_protocol="classic"`.
+To go back, restart the members with `group_protocol="classic"`.
+
+This needs brokers of Kafka 4.0 or newer. Run it with Python 3.11 or newer, after
+`pip install tandem-kafka`:
+
+    python examples/migrate_to_kip848.py --bootstrap localhost:9092 --topic numbers
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Literal
+
 from arguments import parse
+from stopping import Stop
 
 from tandem_kafka import KafkaConsumer
+from tandem_kafka.errors import CommitFailedError
 
-#: What the members of this group are called; in earnest each is a process of its own.
+#: The members. In a real group each of them is a process.
 MEMBERS = ("first", "second")
 
 
-def member(bootstrap: str, group: str, topic: str, protocol: str) -> KafkaConsumer:
-    """Start a member; nothing but the protocol differs between before and after."""
+def start(
+    bootstrap: str, group: str, topic: str, protocol: Literal["classic", "consumer"]
+) -> KafkaConsumer:
+    """Start a member; only the protocol differs before and after."""
     consumer = KafkaConsumer(
         bootstrap_servers=bootstrap,
         group_id=group,
-        group_protocol=protocol,  # type: ignore[arg-type]
+        group_protocol=protocol,
         auto_offset_reset="earliest",
         enable_auto_commit=False,
     )
@@ -31,36 +42,46 @@ def member(bootstrap: str, group: str, topic: str, protocol: str) -> KafkaConsum
     return consumer
 
 
-def turn(members: dict[str, KafkaConsumer]) -> int:
-    """Have each member process and commit what there is; returns how many records that was."""
+def process(members: Iterable[KafkaConsumer]) -> int:
+    """Have each member process and commit a batch; returns how many records it was."""
     processed = 0
-    for consumer in members.values():
+    for consumer in members:
         batch = consumer.poll(timeout_ms=200)
-        processed += batch.count
-        if batch:
+        if not batch:
+            continue
+        try:
             consumer.commit_sync()
+        except CommitFailedError as error:
+            print(f"not committed: {error}")  # the records are read again
+        else:
+            processed += batch.count
     return processed
 
 
 def main() -> None:
-    """Read half of the records with classic members, roll the group, read the rest."""
-    arguments = parse(main.__doc__ or "")
+    """Process half of the records with classic members, move the group, process the rest."""
+    arguments = parse(__doc__)
     total = arguments.stop_after or 1_000
-    start = (arguments.bootstrap, arguments.group, arguments.topic)
-    members = {name: member(*start, "classic") for name in MEMBERS}
+    stop = Stop(total)
+    group = (arguments.bootstrap, arguments.group, arguments.topic)
+    members = {name: start(*group, "classic") for name in MEMBERS}
     processed = 0
-    while processed < total // 2:
-        processed += turn(members)
-    print(f"processed {processed} with the classic protocol")
-    for name in MEMBERS:
-        members[name].close()
-        members[name] = member(*start, "consumer")
-        processed += turn(members)
-        print(f"the {name} member is back and speaks KIP-848")
-    while processed < total:
-        processed += turn(members)
-    for consumer in members.values():
-        consumer.close()
+    try:
+        while processed < total // 2 and not stop.due():
+            processed += process(members.values())
+        print(f"processed {processed} with the classic protocol")
+        for name in MEMBERS:
+            if stop.due():
+                break
+            members[name].close()
+            members[name] = start(*group, "consumer")
+            processed += process(members.values())
+            print(f"the {name} member is back, with KIP-848")
+        while not stop.due(processed):
+            processed += process(members.values())
+    finally:
+        for consumer in members.values():
+            consumer.close()
     print(f"processed {processed}")
 
 

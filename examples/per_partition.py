@@ -1,10 +1,16 @@
-"""Keep state per partition, and commit it when the partition is taken away."""
+"""Keep state per partition, commit as it grows, and hand it over when the partition moves.
+
+Run it with Python 3.11 or newer, after `pip install tandem-kafka`:
+
+    python examples/per_partition.py --bootstrap localhost:9092 --topic numbers
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from arguments import parse
+from stopping import Stop
 
 from tandem_kafka import (
     ConsumerRebalanceListener,
@@ -13,23 +19,25 @@ from tandem_kafka import (
     OffsetAndMetadata,
     TopicPartition,
 )
+from tandem_kafka.errors import CommitFailedError
 
 
 class Worker:
-    """What one partition needs: here a running count, in earnest a cache or a file."""
+    """The state of one partition: a running count here, a cache or a file in a real program."""
 
     def __init__(self) -> None:
         self.count = 0
         self.next_offset = 0
+        self.committed = 0
 
     def process(self, record: ConsumerRecord) -> None:
-        """Take one record in."""
+        """Add one record."""
         self.count += 1
         self.next_offset = record.offset + 1
 
 
 class Workers(ConsumerRebalanceListener):
-    """A worker for each partition that is ours."""
+    """One worker for each assigned partition."""
 
     def __init__(self, consumer: KafkaConsumer) -> None:
         self._consumer = consumer
@@ -37,42 +45,51 @@ class Workers(ConsumerRebalanceListener):
         self.processed = 0
 
     def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
-        """Begin with what is new."""
+        """Start a worker for each new partition."""
         for partition in assigned:
             self._workers[partition] = Worker()
 
     def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
-        """Still ours: commit, so that the next owner goes on exactly there."""
+        """Commit while the partitions are still assigned: the next owner continues there."""
         self.commit(revoked)
         for partition in revoked:
             worker = self._workers.pop(partition)
-            print(f"{partition.topic}-{partition.partition} goes after {worker.count} records")
+            print(f"{partition.topic}-{partition.partition} ends after {worker.count} records")
 
     def on_partitions_lost(self, lost: Iterable[TopicPartition]) -> None:
-        """Not ours any more: what was not committed, another will process again."""
+        """Drop the state: another member reads again what was not committed."""
         for partition in lost:
             self._workers.pop(partition, None)
 
     def process(self, partition: TopicPartition, records: Iterable[ConsumerRecord]) -> None:
-        """Hand a batch to its worker."""
+        """Give records to the worker of their partition."""
         for record in records:
             self._workers[partition].process(record)
             self.processed += 1
 
-    def commit(self, partitions: Iterable[TopicPartition]) -> None:
-        """Commit how far the workers are."""
-        self._consumer.commit_sync(
-            {
-                partition: OffsetAndMetadata(self._workers[partition].next_offset, "", -1)
-                for partition in partitions
-                if self._workers[partition].count
-            }
-        )
+    def commit(self, partitions: Iterable[TopicPartition] | None = None) -> None:
+        """Commit the progress of these workers, or of all."""
+        chosen = self._workers if partitions is None else partitions
+        offsets = {
+            partition: OffsetAndMetadata(worker.next_offset)
+            for partition in chosen
+            if (worker := self._workers[partition]).next_offset > worker.committed
+        }
+        if not offsets:
+            return
+        try:
+            self._consumer.commit_sync(offsets)
+        except CommitFailedError as error:
+            print(f"not committed: {error}")  # the next commit, or the next owner, makes up for it
+            return
+        for partition, offset in offsets.items():
+            self._workers[partition].committed = offset.offset
 
 
 def main() -> None:
-    """One worker a partition."""
-    arguments = parse(main.__doc__ or "")
+    """Read, with one worker per partition."""
+    arguments = parse(__doc__)
+    stop = Stop(arguments.stop_after)
     with KafkaConsumer(
         bootstrap_servers=arguments.bootstrap,
         group_id=arguments.group,
@@ -82,9 +99,10 @@ def main() -> None:
     ) as consumer:
         workers = Workers(consumer)
         consumer.subscribe([arguments.topic], listener=workers)
-        while not 0 < arguments.stop_after <= workers.processed:
+        while not stop.due(workers.processed):
             for partition, records in consumer.poll(timeout_ms=1_000).items():
                 workers.process(partition, records)
+            workers.commit()
     print(f"processed {workers.processed}")
 
 

@@ -1,52 +1,57 @@
-"""Every example runs as it is."""
+"""Every example runs as it is: to its end on two kinds of clusters, and until a signal."""
 
 from __future__ import annotations
 
+import json
+import signal
+import sqlite3
 import subprocess
 import sys
-import uuid
+import urllib.request
 from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.integration.running_examples import (
+    ROOT,
+    RunningExample,
+    new_group,
+    options_of,
+    require,
+    run,
+)
 from tests.kafka.admin import Record
 from tests.kafka.broker import KafkaCluster
 
-ROOT = Path(__file__).parents[2]
+#: Examples, the libraries that they need, and the word before the count at the end.
+READERS = {
+    "at_least_once.py": ((), "processed"),
+    "per_partition.py": ((), "processed"),
+    "exactly_once_sqlite.py": ((), "stored"),
+    "worker_pool.py": ((), "processed"),
+    "dead_letters.py": ((), "processed"),
+    "read_to_end.py": ((), "read"),
+    "arrow_compute.py": (("pyarrow",), "counted"),
+    "arrow_polars.py": (("pyarrow", "polars"), "added up"),
+    "arrow_duckdb.py": (("pyarrow", "duckdb"), "stored"),
+    "arrow_pandas.py": (("pyarrow", "pandas"), "described"),
+}
+COMMITTING = sorted(READERS.keys() - {"exactly_once_sqlite.py", "read_to_end.py"})
+REGISTRY = ("fastavro", "authlib")
+#: Not tested one by one: modules that examples import, and what has tests of its own.
+ELSEWHERE = {"arguments.py", "stopping.py"}
 
-#: Examples that need a library beside the package's own, and what they say at the end.
-ARROW = [
-    ("arrow_compute.py", "pyarrow", "counted"),
-    ("arrow_polars.py", "polars", "added up"),
-    ("arrow_duckdb.py", "duckdb", "stored"),
-    ("arrow_pandas.py", "pandas", "collected"),
-]
-
-
-def _run(folder: Path, example: str, bootstrap: str, topic: str, count: int) -> str:
-    options = ["--bootstrap", bootstrap, "--topic", topic, "--group", f"g{uuid.uuid4().hex[:8]}"]
-    return _run_with(folder, example, *options, "--stop-after", str(count))
-
-
-def _run_with(folder: Path, example: str, *options: str) -> str:
-    ran = subprocess.run(
-        [sys.executable, str(ROOT / "examples" / example), *options],
-        cwd=folder,
-        env={"PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore"},
-        capture_output=True,
-        text=True,
-        timeout=150,
-        check=False,
-    )
-    assert ran.returncode == 0, ran.stderr
-    return ran.stdout
+SIGNALS = pytest.mark.parametrize(
+    "number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "Ctrl-C"]
+)
+COUNT = 400
 
 
 @pytest.fixture(scope="module")
 def demo_broker() -> Iterator[str]:
-    """The cluster of the demo, serving."""
+    """The built-in cluster of the demo, with 1,000 numbers in the topic `numbers`."""
     server = subprocess.Popen(
         [sys.executable, "-m", "demo.serve"], cwd=ROOT, stdout=subprocess.PIPE, text=True
     )
@@ -59,74 +64,254 @@ def demo_broker() -> Iterator[str]:
         server.stdout.close()
 
 
-@pytest.mark.parametrize(
-    ("example", "said", "count"),
-    [
-        ("at_least_once.py", "processed 1000", 1_000),
-        ("per_partition.py", "processed 1000", 1_000),
-        ("exactly_once_sqlite.py", "stored 1000", 1_000),
-        ("slow_handler.py", "processed 1", 1),
-    ],
-)
-def test_an_example_runs_against_the_demo_broker(
-    demo_broker: str, tmp_path: Path, example: str, said: str, count: int
+@pytest.fixture
+def numbers(kafka: KafkaCluster, topic: str) -> str:
+    """A topic of the real broker with `COUNT` numbers in four partitions."""
+    kafka.admin.produce(topic, [Record(b"%d" % n, partition=n % 4) for n in range(COUNT)])
+    kafka.admin.create_topic(f"{topic}.dead", 1)
+    return topic
+
+
+def test_every_example_is_tested() -> None:
+    files = {path.name for path in (ROOT / "examples").glob("*.py")}
+    named = Path(__file__).read_text(encoding="utf-8")
+    assert not {name for name in files - ELSEWHERE if f'"{name}"' not in named}
+
+
+def test_the_list_of_examples_names_every_file() -> None:
+    page = (ROOT / "examples" / "README.md").read_text(encoding="utf-8")
+    files = {path.name for path in (ROOT / "examples").glob("*.py")} - {"arguments.py"}
+    assert not {name for name in files if f"`{name}`" not in page}
+
+
+# --- to the end --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("example", READERS)
+def test_an_example_runs_on_the_built_in_cluster(
+    demo_broker: str, tmp_path: Path, example: str
 ) -> None:
-    assert said in _run(tmp_path, example, demo_broker, "numbers", count)
-
-
-def test_the_example_of_an_assignor_of_the_members_brings_its_cluster(tmp_path: Path) -> None:
-    told = _run_with(tmp_path, "local_assignor.py").splitlines()
-    goes = told.index("big goes")
-    shares = {"small": 2, "other": 2, "big": 8}
-    for who, share in shares.items():
-        last = [line for line in told[:goes] if line.startswith(f"{who}: ")][-1]
-        room = 4 if who == "big" else 1
-        assert last == f"{who}: {share} partitions for {room} of 6"
-    assert "small: 6 partitions for 1 of 2" in told[goes:]
-    assert "other: 6 partitions for 1 of 2" in told[goes:]
-    assert told[-1] == "processed 1000"
+    libraries, word = READERS[example]
+    require(*libraries)
+    options = [*options_of(demo_broker, "numbers", new_group()), "--stop-after", "1000"]
+    assert run(tmp_path, example, options).endswith(f"{word} 1000\n")
 
 
 @pytest.mark.partitions(4)
-@pytest.mark.parametrize(
-    ("example", "count"),
-    [
-        ("at_least_once.py", 400),
-        ("per_partition.py", 400),
-        ("exactly_once_sqlite.py", 400),
-        ("migrate_to_kip848.py", 400),
-        ("slow_handler.py", 1),
-    ],
-)
-def test_an_example_runs_against_a_real_broker(
-    kafka: KafkaCluster, topic: str, tmp_path: Path, example: str, count: int
+@pytest.mark.parametrize("example", READERS)
+def test_an_example_runs_on_a_real_broker(
+    kafka: KafkaCluster, numbers: str, tmp_path: Path, example: str
 ) -> None:
-    kafka.admin.produce(topic, [Record(b"%d" % n, partition=n % 4) for n in range(400)])
-    output = _run(tmp_path, example, kafka.bootstrap(), topic, count)
-    assert output.endswith(f" {count}\n")
-
-
-@pytest.mark.parametrize(("example", "library", "said"), ARROW)
-def test_an_example_of_columns_runs_against_the_demo_broker(
-    demo_broker: str, tmp_path: Path, example: str, library: str, said: str
-) -> None:
-    _require(library)
-    assert f"{said} 1000\n" in _run(tmp_path, example, demo_broker, "numbers", 1_000)
+    libraries, word = READERS[example]
+    require(*libraries)
+    group = new_group()
+    options = [*options_of(kafka.bootstrap(), numbers, group), "--stop-after", str(COUNT)]
+    assert run(tmp_path, example, options).endswith(f"{word} {COUNT}\n")
+    if example in COMMITTING:
+        assert kafka.admin.committed(group, numbers) == COUNT
+        assert kafka.admin.members(group) == 0
 
 
 @pytest.mark.partitions(4)
-@pytest.mark.parametrize(("example", "library", "said"), ARROW)
-def test_an_example_of_columns_runs_against_a_real_broker(
-    kafka: KafkaCluster, topic: str, tmp_path: Path, example: str, library: str, said: str
+def test_a_group_moves_to_kip_848(kafka: KafkaCluster, numbers: str, tmp_path: Path) -> None:
+    options = [*options_of(kafka.bootstrap(), numbers, new_group()), "--stop-after", str(COUNT)]
+    output = run(tmp_path, "migrate_to_kip848.py", options)
+    assert "the second member is back, with KIP-848" in output
+    assert int(output.rsplit(maxsplit=1)[-1]) >= COUNT
+
+
+def test_a_slow_handler_keeps_its_membership(demo_broker: str, tmp_path: Path) -> None:
+    options = [*options_of(demo_broker, "numbers", new_group()), "--stop-after", "1"]
+    assert run(tmp_path, "slow_handler.py", options).endswith("processed 1\n")
+
+
+def test_avro_values_are_decoded(demo_broker: str, tmp_path: Path) -> None:
+    require(*REGISTRY)
+    options = [*options_of(demo_broker, "payments", new_group()), "--stop-after", "10"]
+    output = run(tmp_path, "schema_registry.py", [*options, "--write", "10"])
+    assert "{'id': 9, 'amount': 42.5}" in output
+    assert output.endswith("decoded 10\n")
+
+
+def test_members_assign_partitions_by_their_capacity(tmp_path: Path) -> None:
+    lines = run(tmp_path, "local_assignor.py", []).splitlines()
+    closed = lines.index("large closes")
+    for name, share, capacity in (("small", 2, 1), ("medium", 2, 1), ("large", 8, 4)):
+        last = [line for line in lines[:closed] if line.startswith(f"{name}: ")][-1]
+        assert last == f"{name}: {share} partitions for {capacity} of 6"
+    assert "small: 6 partitions for 1 of 2" in lines[closed:]
+    assert "medium: 6 partitions for 1 of 2" in lines[closed:]
+    assert lines[-1] == "processed 1000"
+
+
+@pytest.mark.partitions(4)
+def test_dead_letters_name_their_origin(
+    kafka: KafkaCluster, numbers: str, consume: Any, tmp_path: Path
 ) -> None:
-    _require(library)
-    kafka.admin.produce(topic, [Record(b"%d" % n, partition=n % 4) for n in range(400)])
-    output = _run(tmp_path, example, kafka.bootstrap(), topic, 400)
-    assert output.endswith(f"{said} 400\n")
+    options = [*options_of(kafka.bootstrap(), numbers, new_group()), "--stop-after", str(COUNT)]
+    assert "dead letters 2\n" in run(tmp_path, "dead_letters.py", options)  # 0 and 250
+    consumer = consume(f"{numbers}.dead", consumer_timeout_ms=10_000)
+    records = [next(consumer), next(consumer)]
+    found = {record.value: dict(record.headers)["dead-letter-source"] for record in records}
+    assert found == {b"0": f"{numbers}-0@0".encode(), b"250": f"{numbers}-2@62".encode()}
 
 
-def _require(library: str) -> None:
-    """Skip the test where a library is not installed."""
-    for name in ("pyarrow", library):
-        if find_spec(name) is None:
-            pytest.skip(f"{name} is not installed (it is in the extra `test`)")
+@pytest.mark.partitions(4)
+def test_exactly_once_begins_where_retention_left_the_log(
+    kafka: KafkaCluster, numbers: str, tmp_path: Path
+) -> None:
+    kafka.admin.delete_records(numbers, dict.fromkeys(range(4), 50))
+    options = [*options_of(kafka.bootstrap(), numbers, new_group()), "--stop-after", "200"]
+    assert run(tmp_path, "exactly_once_sqlite.py", options).endswith("stored 200\n")
+
+
+@pytest.mark.partitions(4)
+def test_exactly_once_continues_behind_what_retention_deleted(
+    kafka: KafkaCluster, numbers: str, tmp_path: Path
+) -> None:
+    options = options_of(kafka.bootstrap(), numbers, new_group())
+    run(tmp_path, "exactly_once_sqlite.py", [*options, "--stop-after", str(COUNT)])
+    kafka.admin.produce(numbers, [Record(b"%d" % n, partition=n % 4) for n in range(COUNT)])
+    kafka.admin.delete_records(numbers, dict.fromkeys(range(4), 150))  # stored: 100
+    again = run(tmp_path, "exactly_once_sqlite.py", [*options, "--stop-after", "200"])
+    assert again.endswith("stored 200\n")
+
+
+# --- until a signal ----------------------------------------------------------------------------
+
+
+@SIGNALS
+@pytest.mark.partitions(4)
+@pytest.mark.parametrize("example", [*COMMITTING, "migrate_to_kip848.py"])
+def test_a_signal_ends_an_example_in_order(
+    kafka: KafkaCluster, numbers: str, tmp_path: Path, example: str, number: signal.Signals
+) -> None:
+    libraries, word = READERS.get(example, ((), "processed"))
+    require(*libraries)
+    group = new_group()
+    with RunningExample(
+        tmp_path, example, options_of(kafka.bootstrap(), numbers, group)
+    ) as running:
+        running.wait_until(lambda: kafka.admin.committed(group, numbers) == COUNT, "the commits")
+        assert running.end(number).endswith(f"{word} {COUNT}\n")
+    assert kafka.admin.members(group) == 0
+    assert kafka.admin.committed(group, numbers) == COUNT
+
+
+@SIGNALS
+@pytest.mark.partitions(4)
+def test_a_signal_ends_exactly_once_in_order(
+    kafka: KafkaCluster, numbers: str, tmp_path: Path, number: signal.Signals
+) -> None:
+    group = new_group()
+
+    def stored() -> bool:
+        file = tmp_path / f"{group}.sqlite"
+        if not file.exists():
+            return False
+        database = sqlite3.connect(file)
+        try:
+            return bool(
+                database.execute("SELECT sum(next) = ? FROM offsets", (COUNT,)).fetchone()[0]
+            )
+        except sqlite3.OperationalError:  # no table yet, or it is locked
+            return False
+        finally:
+            database.close()
+
+    options = options_of(kafka.bootstrap(), numbers, group)
+    with RunningExample(tmp_path, "exactly_once_sqlite.py", options) as running:
+        running.wait_until(stored, "the results")
+        assert running.end(number).endswith(f"stored {COUNT}\n")
+    assert kafka.admin.members(group) == 0
+
+
+@SIGNALS
+@pytest.mark.partitions(4)
+def test_a_signal_ends_a_slow_handler_after_its_record(
+    kafka: KafkaCluster, numbers: str, tmp_path: Path, number: signal.Signals
+) -> None:
+    group = new_group()
+    options = options_of(kafka.bootstrap(), numbers, group)
+    with RunningExample(tmp_path, "slow_handler.py", options) as running:
+        running.wait_until(lambda: "generation" in running.output, "the first record")
+        processed = int(running.end(number).rsplit(maxsplit=1)[-1])
+    assert kafka.admin.committed(group, numbers) == processed
+    assert kafka.admin.members(group) == 0
+
+
+@SIGNALS
+def test_a_signal_ends_the_decoding_of_avro(
+    kafka: KafkaCluster, topic: str, tmp_path: Path, number: signal.Signals
+) -> None:
+    require(*REGISTRY)
+    group = new_group()
+    options = [*options_of(kafka.bootstrap(), topic, group), "--write", "10"]
+    with RunningExample(tmp_path, "schema_registry.py", options) as running:
+        running.wait_until(lambda: kafka.admin.committed(group, topic) == 10, "the commits")
+        assert running.end(number).endswith("decoded 10\n")
+    assert kafka.admin.members(group) == 0
+
+
+@SIGNALS
+@pytest.mark.partitions(4)
+def test_a_signal_ends_a_container_in_order(
+    kafka: KafkaCluster, numbers: str, tmp_path: Path, number: signal.Signals
+) -> None:
+    group = new_group()
+    settings = {"BOOTSTRAP_SERVERS": kafka.bootstrap(), "TOPIC": numbers, "GROUP": group}
+    probe = [sys.executable, str(ROOT / "examples" / "container" / "probe.py")]
+    with RunningExample(tmp_path, "container/consume.py", settings=settings) as running:
+        running.wait_until(lambda: kafka.admin.committed(group, numbers) == COUNT, "the commits")
+        assert subprocess.run(probe, cwd=tmp_path, check=False).returncode == 0
+        running.end(number)
+        assert f"stopped in order after {COUNT} records" in running.errors
+    assert kafka.admin.members(group) == 0
+    hung = subprocess.run(
+        probe, cwd=tmp_path, env={"LIMIT_SECONDS": "0"}, capture_output=True, check=False
+    )
+    assert hung.returncode == 1
+    assert b"no batch for" in hung.stderr
+
+
+def _get(url: str) -> str:
+    with urllib.request.urlopen(url, timeout=30) as answer:  # noqa: S310 - it is ours
+        content: bytes = answer.read()
+    return content.decode()
+
+
+@SIGNALS
+@pytest.mark.partitions(4)
+def test_the_web_service_shows_totals_until_a_signal(
+    kafka: KafkaCluster, numbers: str, tmp_path: Path, number: signal.Signals
+) -> None:
+    group = new_group()
+    options = [*options_of(kafka.bootstrap(), numbers, group), "--port", "0"]
+    with RunningExample(tmp_path, "web_service.py", options) as running:
+        running.wait_until(lambda: "\n" in running.output, "the address")
+        url = running.output.split()[0]
+        all_of_them = {str(partition): COUNT // 4 for partition in range(4)}
+        running.wait_until(lambda: json.loads(_get(url)) == all_of_them, "the totals")
+        assert json.loads(_get(f"{url}health")) == {"healthy": True}
+        assert running.end(number).endswith(f"read {COUNT}\n")
+    assert kafka.admin.members(group) == 0
+    assert kafka.admin.committed(group, numbers) == COUNT
+
+
+@SIGNALS
+@pytest.mark.partitions(4)
+def test_metrics_are_exported_until_a_signal(
+    kafka: KafkaCluster, numbers: str, tmp_path: Path, number: signal.Signals
+) -> None:
+    require("prometheus_client")
+    group = new_group()
+    options = [*options_of(kafka.bootstrap(), numbers, group), "--port", "0"]
+    consumed = f'kafka_consumer_records_consumed_total{{client_id="consumer-{group}-1"}} {COUNT}.0'
+    with RunningExample(tmp_path, "prometheus.py", options) as running:
+        running.wait_until(lambda: "\n" in running.output, "the address")
+        url = running.output.split()[0]
+        running.wait_until(lambda: consumed in _get(url), "the count of records")
+        assert f'topic="{numbers}",partition="3"' in _get(url).replace(" ", "")
+        assert running.end(number).endswith(f"read {COUNT}\n")
+    assert kafka.admin.members(group) == 0
+    assert kafka.admin.committed(group, numbers) == COUNT

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import textwrap
+
 from tandem_kafka.confluent.properties import IGNORED, OWN_DEFAULTS, PROPERTIES, REFUSED
 
 __all__ = ["DIFFERENCES", "page"]
@@ -187,7 +189,7 @@ New code is shorter with `KafkaConsumer`, and `poll_arrow()` exists only there.
 
 | subject | confluent_kafka | tandem_kafka.confluent | reason |
 |---|---|---|---|
-"""
+"""  # noqa: E501 - rows of tables
 
 
 def page() -> str:
@@ -201,7 +203,7 @@ def page() -> str:
         "These properties raise an error, because ignoring them would change the program:",
         "\n".join(f"- `{name}`: {advice}" for name, advice in REFUSED.items()),
         "These properties are accepted without effect, with a warning:",
-        ", ".join(f"`{name}`" for name in sorted(IGNORED)) + ".",
+        "```text\n" + textwrap.fill(", ".join(sorted(IGNORED)), 98) + "\n```",
         "`tests/parity/test_confluent.py` runs the same programs with both libraries.",
     ]
     return "\n\n".join(parts) + "\n"
@@ -214,7 +216,7 @@ def _defaults() -> str:
 
 def _properties() -> list[str]:
     return [
-        f"| `{name}` | {'none: the facade does it' if known.option is None else f'`{known.option}`'} |"
+        f"| `{name}` | {'of the facade itself' if known.option is None else f'`{known.option}`'} |"
         for name, known in sorted(PROPERTIES.items())
     ]
 

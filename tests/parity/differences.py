@@ -62,21 +62,25 @@ BEHAVIOUR = (
     (
         "A deserializer raises",
         "`poll()` raises the error",
-        "`poll()` first returns the earlier records; the error is also a "
-        "`RecordDeserializationError`",
+        (
+            "`poll()` first returns the earlier records; the error is also a "
+            "`RecordDeserializationError`"
+        ),
         "the error names the record and the offset to seek to",
     ),
     (
         "`position()` without `timeout_ms`, and no offset can be found",
-        "waits forever",
+        "waits without a limit",
         "raises `KafkaTimeoutError` after `default_api_timeout_ms`",
         "every wait has a limit",
     ),
     (
         "A commit during a rebalance, or after the membership has ended",
         "`CommitFailedError`",
-        "`CommitDuringRebalanceError`, a subclass, if `poll()` and another commit are enough; "
-        "otherwise `CommitFailedError`",
+        (
+            "`CommitDuringRebalanceError`, a subclass, if `poll()` and another commit are enough; "
+            "otherwise `CommitFailedError`"
+        ),
         "the program knows whether it is still a member",
     ),
     (
@@ -87,9 +91,9 @@ BEHAVIOUR = (
     ),
     (
         "Iteration with nothing subscribed and no `consumer_timeout_ms`",
-        "waits forever",
+        "waits without a limit",
         "ends, and logs a warning",
-        "a program with one thread could not subscribe meanwhile",
+        "a program with one thread could not subscribe while it waits",
     ),
     (
         "A subscribed topic is deleted, without a `group_id`",
@@ -113,8 +117,10 @@ BEHAVIOUR = (
         "`json.dumps()` of the records of a partition, without deserializers",
         "works, if the fields can be serialized",
         "raises `TypeError`; `json.dumps(list(records))` and single records work",
-        "the records become Python objects only when they are read, and `json` accepts "
-        "real lists only",
+        (
+            "the records become Python objects only when they are read, and `json` accepts "
+            "real lists only"
+        ),
     ),
     (
         "A consumer is dropped without `close()`",
@@ -216,7 +222,7 @@ Other clients may be in the same group. Committed offsets stay, so you can switc
 
 These options have an effect here. kafka-python 3.0 accepts and ignores them:
 `allow_auto_create_topics`, `receive_buffer_bytes`, `send_buffer_bytes`, `ssl_ciphers`.
-"""
+"""  # noqa: E501 - rows of tables
 
 DEFAULTS_HEADER = "| option | kafka-python | tandem-kafka | reason |"
 HEADER = "| subject | kafka-python | tandem-kafka | reason |"
