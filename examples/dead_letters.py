@@ -85,7 +85,7 @@ class DeadLetters:
 
 
 def attempt(record: ConsumerRecord, dead: DeadLetters) -> None:
-    """Process a record; retry errors that may pass."""
+    """Process a record; retry transient errors."""
     for number in range(ATTEMPTS):
         try:
             process(record)
@@ -102,7 +102,7 @@ def attempt(record: ConsumerRecord, dead: DeadLetters) -> None:
 
 
 def main() -> None:
-    """Read, process or bury, commit."""
+    """Read, process, commit; failures become dead letters."""
     arguments = parse(__doc__)
     stop = Stop(arguments.stop_after)
     dead = DeadLetters(arguments.bootstrap, f"{arguments.topic}.dead")

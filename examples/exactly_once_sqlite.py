@@ -1,4 +1,4 @@
-"""Exactly once into SQLite: a result and the offset behind it are one transaction.
+"""Exactly once into SQLite: a result and the next offset are stored in one transaction.
 
 Run it with Python 3.11 or newer, after `pip install tandem-kafka`. It writes `<group>.sqlite` into
 the current folder:
@@ -63,7 +63,7 @@ class Results(ConsumerRebalanceListener):
     def store(
         self, partition: TopicPartition, records: Iterable[ConsumerRecord], following: int
     ) -> None:
-        """Store a batch and the offset behind it, both or neither.
+        """Store a batch and the offset after it, both or neither.
 
         Raises:
             RuntimeError: Another member has stored records of this partition since it was

@@ -16,7 +16,7 @@ from stopping import Stop
 from tandem_kafka import KafkaConsumer, TopicPartition
 
 
-def behind(consumer: KafkaConsumer, ends: Mapping[TopicPartition, int]) -> bool:
+def unfinished(consumer: KafkaConsumer, ends: Mapping[TopicPartition, int]) -> bool:
     """Return whether a partition has records left before its end.
 
     The position is compared, not the offset of the last record: the last offsets may hold markers
@@ -40,8 +40,8 @@ def main() -> None:
         consumer.assign(partitions)
         ends = consumer.end_offsets(partitions)  # what is written from now on does not count
         for partition, end in ends.items():
-            consumer.stop_at(partition, end)  # fetch nothing behind it
-        while not stop.due(read) and behind(consumer, ends):
+            consumer.stop_at(partition, end)  # fetch nothing after it
+        while not stop.due(read) and unfinished(consumer, ends):
             for partition, records in consumer.poll(timeout_ms=1_000).items():
                 for record in records:
                     if record.offset < ends[partition]:

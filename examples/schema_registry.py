@@ -55,7 +55,7 @@ def write(bootstrap: str, topic: str, registry: SchemaRegistryClient, count: int
 
 
 def main() -> None:
-    """Print payments; a value that cannot be decoded is left out."""
+    """Print payments; skip a value that cannot be decoded."""
     options = parser(__doc__)
     options.add_argument("--registry", default="mock://example", help="its URL")
     options.add_argument("--write", type=int, default=0, help="payments to produce first")
@@ -76,7 +76,7 @@ def main() -> None:
             try:
                 batch = consumer.poll(timeout_ms=1_000)
             except RecordDeserializationError as error:
-                print(f"left out: {error}")
+                print(f"skipped: {error}")
                 consumer.seek(error.partition, error.offset + 1)
                 continue
             for records in batch.values():

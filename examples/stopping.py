@@ -1,4 +1,4 @@
-"""Ends a loop in order: at Ctrl-C, at SIGTERM, or after a number of records."""
+"""Ends a loop cleanly: at Ctrl-C, at SIGTERM, or after a number of records."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class Totals:
 
     @property
     def healthy(self) -> bool:
-        """Whether poll() was called lately."""
+        """Whether poll() was called recently."""
         with self._lock:
             return time.monotonic() - self._polled < HEALTHY_SECONDS
 

@@ -1,4 +1,4 @@
-"""A consumer for a container: it stops in order at SIGTERM, and shows that it is alive.
+"""A consumer for a container: it shuts down cleanly at SIGTERM, and shows that it is alive.
 
 Settings come from the environment: BOOTSTRAP_SERVERS, TOPIC, GROUP and ALIVE_FILE. The image has
 Python 3.13 and tandem-kafka. Outside of it, run `python consume.py` with Python 3.11 or newer.
@@ -60,7 +60,7 @@ def main() -> None:
                 commit(consumer)
                 processed += batch.count
             alive.touch()
-    log.info("stopped in order after %d records", processed)
+    log.info("stopped cleanly after %d records", processed)
 
 
 def commit(consumer: KafkaConsumer) -> None:

@@ -1,6 +1,6 @@
-"""The liveness probe: fails if the loop of consume.py has not come round for too long.
+"""The liveness probe: fails if the loop of consume.py makes no progress.
 
-It does not fail if the brokers are down: poll() returns all the same, and a restart would not help.
+It does not fail if the brokers are down: poll() returns anyway, and a restart would not help.
 """
 
 from __future__ import annotations

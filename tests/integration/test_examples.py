@@ -40,7 +40,7 @@ READERS = {
 }
 COMMITTING = sorted(READERS.keys() - {"exactly_once_sqlite.py", "read_to_end.py"})
 REGISTRY = ("fastavro", "authlib")
-#: Not tested one by one: modules that examples import, and what has tests of its own.
+#: Modules that the examples import.
 ELSEWHERE = {"arguments.py", "stopping.py"}
 
 SIGNALS = pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_exactly_once_begins_where_retention_left_the_log(
 
 
 @pytest.mark.partitions(4)
-def test_exactly_once_continues_behind_what_retention_deleted(
+def test_exactly_once_skips_what_retention_deleted(
     kafka: KafkaCluster, numbers: str, tmp_path: Path
 ) -> None:
     options = options_of(kafka.bootstrap(), numbers, new_group())
@@ -183,7 +183,7 @@ def test_exactly_once_continues_behind_what_retention_deleted(
 @SIGNALS
 @pytest.mark.partitions(4)
 @pytest.mark.parametrize("example", [*COMMITTING, "migrate_to_kip848.py"])
-def test_a_signal_ends_an_example_in_order(
+def test_a_signal_ends_an_example_cleanly(
     kafka: KafkaCluster, numbers: str, tmp_path: Path, example: str, number: signal.Signals
 ) -> None:
     libraries, word = READERS.get(example, ((), "processed"))
@@ -200,7 +200,7 @@ def test_a_signal_ends_an_example_in_order(
 
 @SIGNALS
 @pytest.mark.partitions(4)
-def test_a_signal_ends_exactly_once_in_order(
+def test_a_signal_ends_exactly_once_cleanly(
     kafka: KafkaCluster, numbers: str, tmp_path: Path, number: signal.Signals
 ) -> None:
     group = new_group()
@@ -255,7 +255,7 @@ def test_a_signal_ends_the_decoding_of_avro(
 
 @SIGNALS
 @pytest.mark.partitions(4)
-def test_a_signal_ends_a_container_in_order(
+def test_a_signal_ends_a_container_cleanly(
     kafka: KafkaCluster, numbers: str, tmp_path: Path, number: signal.Signals
 ) -> None:
     group = new_group()
@@ -265,7 +265,7 @@ def test_a_signal_ends_a_container_in_order(
         running.wait_until(lambda: kafka.admin.committed(group, numbers) == COUNT, "the commits")
         assert subprocess.run(probe, cwd=tmp_path, check=False).returncode == 0
         running.end(number)
-        assert f"stopped in order after {COUNT} records" in running.errors
+        assert f"stopped cleanly after {COUNT} records" in running.errors
     assert kafka.admin.members(group) == 0
     hung = subprocess.run(
         probe, cwd=tmp_path, env={"LIMIT_SECONDS": "0"}, capture_output=True, check=False
