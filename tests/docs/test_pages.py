@@ -51,7 +51,7 @@ def test_a_page_runs_on_the_embedded_cluster(page: str, tmp_path: Path) -> None:
 @pytest.mark.broker
 @pytest.mark.parametrize("page", _REAL)
 def test_a_page_runs_on_a_real_broker(page: str, tmp_path: Path) -> None:
-    with KafkaCluster() as kafka:
+    with KafkaCluster(config={"auto.create.topics.enable": "true"}) as kafka:
         for topic in TOPICS:
             kafka.admin.create_topic(topic, PARTITIONS)
         with orders_arrive(kafka.bootstrap()):
