@@ -1,4 +1,4 @@
-"""The results of options: a report, every sample, and the tables in docs/performance.md."""
+"""The results of options: a report, every sample, and the tables in docs/numbers/performance.md."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from benchmarks.report import Results, about, failures, loads, tables
 __all__ = ["write_options"]
 
 _RESULTS: Final = Path(__file__).parents[1] / "results"
-_PAGE: Final = Path(__file__).parents[2] / "docs" / "performance.md"
+_PAGE: Final = Path(__file__).parents[2] / "docs" / "numbers" / "performance.md"
 _BEGIN: Final = "<!-- written by `make bench`: begin -->\n"
 _END: Final = "<!-- end -->"
 _METHOD: Final = (

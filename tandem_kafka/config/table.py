@@ -21,7 +21,7 @@ False, and 1 for True; words are taken in any case.
 
 
 def option_table() -> str:
-    """Return the page docs/options.md."""
+    """Return the page docs/reference/options.md."""
     lines = [_INTRODUCTION, "| Option | Default | Allowed | Meaning |", "|---|---|---|---|"]
     default = Config()
     for spec in dataclasses.fields(Config):

@@ -141,7 +141,7 @@ were tried with Kafka 4.3; for TLS, SASL and objects its source was read.
 
 
 def page() -> str:
-    """Return docs/options-parity.md."""
+    """Return docs/reference/options-parity.md."""
     lines = [
         "| Option | Both take | Only kafka-python takes (why) | Only tandem-kafka takes (why) |",
         "|---|---|---|---|",

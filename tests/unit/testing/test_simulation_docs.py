@@ -1,4 +1,4 @@
-"""docs/simulation.md names tests and faults: they are there."""
+"""docs/explained/simulation.md names tests and faults: they are there."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from tandem_kafka.testing.stories.faults import Faults
 
 ROOT = Path(__file__).resolve().parents[3]
-PAGE = (ROOT / "docs" / "simulation.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "explained" / "simulation.md").read_text(encoding="utf-8")
 
 
 def test_every_test_that_the_page_names_exists() -> None:
