@@ -176,7 +176,7 @@ def _parse_optional_name(value: Any) -> str | None:
 
 BOOL: Final = Check("True or False", _parse_bool)
 TEXT: Final = Check("a str", _parse_text)
-RACK: Final = Check("a str, an int or None for none", _parse_rack)
+RACK: Final = Check("a str, an int or None", _parse_rack)
 NAME: Final = Check("a str that is not blank, an int, a UUID or None", _parse_name)
 CLIENT_NAME: Final = Check(
     "a str, an int, a UUID or None", lambda value: _parse_name(value) or None

@@ -104,7 +104,7 @@ METRIC_REPORTERS: Final = Check(
     "a list of kafka.metrics.AbstractMetricsReporter (classes or instances)",
     _parse_metric_reporters,
 )
-SELECTOR: Final = Check("a selector's class or None", _parse_selector)
+SELECTOR: Final = Check("a selector class or None", _parse_selector)
 KAFKA_CLIENT: Final = _only(KafkaNetClient)
 KAFKA_NET: Final = _only(NetworkSelector)
 KEY_PASSWORD: Final = Check(

@@ -257,14 +257,15 @@ OFFSET_RESET: Final = Check(
 )
 API_VERSION: Final = Check("a tuple such as (2, 5), or None", _parse_api_version)
 CONSUMER_TIMEOUT: Final = Check(
-    "a number, or None, infinity or below 0 for no end", _parse_consumer_timeout
+    "a number; None, infinity or a negative number for no end", _parse_consumer_timeout
 )
 BUFFER_BYTES: Final = Check(
-    f"a whole number from 1 to {INT32_MAX}, or None, -1 or 0 for the system's", _parse_buffer_bytes
+    f"a whole number from 1 to {INT32_MAX}, or None, -1 or 0 for the system's default",
+    _parse_buffer_bytes,
 )
 COMMIT_CALLBACK: Final = Check("a callable or None", _parse_commit_callback)
 DESERIALIZER: Final = Check(
-    "a callable of bytes, an object with deserialize(topic, headers, data), or None",
+    "a callable that takes bytes, an object with deserialize(topic, headers, data), or None",
     _parse_deserializer,
 )
 ASSIGNORS: Final = Check(

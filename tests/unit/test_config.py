@@ -199,7 +199,7 @@ def local(**attributes):
         ("api_version", (), r"a tuple such as \(2, 5\)"),
         ("api_version", (2, "x"), "a tuple such as"),
         ("default_offset_commit_callback", 5, "a callable or None"),
-        ("key_deserializer", "json", "a callable of bytes"),
+        ("key_deserializer", "json", "a callable that takes bytes"),
         ("isolation_level", 2, "or their numbers, 0 and 1"),
         ("partition_assignment_strategy", "range", "a list of assignors"),
         ("partition_assignment_strategy", RangePartitionAssignor, "a list of assignors"),
