@@ -39,7 +39,7 @@ def _parse_proxy_url(value: Any) -> str | None:
     if parts.scheme not in _PROXY_SCHEMES or not parts.hostname:
         raise ValueError
     if _port(parts) is None:
-        raise ValueError("it names no port")
+        raise ValueError("the port is missing")
     return value
 
 
@@ -47,7 +47,7 @@ def _port(parts: SplitResult) -> int | None:
     try:
         return parts.port
     except ValueError:  # its text may have some of the password: a slash ends the host
-        msg = "the port is no number up to 65535"
+        msg = "the port must be a number up to 65535"
         raise ValueError(msg) from None
 
 
@@ -65,7 +65,7 @@ def _parse_selector(value: Any) -> object:
     if value is not None and not callable(value):
         raise TypeError
     if value is not None and value is not selectors.DefaultSelector:
-        log.warning("selector=%r has no effect: the network thread brings its own", value)
+        log.warning("selector=%r has no effect: the network thread has its own", value)
     return value
 
 

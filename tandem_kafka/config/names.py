@@ -43,8 +43,8 @@ def _take_renamed(
 ) -> None:
     present = _RENAMED[name]
     if present in options:
-        raise KafkaConfigurationError(f"{name} is the old name of {present}: give one of them")
-    warn_deprecated(f"the option {name} is called {present} now")
+        raise KafkaConfigurationError(f"{name} is the old name of {present}: set only one of them")
+    warn_deprecated(f"the option {name} is deprecated: use {present}")
     named[present] = value
 
 

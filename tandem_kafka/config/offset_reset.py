@@ -64,7 +64,7 @@ def parse_duration_ms(text: str) -> int:
     if match is None:
         if "-" in text:
             raise ValueError(f"the duration {text!r} is negative")
-        raise ValueError(f"{text!r} is no ISO 8601 duration such as P1DT12H30M or PT0.5S")
+        raise ValueError(f"{text!r} is not an ISO 8601 duration such as P1DT12H30M or PT0.5S")
     *counts, fraction = match.groups(default="0")
     whole_ms = sum(int(count) * unit for count, unit in zip(counts, _UNITS_MS, strict=True))
     return whole_ms + int(fraction[:3].ljust(3, "0"))

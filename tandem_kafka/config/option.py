@@ -67,5 +67,5 @@ def parse_option(spec: Field[Any], value: object) -> object:
         raise InvalidOptionError(f"{spec.name}={value_shown}: {problem}") from None
     least: Any = known.check.least
     if least is not None and kept == least != value:
-        log.warning("%s=%r is taken for %s, the least that means something", spec.name, value, kept)
+        log.warning("%s=%r is below the minimum; using %s", spec.name, value, kept)
     return kept

@@ -66,7 +66,7 @@ class Deserializer(Protocol):
 
 def _parse_offset_reset(value: Any) -> str:
     if value is None:
-        log.warning("auto_offset_reset=None is taken for 'none'")
+        log.warning("auto_offset_reset=None means 'none'")
         return "none"
     if not isinstance(value, str):
         raise TypeError
@@ -88,7 +88,7 @@ def _parse_bootstrap_timeout(value: Any) -> object:
 
 def _parse_api_version(value: Any) -> tuple[int, ...] | None:
     if isinstance(value, str):
-        warn_deprecated(f"api_version={value!r}: give a tuple such as (2, 5), or None to ask")
+        warn_deprecated(f"api_version={value!r} is deprecated: use a tuple such as (2, 5), or None")
         value = _version_from_text(value)
     if value is None:
         return None
@@ -98,7 +98,8 @@ def _parse_api_version(value: Any) -> tuple[int, ...] | None:
         raise ValueError
     if tuple(value) < _OLDEST:
         log.warning(
-            "api_version=%r is before Kafka 0.11: versions are agreed on with the broker", value
+            "api_version=%r is older than Kafka 0.11 and ignored; the broker's versions are used",
+            value,
         )
     return (value[0], 0) if len(value) == 1 else tuple(value)
 
@@ -179,7 +180,9 @@ def _check_assignor_versions(assignor: Any) -> None:
     if len(versions) < len(given):
         raise ValueError(f"{assignor.name}: {', '.join(_ASSIGNOR_VERSIONS)} must be whole numbers")
     if versions != sorted(versions):
-        raise ValueError(f"{assignor.name}: version must be within what it reads itself")
+        raise ValueError(
+            f"{assignor.name}: version must be between minimum_version and maximum_version"
+        )
 
 
 def _check_assignor_names(assignors: tuple[Any, ...]) -> None:
@@ -228,10 +231,10 @@ def _parse_token_provider(value: Any) -> object:
     if inspect.iscoroutinefunction(token):
         raise ValueError("token() must not be a coroutine function: it is called on a thread")
     if not _takes_no_arguments(token):
-        raise ValueError("token() is called without arguments, and needs some")
+        raise ValueError("token() must be callable without arguments")
     extensions = getattr(value, "extensions", None)
     if extensions is not None and not callable(extensions):
-        raise ValueError("extensions must be a method, where there is one")
+        raise ValueError("extensions must be callable")
     return value
 
 

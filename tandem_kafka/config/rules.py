@@ -61,14 +61,14 @@ def settle_defaults(config: Config, given: _Given) -> dict[str, Any]:
     if config.group_id is None:
         settled["enable_auto_commit"] = False
     if config.socks5_proxy is not None and config.proxy_url is None:
-        warn_deprecated("the option socks5_proxy is called proxy_url now")
+        warn_deprecated("the option socks5_proxy is deprecated: use proxy_url")
         settled["proxy_url"] = config.socks5_proxy
     classic_only = [name for name in _CLASSIC_ONLY if name in given]
     if config.group_protocol == "auto" and classic_only:
         settled["group_protocol"] = "classic"
         if config.group_id is not None:
             log.info(
-                "group %s: group_protocol='auto' takes 'classic': KIP-848 has no use for %s",
+                "group %s: group_protocol='auto' selects 'classic' for the options %s",
                 config.group_id,
                 ", ".join(classic_only),
             )
@@ -87,7 +87,9 @@ def _settle_reconnects(config: Config, given: _Given) -> dict[str, Any]:
         return {"reconnect_backoff_max_ms": first}
     if "reconnect_backoff_ms" in given:
         log.warning(
-            "reconnect_backoff_max_ms=%d is below reconnect_backoff_ms=%d, and holds", limit, first
+            "reconnect_backoff_max_ms=%d is below reconnect_backoff_ms=%d; using it for both",
+            limit,
+            first,
         )
     return {"reconnect_backoff_ms": limit}
 
@@ -107,9 +109,11 @@ def _check_group(config: Config, given: _Given) -> None:
     if "group_id" in given and config.group_id is not None and not config.group_id.strip():
         raise InvalidGroupIdError(f"group_id={config.group_id!r}: must not be blank")
     if config.group_id is None and config.named.get("enable_auto_commit"):
-        log.info("there is no group_id: enable_auto_commit is off")
+        log.info("enable_auto_commit has no effect without a group_id")
     if config.group_id is not None and not config.partition_assignment_strategy:
-        raise KafkaConfigurationError("partition_assignment_strategy: must name an assignor")
+        raise KafkaConfigurationError(
+            "partition_assignment_strategy: must name at least one assignor"
+        )
     instance = config.group_instance_id
     if instance is None:
         return
@@ -119,7 +123,7 @@ def _check_group(config: Config, given: _Given) -> None:
         raise KafkaConfigurationError(f"group_instance_id={instance!r}: needs a group_id")
     if instance in {".", ".."} or not _INSTANCE_ID.fullmatch(instance):
         log.warning(
-            "group_instance_id=%r: other clients take only 1 to 249 of A-Z a-z 0-9 . _ -, "
+            "group_instance_id=%r: other clients accept only 1 to 249 of A-Z a-z 0-9 . _ -, "
             "and neither '.' nor '..'",
             instance,
         )
@@ -161,16 +165,16 @@ def _check_local_assignors(config: Config, _given: _Given) -> None:
         raise KafkaConfigurationError("group_local_assignors: needs group_protocol='consumer'")
     if config.group_remote_assignor is not None:
         raise KafkaConfigurationError(
-            f"group_local_assignors: not together with {_show(config, 'group_remote_assignor')}"
+            f"group_local_assignors: not allowed with {_show(config, 'group_remote_assignor')}"
         )
 
 
 def _check_tls(config: Config, _given: _Given) -> None:
     files = [name for name in _TLS_FILES if getattr(config, name) is not None]
     if files and config.ssl_context is not None:
-        log.warning("%s: without use, as there is an ssl_context", ", ".join(files))
+        log.warning("%s: no effect, because ssl_context is set", ", ".join(files))
     elif config.ssl_certfile is None and (config.ssl_keyfile or config.ssl_password):
-        log.warning("ssl_keyfile and ssl_password: without use, as there is no ssl_certfile")
+        log.warning("ssl_keyfile and ssl_password: no effect without ssl_certfile")
 
 
 def _check_sasl(config: Config, _given: _Given) -> None:

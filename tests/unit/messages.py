@@ -34,11 +34,12 @@ def logged(levels: tuple[str, ...]) -> set[str]:
     found = set()
     for module in _modules():
         for node in ast.walk(module):
-            if not isinstance(node, ast.Call) or not _logs(node.func, levels):
-                continue
-            text = _text(node.args[0])
-            assert text is not None, ast.unparse(node)
-            found.add(_PLACE.sub(VALUE, text))
+            if isinstance(node, ast.Call) and _logs(node.func, (*levels, "log")):
+                # `log.log` has the level in front.
+                line = node.args[1] if _logs(node.func, ("log",)) else node.args[0]
+                text = _text(line)
+                assert text is not None, ast.unparse(node)
+                found.add(_PLACE.sub(VALUE, text))
     return found
 
 

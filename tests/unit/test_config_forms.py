@@ -154,7 +154,9 @@ def test_offset_reset(text, expected):
     ["", "P", "PT", "P1DT", "1H", "PT1", "P1Y", "P1M", "P1W", "PT1H ", "PT.5S", "PT1S1M", "PTH"],
 )
 def test_durations_that_are_none(duration):
-    with pytest.raises(KafkaConfigurationError, match=r"auto_offset_reset=.*no ISO 8601 duration"):
+    with pytest.raises(
+        KafkaConfigurationError, match=r"auto_offset_reset=.*not an ISO 8601 duration"
+    ):
         make({"auto_offset_reset": f"by_duration:{duration}"})
 
 
