@@ -27,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m tandem_kafka.testing",
-        description="Run a cluster to try things on, or groups of consumers under simulated faults.",
+        description="Run a cluster to try things on, or groups under simulated faults.",
     )
     commands = parser.add_subparsers(dest="command", required=True)
     serve = commands.add_parser("serve", help="run a cluster with a topic that grows, until Ctrl-C")
