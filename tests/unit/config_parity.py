@@ -151,7 +151,7 @@ def page() -> str:
     ]
     lines += [_row(option) for option in KafkaConsumer.DEFAULT_CONFIG]
     lines += ["", 'Values that neither accepts are left out. "all" stands for: ']
-    lines[-1] += ", ".join(GENERAL) + "."
+    lines[-1] += "; ".join(GENERAL) + "."
     for title, letter, known in (
         ("Reasons to reject what kafka-python accepts", "R", THEIRS),
         ("Reasons to accept what kafka-python rejects", "T", OURS),
