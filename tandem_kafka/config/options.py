@@ -1,6 +1,6 @@
-"""Every option once: name, type, default, what may be given, and a sentence about it.
+"""Defines every option: name, type, default, allowed values, description.
 
-Names and defaults are kafka-python's; what the Java client has beyond them is in snake_case.
+Names and defaults are kafka-python's. Further options of the Java client are in snake_case.
 """
 
 # ruff: noqa: RUF009 - option() is dataclasses.field() with a check
@@ -50,7 +50,7 @@ _MS = milliseconds(0)
 _LIFTED_MS = milliseconds(0, lift=True)
 _POSITIVE_MS = milliseconds(1)
 _LIFTED_POSITIVE_MS = milliseconds(1, lift=True)
-#: Those that travel in a request are 32 bit numbers there.
+#: Numbers that requests carry in 32 bits.
 _WIRE_NOT_NEGATIVE = whole_number(0, INT32_MAX)
 _WIRE_LIFTED = whole_number(0, INT32_MAX, lift=True)
 _WIRE_POSITIVE = whole_number(1, INT32_MAX)
@@ -63,12 +63,12 @@ _DEFAULT_ASSIGNORS = (RangePartitionAssignor, RoundRobinPartitionAssignor)
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Config:
-    """The settled options of one consumer; made by `from_options`, which checks them."""
+    """The final options of one consumer; `from_options` makes and checks them."""
 
-    #: The options as the user wrote them, under their present names.
+    #: The options as the user wrote them, with their present names.
     named: ClassVar[Mapping[str, Any]] = {}
 
-    # Where the cluster is, and who we are.
+    # The cluster, and the name of the client.
     bootstrap_servers: tuple[tuple[str, int], ...] = option(
         (("localhost", 9092),),
         BOOTSTRAP_SERVERS,
@@ -164,8 +164,8 @@ class Config:
     interceptor_classes: Sequence[Any] = option(
         (),
         parsers.INTERCEPTORS,
-        "Called in order on the application thread with records before poll() returns them, which "
-        "they may change, and with committed offsets; their exceptions are logged.",
+        "Interceptors, called in order on the application thread. They see committed offsets, and "
+        "records before poll() returns them, which they may change. Their exceptions are logged.",
         shown_default="()",
     )
 
@@ -176,7 +176,7 @@ class Config:
     fetch_max_wait_ms: int = option(
         500,
         _WIRE_MS,
-        "Milliseconds that a broker waits for fetch_min_bytes at most; up to 5,000 for idle "
+        "Maximum milliseconds that a broker waits for fetch_min_bytes; up to 5,000 for idle "
         "partitions of a large assignment.",
     )
     fetch_max_bytes: int = option(
@@ -385,12 +385,12 @@ class Config:
 
     @classmethod
     def from_options(cls, options: Mapping[str, object]) -> Config:
-        """Check what the user gave and settle the rest.
+        """Check the given options and determine the others.
 
         Raises:
-            KafkaConfigurationError: An option is unknown, not supported, or not allowed to have
-                its value; the text names it.
-            InvalidGroupIdError: The group's name is blank.
+            KafkaConfigurationError: An option is unknown or not supported, or its value is not
+                allowed; the text names it.
+            InvalidGroupIdError: `group_id` is blank.
         """
         specs = {spec.name: spec for spec in dataclasses.fields(cls)}
         default = cls()
@@ -407,7 +407,7 @@ class Config:
             for name, value in named.items()
             if name not in unused
         }
-        # Who spreads DEFAULT_CONFIG over the options has chosen none of its values.
+        # A default counts as not given: the user may have unpacked DEFAULT_CONFIG.
         given = {name for name, value in kept.items() if value != getattr(default, name)}
         config = dataclasses.replace(default, **kept)
         config = dataclasses.replace(config, **settle_defaults(config, given))
@@ -417,11 +417,11 @@ class Config:
 
     @cached_property
     def offset_reset(self) -> OffsetReset:
-        """What `auto_offset_reset` says."""
+        """The parsed `auto_offset_reset`."""
         return parse_offset_reset(self.auto_offset_reset)
 
     def __repr__(self) -> str:
-        """Show what differs from the defaults, and no secret."""
+        """Show the options that differ from the defaults, without secrets."""
         parts = []
         default = Config()
         for spec in dataclasses.fields(self):
@@ -431,17 +431,17 @@ class Config:
         return f"Config({', '.join(parts)})"
 
     def by_name(self) -> ShownOptions:
-        """Return the options by name, in the form in which they were given."""
+        """Return the options by name, in the form in which the user gave them."""
         settled = {spec.name: getattr(self, spec.name) for spec in dataclasses.fields(self)}
         return as_written(settled, self.named, SECRETS)
 
 
-#: Names of options whose values are never shown.
+#: Options whose values are never shown.
 SECRETS: Final = frozenset(
     spec.name for spec in dataclasses.fields(Config) if option_of(spec).secret
 )
 
 
 def default_config() -> dict[str, Any]:
-    """Return what a consumer has when no option is given."""
+    """Return the options of a consumer without any given option."""
     return dict(Config(enable_auto_commit=True).by_name())

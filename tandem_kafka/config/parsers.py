@@ -1,4 +1,4 @@
-"""Checks of the options whose values have a form of their own."""
+"""Checks of options with special formats."""
 
 from __future__ import annotations
 
@@ -57,10 +57,10 @@ _COMMIT_CALLBACK: Final = "default_offset_commit_callback"
 
 @runtime_checkable
 class Deserializer(Protocol):
-    """What kafka-python calls a Deserializer; a plain callable of bytes will do as well."""
+    """kafka-python's Deserializer; a callable that takes bytes works as well."""
 
     def deserialize(self, topic: str, headers: Any, data: Any, /) -> object:
-        """Make an object of a record's key or value."""
+        """Convert the key or value of a record."""
         ...
 
 
@@ -78,7 +78,7 @@ def _parse_isolation_level(value: Any) -> str:
     try:
         level = IsolationLevel.build_from(value)
     except ValueError:
-        raise ValueError from None  # without its text
+        raise ValueError from None  # kafka-python's text does not help
     return str(level.name).lower()
 
 
@@ -113,20 +113,20 @@ def _version_from_text(text: str) -> tuple[int, ...] | None:
 
 
 def _parse_consumer_timeout(value: Any) -> int | None:
-    """Without bound, as kafka-python has it: None, infinity, or below 0."""
+    """Return None for no limit: None, infinity, or a negative number, as in kafka-python."""
     if value is None or (number := as_ms(value)) < 0:
         return None
     return None if math.isinf(value) else number
 
 
 def _parse_buffer_bytes(value: Any) -> object:
-    """Take the words of the Java client and of others for the system's default, -1 and 0."""
+    """Accept -1 (the Java client) and 0 (others) for the default of the system."""
     unset = not isinstance(value, bool) and value in (-1, 0)
     return None if unset else whole_number(1, INT32_MAX, optional=True).parse(value)
 
 
 def _parse_commit_callback(value: Any) -> Any:
-    """Take kafka-python's default, which does nothing, for none."""
+    """Treat kafka-python's default, which does nothing, as None."""
     if value is not None and not callable(value):
         raise TypeError
     return None if value is KafkaConsumer.DEFAULT_CONFIG[_COMMIT_CALLBACK] else value
@@ -148,7 +148,7 @@ def _parse_assignors(value: Any) -> tuple[object, ...]:
         for assignor in assignors
     ):
         raise TypeError
-    # As with kafka-python, the last of a name stands where the first of it stood.
+    # As in kafka-python, the last assignor of a name takes the place of the first.
     named = {each.name if isinstance(each.name, str) else each: each for each in assignors}
     return tuple(named.values())
 
@@ -193,7 +193,7 @@ def _check_assignor_names(assignors: tuple[Any, ...]) -> None:
 
 
 def _parse_sasl_mechanism(value: Any) -> str | None:
-    """Ask kafka-python, where users may have registered a mechanism of their own."""
+    """Accept every mechanism known to kafka-python, where users can register their own."""
     if value is None:
         return None
     if not isinstance(value, str):
@@ -220,7 +220,7 @@ def _parse_ssl_context(value: Any) -> ssl.SSLContext | None:
 
 
 def _parse_token_provider(value: Any) -> object:
-    """Refuse here what could only fail at every attempt to connect."""
+    """Reject a value that would fail at every attempt to connect."""
     token = getattr(value, "token", None)
     if value is None:
         return None
@@ -243,7 +243,7 @@ def _takes_no_arguments(function: Any) -> bool:
         inspect.signature(function).bind()
     except TypeError:
         return False
-    except ValueError:  # builtins do not tell
+    except ValueError:  # builtins have no signature
         return True
     return True
 

@@ -1,4 +1,4 @@
-"""The options as keyword arguments, for type checkers: `**options: Unpack[ConsumerOptions]`."""
+"""The options as typed keyword arguments: `**options: Unpack[ConsumerOptions]`."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ MadeT_co = TypeVar("MadeT_co", covariant=True)
 
 
 class DeserializerOf(Protocol[MadeT_co]):
-    """An object whose method makes keys or values; None is a missing key or a tombstone."""
+    """An object whose method converts keys or values; None is a missing key or a tombstone."""
 
     def deserialize(self, topic: str, headers: Any, data: Any, /) -> MadeT_co:
-        """Make a key or a value of bytes."""
+        """Convert a key or a value from bytes."""
         ...
 
 
-#: What makes keys or values of a type.
+#: A deserializer for keys or values of a type.
 Deserializes: TypeAlias = Callable[[bytes], MadeT_co] | DeserializerOf[MadeT_co]
 
-#: `ByDuration("by_duration:PT1H")`: begin an hour back, for `auto_offset_reset`.
+#: A value for `auto_offset_reset`: `ByDuration("by_duration:PT1H")` starts one hour ago.
 ByDuration = NewType("ByDuration", str)
 
 SaslMechanism: TypeAlias = Literal[
@@ -37,9 +37,9 @@ SaslMechanism: TypeAlias = Literal[
 
 
 class PlainOptions(TypedDict, total=False):
-    """What a consumer takes beside deserializers, which say what its keys and values are."""
+    """All options except deserializers, which determine the types of keys and values."""
 
-    # Where the cluster is, and who we are.
+    # The cluster, and the name of the client.
     bootstrap_servers: str | Iterable[str]
     """Brokers for the first connection; the consumer learns about the others from them."""
     client_id: str | int | UUID | None
@@ -86,15 +86,15 @@ class PlainOptions(TypedDict, total=False):
     isolation_level: Literal["read_uncommitted", "read_committed", 0, 1]
     """'read_committed' leaves out records of open and aborted transactions."""
     interceptor_classes: Sequence[Any]
-    """Called in order on the application thread with records before poll() returns them, which they
-    may change, and with committed offsets; their exceptions are logged.
+    """Interceptors, called in order on the application thread. They see committed offsets, and
+    records before poll() returns them, which they may change. Their exceptions are logged.
     """
 
     # Fetching.
     fetch_min_bytes: int
     """Bytes that a broker collects before it answers a fetch."""
     fetch_max_wait_ms: float
-    """Milliseconds that a broker waits for fetch_min_bytes at most; up to 5,000 for idle partitions
+    """Maximum milliseconds that a broker waits for fetch_min_bytes; up to 5,000 for idle partitions
     of a large assignment.
     """
     fetch_max_bytes: int
@@ -228,7 +228,7 @@ class PlainOptions(TypedDict, total=False):
 
 
 class ConsumerOptions(PlainOptions, total=False):
-    """What a consumer takes; `Config` has the same names, with what became of the values."""
+    """All options of a consumer; `Config` has the same names, with the final values."""
 
     key_deserializer: Callable[[bytes], object] | Deserializer | None
     """Converts keys from bytes."""

@@ -181,7 +181,7 @@ def test_offset_resets_in_any_case(word):
     ("old", "new"), [("smallest", "earliest"), ("largest", "latest"), ("Largest", "latest")]
 )
 def test_old_names_of_offset_resets(old, new):
-    with pytest.warns(DeprecationWarning, match=f"'{old}' is the old name of '{new}'"):
+    with pytest.warns(DeprecationWarning, match=f"'{old}' is deprecated: use '{new}'"):
         config = make({"auto_offset_reset": old})
     assert config.auto_offset_reset == config.offset_reset.kind == new
 
