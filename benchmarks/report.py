@@ -195,7 +195,7 @@ def _bars(results: Results) -> list[str]:
 def about(options: str = "") -> str:
     """How the results were made, and on what."""
     command = f'make bench ARGS="{options}"' if options else "make bench"
-    machine = ", ".join(f"{name} {value}" for name, value in _machine().items())
+    machine = "; ".join(f"{name} {value}" for name, value in _machine().items())
     return f"Made by `{command}` in one run: {machine}."
 
 

@@ -1,4 +1,4 @@
-"""The results of options: a report, every sample, and the tables in docs/performance.md."""
+"""The results of options: a report, every sample, and the tables in docs/numbers/performance.md."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from benchmarks.report import Results, about, failures, loads, tables
 __all__ = ["write_options"]
 
 _RESULTS: Final = Path(__file__).parents[1] / "results"
-_PAGE: Final = Path(__file__).parents[2] / "docs" / "performance.md"
+_PAGE: Final = Path(__file__).parents[2] / "docs" / "numbers" / "performance.md"
 _BEGIN: Final = "<!-- written by `make bench`: begin -->\n"
 _END: Final = "<!-- end -->"
 _METHOD: Final = (
-    "Medians of {runs} runs, the rows in turns. Each row is this consumer with one thing changed, "
-    "the row “tandem-kafka” the one with all defaults. “times” is how many times that one is "
-    "ahead: below 1, the change is a gain."
+    "Medians of {runs} runs, with the rows taking turns. Each row is this consumer with one "
+    "change; the row “tandem-kafka” has all defaults. “times” says how many times as fast the "
+    "defaults are: below 1, the change is a gain."
 )
 
 

@@ -47,7 +47,7 @@ class Report:
             self.say(f"| {source} | {' | '.join(each.row())} |")
 
     def sizing(self, measured: Mapping[int, float], count: int, size: int, cores: int) -> None:
-        """Fit the model of `docs/spark.md`, and hold it against what it was not fitted to."""
+        """Fit the model of `docs/reference/spark.md`, and check it against other runs."""
         few, many = min(measured), max(measured)
         per_range = (measured[many] - measured[few]) / (many - few)
         reading = measured[few] - few * per_range

@@ -232,7 +232,7 @@ def start_session(settings: Settings) -> SparkSession:
 def start(writer: DataStreamWriter) -> StreamingQuery:
     """Start a query and wait until it reads: two that start at once can spoil what they share.
 
-    "Several streams in one job" in docs/spark.md says what that is.
+    "Several streams in one job" in docs/reference/spark.md says what that is.
     """
     query = writer.start()
     while query.isActive and not query.recentProgress and not _waits_for_data(query):

@@ -1,4 +1,4 @@
-"""The options of a consumer: each said once, checked together, kept in one frozen `Config`."""
+"""The options of a consumer: each defined once, checked together, kept in a frozen `Config`."""
 
 from __future__ import annotations
 

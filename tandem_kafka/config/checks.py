@@ -1,4 +1,4 @@
-"""What a value of an option may be: a check has the words for it and turns the value into ours."""
+"""Checks of option values: what is allowed, in words, and the conversion of a value."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ __all__ = [
     "whole_number",
 ]
 
-#: The largest number that a 32 bit field of the protocol holds.
+#: The largest number in a 32 bit field of the protocol.
 INT32_MAX: Final = (1 << 31) - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A check of one option's value.
+    """Checks the value of one option.
 
     Attributes:
-        allowed: What may be given, to stand behind "must be" and in the documentation.
-        parse: Returns the value to keep. Raises TypeError or ValueError, with a text where there
-            is more to say than what is allowed.
-        least: A lower number is taken for this one, with a warning, where kafka-python runs with
-            such numbers.
+        allowed: The allowed values, as text after "must be" and in the documentation.
+        parse: Returns the value to keep. Raises TypeError or ValueError, with a text if `allowed`
+            does not explain the problem.
+        least: The minimum. A lower number is raised to it, with a warning, if kafka-python
+            accepts such numbers.
     """
 
     allowed: str
@@ -55,8 +55,8 @@ def whole_number(
 ) -> Check:
     """Allow a number without a fraction, at least `least` and at most `most`.
 
-    Without `most`, infinity counts as the largest. With `optional` None is allowed too, and kept;
-    with `lift` less than `least` is taken for it (see `Check`).
+    Without `most`, infinity means the largest number. With `optional`, None is allowed and kept.
+    With `lift`, a lower number is raised to `least` (see `Check`).
     """
 
     def parse(value: Any) -> int | None:
@@ -70,7 +70,7 @@ def whole_number(
 
 
 def milliseconds(least: int, most: int | None = None, *, lift: bool = False) -> Check:
-    """Allow a time in milliseconds; a fraction of one counts as one, infinity as 24 days."""
+    """Allow a time in milliseconds. Fractions are rounded up; infinity means 24 days."""
 
     def parse(value: Any) -> int:
         return _within(as_ms(value), least, most, lift=lift)
@@ -79,7 +79,7 @@ def milliseconds(least: int, most: int | None = None, *, lift: bool = False) -> 
 
 
 def as_ms(value: Any) -> int:
-    """Return a time in whole milliseconds, never shorter than it was said."""
+    """Return a time in whole milliseconds, rounded up."""
     if not _is_number(value):
         raise TypeError
     if math.isnan(value):
@@ -107,7 +107,7 @@ def _within(number: int, least: int, most: int | None, *, lift: bool) -> int:
 
 
 def one_of(*names: str) -> Check:
-    """Allow one of a few names, in any case."""
+    """Allow one of a few names, in upper or lower case."""
     quoted = [repr(name) for name in names]
     by_lower = {name.lower(): name for name in names}
 
@@ -120,7 +120,7 @@ def one_of(*names: str) -> Check:
 
 
 def objects(value: Any) -> tuple[Any, ...]:
-    """Take any collection but a text, which would be one of letters."""
+    """Accept any collection except text, which would be a collection of letters."""
     if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
         raise TypeError
     return tuple(value)
@@ -135,7 +135,7 @@ def _as_int(value: Any) -> int:
 
 
 def _parse_bool(value: Any) -> bool:
-    """Take 0, 1 and None as kafka-python does; any other value is true there, whatever it says."""
+    """Accept 0, 1 and None like kafka-python, where any other value is true."""
     if value is None or isinstance(value, bool):
         return bool(value)
     if not isinstance(value, Real) or value not in {0, 1}:
@@ -150,7 +150,7 @@ def _parse_text(value: Any) -> str:
 
 
 def _parse_name(value: Any) -> str | None:
-    """Take a number or a UUID too, which kafka-python writes as text."""
+    """Accept also a number or a UUID, which kafka-python converts to text."""
     if isinstance(value, (int, UUID)) and not isinstance(value, bool):
         return str(value)
     return _parse_optional_name(value)
@@ -165,18 +165,18 @@ def _parse_optional_file(value: Any) -> str | None:
 
 
 def _parse_optional_text(value: Any) -> str | None:
-    """Take an empty text for None: a setting that comes from an unset variable."""
+    """Treat empty text as None: such a setting comes from an unset variable."""
     return _parse_optional_name(value) or None
 
 
 def _parse_optional_name(value: Any) -> str | None:
-    """Keep an empty text, for the rules to refuse it."""
+    """Keep empty text, so that the rules can reject it."""
     return None if value is None else _parse_text(value)
 
 
 BOOL: Final = Check("True or False", _parse_bool)
 TEXT: Final = Check("a str", _parse_text)
-RACK: Final = Check("a str, an int or None for none", _parse_rack)
+RACK: Final = Check("a str, an int or None", _parse_rack)
 NAME: Final = Check("a str that is not blank, an int, a UUID or None", _parse_name)
 CLIENT_NAME: Final = Check(
     "a str, an int, a UUID or None", lambda value: _parse_name(value) or None

@@ -1,4 +1,4 @@
-"""Warnings about what will go away, at the line of the user's code that asked for it."""
+"""Deprecation warnings that point at the line of the user's code."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _PACKAGE = __name__.partition(".")[0]
 
 
 def warn_deprecated(text: str) -> None:
-    """Give a DeprecationWarning at the first caller outside this package.
+    """Warn with a DeprecationWarning at the first caller outside this package.
 
     Python shows such a warning only when it points at the user's own code.
     """

@@ -1,4 +1,4 @@
-"""Checks of options for what stands around a consumer: proxies, reporters, others' parts."""
+"""Checks of options for the surroundings of a consumer: proxies, reporters, foreign parts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _REPORTER_METHODS: Final = ("init", "metric_change", "metric_removal", "close")
 
 
 def _parse_proxy_url(value: Any) -> str | None:
-    """Refuse here what could only fail at every attempt to connect."""
+    """Reject a value that would fail at every attempt to connect."""
     if value is None or value == "":
         return None
     if not isinstance(value, str):
@@ -39,15 +39,15 @@ def _parse_proxy_url(value: Any) -> str | None:
     if parts.scheme not in _PROXY_SCHEMES or not parts.hostname:
         raise ValueError
     if _port(parts) is None:
-        raise ValueError("it names no port")
+        raise ValueError("the port is missing")
     return value
 
 
 def _port(parts: SplitResult) -> int | None:
     try:
         return parts.port
-    except ValueError:  # its text may have some of the password: a slash ends the host
-        msg = "the port is no number up to 65535"
+    except ValueError:  # its text may contain part of the password: a slash ends the host
+        msg = "the port must be a number up to 65535"
         raise ValueError(msg) from None
 
 
@@ -65,12 +65,12 @@ def _parse_selector(value: Any) -> object:
     if value is not None and not callable(value):
         raise TypeError
     if value is not None and value is not selectors.DefaultSelector:
-        log.warning("selector=%r has no effect: the network thread brings its own", value)
+        log.warning("selector=%r has no effect: the network thread has its own", value)
     return value
 
 
 def _only(default: type) -> Check:
-    """Allow kafka-python's own part, which is not used; one that differs would be missed."""
+    """Allow only kafka-python's own class, which is not used; a different one would be ignored."""
 
     def parse(value: Any) -> object:
         if value is not None and value is not default:
@@ -81,7 +81,7 @@ def _only(default: type) -> Check:
 
 
 def _parse_key_password(value: Any) -> str | None:
-    """Take what `ssl.SSLContext.load_cert_chain` takes."""
+    """Accept what `ssl.SSLContext.load_cert_chain` accepts."""
     if callable(value) and not inspect.isclass(value):
         value = value()
     if isinstance(value, (bytes, bytearray)):
@@ -104,7 +104,7 @@ METRIC_REPORTERS: Final = Check(
     "a list of kafka.metrics.AbstractMetricsReporter (classes or instances)",
     _parse_metric_reporters,
 )
-SELECTOR: Final = Check("a selector's class or None", _parse_selector)
+SELECTOR: Final = Check("a selector class or None", _parse_selector)
 KAFKA_CLIENT: Final = _only(KafkaNetClient)
 KAFKA_NET: Final = _only(NetworkSelector)
 KEY_PASSWORD: Final = Check(

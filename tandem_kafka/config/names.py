@@ -1,4 +1,4 @@
-"""Option names: which are known, which had another name."""
+"""Option names: known ones, and old ones."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from tandem_kafka.errors import KafkaConfigurationError
 
 __all__ = ["current_names"]
 
-#: Names of kafka-python 2.x and what they are called now.
+#: Names of kafka-python 2.x, and their present names.
 _RENAMED: Final = {"api_version_auto_timeout_ms": "bootstrap_timeout_ms"}
 _WITHOUT_EFFECT: Final = {"legacy_iterator"}
 
 
 def current_names(options: Mapping[str, object], known: Collection[str]) -> dict[str, object]:
-    """Return the options under their present names.
+    """Return the options with their present names.
 
     Raises:
-        KafkaConfigurationError: Some are unknown (all of them are named).
+        KafkaConfigurationError: Some options are unknown; the text names all of them.
     """
     named: dict[str, object] = {}
     for name, value in options.items():
@@ -43,8 +43,8 @@ def _take_renamed(
 ) -> None:
     present = _RENAMED[name]
     if present in options:
-        raise KafkaConfigurationError(f"{name} is the old name of {present}: give one of them")
-    warn_deprecated(f"the option {name} is called {present} now")
+        raise KafkaConfigurationError(f"{name} is the old name of {present}: set only one of them")
+    warn_deprecated(f"the option {name} is deprecated: use {present}")
     named[present] = value
 
 

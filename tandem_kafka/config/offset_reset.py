@@ -1,4 +1,4 @@
-"""Where to start when a partition has no position: the values of `auto_offset_reset`."""
+"""Where to start without a position: the values of `auto_offset_reset`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PLAIN: Final[dict[str, ResetKind]] = {"earliest": "earliest", "latest": "latest
 _OLD_NAMES: Final = {"smallest": "earliest", "largest": "latest"}
 _BY_DURATION: Final = "by_duration:"
 
-#: Days, hours, minutes, seconds and their fraction. Nothing longer than a day: months differ.
+#: Days, hours, minutes, seconds and their fraction. Nothing longer: months vary in length.
 _DURATION: Final = re.compile(
     r"P(?=\d|T\d)(?:(\d+)D)?(?:T(?=\d)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:[.,](\d{1,9}))?S)?)?",
     re.IGNORECASE | re.ASCII,
@@ -38,15 +38,15 @@ class OffsetReset:
 
 
 def parse_offset_reset(text: str) -> OffsetReset:
-    """Read a value of `auto_offset_reset`, in any case.
+    """Parse a value of `auto_offset_reset`, in upper or lower case.
 
     Raises:
-        ValueError: It is none; the text is empty where the allowed values say it all.
+        ValueError: The value is not valid; without a text if the allowed values explain it.
     """
     lower = text.lower()
     name = _OLD_NAMES.get(lower, lower)
     if name != lower:
-        warn_deprecated(f"auto_offset_reset={text!r} is the old name of {name!r}")
+        warn_deprecated(f"auto_offset_reset={text!r} is deprecated: use {name!r}")
     if name in _PLAIN:
         return OffsetReset(_PLAIN[name])
     if not name.startswith(_BY_DURATION):
@@ -55,16 +55,16 @@ def parse_offset_reset(text: str) -> OffsetReset:
 
 
 def parse_duration_ms(text: str) -> int:
-    """Read an ISO 8601 duration such as P1DT12H or PT0.5S, in milliseconds.
+    """Parse an ISO 8601 duration such as P1DT12H or PT0.5S; returns milliseconds.
 
     Raises:
-        ValueError: It is no duration, or a negative one.
+        ValueError: It is not a duration, or it is negative.
     """
     match = _DURATION.fullmatch(text)
     if match is None:
         if "-" in text:
             raise ValueError(f"the duration {text!r} is negative")
-        raise ValueError(f"{text!r} is no ISO 8601 duration such as P1DT12H30M or PT0.5S")
+        raise ValueError(f"{text!r} is not an ISO 8601 duration such as P1DT12H30M or PT0.5S")
     *counts, fraction = match.groups(default="0")
     whole_ms = sum(int(count) * unit for count, unit in zip(counts, _UNITS_MS, strict=True))
     return whole_ms + int(fraction[:3].ljust(3, "0"))

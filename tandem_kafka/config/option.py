@@ -1,4 +1,4 @@
-"""How an option is written down: a dataclass field that carries its check and its sentence."""
+"""The definition of an option: a dataclass field with its check and its description."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _KEY: Final = "option"
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """What is known of an option beside its name, type and default.
+    """Properties of an option besides its name, type and default.
 
     Attributes:
-        check: What may be given.
-        doc: One sentence for the documentation, with the unit where there is one.
+        check: The allowed values.
+        doc: The description for the documentation, with the unit if there is one.
         secret: Its value is never shown.
-        shown_default: The default as the documentation says it, where that is not its repr.
+        shown_default: The default in the documentation, if its repr is not readable.
     """
 
     check: Check
@@ -47,7 +47,7 @@ def option(
 
 
 def option_of(spec: Field[Any]) -> Option:
-    """Return what is known of an option, given its field."""
+    """Return the properties of an option, given its field."""
     known: Option = spec.metadata[_KEY]
     return known
 
@@ -67,5 +67,5 @@ def parse_option(spec: Field[Any], value: object) -> object:
         raise InvalidOptionError(f"{spec.name}={value_shown}: {problem}") from None
     least: Any = known.check.least
     if least is not None and kept == least != value:
-        log.warning("%s=%r is taken for %s, the least that means something", spec.name, value, kept)
+        log.warning("%s=%r is below the minimum; using %s", spec.name, value, kept)
     return kept

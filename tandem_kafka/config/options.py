@@ -1,6 +1,6 @@
-"""Every option once: name, type, default, what may be given, and a sentence about it.
+"""Defines every option: name, type, default, allowed values, description.
 
-Names and defaults are kafka-python's; what the Java client has beyond them is in snake_case.
+Names and defaults are kafka-python's. Further options of the Java client are in snake_case.
 """
 
 # ruff: noqa: RUF009 - option() is dataclasses.field() with a check
@@ -50,7 +50,7 @@ _MS = milliseconds(0)
 _LIFTED_MS = milliseconds(0, lift=True)
 _POSITIVE_MS = milliseconds(1)
 _LIFTED_POSITIVE_MS = milliseconds(1, lift=True)
-#: Those that travel in a request are 32 bit numbers there.
+#: Numbers that requests carry in 32 bits.
 _WIRE_NOT_NEGATIVE = whole_number(0, INT32_MAX)
 _WIRE_LIFTED = whole_number(0, INT32_MAX, lift=True)
 _WIRE_POSITIVE = whole_number(1, INT32_MAX)
@@ -63,29 +63,31 @@ _DEFAULT_ASSIGNORS = (RangePartitionAssignor, RoundRobinPartitionAssignor)
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Config:
-    """The settled options of one consumer; made by `from_options`, which checks them."""
+    """The final options of one consumer; `from_options` makes and checks them."""
 
-    #: The options as the user wrote them, under their present names.
+    #: The options as the user wrote them, with their present names.
     named: ClassVar[Mapping[str, Any]] = {}
 
-    # Where the cluster is, and who we are.
+    # The cluster, and the name of the client.
     bootstrap_servers: tuple[tuple[str, int], ...] = option(
         (("localhost", 9092),),
         BOOTSTRAP_SERVERS,
-        "Brokers to ask first; they tell of the others.",
+        "Brokers for the first connection; the consumer learns about the others from them.",
         shown_default="'localhost:9092'",
     )
     client_id: str | None = option(
         None,
         CLIENT_NAME,
-        "Name in the brokers' logs and quotas; None for consumer-<group>-<number>.",
+        "Name of this client in broker logs and quotas; None generates consumer-<group>-<number>.",
     )
-    client_rack: str = option("", RACK, "Rack, to fetch from a replica in the same one (KIP-392).")
+    client_rack: str = option(
+        "", RACK, "Rack of this client, to fetch from a replica in the same rack (KIP-392)."
+    )
     client_dns_lookup: Literal["use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"] = (
         option(
             "use_all_dns_ips",
             one_of("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"),
-            "Whether bootstrap names are resolved to their canonical ones, as Kerberos needs.",
+            "Whether to resolve bootstrap names to their canonical names, as Kerberos requires.",
         )
     )
     api_version: tuple[int, ...] | None = option(
@@ -94,39 +96,39 @@ class Config:
 
     # The group.
     group_id: str | None = option(
-        None, NAME, "Consumer group; None consumes without one and commits nothing."
+        None, NAME, "Consumer group; None reads without a group and commits nothing."
     )
     group_instance_id: str | None = option(
-        None, NAME, "Makes a static member, known by this name across restarts."
+        None, NAME, "Name of a static member, which keeps its partitions across restarts."
     )
     group_protocol: Literal["classic", "consumer", "auto"] = option(
         "classic",
         one_of("classic", "consumer", "auto"),
-        "Who assigns: the group's leader (classic), its coordinator (consumer, KIP-848), or the "
-        "coordinator where the cluster can and no classic option is given (auto).",
+        "Group protocol: 'classic' (the group leader assigns partitions), 'consumer' (the "
+        "coordinator assigns them, KIP-848), or 'auto' (KIP-848 if the cluster supports it and no "
+        "option of the classic protocol is set).",
     )
     group_remote_assignor: str | None = option(
         None,
         OPTIONAL_NAME,
-        "Assignor that the coordinator is asked to use (KIP-848); None leaves it the choice.",
+        "Assignor that the coordinator should use (KIP-848); None lets the coordinator choose.",
     )
     group_local_assignors: Sequence[Any] = option(
         (),
         parsers.LOCAL_ASSIGNORS,
-        "Assignors that a member of the group computes with (KIP-848 as it was proposed; no "
-        "released broker can); none leaves it to the coordinator.",
+        "Client-side assignors (KIP-848), which no released broker supports.",
         shown_default="()",
     )
     partition_assignment_strategy: Sequence[Any] = option(
         _DEFAULT_ASSIGNORS,
         parsers.ASSIGNORS,
-        "Assignors of a classic group, in order of preference (tandem_kafka.assignors).",
+        "Assignors of a classic group, in order of preference (see tandem_kafka.assignors).",
         shown_default="RangePartitionAssignor, RoundRobinPartitionAssignor",
     )
     session_timeout_ms: int = option(
         45_000,
         _WIRE_POSITIVE_MS,
-        "Milliseconds without a heartbeat after which the group goes on without us.",
+        "Milliseconds without a heartbeat after which the member is removed from the group.",
     )
     heartbeat_interval_ms: int = option(
         3_000, _LIFTED_POSITIVE_MS, "Milliseconds between heartbeats; below session_timeout_ms."
@@ -134,17 +136,17 @@ class Config:
     max_poll_interval_ms: int = option(
         300_000,
         _WIRE_POSITIVE_MS,
-        "Milliseconds between two calls of poll() after which we leave the group.",
+        "Milliseconds between two calls of poll() after which the member leaves the group.",
     )
 
     # Offsets.
     auto_offset_reset: str = option(
         "latest",
         parsers.OFFSET_RESET,
-        "Where to start without a committed offset, or beyond the log's end.",
+        "Where to start without a committed offset, or when a position is out of range.",
     )
     enable_auto_commit: bool = option(
-        True, BOOL, "Commit what poll() handed out, in the background; off without a group."
+        True, BOOL, "Commit returned records in the background; no effect without a group_id."
     )
     auto_commit_interval_ms: int = option(
         5_000, _LIFTED_MS, "Milliseconds between automatic commits."
@@ -152,229 +154,243 @@ class Config:
     default_offset_commit_callback: Callable[..., object] | None = option(
         None,
         parsers.COMMIT_CALLBACK,
-        "Called with offsets and result of commits that bring no callback along.",
+        "Called with offsets and result of asynchronous and automatic commits.",
     )
     isolation_level: Literal["read_uncommitted", "read_committed"] = option(
         "read_uncommitted",
         parsers.ISOLATION_LEVEL,
-        "Whether records of open and aborted transactions are left out.",
+        "'read_committed' leaves out records of open and aborted transactions.",
     )
     interceptor_classes: Sequence[Any] = option(
         (),
         parsers.INTERCEPTORS,
-        "See records before poll() returns them, and may change them; see offsets that have been "
-        "committed. Called in order on the application thread; what they raise is logged.",
+        "Interceptors, called in order on the application thread. They see committed offsets, and "
+        "records before poll() returns them, which they may change. Their exceptions are logged.",
         shown_default="()",
     )
 
     # Fetching.
     fetch_min_bytes: int = option(
-        1, _WIRE_LIFTED, "Bytes for which a broker waits before it answers a fetch."
+        1, _WIRE_LIFTED, "Bytes that a broker collects before it answers a fetch."
     )
     fetch_max_wait_ms: int = option(
         500,
         _WIRE_MS,
-        "Milliseconds it waits for them at most; up to 5,000 for those of many partitions that are "
-        "quiet, if one byte is enough.",
+        "Maximum milliseconds that a broker waits for fetch_min_bytes; up to 5,000 for idle "
+        "partitions of a large assignment.",
     )
     fetch_max_bytes: int = option(
-        52_428_800, _WIRE_NOT_NEGATIVE, "Bytes of one answer; a larger first batch comes anyway."
+        52_428_800,
+        _WIRE_NOT_NEGATIVE,
+        "Maximum bytes of one fetch response; a larger first batch is returned anyway.",
     )
     max_partition_fetch_bytes: int = option(
         4_194_304,
         _WIRE_NOT_NEGATIVE,
-        "Bytes of one partition in one answer, likewise; at first 1 MiB at most is asked for, "
-        "then more while answers are full and quick.",
+        "Maximum bytes of one partition in a fetch response; a larger first batch is returned "
+        "anyway. Starts at 1 MiB and grows while responses are full and fast.",
     )
     fetch_buffer_max_bytes: int = option(
         67_108_864,
         _POSITIVE,
-        "Bytes read ahead of poll() at most, and bytes of keys, values and headers in one batch "
-        "of poll(), as decompressed (one record may be larger); max_partition_fetch_bytes if that "
-        "is more.",
+        "Maximum bytes read ahead of poll(), and in one batch of poll(), both after decompression; "
+        "one record may be larger. At least max_partition_fetch_bytes.",
     )
     enable_incremental_fetch_sessions: bool = option(
-        True, BOOL, "Name only changed partitions to the broker (KIP-227)."
+        True, BOOL, "Name only changed partitions in fetch requests (KIP-227)."
     )
     max_decompressed_batch_bytes: int = option(
         134_217_728,
         _WIRE_POSITIVE,
-        "Bytes that one batch may decompress to; a larger one is a CorruptRecordError that names "
-        "its offsets.",
+        "Maximum bytes of one decompressed batch; a larger one raises CorruptRecordError.",
     )
     max_record_headers: int = option(
-        10_000,
-        _WIRE_NOT_NEGATIVE,
-        "Headers that one record may have; more are a CorruptRecordError.",
+        10_000, _WIRE_NOT_NEGATIVE, "Maximum headers of one record; more raise CorruptRecordError."
     )
-    check_crcs: bool = option(True, BOOL, "Verify each batch's checksum.")
+    check_crcs: bool = option(True, BOOL, "Verify the checksum of each batch.")
     max_poll_records: int = option(
-        500,
-        _POSITIVE,
-        "Records that one poll() returns at most; fewer if they reach fetch_buffer_max_bytes.",
+        500, _POSITIVE, "Maximum records per poll(); fewer if they reach fetch_buffer_max_bytes."
     )
     consumer_timeout_ms: int | None = option(
         None,
         parsers.CONSUMER_TIMEOUT,
-        "Milliseconds without a record after which iteration ends; None never.",
+        "Milliseconds without a record after which iteration ends; None never ends it.",
     )
     key_deserializer: Callable[[bytes], object] | Deserializer | None = option(
-        None, parsers.DESERIALIZER, "Makes keys of bytes."
+        None, parsers.DESERIALIZER, "Converts keys from bytes."
     )
     value_deserializer: Callable[[bytes], object] | Deserializer | None = option(
-        None, parsers.DESERIALIZER, "Makes values of bytes."
+        None, parsers.DESERIALIZER, "Converts values from bytes."
     )
 
     # Topics.
     allow_auto_create_topics: bool = option(
-        True, BOOL, "Let the broker create topics that we ask for, if it is set to."
+        True,
+        BOOL,
+        "Allow the broker to create missing topics (requires auto.create.topics.enable).",
     )
     exclude_internal_topics: bool = option(
-        True, BOOL, "Leave internal topics out of a pattern subscription."
+        True, BOOL, "Exclude internal topics from pattern subscriptions."
     )
     metadata_max_age_ms: int = option(
-        300_000, _LIFTED_MS, "Milliseconds after which metadata is asked for again."
+        300_000, _LIFTED_MS, "Milliseconds after which metadata is refreshed."
     )
     metadata_recovery_strategy: Literal["rebootstrap", "none"] = option(
         "rebootstrap",
         one_of("rebootstrap", "none"),
-        "Whether to start from bootstrap_servers again when no known broker answers (KIP-899).",
+        "Whether to return to bootstrap_servers when no known broker responds (KIP-899).",
     )
     metadata_recovery_rebootstrap_trigger_ms: int = option(
-        300_000, _MS, "Milliseconds without metadata after which to do that."
+        300_000, _MS, "Milliseconds without metadata before returning to bootstrap_servers."
     )
 
     # Time limits and retries.
-    request_timeout_ms: int = option(
-        30_000, _POSITIVE_MS, "Milliseconds for which an answer is awaited."
-    )
+    request_timeout_ms: int = option(30_000, _POSITIVE_MS, "Milliseconds to wait for a response.")
     default_api_timeout_ms: int = option(
-        60_000, _MS, "Milliseconds that a blocking call may take when not told otherwise."
+        60_000, _MS, "Milliseconds that a call without a timeout may take."
     )
     bootstrap_timeout_ms: int = option(
         30_000,
         parsers.BOOTSTRAP_TIMEOUT,
-        "Milliseconds for the first contact with the cluster; None for 24 days.",
+        "Milliseconds that the constructor waits for the cluster; 0 does not wait.",
     )
     retry_backoff_ms: int = option(
-        100, _LIFTED_MS, "Milliseconds before a failed request is sent again, at first."
+        100, _LIFTED_MS, "Milliseconds before the first retry of a failed request."
     )
     retry_backoff_max_ms: int = option(
-        1_000, _MS, "The same after many failures; retry_backoff_ms if that is more."
+        1_000, _MS, "Maximum milliseconds between retries; at least retry_backoff_ms."
     )
     reconnect_backoff_ms: int = option(
-        50, _LIFTED_MS, "Milliseconds before connecting to a broker again, at first."
+        50, _LIFTED_MS, "Milliseconds before the first reconnect to a broker."
     )
     reconnect_backoff_max_ms: int = option(
-        1_000, _LIFTED_MS, "The same after many failures; reconnect_backoff_ms if more."
+        1_000, _LIFTED_MS, "Maximum milliseconds between reconnects; at least reconnect_backoff_ms."
     )
 
     # Connections.
     socket_connection_setup_timeout_ms: int = option(
-        10_000, _POSITIVE_MS, "Milliseconds for making a connection, at first."
+        10_000, _POSITIVE_MS, "Milliseconds for the first attempt to connect."
     )
     socket_connection_setup_timeout_max_ms: int = option(
-        30_000, _POSITIVE_MS, "The same after many failures; the first one if that is more."
+        30_000, _POSITIVE_MS, "Maximum milliseconds to connect, after repeated failures."
     )
     connections_max_idle_ms: int = option(
         540_000, _POSITIVE_MS, "Milliseconds after which an unused connection is closed."
     )
     max_in_flight_requests_per_connection: int = option(
-        5, _POSITIVE, "Unanswered requests per connection."
+        5, _POSITIVE, "Maximum requests in flight per connection."
     )
     receive_buffer_bytes: int | None = option(
-        None, parsers.BUFFER_BYTES, "SO_RCVBUF in bytes; None leaves it to the system."
+        None, parsers.BUFFER_BYTES, "SO_RCVBUF in bytes; None uses the system's default."
     )
     send_buffer_bytes: int | None = option(
-        None, parsers.BUFFER_BYTES, "SO_SNDBUF in bytes; None leaves it to the system."
+        None, parsers.BUFFER_BYTES, "SO_SNDBUF in bytes; None uses the system's default."
     )
     receive_message_max_bytes: int = option(
         100_000_000,
         _LIFTED,
-        "Bytes of the largest message accepted; fetch_max_bytes + max_partition_fetch_bytes "
-        "if that is more.",
+        "Maximum bytes of a response; at least fetch_max_bytes + max_partition_fetch_bytes.",
     )
     socket_options: Sequence[tuple[Any, ...]] = option(
         ((socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),),
         parsers.SOCKET_OPTIONS,
-        "Arguments for setsockopt() on each connection.",
+        "Arguments of setsockopt() for each connection.",
         shown_default="[(IPPROTO_TCP, TCP_NODELAY, 1)]",
     )
     proxy_url: str | None = option(
         None,
         guests.PROXY_URL,
-        "Proxy that connections go through: SOCKS5, or HTTP CONNECT (http). With socks5h and http "
-        "it resolves the brokers' names.",
+        "SOCKS5 or HTTP CONNECT proxy for all connections; with socks5h and http it resolves the "
+        "names of the brokers.",
         secret=True,
     )
     socks5_proxy: str | None = option(None, guests.PROXY_URL, "Old name of proxy_url.", secret=True)
-    selector: object = option(
-        None, guests.SELECTOR, "Taken and not used: the network thread brings its own."
-    )
+    selector: object = option(None, guests.SELECTOR, "Accepted for compatibility; has no effect.")
     kafka_client: object = option(
-        None, guests.KAFKA_CLIENT, "Likewise; one of your own is refused."
+        None, guests.KAFKA_CLIENT, "Accepted for compatibility; your own client is rejected."
     )
-    kafka_net: object = option(None, guests.KAFKA_NET, "Likewise.")
+    kafka_net: object = option(
+        None, guests.KAFKA_NET, "Accepted for compatibility; your own object is rejected."
+    )
 
     # Security.
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = option(
         "PLAINTEXT",
         parsers.SECURITY_PROTOCOL,
-        "Whether connections are encrypted (SSL) and authenticated (SASL).",
+        "Whether connections use TLS (SSL) and log in with SASL.",
     )
     ssl_context: ssl.SSLContext | None = option(
-        None, parsers.SSL_CONTEXT, "A context of your own, in place of the files below."
+        None, parsers.SSL_CONTEXT, "Your own SSL context; the ssl_* files then have no effect."
     )
-    ssl_check_hostname: bool = option(True, BOOL, "Compare the certificate's name to the host's.")
-    ssl_cafile: str | None = option(None, OPTIONAL_FILE, "File of trusted authorities (PEM).")
-    ssl_certfile: str | None = option(None, OPTIONAL_FILE, "File of the client certificate (PEM).")
-    ssl_keyfile: str | None = option(None, OPTIONAL_FILE, "File of its key (PEM).")
+    ssl_check_hostname: bool = option(
+        True, BOOL, "Verify that the broker's certificate names its host."
+    )
+    ssl_cafile: str | None = option(
+        None, OPTIONAL_FILE, "File with trusted authorities (PEM); None uses the system's."
+    )
+    ssl_certfile: str | None = option(
+        None, OPTIONAL_FILE, "File with the client certificate chain (PEM)."
+    )
+    ssl_keyfile: str | None = option(
+        None, OPTIONAL_FILE, "File with its private key (PEM); None looks in ssl_certfile."
+    )
     ssl_password: str | None = option(
-        None, guests.KEY_PASSWORD, "Password of the key.", secret=True
+        None, guests.KEY_PASSWORD, "Password of the private key.", secret=True
     )
-    ssl_crlfile: str | None = option(None, OPTIONAL_FILE, "File of revoked certificates (PEM).")
-    ssl_ciphers: str | None = option(None, OPTIONAL_TEXT, "Allowed ciphers in OpenSSL's notation.")
-    sasl_mechanism: str | None = option(None, parsers.SASL_MECHANISM, "How to authenticate.")
-    sasl_plain_username: str | None = option(None, OPTIONAL_TEXT, "User name, PLAIN and SCRAM.")
+    ssl_crlfile: str | None = option(
+        None, OPTIONAL_FILE, "File with certificate revocation lists (PEM)."
+    )
+    ssl_ciphers: str | None = option(
+        None, OPTIONAL_TEXT, "Allowed TLS 1.2 ciphers, in OpenSSL's notation."
+    )
+    sasl_mechanism: str | None = option(
+        None, parsers.SASL_MECHANISM, "SASL mechanism; required with SASL."
+    )
+    sasl_plain_username: str | None = option(None, OPTIONAL_TEXT, "User name for PLAIN and SCRAM.")
     sasl_plain_password: str | None = option(
-        None, OPTIONAL_TEXT, "Password, PLAIN and SCRAM.", secret=True
+        None, OPTIONAL_TEXT, "Password for PLAIN and SCRAM.", secret=True
     )
     sasl_kerberos_name: object = option(
-        None, parsers.ANYTHING, "The broker's Kerberos name, a str or gssapi.Name (GSSAPI)."
+        None, parsers.ANYTHING, "Kerberos name of the broker, a str or gssapi.Name (GSSAPI)."
     )
     sasl_kerberos_service_name: str = option(
-        "kafka", guests.SERVICE_NAME, "The broker's service name (GSSAPI)."
+        "kafka", guests.SERVICE_NAME, "Kerberos service name of the broker (GSSAPI)."
     )
     sasl_kerberos_domain_name: str | None = option(
-        None, OPTIONAL_TEXT, "The broker's domain; None for its host (GSSAPI)."
+        None, OPTIONAL_TEXT, "Kerberos domain of the broker; None uses its host name (GSSAPI)."
     )
     sasl_oauth_token_provider: object = option(
-        None, parsers.TOKEN_PROVIDER, "Gives tokens (OAUTHBEARER).", secret=True
+        None,
+        parsers.TOKEN_PROVIDER,
+        "Object whose token() returns an access token (OAUTHBEARER).",
+        secret=True,
     )
 
     # Metrics.
-    metrics_enabled: bool = option(True, BOOL, "Keep metrics.")
-    metrics_num_samples: int = option(2, _LIFTED, "Windows over which metrics are computed.")
-    metrics_sample_window_ms: int = option(
-        30_000, _LIFTED_POSITIVE_MS, "Milliseconds of such a window."
+    metrics_enabled: bool = option(True, BOOL, "Collect metrics.")
+    metrics_num_samples: int = option(
+        2, _LIFTED, "Number of time windows from which a metric is computed."
     )
-    metric_group_prefix: str = option("consumer", TEXT, "What the names of metric groups begin by.")
+    metrics_sample_window_ms: int = option(
+        30_000, _LIFTED_POSITIVE_MS, "Milliseconds of each of these windows."
+    )
+    metric_group_prefix: str = option("consumer", TEXT, "Prefix of the names of metric groups.")
     metric_reporters: Sequence[Any] = option(
         (),
         guests.METRIC_REPORTERS,
-        "Are told of metrics that come, change and go (kafka.metrics.AbstractMetricsReporter); "
-        "classes or callables are called without arguments.",
+        "Notified of new, changed and removed metrics (kafka.metrics.AbstractMetricsReporter); "
+        "classes are called without arguments.",
         shown_default="()",
     )
 
     @classmethod
     def from_options(cls, options: Mapping[str, object]) -> Config:
-        """Check what the user gave and settle the rest.
+        """Check the given options and determine the others.
 
         Raises:
-            KafkaConfigurationError: An option is unknown, not supported, or not allowed to have
-                its value; the text names it.
-            InvalidGroupIdError: The group's name is blank.
+            KafkaConfigurationError: An option is unknown or not supported, or its value is not
+                allowed; the text names it.
+            InvalidGroupIdError: `group_id` is blank.
         """
         specs = {spec.name: spec for spec in dataclasses.fields(cls)}
         default = cls()
@@ -391,7 +407,7 @@ class Config:
             for name, value in named.items()
             if name not in unused
         }
-        # Who spreads DEFAULT_CONFIG over the options has chosen none of its values.
+        # A default counts as not given: the user may have unpacked DEFAULT_CONFIG.
         given = {name for name, value in kept.items() if value != getattr(default, name)}
         config = dataclasses.replace(default, **kept)
         config = dataclasses.replace(config, **settle_defaults(config, given))
@@ -401,11 +417,11 @@ class Config:
 
     @cached_property
     def offset_reset(self) -> OffsetReset:
-        """What `auto_offset_reset` says."""
+        """The parsed `auto_offset_reset`."""
         return parse_offset_reset(self.auto_offset_reset)
 
     def __repr__(self) -> str:
-        """Show what differs from the defaults, and no secret."""
+        """Show the options that differ from the defaults, without secrets."""
         parts = []
         default = Config()
         for spec in dataclasses.fields(self):
@@ -415,17 +431,17 @@ class Config:
         return f"Config({', '.join(parts)})"
 
     def by_name(self) -> ShownOptions:
-        """Return the options by name, in the form in which they were given."""
+        """Return the options by name, in the form in which the user gave them."""
         settled = {spec.name: getattr(self, spec.name) for spec in dataclasses.fields(self)}
         return as_written(settled, self.named, SECRETS)
 
 
-#: Names of options whose values are never shown.
+#: Options whose values are never shown.
 SECRETS: Final = frozenset(
     spec.name for spec in dataclasses.fields(Config) if option_of(spec).secret
 )
 
 
 def default_config() -> dict[str, Any]:
-    """Return what a consumer has when no option is given."""
+    """Return the options of a consumer without any given option."""
     return dict(Config(enable_auto_commit=True).by_name())

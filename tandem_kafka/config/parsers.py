@@ -1,4 +1,4 @@
-"""Checks of the options whose values have a form of their own."""
+"""Checks of options with special formats."""
 
 from __future__ import annotations
 
@@ -57,16 +57,16 @@ _COMMIT_CALLBACK: Final = "default_offset_commit_callback"
 
 @runtime_checkable
 class Deserializer(Protocol):
-    """What kafka-python calls a Deserializer; a plain callable of bytes will do as well."""
+    """kafka-python's Deserializer; a callable that takes bytes works as well."""
 
     def deserialize(self, topic: str, headers: Any, data: Any, /) -> object:
-        """Make an object of a record's key or value."""
+        """Convert the key or value of a record."""
         ...
 
 
 def _parse_offset_reset(value: Any) -> str:
     if value is None:
-        log.warning("auto_offset_reset=None is taken for 'none'")
+        log.warning("auto_offset_reset=None means 'none'")
         return "none"
     if not isinstance(value, str):
         raise TypeError
@@ -78,7 +78,7 @@ def _parse_isolation_level(value: Any) -> str:
     try:
         level = IsolationLevel.build_from(value)
     except ValueError:
-        raise ValueError from None  # without its text
+        raise ValueError from None  # kafka-python's text does not help
     return str(level.name).lower()
 
 
@@ -88,7 +88,7 @@ def _parse_bootstrap_timeout(value: Any) -> object:
 
 def _parse_api_version(value: Any) -> tuple[int, ...] | None:
     if isinstance(value, str):
-        warn_deprecated(f"api_version={value!r}: give a tuple such as (2, 5), or None to ask")
+        warn_deprecated(f"api_version={value!r} is deprecated: use a tuple such as (2, 5), or None")
         value = _version_from_text(value)
     if value is None:
         return None
@@ -98,7 +98,8 @@ def _parse_api_version(value: Any) -> tuple[int, ...] | None:
         raise ValueError
     if tuple(value) < _OLDEST:
         log.warning(
-            "api_version=%r is before Kafka 0.11: versions are agreed on with the broker", value
+            "api_version=%r is older than Kafka 0.11 and ignored; the broker's versions are used",
+            value,
         )
     return (value[0], 0) if len(value) == 1 else tuple(value)
 
@@ -112,20 +113,20 @@ def _version_from_text(text: str) -> tuple[int, ...] | None:
 
 
 def _parse_consumer_timeout(value: Any) -> int | None:
-    """Without bound, as kafka-python has it: None, infinity, or below 0."""
+    """Return None for no limit: None, infinity, or a negative number, as in kafka-python."""
     if value is None or (number := as_ms(value)) < 0:
         return None
     return None if math.isinf(value) else number
 
 
 def _parse_buffer_bytes(value: Any) -> object:
-    """Take the words of the Java client and of others for the system's default, -1 and 0."""
+    """Accept -1 (the Java client) and 0 (others) for the default of the system."""
     unset = not isinstance(value, bool) and value in (-1, 0)
     return None if unset else whole_number(1, INT32_MAX, optional=True).parse(value)
 
 
 def _parse_commit_callback(value: Any) -> Any:
-    """Take kafka-python's default, which does nothing, for none."""
+    """Treat kafka-python's default, which does nothing, as None."""
     if value is not None and not callable(value):
         raise TypeError
     return None if value is KafkaConsumer.DEFAULT_CONFIG[_COMMIT_CALLBACK] else value
@@ -147,7 +148,7 @@ def _parse_assignors(value: Any) -> tuple[object, ...]:
         for assignor in assignors
     ):
         raise TypeError
-    # As with kafka-python, the last of a name stands where the first of it stood.
+    # As in kafka-python, the last assignor of a name takes the place of the first.
     named = {each.name if isinstance(each.name, str) else each: each for each in assignors}
     return tuple(named.values())
 
@@ -179,7 +180,9 @@ def _check_assignor_versions(assignor: Any) -> None:
     if len(versions) < len(given):
         raise ValueError(f"{assignor.name}: {', '.join(_ASSIGNOR_VERSIONS)} must be whole numbers")
     if versions != sorted(versions):
-        raise ValueError(f"{assignor.name}: version must be within what it reads itself")
+        raise ValueError(
+            f"{assignor.name}: version must be between minimum_version and maximum_version"
+        )
 
 
 def _check_assignor_names(assignors: tuple[Any, ...]) -> None:
@@ -190,7 +193,7 @@ def _check_assignor_names(assignors: tuple[Any, ...]) -> None:
 
 
 def _parse_sasl_mechanism(value: Any) -> str | None:
-    """Ask kafka-python, where users may have registered a mechanism of their own."""
+    """Accept every mechanism known to kafka-python, where users can register their own."""
     if value is None:
         return None
     if not isinstance(value, str):
@@ -217,7 +220,7 @@ def _parse_ssl_context(value: Any) -> ssl.SSLContext | None:
 
 
 def _parse_token_provider(value: Any) -> object:
-    """Refuse here what could only fail at every attempt to connect."""
+    """Reject a value that would fail at every attempt to connect."""
     token = getattr(value, "token", None)
     if value is None:
         return None
@@ -228,10 +231,10 @@ def _parse_token_provider(value: Any) -> object:
     if inspect.iscoroutinefunction(token):
         raise ValueError("token() must not be a coroutine function: it is called on a thread")
     if not _takes_no_arguments(token):
-        raise ValueError("token() is called without arguments, and needs some")
+        raise ValueError("token() must be callable without arguments")
     extensions = getattr(value, "extensions", None)
     if extensions is not None and not callable(extensions):
-        raise ValueError("extensions must be a method, where there is one")
+        raise ValueError("extensions must be callable")
     return value
 
 
@@ -240,7 +243,7 @@ def _takes_no_arguments(function: Any) -> bool:
         inspect.signature(function).bind()
     except TypeError:
         return False
-    except ValueError:  # builtins do not tell
+    except ValueError:  # builtins have no signature
         return True
     return True
 
@@ -257,14 +260,15 @@ OFFSET_RESET: Final = Check(
 )
 API_VERSION: Final = Check("a tuple such as (2, 5), or None", _parse_api_version)
 CONSUMER_TIMEOUT: Final = Check(
-    "a number, or None, infinity or below 0 for no end", _parse_consumer_timeout
+    "a number; None, infinity or a negative number for no end", _parse_consumer_timeout
 )
 BUFFER_BYTES: Final = Check(
-    f"a whole number from 1 to {INT32_MAX}, or None, -1 or 0 for the system's", _parse_buffer_bytes
+    f"a whole number from 1 to {INT32_MAX}, or None, -1 or 0 for the system's default",
+    _parse_buffer_bytes,
 )
 COMMIT_CALLBACK: Final = Check("a callable or None", _parse_commit_callback)
 DESERIALIZER: Final = Check(
-    "a callable of bytes, an object with deserialize(topic, headers, data), or None",
+    "a callable that takes bytes, an object with deserialize(topic, headers, data), or None",
     _parse_deserializer,
 )
 ASSIGNORS: Final = Check(

@@ -1,4 +1,4 @@
-"""What options have to do with each other."""
+"""Rules between options."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ log = logging.getLogger(__name__)
 
 _Given = Collection[str]
 
-#: A first value and the limit that it grows to. A limit left at its default never stands in the
-#: way of a larger first value.
+#: A first value, and the limit to which it grows. A limit that is not set rises with a larger
+#: first value.
 _GROWING: Final = (
     ("retry_backoff_ms", "retry_backoff_max_ms"),
     ("socket_connection_setup_timeout_ms", "socket_connection_setup_timeout_max_ms"),
     ("max_partition_fetch_bytes", "fetch_buffer_max_bytes"),
 )
-#: Each has to be below the next: a broker may hold a fetch back for the wait, and a connection
-#: must not count as idle while a request is out on it.
+#: Each must be below the next: a broker may delay a fetch for the wait time, and a connection must
+#: not count as idle while a request is in flight.
 _RISING: Final = (
     ("fetch_max_wait_ms", "request_timeout_ms"),
     ("request_timeout_ms", "connections_max_idle_ms"),
@@ -43,7 +43,7 @@ _TLS_FILES: Final = (
     "ssl_crlfile",
     "ssl_ciphers",
 )
-#: With KIP-848 these are settings of the broker.
+#: With KIP-848, these are settings of the broker.
 _CLASSIC_ONLY: Final = (
     "session_timeout_ms",
     "heartbeat_interval_ms",
@@ -52,7 +52,7 @@ _CLASSIC_ONLY: Final = (
 
 
 def settle_defaults(config: Config, given: _Given) -> dict[str, Any]:
-    """Return the options whose value follows from others."""
+    """Return the options whose values follow from others."""
     settled: dict[str, Any] = {}
     for first, limit in _GROWING:
         if limit not in given and getattr(config, limit) < getattr(config, first):
@@ -61,14 +61,14 @@ def settle_defaults(config: Config, given: _Given) -> dict[str, Any]:
     if config.group_id is None:
         settled["enable_auto_commit"] = False
     if config.socks5_proxy is not None and config.proxy_url is None:
-        warn_deprecated("the option socks5_proxy is called proxy_url now")
+        warn_deprecated("the option socks5_proxy is deprecated: use proxy_url")
         settled["proxy_url"] = config.socks5_proxy
     classic_only = [name for name in _CLASSIC_ONLY if name in given]
     if config.group_protocol == "auto" and classic_only:
         settled["group_protocol"] = "classic"
         if config.group_id is not None:
             log.info(
-                "group %s: group_protocol='auto' takes 'classic': KIP-848 has no use for %s",
+                "group %s: group_protocol='auto' selects 'classic' for the options %s",
                 config.group_id,
                 ", ".join(classic_only),
             )
@@ -79,7 +79,7 @@ def settle_defaults(config: Config, given: _Given) -> dict[str, Any]:
 
 
 def _settle_reconnects(config: Config, given: _Given) -> dict[str, Any]:
-    """Bring pause and limit into order: a limit that was given holds for the first pause too."""
+    """Order first backoff and limit: a given limit also applies to the first backoff."""
     first, limit = config.reconnect_backoff_ms, config.reconnect_backoff_max_ms
     if limit >= first:
         return {}
@@ -87,7 +87,9 @@ def _settle_reconnects(config: Config, given: _Given) -> dict[str, Any]:
         return {"reconnect_backoff_max_ms": first}
     if "reconnect_backoff_ms" in given:
         log.warning(
-            "reconnect_backoff_max_ms=%d is below reconnect_backoff_ms=%d, and holds", limit, first
+            "reconnect_backoff_max_ms=%d is below reconnect_backoff_ms=%d; using it for both",
+            limit,
+            first,
         )
     return {"reconnect_backoff_ms": limit}
 
@@ -97,7 +99,7 @@ def check_rules(config: Config, given: _Given) -> None:
 
     Raises:
         KafkaConfigurationError: Two options contradict one another.
-        InvalidGroupIdError: The group's name is blank.
+        InvalidGroupIdError: `group_id` is blank.
     """
     for rule in _RULES:
         rule(config, given)
@@ -107,9 +109,11 @@ def _check_group(config: Config, given: _Given) -> None:
     if "group_id" in given and config.group_id is not None and not config.group_id.strip():
         raise InvalidGroupIdError(f"group_id={config.group_id!r}: must not be blank")
     if config.group_id is None and config.named.get("enable_auto_commit"):
-        log.info("there is no group_id: enable_auto_commit is off")
+        log.info("enable_auto_commit has no effect without a group_id")
     if config.group_id is not None and not config.partition_assignment_strategy:
-        raise KafkaConfigurationError("partition_assignment_strategy: must name an assignor")
+        raise KafkaConfigurationError(
+            "partition_assignment_strategy: must name at least one assignor"
+        )
     instance = config.group_instance_id
     if instance is None:
         return
@@ -119,7 +123,7 @@ def _check_group(config: Config, given: _Given) -> None:
         raise KafkaConfigurationError(f"group_instance_id={instance!r}: needs a group_id")
     if instance in {".", ".."} or not _INSTANCE_ID.fullmatch(instance):
         log.warning(
-            "group_instance_id=%r: other clients take only 1 to 249 of A-Z a-z 0-9 . _ -, "
+            "group_instance_id=%r: other clients accept only 1 to 249 of A-Z a-z 0-9 . _ -, "
             "and neither '.' nor '..'",
             instance,
         )
@@ -129,7 +133,7 @@ def _check_orders(config: Config, _given: _Given) -> None:
     for lower, upper in _RISING if config.group_id is None else (*_RISING, _OF_GROUPS):
         if getattr(config, lower) >= getattr(config, upper):
             raise KafkaConfigurationError(f"{_show(config, lower)}: must be below {upper}")
-    # The buffer too: one that cannot hold what a single partition may send would not be a bound.
+    # A buffer that cannot hold the response of a single partition would not be a limit.
     for first, limit in _GROWING:
         if getattr(config, limit) < getattr(config, first):
             raise KafkaConfigurationError(
@@ -138,7 +142,7 @@ def _check_orders(config: Config, _given: _Given) -> None:
 
 
 def _check_protocol(config: Config, given: _Given) -> None:
-    """Refuse options that the protocol has no use for: the coordinator sets them (KIP-848)."""
+    """Reject options that the protocol does not use: the coordinator decides (KIP-848)."""
     if config.group_protocol == "consumer":
         unused = [name for name in _CLASSIC_ONLY if name in given]
         if unused:
@@ -161,16 +165,16 @@ def _check_local_assignors(config: Config, _given: _Given) -> None:
         raise KafkaConfigurationError("group_local_assignors: needs group_protocol='consumer'")
     if config.group_remote_assignor is not None:
         raise KafkaConfigurationError(
-            f"group_local_assignors: not together with {_show(config, 'group_remote_assignor')}"
+            f"group_local_assignors: not allowed with {_show(config, 'group_remote_assignor')}"
         )
 
 
 def _check_tls(config: Config, _given: _Given) -> None:
     files = [name for name in _TLS_FILES if getattr(config, name) is not None]
     if files and config.ssl_context is not None:
-        log.warning("%s: without use, as there is an ssl_context", ", ".join(files))
+        log.warning("%s: no effect, because ssl_context is set", ", ".join(files))
     elif config.ssl_certfile is None and (config.ssl_keyfile or config.ssl_password):
-        log.warning("ssl_keyfile and ssl_password: without use, as there is no ssl_certfile")
+        log.warning("ssl_keyfile and ssl_password: no effect without ssl_certfile")
 
 
 def _check_sasl(config: Config, _given: _Given) -> None:
@@ -197,7 +201,7 @@ def _show(config: Config, name: str) -> str:
 
 _RULES: Final[tuple[Callable[[Config, _Given], None], ...]] = (
     _check_group,
-    # Before any value is compared: an option that may not be there is not to be mended.
+    # First, so that the error names the option itself and not its value.
     _check_protocol,
     _check_local_assignors,
     _check_orders,

@@ -13,7 +13,7 @@ __all__ = ["BOOTSTRAP_SERVERS"]
 
 _DEFAULT_PORT: Final = 9092
 _MAX_PORT: Final = 65535
-#: What stands before the host in a broker's own settings; it chooses nothing here.
+#: The listener prefix of a broker's own settings; it has no effect here.
 _PREFIX: Final = re.compile(r"^(PLAINTEXT|SSL|SASL_PLAINTEXT|SASL_SSL|kafka)://", re.IGNORECASE)
 
 
@@ -59,6 +59,6 @@ def _is_ipv6(text: str) -> bool:
 
 
 BOOTSTRAP_SERVERS: Final = Check(
-    "'host[:port]' or '[IPv6 address][:port]', several by commas or as a list, set or generator",
+    "'host[:port]' or '[IPv6 address][:port]', several with commas or as a list, set or generator",
     _parse_servers,
 )

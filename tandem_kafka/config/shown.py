@@ -1,4 +1,4 @@
-"""Option values as they may be shown: in error messages, logs and `repr()`, without secrets."""
+"""Option values for error messages, logs and `repr()`, without secrets."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ __all__ = ["HIDDEN", "ShownOptions", "shown"]
 
 HIDDEN: Final = "<hidden>"
 
-#: A JAAS configuration or a URL with credentials, given to an option that knows no secrets.
+#: A JAAS configuration, or a URL with credentials, in an option that is not secret.
 _SECRET: Final = re.compile(r"(passw|secret|token)\w*\s*=|LoginModule|//[^/@]*@", re.IGNORECASE)
 
 
 def shown(value: object, *, secret: bool = False) -> str:
-    """Return the repr of an option's value, or a stand-in if there may be a secret in it."""
+    """Return the repr of a value, or `<hidden>` if it may contain a secret."""
     text = repr(value)
     if secret or (isinstance(value, (str, bytes, list, tuple)) and _SECRET.search(text)):
         return HIDDEN
@@ -23,7 +23,7 @@ def shown(value: object, *, secret: bool = False) -> str:
 
 
 class ShownOptions(dict[str, Any]):
-    """Options by name, a dict of the user's own. Its `repr()` shows no secrets, its values do."""
+    """Options by name, as a separate dict. Its `repr()` hides secrets, its values do not."""
 
     __slots__ = ("_secrets",)
 
@@ -32,15 +32,15 @@ class ShownOptions(dict[str, Any]):
         self._secrets = secrets
 
     def copy(self) -> ShownOptions:
-        """Return another one of the same options."""
+        """Return a copy."""
         return ShownOptions(self, self._secrets)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Be copied and pickled with the names of the secrets."""
+        """Keep the names of the secrets in copies and pickles."""
         return ShownOptions, (dict(self), self._secrets)
 
     def __repr__(self) -> str:
-        """Show all but secrets."""
+        """Show everything except secrets."""
         items = (
             f"{name!r}: {HIDDEN if value is not None and name in self._secrets else shown(value)}"
             for name, value in self.items()

@@ -12,16 +12,20 @@ __all__ = ["option_table"]
 _INTRODUCTION = """\
 # Options
 
-Names and defaults are those of kafka-python 3; the Java client's names work with underscores for
-dots. An unknown option is an error. What kafka-python takes is taken; `options-parity.md` says
-where that is not so, and why. Options without use under the chosen `security_protocol` are not
-looked at, and logged. Times may have fractions and be infinite (24 days). 0 and None stand for
-False, and 1 for True; words are taken in any case.
+All keyword arguments of `KafkaConsumer`, with their defaults. This page is made from the code.
+
+- Names and defaults are kafka-python's. [Three defaults differ](../coming-from/kafka-python.md).
+  Options of the Java client have the same names, with underscores in place of dots.
+- An unknown option raises `KafkaConfigurationError`. Almost every value that kafka-python accepts
+  is accepted; [the exceptions have reasons](options-parity.md).
+- An option that has no effect with the chosen `security_protocol` is not checked. The log names it.
+- Times in milliseconds may be fractions, or infinite (24 days).
+- For True and False, 1, 0 and None are accepted. Words are accepted in upper and lower case.
 """
 
 
 def option_table() -> str:
-    """Return the page docs/options.md."""
+    """Return the page docs/reference/options.md."""
     lines = [_INTRODUCTION, "| Option | Default | Allowed | Meaning |", "|---|---|---|---|"]
     default = Config()
     for spec in dataclasses.fields(Config):

@@ -1,4 +1,4 @@
-"""The options as keyword arguments, for type checkers: `**options: Unpack[ConsumerOptions]`."""
+"""The options as typed keyword arguments: `**options: Unpack[ConsumerOptions]`."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ MadeT_co = TypeVar("MadeT_co", covariant=True)
 
 
 class DeserializerOf(Protocol[MadeT_co]):
-    """An object whose method makes keys or values; None is a missing key or a tombstone."""
+    """An object whose method converts keys or values; None is a missing key or a tombstone."""
 
     def deserialize(self, topic: str, headers: Any, data: Any, /) -> MadeT_co:
-        """Make a key or a value of bytes."""
+        """Convert a key or a value from bytes."""
         ...
 
 
-#: What makes keys or values of a type.
+#: A deserializer for keys or values of a type.
 Deserializes: TypeAlias = Callable[[bytes], MadeT_co] | DeserializerOf[MadeT_co]
 
-#: `ByDuration("by_duration:PT1H")`: begin an hour back, for `auto_offset_reset`.
+#: A value for `auto_offset_reset`: `ByDuration("by_duration:PT1H")` starts one hour ago.
 ByDuration = NewType("ByDuration", str)
 
 SaslMechanism: TypeAlias = Literal[
@@ -37,206 +37,200 @@ SaslMechanism: TypeAlias = Literal[
 
 
 class PlainOptions(TypedDict, total=False):
-    """What a consumer takes beside deserializers, which say what its keys and values are."""
+    """All options except deserializers, which determine the types of keys and values."""
 
-    # Where the cluster is, and who we are.
+    # The cluster, and the name of the client.
     bootstrap_servers: str | Iterable[str]
-    """Brokers to ask first; they tell of the others."""
+    """Brokers for the first connection; the consumer learns about the others from them."""
     client_id: str | int | UUID | None
-    """Name in the brokers' logs and quotas; None for consumer-<group>-<number>."""
+    """Name of this client in broker logs and quotas; None generates consumer-<group>-<number>."""
     client_rack: str | int | None
-    """Rack, to fetch from a replica in the same one (KIP-392)."""
+    """Rack of this client, to fetch from a replica in the same rack (KIP-392)."""
     client_dns_lookup: Literal["use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"]
-    """Whether bootstrap names are resolved to their canonical ones, as Kerberos needs."""
+    """Whether to resolve bootstrap names to their canonical names, as Kerberos requires."""
     api_version: tuple[int, ...] | str | None
     """Broker version to assume; None asks the broker."""
 
     # The group.
     group_id: str | int | UUID | None
-    """Consumer group; None consumes without one and commits nothing."""
+    """Consumer group; None reads without a group and commits nothing."""
     group_instance_id: str | int | UUID | None
-    """Makes a static member, known by this name across restarts."""
+    """Name of a static member, which keeps its partitions across restarts."""
     group_protocol: Literal["classic", "consumer", "auto"]
-    """Who assigns: the group's leader (classic), its coordinator (consumer, KIP-848), or the
-    coordinator where the cluster can and no classic option is given (auto).
+    """Group protocol: 'classic' (the group leader assigns partitions), 'consumer' (the coordinator
+    assigns them, KIP-848), or 'auto' (KIP-848 if the cluster supports it and no option of the
+    classic protocol is set).
     """
     group_remote_assignor: str | None
-    """Assignor that the coordinator is asked to use (KIP-848); None leaves it the choice."""
+    """Assignor that the coordinator should use (KIP-848); None lets the coordinator choose."""
     group_local_assignors: Sequence[Any]
-    """Assignors that a member of the group computes with (KIP-848 as it was proposed; no
-    released broker can); none leaves it to the coordinator.
-    """
+    """Client-side assignors (KIP-848), which no released broker supports."""
     partition_assignment_strategy: Sequence[Any]
-    """Assignors of a classic group, in order of preference (tandem_kafka.assignors)."""
+    """Assignors of a classic group, in order of preference (see tandem_kafka.assignors)."""
     session_timeout_ms: float
-    """Milliseconds without a heartbeat after which the group goes on without us."""
+    """Milliseconds without a heartbeat after which the member is removed from the group."""
     heartbeat_interval_ms: float
     """Milliseconds between heartbeats; below session_timeout_ms."""
     max_poll_interval_ms: float
-    """Milliseconds between two calls of poll() after which we leave the group."""
+    """Milliseconds between two calls of poll() after which the member leaves the group."""
 
     # Offsets.
     auto_offset_reset: Literal["earliest", "latest", "none"] | ByDuration | None
-    """Where to start without a committed offset, or beyond the log's end."""
+    """Where to start without a committed offset, or when a position is out of range."""
     enable_auto_commit: bool
-    """Commit what poll() handed out, in the background; off without a group."""
+    """Commit returned records in the background; no effect without a group_id."""
     auto_commit_interval_ms: float
     """Milliseconds between automatic commits."""
     default_offset_commit_callback: Callable[..., object] | None
-    """Called with offsets and result of commits that bring no callback along."""
+    """Called with offsets and result of asynchronous and automatic commits."""
     isolation_level: Literal["read_uncommitted", "read_committed", 0, 1]
-    """Whether records of open and aborted transactions are left out."""
+    """'read_committed' leaves out records of open and aborted transactions."""
     interceptor_classes: Sequence[Any]
-    """See records before poll() returns them, and may change them; see offsets that have been
-    committed. Called in order on the application thread; what they raise is logged.
+    """Interceptors, called in order on the application thread. They see committed offsets, and
+    records before poll() returns them, which they may change. Their exceptions are logged.
     """
 
     # Fetching.
     fetch_min_bytes: int
-    """Bytes for which a broker waits before it answers a fetch."""
+    """Bytes that a broker collects before it answers a fetch."""
     fetch_max_wait_ms: float
-    """Milliseconds it waits for them at most; up to 5,000 for those of many partitions that are
-    quiet, if one byte is enough.
+    """Maximum milliseconds that a broker waits for fetch_min_bytes; up to 5,000 for idle partitions
+    of a large assignment.
     """
     fetch_max_bytes: int
-    """Bytes of one answer; a larger first batch comes anyway."""
+    """Maximum bytes of one fetch response; a larger first batch is returned anyway."""
     max_partition_fetch_bytes: int
-    """Bytes of one partition in one answer, likewise; at first 1 MiB at most is asked for, then
-    more while answers are full and quick.
+    """Maximum bytes of one partition in a fetch response; a larger first batch is returned anyway.
+    Starts at 1 MiB and grows while responses are full and fast.
     """
     fetch_buffer_max_bytes: int
-    """Bytes read ahead of poll() at most, and bytes of keys, values and headers in one batch of
-    poll(), as decompressed (one record may be larger); max_partition_fetch_bytes if that is
-    more.
+    """Maximum bytes read ahead of poll(), and in one batch of poll(), both after decompression; one
+    record may be larger. At least max_partition_fetch_bytes.
     """
     enable_incremental_fetch_sessions: bool
-    """Name only changed partitions to the broker (KIP-227)."""
+    """Name only changed partitions in fetch requests (KIP-227)."""
     max_decompressed_batch_bytes: int
-    """Bytes that one batch may decompress to; a larger one is a CorruptRecordError that names
-    its offsets.
-    """
+    """Maximum bytes of one decompressed batch; a larger one raises CorruptRecordError."""
     max_record_headers: int
-    """Headers that one record may have; more are a CorruptRecordError."""
+    """Maximum headers of one record; more raise CorruptRecordError."""
     check_crcs: bool
-    """Verify each batch's checksum."""
+    """Verify the checksum of each batch."""
     max_poll_records: int
-    """Records that one poll() returns at most; fewer if they reach fetch_buffer_max_bytes."""
+    """Maximum records per poll(); fewer if they reach fetch_buffer_max_bytes."""
     consumer_timeout_ms: float | None
-    """Milliseconds without a record after which iteration ends; None never."""
+    """Milliseconds without a record after which iteration ends; None never ends it."""
 
     # Topics.
     allow_auto_create_topics: bool
-    """Let the broker create topics that we ask for, if it is set to."""
+    """Allow the broker to create missing topics (requires auto.create.topics.enable)."""
     exclude_internal_topics: bool
-    """Leave internal topics out of a pattern subscription."""
+    """Exclude internal topics from pattern subscriptions."""
     metadata_max_age_ms: float
-    """Milliseconds after which metadata is asked for again."""
+    """Milliseconds after which metadata is refreshed."""
     metadata_recovery_strategy: Literal["rebootstrap", "none"]
-    """Whether to start from bootstrap_servers again when no known broker answers (KIP-899)."""
+    """Whether to return to bootstrap_servers when no known broker responds (KIP-899)."""
     metadata_recovery_rebootstrap_trigger_ms: float
-    """Milliseconds without metadata after which to do that."""
+    """Milliseconds without metadata before returning to bootstrap_servers."""
 
     # Time limits and retries.
     request_timeout_ms: float
-    """Milliseconds for which an answer is awaited."""
+    """Milliseconds to wait for a response."""
     default_api_timeout_ms: float
-    """Milliseconds that a blocking call may take when not told otherwise."""
+    """Milliseconds that a call without a timeout may take."""
     bootstrap_timeout_ms: float | None
-    """Milliseconds for the first contact with the cluster; None for 24 days."""
+    """Milliseconds that the constructor waits for the cluster; 0 does not wait."""
     retry_backoff_ms: float
-    """Milliseconds before a failed request is sent again, at first."""
+    """Milliseconds before the first retry of a failed request."""
     retry_backoff_max_ms: float
-    """The same after many failures; retry_backoff_ms if that is more."""
+    """Maximum milliseconds between retries; at least retry_backoff_ms."""
     reconnect_backoff_ms: float
-    """Milliseconds before connecting to a broker again, at first."""
+    """Milliseconds before the first reconnect to a broker."""
     reconnect_backoff_max_ms: float
-    """The same after many failures; reconnect_backoff_ms if more."""
+    """Maximum milliseconds between reconnects; at least reconnect_backoff_ms."""
 
     # Connections.
     socket_connection_setup_timeout_ms: float
-    """Milliseconds for making a connection, at first."""
+    """Milliseconds for the first attempt to connect."""
     socket_connection_setup_timeout_max_ms: float
-    """The same after many failures; the first one if that is more."""
+    """Maximum milliseconds to connect, after repeated failures."""
     connections_max_idle_ms: float
     """Milliseconds after which an unused connection is closed."""
     max_in_flight_requests_per_connection: int
-    """Unanswered requests per connection."""
+    """Maximum requests in flight per connection."""
     receive_buffer_bytes: int | None
-    """SO_RCVBUF in bytes; None leaves it to the system."""
+    """SO_RCVBUF in bytes; None uses the system's default."""
     send_buffer_bytes: int | None
-    """SO_SNDBUF in bytes; None leaves it to the system."""
+    """SO_SNDBUF in bytes; None uses the system's default."""
     receive_message_max_bytes: int
-    """Bytes of the largest message accepted; fetch_max_bytes + max_partition_fetch_bytes if
-    that is more.
-    """
+    """Maximum bytes of a response; at least fetch_max_bytes + max_partition_fetch_bytes."""
     socket_options: Sequence[tuple[Any, ...]]
-    """Arguments for setsockopt() on each connection."""
+    """Arguments of setsockopt() for each connection."""
     proxy_url: str | None
-    """Proxy that connections go through: SOCKS5, or HTTP CONNECT (http). With socks5h and http
-    it resolves the brokers' names.
+    """SOCKS5 or HTTP CONNECT proxy for all connections; with socks5h and http it resolves the names
+    of the brokers.
     """
     socks5_proxy: str | None
     """Old name of proxy_url."""
     selector: object
-    """Taken and not used: the network thread brings its own."""
+    """Accepted for compatibility; has no effect."""
     kafka_client: object
-    """Likewise; one of your own is refused."""
+    """Accepted for compatibility; your own client is rejected."""
     kafka_net: object
-    """Likewise."""
+    """Accepted for compatibility; your own object is rejected."""
 
     # Security.
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
-    """Whether connections are encrypted (SSL) and authenticated (SASL)."""
+    """Whether connections use TLS (SSL) and log in with SASL."""
     ssl_context: ssl.SSLContext | None
-    """A context of your own, in place of the files below."""
+    """Your own SSL context; the ssl_* files then have no effect."""
     ssl_check_hostname: bool
-    """Compare the certificate's name to the host's."""
+    """Verify that the broker's certificate names its host."""
     ssl_cafile: str | PathLike[str] | None
-    """File of trusted authorities (PEM)."""
+    """File with trusted authorities (PEM); None uses the system's."""
     ssl_certfile: str | PathLike[str] | None
-    """File of the client certificate (PEM)."""
+    """File with the client certificate chain (PEM)."""
     ssl_keyfile: str | PathLike[str] | None
-    """File of its key (PEM)."""
+    """File with its private key (PEM); None looks in ssl_certfile."""
     ssl_password: str | bytes | Callable[[], str | bytes] | None
-    """Password of the key."""
+    """Password of the private key."""
     ssl_crlfile: str | PathLike[str] | None
-    """File of revoked certificates (PEM)."""
+    """File with certificate revocation lists (PEM)."""
     ssl_ciphers: str | None
-    """Allowed ciphers in OpenSSL's notation."""
+    """Allowed TLS 1.2 ciphers, in OpenSSL's notation."""
     sasl_mechanism: SaslMechanism | None
-    """How to authenticate."""
+    """SASL mechanism; required with SASL."""
     sasl_plain_username: str | None
-    """User name, PLAIN and SCRAM."""
+    """User name for PLAIN and SCRAM."""
     sasl_plain_password: str | None
-    """Password, PLAIN and SCRAM."""
+    """Password for PLAIN and SCRAM."""
     sasl_kerberos_name: object
-    """The broker's Kerberos name, a str or gssapi.Name (GSSAPI)."""
+    """Kerberos name of the broker, a str or gssapi.Name (GSSAPI)."""
     sasl_kerberos_service_name: str
-    """The broker's service name (GSSAPI)."""
+    """Kerberos service name of the broker (GSSAPI)."""
     sasl_kerberos_domain_name: str | None
-    """The broker's domain; None for its host (GSSAPI)."""
+    """Kerberos domain of the broker; None uses its host name (GSSAPI)."""
     sasl_oauth_token_provider: object
-    """Gives tokens (OAUTHBEARER)."""
+    """Object whose token() returns an access token (OAUTHBEARER)."""
 
     # Metrics.
     metrics_enabled: bool
-    """Keep metrics."""
+    """Collect metrics."""
     metrics_num_samples: int
-    """Windows over which metrics are computed."""
+    """Number of time windows from which a metric is computed."""
     metrics_sample_window_ms: float
-    """Milliseconds of such a window."""
+    """Milliseconds of each of these windows."""
     metric_group_prefix: str
-    """What the names of metric groups begin by."""
+    """Prefix of the names of metric groups."""
     metric_reporters: Sequence[Any]
-    """Are told of metrics that come, change and go (kafka.metrics.AbstractMetricsReporter);
-    classes or callables are called without arguments.
+    """Notified of new, changed and removed metrics (kafka.metrics.AbstractMetricsReporter); classes
+    are called without arguments.
     """
 
 
 class ConsumerOptions(PlainOptions, total=False):
-    """What a consumer takes; `Config` has the same names, with what became of the values."""
+    """All options of a consumer; `Config` has the same names, with the final values."""
 
     key_deserializer: Callable[[bytes], object] | Deserializer | None
-    """Makes keys of bytes."""
+    """Converts keys from bytes."""
     value_deserializer: Callable[[bytes], object] | Deserializer | None
-    """Makes values of bytes."""
+    """Converts values from bytes."""

@@ -1,39 +1,54 @@
-"""Options that the chosen security protocol has no use for: they are taken, and not looked at."""
+"""Options that have no effect with the chosen security protocol: accepted, and not checked."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 __all__ = ["without_use"]
 
 log = logging.getLogger(__name__)
 
-#: The first letters of options and the part of `security_protocol` that they are for.
+#: Prefixes of options, and the part of `security_protocol` that they need.
 _PARTS: Final = {"ssl_": "SSL", "sasl_": "SASL"}
+_PROTOCOLS: Final = ("SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
 def without_use(
     options: Mapping[str, object], protocol: str, defaults: Mapping[str, object]
 ) -> frozenset[str]:
-    """Return the names of options that are without use; the log names those that were meant.
+    """Return the names of options without effect; log those whose value asks for something.
 
     Args:
         options: What was given.
         protocol: The value of `security_protocol`.
         defaults: Values that ask for nothing, by name; None and an empty text do not either.
     """
-    spoken = protocol.split("_")
-    found = [
-        name
-        for name in options
-        if any(name.startswith(start) and part not in spoken for start, part in _PARTS.items())
-    ]
-    meant = [name for name in found if not _asks_nothing(options[name], defaults[name])]
+    missing = {name: part for name in options if (part := _missing(name, protocol))}
+    meant = [name for name in missing if not _asks_nothing(options[name], defaults[name])]
     if meant:
-        log.warning("%s: without use with security_protocol=%r", ", ".join(meant), protocol)
-    return frozenset(found)
+        log.warning(
+            "%s: no effect with security_protocol=%r; set %s",
+            ", ".join(meant),
+            protocol,
+            _protocols_with(protocol, (missing[name] for name in meant)),
+        )
+    return frozenset(missing)
+
+
+def _missing(name: str, protocol: str) -> str | None:
+    """Return the part of the protocol that an option needs and that is not there."""
+    for prefix, part in _PARTS.items():
+        if name.startswith(prefix) and part not in protocol.split("_"):
+            return part
+    return None
+
+
+def _protocols_with(protocol: str, parts: Iterable[str]) -> str:
+    """Name the protocols that have these parts beside those of the present one."""
+    needed = {*protocol.split("_"), *parts} - {"PLAINTEXT"}
+    return " or ".join(repr(each) for each in _PROTOCOLS if needed <= set(each.split("_")))
 
 
 def _asks_nothing(value: object, default: object) -> bool:

@@ -1,4 +1,4 @@
-"""Options as the user sees them in `KafkaConsumer.config`: as kafka-python's consumer has them."""
+"""Options in `KafkaConsumer.config`: in the same form as kafka-python's."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tandem_kafka.config.shown import ShownOptions
 __all__ = ["as_written"]
 
 _THEIRS: Final[Mapping[str, Any]] = KafkaConsumer.DEFAULT_CONFIG
-#: What we keep in another form than that in which kafka-python has its default.
+#: Options that are kept in a different form from kafka-python's default.
 _FORMS: Final = (
     "bootstrap_servers",
     "consumer_timeout_ms",
@@ -23,19 +23,19 @@ _FORMS: Final = (
     "selector",
     "socket_options",
 )
-#: Names of kafka-python for which it shows what it made of the value.
+#: Options for which kafka-python shows the final value, not the given one.
 _SETTLED: Final = ("receive_message_max_bytes",)
 
 
 def as_written(
     settled: Mapping[str, Any], named: Mapping[str, Any], secrets: frozenset[str]
 ) -> ShownOptions:
-    """Put together what was given, the defaults, and what became of options of our own.
+    """Combine the given options, the defaults, and the final values of our own options.
 
     Args:
-        settled: Every option with the value that is in force.
-        named: Those that were given, as they were given.
-        secrets: Names of options whose values are not to be shown.
+        settled: Every option with its final value.
+        named: The options as the user gave them.
+        secrets: Options whose values are never shown.
     """
     shown = {**settled, **{name: _own(_THEIRS[name]) for name in _FORMS}}
     shown.update({name: named[name] for name in named if name in _THEIRS and name not in _SETTLED})
@@ -46,5 +46,5 @@ def as_written(
 
 
 def _own(value: Any) -> Any:
-    """A list of kafka-python's defaults is not to be changed through a consumer's."""
+    """Copy lists, so that a consumer's config cannot change kafka-python's defaults."""
     return list(value) if isinstance(value, list) else value

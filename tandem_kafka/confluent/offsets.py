@@ -166,7 +166,7 @@ class Offsets:
         try:
             self._kafka.commit(chosen, _LAST_COMMIT_MS)
         except OurKafkaError as error:
-            log.warning("offsets were not committed before partitions were given back: %s", error)
+            log.warning("offsets were not committed before partitions were revoked: %s", error)
             self._tell(kafka_error(error), _partitions(chosen, kafka_error(error)))
         else:
             self._done(chosen)

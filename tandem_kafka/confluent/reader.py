@@ -41,7 +41,7 @@ class Callbacks:
             callback(*arguments)
         except Exception as error:  # raised when the method has done its work
             if self._raised is not None:
-                log.exception("a further error of a callback, after the one that is raised")
+                log.exception("a callback raised a second error, after the one that is raised")
             else:
                 self._raised = error
 

@@ -5,7 +5,7 @@ Spark finds the source by itself where this package is installed; elsewhere it i
     from tandem_kafka.spark import TandemKafkaDataSource
     spark.dataSource.register(TandemKafkaDataSource)
 
-Needs `pip install tandem-kafka[spark]`. See docs/spark.md.
+Needs `pip install tandem-kafka[spark]`. See docs/reference/spark.md.
 """
 
 from tandem_kafka.spark.needs import check_pyspark

@@ -37,7 +37,7 @@ _REFUSED: Final = {
     "partitioner.class": "partitioners are classes of the JVM: give kafka.partitioner, with one of "
     "librdkafka's names, or the column partition",
 }
-#: Of the producer: what stands in docs/spark.md of writing would not hold with anything else.
+#: Producer settings on which the guarantees in docs/reference/spark.md depend.
 _GUARANTEED: Final = {
     "acks": frozenset({"all", "-1"}),
     "request.required.acks": frozenset({"all", "-1"}),

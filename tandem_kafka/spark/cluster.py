@@ -219,7 +219,7 @@ class Cluster:
             with KafkaConsumer(**options) as consumer:
                 consumer.commit({tp: OffsetAndMetadata(at, "", None) for tp, at in offsets.items()})
         except KafkaError as error:
-            log.warning("the group %s could not be told what is finished: %s", group, error)
+            log.warning("offsets of group %s were not committed: %s", group, error)
 
     # --- the connection ------------------------------------------------------------------------
 

@@ -175,4 +175,4 @@ class _Range:
                 f"{message}. Retention or a deleted topic took it; to go on without, set "
                 "failOnDataLoss to false"
             )
-        log.warning("%s", message)
+        log.warning("records may have been lost: %s", message)

@@ -204,7 +204,7 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
                     f"{each.topic}-{each.partition} went back from {each.start} to {each.end}"
                 )
         if unknown and (gone or any(each.size < 0 for each in ranges)):
-            log.warning("the first batch of another source is repeated: where it began is not told")
+            log.warning("repeating the first batch of another source, whose start is unknown")
         return split(
             ranges,
             min_partitions=self._options.min_partitions,

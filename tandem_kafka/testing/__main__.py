@@ -27,21 +27,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m tandem_kafka.testing",
-        description="A cluster to try things on, and groups of consumers under simulated faults.",
+        description="Run a cluster to try things on, or groups under simulated faults.",
     )
     commands = parser.add_subparsers(dest="command", required=True)
-    serve = commands.add_parser("serve", help="a cluster on this machine, with a topic that grows")
+    serve = commands.add_parser("serve", help="run a cluster with a topic that grows, until Ctrl-C")
     serve.add_argument("--topic", default="orders", help="name of the topic (default orders)")
-    serve.add_argument("--partitions", type=int, default=4, help="of the topic (default 4)")
-    serve.add_argument("--per-second", type=int, default=10, help="new records (default 10)")
-    runs = commands.add_parser("run", help="many seeds; fails if one of them does")
-    runs.add_argument("--seeds", type=int, default=500, help="how many (default 500)")
-    runs.add_argument("--first", type=int, help="the first of them (default: new ones each time)")
-    runs.add_argument("--jobs", type=int, default=2, help="processes (default 2)")
-    replay = commands.add_parser("replay", help="one seed, with all that happened")
-    replay.add_argument("seed", type=int)
+    serve.add_argument("--partitions", type=int, default=4, help="its partitions (default 4)")
+    serve.add_argument(
+        "--per-second", type=int, default=10, help="new records per second (default 10)"
+    )
+    runs = commands.add_parser("run", help="run many seeds; exits with 1 if one of them fails")
+    runs.add_argument("--seeds", type=int, default=500, help="number of seeds (default 500)")
+    runs.add_argument("--first", type=int, help="first seed (default: new seeds each time)")
+    runs.add_argument("--jobs", type=int, default=2, help="number of processes (default 2)")
+    replay = commands.add_parser("replay", help="run one seed and print everything that happened")
+    replay.add_argument("seed", type=int, help="the seed to run")
     for command in (runs, replay):
-        command.add_argument("--scenario", choices=SCENARIOS, help="default: each in turn")
+        command.add_argument(
+            "--scenario", choices=SCENARIOS, help="kind of group (default: each in turn)"
+        )
     return parser
 
 

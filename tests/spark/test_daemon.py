@@ -51,6 +51,6 @@ def test_a_job_reads_with_it(kafka: KafkaCluster) -> None:
     )
     told = json.loads(done.stdout.splitlines()[-1])
     assert told["counts"] == [90, 90]
-    # Spark plans with its own daemon whatever it is told (docs/spark.md says so).
+    # Spark plans with its own daemon whatever it is told (docs/reference/spark.md says so).
     tasks = [daemon for daemon, worker in told["daemons"] if worker == "pyspark.worker"]
     assert tasks == ["tandem_kafka.spark.daemon"]

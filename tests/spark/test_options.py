@@ -17,7 +17,7 @@ from tandem_kafka.spark.offsets import beginning_in, from_json, rate_limited, to
 from tandem_kafka.spark.options import SINK, SOURCE, SinkOptions, SourceOptions  # isort: skip
 from tandem_kafka.spark.ranges import OffsetRange, split  # isort: skip
 
-PAGE = (Path(__file__).parents[2] / "docs" / "spark.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "spark.md").read_text()
 SERVERS = {"bootstrap.servers": "localhost:9092"}
 JAAS = (
     "org.apache.kafka.common.security.scram.ScramLoginModule required "

@@ -1,4 +1,4 @@
-"""How the package gets to the workers of a standalone cluster, see docs/spark-clusters.md."""
+"""How the package reaches the workers of a cluster (docs/reference/spark-clusters.md)."""
 
 from __future__ import annotations
 

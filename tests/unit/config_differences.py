@@ -96,43 +96,43 @@ _SECURITY: Final = (
 #: What kafka-python's constructor takes and ours refuses.
 THEIRS: Final = (
     Difference(
-        "A switch is True, False, 0, 1 or None. kafka-python takes anything else for its truth: "
-        "`'False'` and a function switch on, `''` and `[]` off.",
+        "A switch accepts True, False, 0, 1 or None. kafka-python uses the truth value of "
+        "anything else: `'False'` and a function switch it on, `''` and `[]` off.",
         _SWITCHES,
         _ANYTHING,
     ),
     Difference(
-        "True and False are no numbers; who writes them means another option. kafka-python counts "
-        "them as 1 and 0.",
+        "True and False are not numbers; such a value was meant for another option. "
+        "kafka-python counts them as 1 and 0.",
         _COUNTS,
         _BOOLS,
     ),
     Difference(
-        "That is no time and no count. kafka-python raises ValueError or struct.error in poll(), "
-        "or waits for ever or not at all.",
+        "This is neither a time nor a count. kafka-python raises ValueError or struct.error in "
+        "poll(), or waits forever or not at all.",
         _COUNTS,
         ("`nan`", "`-inf`"),
     ),
     Difference(
-        "The protocol has 32 bit numbers there. kafka-python raises `struct.error` in poll().",
+        "The protocol uses 32 bit numbers here. kafka-python raises `struct.error` in poll().",
         _ON_THE_WIRE,
         ("`2**31`", "`2**63`", "`inf`"),
     ),
     Difference(
-        "The system has 32 bit numbers there. kafka-python never uses the option.",
+        "The system uses 32 bit numbers here. kafka-python never uses the option.",
         _BUFFERS,
         ("`2**31`", "`2**63`", "`inf`"),
     ),
     Difference(
-        "Bytes, records, requests and windows are counted. kafka-python raises `struct.error` or "
-        "`TypeError` in poll() where the number is sent or counts records, and goes on "
-        "elsewhere.",
+        "Bytes, records, requests and windows are whole numbers. kafka-python raises "
+        "`struct.error` or `TypeError` in poll() if it sends the number or counts records with "
+        "it. Elsewhere it accepts the fraction.",
         _COUNTS,
         _FRACTIONS,
     ),
     Difference(
-        "Nothing could be read: the broker refuses the fetch, or kafka-python raises in poll(), "
-        "or the member is thrown out, or no request is ever sent.",
+        "Nothing could be read: the broker rejects the fetch, or kafka-python raises in poll(), "
+        "or the member is removed from the group, or no request is ever sent.",
         (
             "fetch_max_bytes",
             "max_in_flight_requests_per_connection",
@@ -143,117 +143,119 @@ THEIRS: Final = (
         ("`-1`", "`0`"),
     ),
     Difference(
-        "kafka-python's own constructor fails with KafkaTimeoutError as soon as there is a broker "
-        "to ask.",
+        "kafka-python's own constructor fails with KafkaTimeoutError as soon as there is a "
+        "broker to connect to.",
         ("bootstrap_timeout_ms",),
         ("`-1`",),
     ),
     Difference(
-        "Not a number. kafka-python raises TypeError when it first computes with it, in poll(), in "
-        "its thread or after an outage; a number in a text is for the program to convert. Where it "
-        "never computes with it (`receive_buffer_bytes`, `consumer_timeout_ms` without iteration) "
-        "the mistake goes unnoticed.",
+        "Not a number. kafka-python raises TypeError when it first computes with it: in poll(), "
+        "in its thread, or after an outage. The program should convert text to a number. If "
+        "kafka-python never computes with the value (`receive_buffer_bytes`, "
+        "`consumer_timeout_ms` without iteration), the mistake goes unnoticed.",
         _COUNTS,
         ("`None`", *_WORDS, *_COLLECTIONS, *_OBJECTS),
     ),
     Difference(
-        "A blank name. The broker refuses it for a group (kafka-python's poll() raises "
-        "InvalidGroupIdError); as `group_instance_id` all members that are given it would fence "
-        "one another.",
+        "A blank name. The broker rejects it for a group (kafka-python's poll() raises "
+        "InvalidGroupIdError). As `group_instance_id`, all members with it would fence each "
+        "other.",
         ("group_id", "group_instance_id"),
         ("`''`", "`' '`"),
     ),
     Difference(
-        "A name is a text, an int or a UUID. kafka-python sends the `str()` of anything: "
-        "\"<object object at 0x7f...>\" is a new name in every process, and `b'word'` is not word.",
+        "A name is a str, an int or a UUID. kafka-python sends the `str()` of anything: "
+        "`<object object at 0x7f...>` is a new name in every process, and `b'word'` does not "
+        "become word.",
         _NAMES,
         _ANYTHING,
     ),
     Difference(
-        "No server: kafka-python raises IndexError or waits until `bootstrap_timeout_ms` is over.",
+        "No server. kafka-python raises IndexError, or waits until `bootstrap_timeout_ms` has "
+        "passed.",
         ("bootstrap_servers",),
         ("`''`", "`' '`", "`[]`", "`()`", "`{}`", "`['']`", "`'h:0'`", "`'h:70000'`"),
     ),
     Difference(
-        "No host has a `/` in its name; kafka-python looks it up until `bootstrap_timeout_ms` is "
-        "over.",
+        "A host name contains no `/`. kafka-python tries to resolve it until "
+        "`bootstrap_timeout_ms` has passed.",
         ("bootstrap_servers",),
         ("`'http://h/x'`",),
     ),
     Difference(
-        "A class in place of an instance of it: kafka-python raises TypeError in close(), after "
-        "it has called the class for every record.",
+        "A class in place of an instance. kafka-python raises TypeError in close(), after it "
+        "has called the class for every record.",
         ("key_deserializer", "value_deserializer"),
         ("a Deserializer's class",),
     ),
     Difference(
-        "Nothing that could be called with bytes: kafka-python raises TypeError with the first "
-        "record.",
+        "Not callable. kafka-python raises TypeError with the first record.",
         ("key_deserializer", "value_deserializer"),
         _ANYTHING,
     ),
     Difference(
-        "Not callable: kafka-python raises TypeError when the first asynchronous commit ends.",
+        "Not callable. kafka-python raises TypeError when the first asynchronous commit completes.",
         ("default_offset_commit_callback",),
         _ANYTHING,
     ),
     Difference(
-        'No known policy. kafka-python logs "Unrecognized offset_reset_strategy, using NONE", and '
-        "poll() raises NoOffsetForPartitionError; a misspelt `earliest` is not `none`.",
+        'Unknown policy. kafka-python logs "Unrecognized offset_reset_strategy, using NONE", '
+        "and poll() raises NoOffsetForPartitionError. A misspelled `earliest` does not mean "
+        "`none`.",
         ("auto_offset_reset",),
         _ANYTHING,
     ),
     Difference(
-        "No protocol. kafka-python connects without encryption whatever word it does not know.",
+        "Unknown protocol. With an unknown word, kafka-python connects without encryption.",
         ("security_protocol",),
         (*_ANYTHING, "`'TLS'`"),
     ),
     Difference(
-        "SASL needs a mechanism and what it logs in with; kafka-python fails at every connection, "
-        "and takes no notice of the word in small letters.",
+        "SASL needs a mechanism and its credentials. kafka-python fails at every connection, "
+        "and does not know the protocol in lower case.",
         ("security_protocol",),
         ("`'SASL_PLAINTEXT'`", "`'sasl_ssl'`"),
     ),
     Difference(
-        "SASL needs a mechanism that there is, with its user and password as texts; kafka-python "
-        "fails at every connection.",
+        "SASL needs a known mechanism, with user and password as text. kafka-python fails at "
+        "every connection.",
         ("sasl_mechanism", *_CREDENTIALS),
         (*_ANYTHING, "`'KERBEROS'`"),
     ),
     Difference(
-        "Not a text, nor a path where a file is meant: kafka-python fails at every connection, or "
-        "does not use the option.",
+        "Not text, nor a path for a file. kafka-python fails at every connection, or does not "
+        "use the option.",
         _SECURITY,
         _ANYTHING,
     ),
     Difference(
-        "Not an `ssl.SSLContext`: kafka-python fails at every connection.",
+        "Not an `ssl.SSLContext`. kafka-python fails at every connection.",
         ("ssl_context",),
         (*_ANYTHING, "`SSLContext`"),
     ),
     Difference(
-        "Not an instance with a `token()` that can be called: kafka-python fails at every "
-        "connection with OAUTHBEARER.",
+        "Not an instance with a callable `token()`. kafka-python fails at every connection with "
+        "OAUTHBEARER.",
         ("sasl_oauth_token_provider",),
         (*_ANYTHING, "a provider's class"),
     ),
     Difference(
-        "Not a list of (level, option, value): kafka-python fails at every connection.",
+        "Not a list of (level, option, value). kafka-python fails at every connection.",
         ("socket_options",),
         (*_ANYTHING, "`[(6, 1)]`"),
     ),
     Difference(
-        "A text is no list of classes, not even an empty one.",
+        "A str is not a list of classes, even if it is empty.",
         ("metric_reporters",),
         ("`''`",),
     ),
     Difference(
-        "No proxy with a port: kafka-python fails at every connection.",
+        "Not a proxy URL with a port. kafka-python fails at every connection.",
         ("proxy_url", "socks5_proxy"),
         (*_ANYTHING, "`'socks5://h'`", "`'h:1'`"),
     ),
     Difference(
-        "The network client is our own, and a client that overrides something of kafka-python's "
+        "tandem-kafka has its own network client. Overridden methods of kafka-python's client "
         "would never be called.",
         ("kafka_client",),
         ("a subclass of it",),
@@ -262,31 +264,35 @@ THEIRS: Final = (
 
 #: What ours takes and kafka-python's refuses.
 OURS: Final = (
-    Difference("Words are taken in any case.", ("client_dns_lookup",), ("`'USE_ALL_DNS_IPS'`",)),
     Difference(
-        "Any number is taken for a time, and a whole one of any type for a count.",
+        "Words are accepted in upper and lower case.",
+        ("client_dns_lookup",),
+        ("`'USE_ALL_DNS_IPS'`",),
+    ),
+    Difference(
+        "Any number is accepted as a time, and a whole number of any type as a count.",
         (*_COUNTS, "connections_max_idle_ms"),
         ("`Decimal(60_000)`",),
     ),
     Difference(
-        "An assignor need not be derived from kafka-python's class, so ours asks for `name` and "
-        "`assign()` only; an abstract class fails when the group is joined.",
+        "An assignor need not inherit from kafka-python's class: `name` and `assign()` are "
+        "enough. An abstract class fails when the member joins the group.",
         ("partition_assignment_strategy",),
         ("`[AbstractPartitionAssignor]`",),
     ),
     Difference(
-        "Deprecated words and lists stand for what they say; a release that is too old is told to "
-        "the log, and versions are agreed on with the broker.",
+        "Deprecated words, and lists, keep their meaning. For a release that is too old, the "
+        "log has a warning, and the versions are negotiated with the broker.",
         ("api_version",),
         ("`'auto'`", "`[2, 5]`", "`(0, 1)`"),
     ),
     Difference(
-        "None is none; a reporter may be an instance already.",
+        "None means no reporters. A reporter may also be an instance.",
         ("metric_reporters",),
         ("`None`", "`[Reporter()]`"),
     ),
     Difference(
-        "The option is not used, so nothing is asked of it but that it could be called.",
+        "The option is not used. It only has to be callable.",
         ("selector", "kafka_client"),
         ("`None`", "a function", "a class"),
     ),

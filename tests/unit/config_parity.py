@@ -125,33 +125,36 @@ def reasons(trial: Trial, known: Iterable[Difference]) -> list[int]:
 
 
 _HEAD: Final = """\
-# What options may be: kafka-python and tandem-kafka
+# Option values: kafka-python and tandem-kafka
 
-Every option of kafka-python 3 was given values of every kind, to the constructor of its consumer
-and to that of ours. This page is the result, made by `tests/unit/test_config_parity.py`, which
-fails on any difference that has no reason here. Options of TLS and SASL were tried under a
-`security_protocol` that uses them; under another one both take anything, and ours logs that it is
-without use. `[Range]` is `[RangePartitionAssignor]`, and so on.
+Which values each option accepts, compared with kafka-python 3.
 
-kafka-python looks at few values when it is constructed. What it takes there and cannot work with
-fails later, in `poll()` or in its thread: the reasons say how. Numbers and texts
-were tried with Kafka 4.3; for TLS, SASL and objects its source was read.
+Every option of kafka-python's consumer was given values of every kind, in its constructor and in
+tandem-kafka's. A test (`tests/unit/test_config_parity.py`) generates this page and fails on any
+difference that has no reason here. TLS and SASL options were tried with a `security_protocol`
+that uses them. With another one, both accept anything, and tandem-kafka logs that the option has no
+effect.
+`[Range]` is `[RangePartitionAssignor]`, and so on.
+
+kafka-python's constructor checks few values. A value that it accepts but cannot use fails later, in
+`poll()` or in its thread; the reasons say how. Numbers and text were tried with Kafka 4.3. For TLS,
+SASL and objects, kafka-python's source was read.
 
 """
 
 
 def page() -> str:
-    """Return docs/options-parity.md."""
+    """Return docs/reference/options-parity.md."""
     lines = [
-        "| Option | Both take | Only kafka-python takes (why) | Only tandem-kafka takes (why) |",
+        "| Option | Both accept | Only kafka-python (reason) | Only tandem-kafka (reason) |",
         "|---|---|---|---|",
     ]
     lines += [_row(option) for option in KafkaConsumer.DEFAULT_CONFIG]
-    lines += ["", 'Values that neither takes are left out. "All" are these: ']
-    lines[-1] += ", ".join(GENERAL) + "."
+    lines += ["", 'Values that neither accepts are left out. "all" stands for: ']
+    lines[-1] += "; ".join(GENERAL) + "."
     for title, letter, known in (
-        ("Why we refuse what kafka-python takes", "R", THEIRS),
-        ("Why we take what kafka-python refuses", "T", OURS),
+        ("Reasons to reject what kafka-python accepts", "R", THEIRS),
+        ("Reasons to accept what kafka-python rejects", "T", OURS),
     ):
         lines += ["", f"## {title}", ""]
         lines += [f"- **{letter}{number}**: {each.reason}" for number, each in enumerate(known, 1)]

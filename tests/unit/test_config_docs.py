@@ -16,7 +16,7 @@ from tandem_kafka.config import Config, ConsumerOptions, option_table
 from tandem_kafka.config import typed as typed_options
 from tandem_kafka.config.option import option_of
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "options.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "options.md"
 
 #: Options that are taken in more forms than the one they are kept in.
 WIDER = {"api_version", "bootstrap_servers", "consumer_timeout_ms", "bootstrap_timeout_ms"}
@@ -28,7 +28,7 @@ WIDER |= {"ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_crlfile", "ssl_passw
 def test_the_page_is_up_to_date():
     assert PAGE.read_text(encoding="utf-8") == option_table(), (
         "write it with: python -c 'from tandem_kafka.config import option_table as t; "
-        'print(t(), end="")\' > docs/options.md'
+        'print(t(), end="")\' > docs/reference/options.md'
     )
 
 

@@ -154,7 +154,9 @@ def test_offset_reset(text, expected):
     ["", "P", "PT", "P1DT", "1H", "PT1", "P1Y", "P1M", "P1W", "PT1H ", "PT.5S", "PT1S1M", "PTH"],
 )
 def test_durations_that_are_none(duration):
-    with pytest.raises(KafkaConfigurationError, match=r"auto_offset_reset=.*no ISO 8601 duration"):
+    with pytest.raises(
+        KafkaConfigurationError, match=r"auto_offset_reset=.*not an ISO 8601 duration"
+    ):
         make({"auto_offset_reset": f"by_duration:{duration}"})
 
 
@@ -179,7 +181,7 @@ def test_offset_resets_in_any_case(word):
     ("old", "new"), [("smallest", "earliest"), ("largest", "latest"), ("Largest", "latest")]
 )
 def test_old_names_of_offset_resets(old, new):
-    with pytest.warns(DeprecationWarning, match=f"'{old}' is the old name of '{new}'"):
+    with pytest.warns(DeprecationWarning, match=f"'{old}' is deprecated: use '{new}'"):
         config = make({"auto_offset_reset": old})
     assert config.auto_offset_reset == config.offset_reset.kind == new
 

@@ -11,7 +11,7 @@ from tandem_kafka.errors import InvalidGroupIdError, KafkaConfigurationError
 from tests.unit.config_differences import OURS, THEIRS
 from tests.unit.config_parity import page, reasons, trials
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "options-parity.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "options-parity.md"
 
 #: Where the errors of both are of different types: the option, the value and why.
 OTHER_ERRORS = {
@@ -49,5 +49,5 @@ def test_every_reason_is_needed(known, kind):
 def test_the_page_is_up_to_date():
     written = PAGE.read_text(encoding="utf-8")
     assert written == page(), (
-        "write it with: python -m tests.unit.config_parity > docs/options-parity.md"
+        "write it with: python -m tests.unit.config_parity > docs/reference/options-parity.md"
     )

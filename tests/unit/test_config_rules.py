@@ -29,7 +29,7 @@ def test_auto_commit_without_a_group():
 def test_auto_commit_without_a_group_is_logged_and_off(caplog):
     caplog.set_level("INFO")
     assert make({"enable_auto_commit": True}).enable_auto_commit is False
-    assert caplog.messages == ["there is no group_id: enable_auto_commit is off"]
+    assert caplog.messages == ["enable_auto_commit has no effect without a group_id"]
 
 
 def test_auto_commit_with_a_group():
@@ -47,7 +47,7 @@ def test_instance_ids(instance):
 def test_instance_ids_that_others_refuse(instance, caplog):
     config = make({"group_id": "g", "group_instance_id": instance})
     assert config.group_instance_id == instance
-    assert "other clients take only 1 to 249 of" in caplog.text
+    assert "other clients accept only 1 to 249 of" in caplog.text
 
 
 @pytest.mark.parametrize("instance", ["", " "])
@@ -149,7 +149,7 @@ def test_auto_says_which_options_made_it_classic(caplog):
     options = {"heartbeat_interval_ms": 500, "session_timeout_ms": 6_000}
     make({"group_protocol": "auto", "group_id": "g", **options})
     (said,) = caplog.messages
-    assert said.startswith("group g: group_protocol='auto' takes 'classic'")
+    assert said.startswith("group g: group_protocol='auto' selects 'classic'")
     assert said.endswith("session_timeout_ms, heartbeat_interval_ms")
     caplog.clear()
     make({"group_protocol": "classic", "group_id": "g", **options})
@@ -177,7 +177,7 @@ class Dealing(PartitionAssignor):
         ({}, "needs group_protocol='consumer'"),
         ({"group_protocol": "auto", "session_timeout_ms": 9_000}, "needs group_protocol="),
         ({"group_protocol": "consumer", "group_id": None}, "needs a group_id"),
-        ({"group_protocol": "consumer", "group_remote_assignor": "range"}, "not together with"),
+        ({"group_protocol": "consumer", "group_remote_assignor": "range"}, "not allowed with"),
     ],
 )
 def test_local_assignors_need_the_consumer_protocol_and_no_remote_one(options, why):
@@ -258,13 +258,13 @@ def test_security_that_does_not(options, problem):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (PLAIN, "sasl_mechanism, sasl_plain_username, sasl_plain_password: without use with"),
-        ({"security_protocol": "SSL", **PLAIN}, "without use with security_protocol='SSL'"),
-        ({"ssl_cafile": "ca"}, "ssl_cafile: without use with security_protocol='PLAINTEXT'"),
-        ({"ssl_check_hostname": False}, "ssl_check_hostname: without use with"),
+        (PLAIN, "sasl_mechanism, sasl_plain_username, sasl_plain_password: no effect with"),
+        ({"security_protocol": "SSL", **PLAIN}, "no effect with security_protocol='SSL'"),
+        ({"ssl_cafile": "ca"}, "ssl_cafile: no effect with security_protocol='PLAINTEXT'"),
+        ({"ssl_check_hostname": False}, "ssl_check_hostname: no effect with"),
         (
             {"security_protocol": "SASL_PLAINTEXT", **PLAIN, "ssl_cafile": "ca"},
-            "ssl_cafile: without use with security_protocol='SASL_PLAINTEXT'",
+            "ssl_cafile: no effect with security_protocol='SASL_PLAINTEXT'",
         ),
         (
             {
@@ -272,10 +272,10 @@ def test_security_that_does_not(options, problem):
                 "ssl_cafile": "ca",
                 "ssl_context": ssl.create_default_context(),
             },
-            "ssl_cafile: without use, as there is an ssl_context",
+            "ssl_cafile: no effect, because ssl_context is set",
         ),
-        ({"security_protocol": "SSL", "ssl_keyfile": "k"}, "as there is no ssl_certfile"),
-        ({"security_protocol": "SSL", "ssl_password": "p"}, "as there is no ssl_certfile"),
+        ({"security_protocol": "SSL", "ssl_keyfile": "k"}, "no effect without ssl_certfile"),
+        ({"security_protocol": "SSL", "ssl_password": "p"}, "no effect without ssl_certfile"),
     ],
 )
 def test_what_has_no_use_is_taken_and_logged_once(options, said, caplog):

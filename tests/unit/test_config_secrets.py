@@ -128,7 +128,7 @@ def test_values_are_shown_as_they_were_given(name, given, shown):
 
 
 def test_old_names_are_shown_as_new_ones():
-    with pytest.warns(DeprecationWarning, match="old name|is called"):
+    with pytest.warns(DeprecationWarning, match="old name|is deprecated"):
         shown = make({"auto_offset_reset": "largest", "api_version_auto_timeout_ms": 5}).by_name()
     assert shown["auto_offset_reset"] == "latest"
     assert shown["bootstrap_timeout_ms"] == 5
@@ -156,8 +156,8 @@ class WithoutExtensions(Provider):
         (lambda: "a token", r"must be an object with token\(\), or None"),
         (Provider, r"must be an instance: write Provider\(\)"),
         (OfCoroutines(), r"token\(\) must not be a coroutine function"),
-        (OfTopics(), r"token\(\) is called without arguments"),
-        (WithoutExtensions(), "extensions must be a method"),
+        (OfTopics(), r"token\(\) must be callable without arguments"),
+        (WithoutExtensions(), "extensions must be callable"),
     ],
 )
 def test_a_token_provider_that_could_never_work_is_refused(provider, said):

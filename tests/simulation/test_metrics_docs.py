@@ -1,0 +1,53 @@
+"""docs/reference/metrics.md lists the metrics that a consumer keeps, and no others."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+
+from tandem_kafka.testing import Simulation
+from tests.simulation.ledger import produce, topic
+
+PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "reference" / "metrics.md"
+
+#: A group, the names of its tags besides client-id, and a name.
+Metric = tuple[str, tuple[str, ...], str]
+
+
+def documented() -> set[Metric]:
+    """Read the tables: the paragraph before each one names the group and the tags."""
+    found: set[Metric] = set()
+    paragraph = ""
+    for block in PAGE.read_text(encoding="utf-8").split("\n\n"):
+        if block.startswith("Group `"):
+            paragraph = block
+        elif paragraph and block.startswith("| name |"):
+            group = re.match(r"Group `([a-z-]+)(\.node-<name>)?`", paragraph)
+            tags = re.search(r"\(tags? ([^)]*)\)", paragraph)
+            assert group is not None
+            names = tuple(sorted(re.findall(r"`(\w+)`", tags[1]))) if tags else ()
+            rows = re.findall(r"^\| `([a-z-]+)` \|", block, re.MULTILINE)
+            found.update((group[1], names, name) for name in rows)
+            paragraph = ""
+    return found
+
+
+def test_the_page_lists_the_metrics_that_exist() -> None:
+    with Simulation("metrics") as simulation:
+        for partition in topic(simulation, "orders", 2):
+            produce(simulation, partition, 10)
+        consumer = simulation.consumer("orders", group_id="readers", auto_offset_reset="earliest")
+        while not any(consumer.poll(500).values()):
+            pass
+        measured = {
+            (
+                re.sub(r"\.node-.*", "", name.group),
+                tuple(sorted(tag for tag in name.tags if tag != "client-id")),
+                name.name,
+            )
+            for name in consumer.metrics(raw=True)
+        }
+    listed = documented()
+    assert measured - listed == set(), "metrics that the page lacks"
+    assert listed - measured == set(), "metrics on the page that do not exist"

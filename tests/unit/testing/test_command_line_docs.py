@@ -1,0 +1,36 @@
+"""docs/reference/command-line.md describes the options and scenarios that there are."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from pathlib import Path
+from typing import Final
+
+from tandem_kafka.testing.__main__ import _parser
+from tandem_kafka.testing.stories import SCENARIOS
+
+ROOT: Final = Path(__file__).resolve().parents[3]
+PAGE: Final = (ROOT / "docs" / "reference" / "command-line.md").read_text(encoding="utf-8")
+
+
+def test_the_options_and_their_help_are_on_the_page() -> None:
+    (commands,) = (
+        action for action in _parser()._actions if isinstance(action, argparse._SubParsersAction)
+    )
+    for name, command in commands.choices.items():
+        section = PAGE.split(f"### {name}\n")[1].split("\n### ")[0]
+        expected = {
+            (f"`{action.option_strings[0] if action.option_strings else action.dest}`", action.help)
+            for action in command._actions
+            if not isinstance(action, argparse._HelpAction)
+        }
+        rows = re.findall(r"^\| (`[-\w]+`) \| (.+) \|$", section, re.MULTILINE)
+        assert set(rows) == expected
+
+
+def test_the_scenarios_are_on_the_page() -> None:
+    section = PAGE.split("### Scenarios\n")[1].split("\n## ")[0]
+    first_cells = re.findall(r"^\| (`.+?`) \|", section, re.MULTILINE)
+    listed = [name for cell in first_cells for name in re.findall(r"`([-\w]+)`", cell)]
+    assert sorted(listed) == sorted(SCENARIOS)
