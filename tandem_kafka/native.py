@@ -15,7 +15,7 @@ import os
 from types import ModuleType
 from typing import Final
 
-__all__ = ["ABI", "load", "native", "native_available", "tell_absence"]
+__all__ = ["ABI", "load", "log_fallback", "native", "native_available"]
 
 log = logging.getLogger(__name__)
 
@@ -69,7 +69,7 @@ native_available: Final = native is not None
 _REASON: Final = _loaded[1]
 
 
-def tell_absence() -> None:
+def log_fallback() -> None:
     """Log why Python does the work, where it does; a consumer says so when it starts."""
     if not native_available:
         log.info("using the Python implementation, not the native one: %s", _REASON)

@@ -38,11 +38,11 @@ T = TypeVar("T")
 
 #: About what a thread needs to wake up, once told to. Without the pause it would then wait for
 #: the GIL until the network thread has done all it has to do.
-_HAND_OVER_S = 0.000_05
+_HANDOVER_S = 0.000_05
 
 #: A waiting thread looks again this often. Python runs a signal's handler only when the main thread
 #: runs; it does not wake it if the signal came just before the system call or to another thread.
-_LOOK_AGAIN_S = 0.25
+_RECHECK_S = 0.25
 
 
 class Clock(Protocol):
@@ -177,7 +177,7 @@ class ThreadDriver:
         # A lock is registered before `ready` is looked at. A change made before this call is
         # therefore either seen there or finds the lock registered.
         if self._waiting and self._wake() and first:
-            time.sleep(_HAND_OVER_S)
+            time.sleep(_HANDOVER_S)
 
     def _wake(self) -> bool:
         asleep = [lock for lock in tuple(self._waiting) if lock.locked()]
@@ -198,7 +198,7 @@ class ThreadDriver:
                 left_ms = deadline_ms - self._clock.now_ms()
                 if left_ms <= 0:
                     return False
-                lock.acquire(timeout=min(left_ms / 1000, _LOOK_AGAIN_S))
+                lock.acquire(timeout=min(left_ms / 1000, _RECHECK_S))
             return True
         finally:
             if lock in self._waiting:

@@ -39,11 +39,11 @@ class BackgroundEvents:
         self._collector = collector
         self._listener = listener
         #: Callbacks that have run, and their errors, until the network thread knows.
-        self._ran: deque[tuple[int, Exception | None]] = deque()
+        self._completed: deque[tuple[int, Exception | None]] = deque()
 
     def __len__(self) -> int:
         begun = self._listener.due is not None
-        return len(self._core.engine.background) + begun + len(self._ran)
+        return len(self._core.engine.background) + begun + len(self._completed)
 
     def process(self) -> None:
         """Deal with everything there is; then raise the first error, if there was one.
@@ -52,7 +52,7 @@ class BackgroundEvents:
         is called again for it.
         """
         first: Exception | None = None
-        self._tell()
+        self._report_completed()
         while (event := self._next()) is not None:
             try:
                 self._handle(event)
@@ -82,11 +82,11 @@ class BackgroundEvents:
             return  # cancelled: the membership it belonged to is over
         match event:
             case PartitionsAssigned():
-                self._take_over(event)
+                self._apply_assignment(event)
             case PartitionsRevoked():
                 self._revoke(event)
             case PartitionsLost(partitions):
-                left = self._listener.not_given_back(partitions)
+                left = self._listener.unreleased(partitions)
                 self._call(event, lambda: self._listener.lost(left))
             case _:
                 assert_never(event)
@@ -106,12 +106,14 @@ class BackgroundEvents:
                 self._listener.revoked(event.partitions)
             except Exception as error:
                 if not isinstance(error, WakeupError):
-                    self._listener.given_back = frozenset()  # it failed: it is called again
+                    self._listener.released_partitions = (
+                        frozenset()
+                    )  # it failed: it is called again
                 raise
 
         self._call(event, revoked)
 
-    def _take_over(self, event: PartitionsAssigned) -> None:
+    def _apply_assignment(self, event: PartitionsAssigned) -> None:
         applied = self._core.ask(
             ApplyAssignment(
                 deadline_ms=self._core.deadline_ms(None),
@@ -120,7 +122,7 @@ class BackgroundEvents:
             )
         )
         if applied:
-            self._listener.given_back = frozenset()
+            self._listener.released_partitions = frozenset()
             self._collector.purge()
             self._call(event, lambda: self._listener.assigned(event.added))
 
@@ -128,25 +130,25 @@ class BackgroundEvents:
         """Run a callback and tell the network thread how it went, whatever happens."""
         try:
             callback()
-            self._ran.append((event.number, None))
+            self._completed.append((event.number, None))
         except WakeupError:
             # The callback itself ended well enough: it was interrupted on purpose.
-            self._ran.append((event.number, None))
+            self._completed.append((event.number, None))
             raise
         except Exception as error:
-            self._ran.append((event.number, error))
+            self._completed.append((event.number, error))
             raise callback_error(error) from error
         except BaseException:
             if self._listener.due is not event:  # it had begun
-                self._ran.append((event.number, None))
+                self._completed.append((event.number, None))
             raise
         finally:
-            self._tell()
+            self._report_completed()
 
-    def _tell(self) -> None:
+    def _report_completed(self) -> None:
         """Tell the network thread of callbacks that have run."""
-        while self._ran:
-            number, error = self._ran[0]
+        while self._completed:
+            number, error = self._completed[0]
             if not self._core.closed:  # by the callback
                 # Waited for, so that what follows from it is done before poll() goes on: the
                 # assignment changes inside poll() or not at all.
@@ -155,4 +157,4 @@ class BackgroundEvents:
                     CallbackCompleted(deadline_ms=deadline_ms, number=number, error=error)
                 )
                 self._collector.purge()
-            self._ran.popleft()
+            self._completed.popleft()

@@ -16,7 +16,7 @@ from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from tandem_kafka.config import Config
 
-__all__ = ["BorrowedProvider", "for_network_thread"]
+__all__ = ["WeakTokenProvider", "for_network_thread"]
 
 
 def for_network_thread(config: Config) -> Config:
@@ -32,18 +32,18 @@ def for_network_thread(config: Config) -> Config:
         interceptor_classes=(),
         metric_reporters=(),
         default_offset_commit_callback=None,
-        sasl_oauth_token_provider=None if provider is None else _borrow(provider),
+        sasl_oauth_token_provider=None if provider is None else _weak_provider(provider),
     )
 
 
-def _borrow(provider: Any) -> Any:
+def _weak_provider(provider: Any) -> Any:
     try:
-        return BorrowedProvider(provider)
+        return WeakTokenProvider(provider)
     except TypeError:  # its class has __slots__ without __weakref__: such objects own no consumer
         return provider
 
 
-class BorrowedProvider(AbstractTokenProvider):
+class WeakTokenProvider(AbstractTokenProvider):
     """A user's token provider, for as long as the consumer keeps it."""
 
     def __init__(self, provider: Any) -> None:
@@ -52,15 +52,15 @@ class BorrowedProvider(AbstractTokenProvider):
 
     def token(self) -> Any:
         """Ask the provider."""
-        return self._lent().token()
+        return self._resolve().token()
 
     def extensions(self) -> Mapping[Any, Any]:
         """Ask the provider, if it has any."""
-        extensions = getattr(self._lent(), "extensions", None)
+        extensions = getattr(self._resolve(), "extensions", None)
         found: Mapping[Any, Any] = {} if extensions is None else extensions()
         return found
 
-    def _lent(self) -> Any:
+    def _resolve(self) -> Any:
         provider = self._provider()
         if provider is None:
             msg = "the consumer was dropped, and its sasl_oauth_token_provider with it"

@@ -67,7 +67,7 @@ class Closing:
         with self._collecting():
             deadline_ms = self._core.deadline_ms(None)
             commit = self._commits.automatic
-            self._give_back(deadline_ms, commit=commit, leave=LeaveOperation.DEFAULT)
+            self._release_partitions(deadline_ms, commit=commit, leave=LeaveOperation.DEFAULT)
             if not self._core.closed:
                 self._attempt(lambda: self._core.ask(Unsubscribe(deadline_ms=deadline_ms)))
 
@@ -107,7 +107,7 @@ class Closing:
         try:
             if alone:
                 commit = commit and self._commits.automatic
-                self._give_back(deadline_ms, commit=commit, leave=leave)
+                self._release_partitions(deadline_ms, commit=commit, leave=leave)
             elif self._core.engine.subscription.auto_assigned:
                 self._leave(self._core.clock.now_ms() + JOIN_GRACE_MS, leave)
             self._attempt(lambda: self._core.ask(DrainCommits(deadline_ms=deadline_ms)))
@@ -121,7 +121,7 @@ class Closing:
 
     # --- phases --------------------------------------------------------------------------------
 
-    def _give_back(self, deadline_ms: int, *, commit: bool, leave: LeaveOperation) -> None:
+    def _release_partitions(self, deadline_ms: int, *, commit: bool, leave: LeaveOperation) -> None:
         """Commit, run the listener, leave the group: in this order."""
         subscription = self._core.engine.subscription
         if subscription.auto_assigned:
@@ -130,13 +130,13 @@ class Closing:
             self._attempt(lambda: self._commits.commit_quietly(deadline_ms))
         if not subscription.auto_assigned:
             return
-        held = self._listener.not_given_back(frozenset(subscription.assigned))
+        held = self._listener.unreleased(frozenset(subscription.assigned))
         group = self._core.engine.group
         grouped = self._core.config.group_id is not None
         if grouped and (group.lost or group.metadata.generation_id == NO_GENERATION):
-            self._attempt(lambda: _wrapped(lambda: self._listener.lost(held)))
+            self._attempt(lambda: _call_listener(lambda: self._listener.lost(held)))
         else:
-            self._attempt(lambda: _wrapped(lambda: self._listener.revoked(held)))
+            self._attempt(lambda: _call_listener(lambda: self._listener.revoked(held)))
         if self._core.closed:
             return  # the listener has closed the consumer
         self._leave(deadline_ms, leave)
@@ -183,7 +183,7 @@ class Closing:
         raise first
 
 
-def _wrapped(callback: Callable[[], None]) -> None:
+def _call_listener(callback: Callable[[], None]) -> None:
     """Call a listener's method; what it raises gets the name that poll() gives it too."""
     try:
         callback()

@@ -84,7 +84,7 @@ class Collector:
         for state in tuple(self._open):
             if room.records <= 0:
                 break
-            position = self._settle(state)
+            position = self._drop_stale(state)
             if position is not None and state.returnable:
                 self._collect_partition(state, position, room, batch)
         return batch
@@ -93,9 +93,9 @@ class Collector:
         """Drop what was fetched for partitions that are not assigned any more."""
         self._begin()
         for state in tuple(self._open):
-            self._settle(state)
+            self._drop_stale(state)
 
-    def crowding_out(self) -> frozenset[TopicPartition]:
+    def paused_over_budget(self) -> frozenset[TopicPartition]:
         """Return paused partitions whose records leave the others too little room.
 
         Half of a full buffer is theirs. Those that hold most come first.
@@ -123,7 +123,7 @@ class Collector:
 
     # --- one partition -------------------------------------------------------------------------
 
-    def _settle(self, state: AssignedPartition) -> Position | None:
+    def _drop_stale(self, state: AssignedPartition) -> Position | None:
         """Drop what is stale or has been returned; None if nothing is left.
 
         Else the position, which is where the next record to return is.
@@ -136,7 +136,7 @@ class Collector:
             if position is not None and opened.chunk.base is state.base:
                 offset = position.offset
                 if not (opened.released and opened.ends_at(offset)):
-                    opened.settle(offset)
+                    opened.forget_before(offset)
                     return position
             self._release(opened)
             chunks.popleft()
@@ -148,10 +148,10 @@ class Collector:
     ) -> None:
         """Add a partition's records to the batch."""
         base = self._open[state][0].chunk.base
-        pieces, at = self._gather(state, begin, room, first=not batch)
+        pieces, at = self._read_partition(state, begin, room, first=not batch)
         if pieces:
             batch[state.tp] = join_records(pieces)
-            if not self._uses_up(state):
+            if not self._must_finish_batch(state):
                 # To the end of the turn, so that a busy partition cannot starve the others.
                 self._open.move_to_end(state)
             state.consumed = Handed(base, begin, at, self.publication)
@@ -162,7 +162,7 @@ class Collector:
             self._moved.append(state)
             batch.next_offsets[state.tp] = OffsetAndMetadata(at.offset, "", at.leader_epoch)
 
-    def _uses_up(self, state: AssignedPartition) -> bool:
+    def _must_finish_batch(self, state: AssignedPartition) -> bool:
         """Tell whether a partition's decoded batch is to be used up before another is decoded.
 
         Otherwise each of many partitions could have a large batch decoded at the same time.
@@ -172,7 +172,7 @@ class Collector:
             for opened in self._open[state]
         )
 
-    def _gather(
+    def _read_partition(
         self, state: AssignedPartition, at: Position, room: Room, *, first: bool
     ) -> tuple[list[Records], Position]:
         """Return records of a partition, and the position behind them.
@@ -213,7 +213,7 @@ class Collector:
         """
         try:
             if opened.chunk.error is not None:
-                return self._meet_error(opened, at, opened.chunk.error, raising=raising)
+                return self._raise_in_turn(opened, at, opened.chunk.error, raising=raising)
             found = opened.read(at.offset, room)
             if found is None or not self._deserializers.active or self._is_raw(found[0]):
                 return found
@@ -237,7 +237,7 @@ class Collector:
             raise error
         return done, Position(error.offset, done[-1].leader_epoch)
 
-    def _meet_error(
+    def _raise_in_turn(
         self, opened: OpenedChunk, at: Position, error: Exception, *, raising: bool
     ) -> tuple[Records, Position] | None:
         """Raise what a fetch brought in place of records, if it has its turn."""

@@ -30,14 +30,14 @@ class _Pending:
     """An async commit.
 
     Attributes:
-        told: Interceptors and the future have heard of its end.
+        notified: Interceptors and the future have heard of its end.
         begun: Its callback has been called.
     """
 
     event: CommitAsync
     future: CommitFuture
     callback: Callback | None
-    told: bool = False
+    notified: bool = False
     begun: bool = False
 
 
@@ -52,8 +52,8 @@ class Commits:
         self._core = core
         self._interceptors = interceptors
         self._pending: deque[_Pending] = deque()
-        self._turn = OwnerLock()
-        #: Commits of the interval that interceptors have not been told of.
+        self._callback_lock = OwnerLock()
+        #: Commits of the interval that interceptors have not been notified of.
         self._automatic: list[AutoCommit] = []
         self._interval_ms = core.config.auto_commit_interval_ms
         self._next_auto_ms = core.clock.now_ms() + self._interval_ms
@@ -64,7 +64,7 @@ class Commits:
         config = self._core.config
         return config.enable_auto_commit and config.group_id is not None
 
-    def _chosen(self, offsets: Offsets | None) -> tuple[dict[str, UUID], Offsets]:
+    def _offsets_to_commit(self, offsets: Offsets | None) -> tuple[dict[str, UUID], Offsets]:
         """Return what to commit, and which topics it is of.
 
         The topics come first: who reads an old one and then a position of a new one commits
@@ -78,7 +78,7 @@ class Commits:
 
     def commit_sync(self, offsets: Offsets | None, timeout_ms: float | None) -> None:
         """Commit and wait; async commits asked for earlier are dealt with first."""
-        topic_ids, chosen = self._chosen(offsets)
+        topic_ids, chosen = self._offsets_to_commit(offsets)
         deadline_ms = self._core.deadline_ms(timeout_ms)
         self.await_pending(deadline_ms, interruptible=True)
         if chosen:
@@ -88,11 +88,11 @@ class Commits:
 
     def commit_quietly(self, deadline_ms: int) -> None:
         """Commit before partitions are given back; a failure is logged and stops nothing."""
-        topic_ids, chosen = self._chosen(None)
+        topic_ids, chosen = self._offsets_to_commit(None)
         if not chosen:
             return
         event = CommitSync(
-            deadline_ms=deadline_ms, offsets=chosen, topic_ids=topic_ids, giving_back=True
+            deadline_ms=deadline_ms, offsets=chosen, topic_ids=topic_ids, releasing=True
         )
         try:
             self._core.ask(event)
@@ -111,7 +111,7 @@ class Commits:
 
     def commit_async(self, offsets: Offsets | None, callback: Callback | None) -> CommitFuture:
         """Commit without waiting; the callback runs in a later call."""
-        topic_ids, chosen = self._chosen(offsets)
+        topic_ids, chosen = self._offsets_to_commit(offsets)
         if callback is None:
             callback = self._core.config.default_offset_commit_callback
         event = CommitAsync(offsets=chosen, topic_ids=topic_ids)
@@ -127,9 +127,9 @@ class Commits:
     @property
     def waiting(self) -> bool:
         """True when a callback can run now."""
-        return self._ended() is not None
+        return self._oldest_if_done() is not None
 
-    def _ended(self) -> _Pending | None:
+    def _oldest_if_done(self) -> _Pending | None:
         """Return the oldest commit if it has ended; another thread may take it meanwhile."""
         try:
             oldest = self._pending[0]
@@ -142,8 +142,10 @@ class Commits:
 
         Not if another thread is at it: it goes on until all are called.
         """
-        while self._something_ended():
-            held = self._turn.acquire() or self._turn.take_over(self._calling)
+        while self._has_finished_commits():
+            held = self._callback_lock.acquire() or self._callback_lock.take_over(
+                self._holds_callback_lock
+            )
             if isinstance(held, str):
                 return
             try:
@@ -151,17 +153,17 @@ class Commits:
             finally:
                 held.release()
 
-    def _something_ended(self) -> bool:
+    def _has_finished_commits(self) -> bool:
         return self.waiting or any(event.future.done for event in self._automatic)
 
-    def _calling(self, frame: FrameType) -> bool:
+    def _holds_callback_lock(self, frame: FrameType) -> bool:
         """Tell whether a stack frame is one that holds the turn."""
         is_ours = frame.f_code is Commits.run_callbacks.__code__
         return is_ours and frame.f_locals.get("self") is self
 
     def _run_callbacks(self) -> None:
-        self._tell_automatic()
-        while (pending := self._ended()) is not None:
+        self._notify_automatic()
+        while (pending := self._oldest_if_done()) is not None:
             if not pending.begun:
                 self._finish(pending)
             # Removed last, or an interrupt would lose its callback. That may have called this.
@@ -171,18 +173,18 @@ class Commits:
     def _finish(self, pending: _Pending) -> None:
         """Call the callback of a commit that is done."""
         error, offsets = pending.event.future.error, pending.event.offsets
-        if not pending.told:
+        if not pending.notified:
             if error is None:
                 self._interceptors.on_commit(offsets)
             elif pending.callback is None:
                 log.warning("asynchronous commit of %s failed: %s", described(offsets), error)
-            pending.told = True
+            pending.notified = True
         pending.future.settle()
         pending.begun = True
         if pending.callback is not None:
             pending.callback(offsets, error)
 
-    def _tell_automatic(self) -> None:
+    def _notify_automatic(self) -> None:
         callback = self._core.config.default_offset_commit_callback
         # Looked for anew each time: a callback that commits comes here too.
         while (event := next((e for e in self._automatic if e.future.done), None)) is not None:
@@ -210,7 +212,7 @@ class Commits:
         if not self.automatic or (due and now_ms < self._next_auto_ms):
             return
         self._next_auto_ms = now_ms + self._interval_ms
-        topic_ids, offsets = self._chosen(None)
+        topic_ids, offsets = self._offsets_to_commit(None)
         if offsets:
             event = AutoCommit(offsets=offsets, topic_ids=topic_ids)
             self._core.engine.queue.add(event)

@@ -33,7 +33,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 _GUARDED: Final[set[CodeType]] = set()
 
 #: Who waits for another thread of the application looks again this often.
-LOOK_AGAIN_MS = 250
+RECHECK_MS = 250
 
 #: The network thread fails what is overdue; only if it is stuck does this end the wait.
 STUCK_MS = 30_000
@@ -189,7 +189,7 @@ class Core:
                     "a consumer of its own (other methods may be called from any thread)"
                 )
                 raise ConcurrentModificationError(msg)
-            self.driver.wait(lambda: not self._visitors, self.clock.now_ms() + LOOK_AGAIN_MS)
+            self.driver.wait(lambda: not self._visitors, self.clock.now_ms() + RECHECK_MS)
 
     def visit(self, deadline_ms: int) -> Visit | None:
         """Enter to change what is read; a reader is asked to let us in.
@@ -231,7 +231,7 @@ class Core:
             self.driver.wait(self._alone, self.clock.now_ms() + STUCK_MS)
         finally:
             while self._owner.acquire() is None:
-                self.driver.wait(self._alone, self.clock.now_ms() + LOOK_AGAIN_MS)
+                self.driver.wait(self._alone, self.clock.now_ms() + RECHECK_MS)
 
     def _alone(self) -> bool:
         if self._visitors and self._owner.nobody_else(self._inside):

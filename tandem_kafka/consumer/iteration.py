@@ -112,7 +112,7 @@ else:
     Loop = native.Loop
 
 #: What a native feed is made of.
-_FED: Final = {list} if native is None else {list, native.Records}
+_NATIVE_FEED_TYPES: Final = {list} if native is None else {list, native.Records}
 
 
 class Run:
@@ -122,7 +122,7 @@ class Run:
     made when it is asked for.
     """
 
-    __slots__ = ("_made", "base", "feed", "handed", "state", "version")
+    __slots__ = ("_cached", "base", "feed", "handed", "state", "version")
 
     def __init__(self, state: AssignedPartition, handed: Handed, feed: Feed) -> None:
         self.state = state
@@ -131,16 +131,16 @@ class Run:
         self.feed = feed
         #: The version of the subscription in which the partition was last seen to be ours.
         self.version = -1
-        self._made = (0, handed.before)
+        self._cached = (0, handed.before)
 
     @property
     def position(self) -> Position:
         """Where the loop is; the same object until it moves on."""
         given = self.feed.given
-        made, position = self._made
+        made, position = self._cached
         if made != given:
             position = self._position(given)
-            self._made = (given, position)
+            self._cached = (given, position)
         return position
 
     def _position(self, given: int) -> Position:
@@ -184,7 +184,7 @@ class Iteration:
         if type(records) is native.Records and deserializers is not None:
             feed: Feed = deserializers.feed(records)
         else:
-            feed = native.Feed(records if type(records) in _FED else list(records))
+            feed = native.Feed(records if type(records) in _NATIVE_FEED_TYPES else list(records))
         return feed
 
     def ready(self) -> Run | None:

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tandem_kafka.consumer.core import LOOK_AGAIN_MS, Core
+from tandem_kafka.consumer.core import RECHECK_MS, Core
 from tandem_kafka.errors import ArgumentTypeError, RebalanceCallbackError
 from tandem_kafka.events.background import BackgroundEvent
 from tandem_kafka.events.completable import Completion
@@ -78,7 +78,7 @@ class ListenerCalls:
         self._progress = frozenset(), None
 
     @property
-    def given_back(self) -> frozenset[TopicPartition]:
+    def released_partitions(self) -> frozenset[TopicPartition]:
         """Partitions whose `on_partitions_revoked` or `on_partitions_lost` has begun.
 
         They still are assigned. Should the membership end meanwhile, by another's doing or because
@@ -86,8 +86,8 @@ class ListenerCalls:
         """
         return self._progress[0]
 
-    @given_back.setter
-    def given_back(self, partitions: frozenset[TopicPartition]) -> None:
+    @released_partitions.setter
+    def released_partitions(self, partitions: frozenset[TopicPartition]) -> None:
         self._progress = partitions, self.due
 
     @property
@@ -97,40 +97,40 @@ class ListenerCalls:
 
     @due.setter
     def due(self, event: BackgroundEvent | None) -> None:
-        self._progress = self.given_back, event
+        self._progress = self.released_partitions, event
 
-    def not_given_back(self, held: frozenset[TopicPartition]) -> frozenset[TopicPartition]:
+    def unreleased(self, held: frozenset[TopicPartition]) -> frozenset[TopicPartition]:
         """Return what the listener is still to hear of when membership ends."""
-        return held - self.given_back
+        return held - self.released_partitions
 
     def assigned(self, partitions: AbstractSet[TopicPartition]) -> None:
         """Call `on_partitions_assigned`, also with nothing new."""
         if self.listener is not None:
             method = self.listener.on_partitions_assigned
-            self._call("assigned", method, partitions, self.given_back)
+            self._call("assigned", method, partitions, self.released_partitions)
 
     def revoked(self, partitions: AbstractSet[TopicPartition]) -> None:
         """Call `on_partitions_revoked`, unless there is nothing to revoke."""
         if self.listener is not None and partitions:
             method = self.listener.on_partitions_revoked
-            self._call("revoked", method, partitions, self.given_back | partitions)
+            self._call("revoked", method, partitions, self.released_partitions | partitions)
 
     def lost(self, partitions: AbstractSet[TopicPartition]) -> None:
         """Call `on_partitions_lost`, or where there is none `on_partitions_revoked`."""
         if self.listener is not None and partitions:
             lost = getattr(self.listener, "on_partitions_lost", None)
             method = lost or self.listener.on_partitions_revoked
-            self._call("lost", method, partitions, self.given_back | partitions)
+            self._call("lost", method, partitions, self.released_partitions | partitions)
 
     def _call(
         self,
         what: str,
         method: Callable[[set[TopicPartition]], object],
         partitions: AbstractSet[TopicPartition],
-        given_back: frozenset[TopicPartition],
+        released_partitions: frozenset[TopicPartition],
     ) -> None:
         clock = self._core.clock
-        told, progress = set(partitions), (given_back, None)
+        told, progress = set(partitions), (released_partitions, None)
         began_ms = clock.now_ms()
         try:
             # Right before the call: an interrupt comes before both, or to the method.
@@ -163,6 +163,6 @@ class ListenerCalls:
             driver.notify()
 
         driver.offload(lambda: asyncio.run(_ended(result)), done)
-        while not driver.wait(lambda: outcome.done, clock.now_ms() + LOOK_AGAIN_MS):
+        while not driver.wait(lambda: outcome.done, clock.now_ms() + RECHECK_MS):
             pass
         outcome.result()

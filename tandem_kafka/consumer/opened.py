@@ -75,19 +75,19 @@ class OpenedChunk:
         #: True while the reader works. If it is True before, the reader was interrupted.
         self._reading = False
 
-    def settle(self, offset: int) -> None:
+    def forget_before(self, offset: int) -> None:
         """Forget the records before `offset`, which have been returned."""
         reader = self.reader
         if reader is None or not (self.taken or self._reading):
             return
         if self._reading:
-            self._mend(offset)
+            self._rewind(offset)
         if reader.next_offset <= offset:
             self.taken = []
         else:
             self.taken = [rest for piece in self.taken if len(rest := _from(piece, offset))]
 
-    def _mend(self, offset: int) -> None:
+    def _rewind(self, offset: int) -> None:
         """Stand behind what was taken: an interrupted reader may stand anywhere."""
         if self.reader is None:
             return
@@ -105,12 +105,12 @@ class OpenedChunk:
             KafkaError: The next batch cannot be read.
         """
         if self._reading:
-            self._mend(offset)
+            self._rewind(offset)
         for piece in self.taken:
             rest = _from(piece, offset)
             if len(rest):
                 records = room.fill(rest)
-                return (records, self._behind(records)) if len(records) else None
+                return (records, self._position_after(records)) if len(records) else None
         reader = self.reader
         if reader is None:
             return None
@@ -130,7 +130,7 @@ class OpenedChunk:
         # Behind control batches and aborted records too.
         return records, Position(reader.next_offset, reader.leader_epoch)
 
-    def _behind(self, records: TakenRecords) -> Position:
+    def _position_after(self, records: TakenRecords) -> Position:
         """Return the position behind some of the records that were taken."""
         newest, reader, (offset, epoch) = self.taken[-1], self.reader, _end_of(records)
         if reader is not None and len(newest) and _end_of(newest)[0] == offset:

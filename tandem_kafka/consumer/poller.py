@@ -11,10 +11,10 @@ from tandem_kafka.consumer.reporters import Reporters
 from tandem_kafka.events.application import DropReadAhead, Poll
 from tandem_kafka.runtime import Held, thread_id
 
-__all__ = ["NOTE_MS", "Poller"]
+__all__ = ["ALIVE_INTERVAL_MS", "Poller"]
 
 #: While poll() waits, it notes this often that the application is alive.
-NOTE_MS = 1_000
+ALIVE_INTERVAL_MS = 1_000
 
 
 class Poller:
@@ -35,10 +35,10 @@ class Poller:
         self._reporters = reporters
         self._event: Poll | None = None
         #: What had changed when the last event was sent.
-        self._told_at = -1
+        self._sent_changes = -1
         self._polled_ms = 0
         self._idle_ms = 0
-        self._interval_ms = max(1, min(NOTE_MS, core.config.max_poll_interval_ms // 4))
+        self._interval_ms = max(1, min(ALIVE_INTERVAL_MS, core.config.max_poll_interval_ms // 4))
 
     def poll(self, deadline_ms: int, max_records: int, held: Held) -> ConsumerRecords:
         """Return records as soon as there are any; empty at the deadline, and when closed.
@@ -79,7 +79,7 @@ class Poller:
             seen = self._core.engine.buffer.added
             batch = self._collector.collect(max_records)
             now_ms = self._core.clock.now_ms()
-            self._tell_alive(now_ms)
+            self._note_alive(now_ms)
             if batch or batch.next_offsets or now_ms >= deadline_ms:
                 self._note_records(batch)
                 return batch
@@ -92,7 +92,7 @@ class Poller:
         Before records are collected, when no position is about to move: the network thread takes
         the positions as they are.
         """
-        partitions = self._collector.crowding_out()
+        partitions = self._collector.paused_over_budget()
         if partitions:
             deadline_ms = self._core.deadline_ms(None)
             self._core.ask(DropReadAhead(deadline_ms=deadline_ms, partitions=partitions))
@@ -111,7 +111,7 @@ class Poller:
 
         self._core.wait(news, deadline_ms)
 
-    def _tell_alive(self, now_ms: int) -> None:
+    def _note_alive(self, now_ms: int) -> None:
         """Note that the application polls; send an event if something has to get going for it.
 
         While all can be read none is sent, which saves the network thread a wake-up, and the GIL
@@ -120,14 +120,14 @@ class Poller:
         engine = self._core.engine
         engine.polls.polled_ms = now_ms
         changes = engine.subscription.changes.count
-        news = changes != self._told_at and not engine.subscription.all_settled()
-        if (news or engine.polls.wanted) and (self._event is None or self._event.future.done):
+        news = changes != self._sent_changes and not engine.subscription.all_settled()
+        if (news or engine.polls.event_needed) and (self._event is None or self._event.future.done):
             event = Poll(deadline_ms=now_ms + self._core.config.default_api_timeout_ms)
             engine.queue.add(event)
             # Noted last: were it the other way round, an interrupt in between would leave an event
             # that is never sent and keeps all others back.
             self._event = event
-            self._told_at = changes
+            self._sent_changes = changes
 
     def _note_poll(self) -> None:
         """Measure the time since the last poll(), and how much of it went by waiting."""

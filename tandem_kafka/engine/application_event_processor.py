@@ -50,7 +50,7 @@ class ApplicationEventProcessor:
                     event.future,
                     event.topic_ids,
                     retry=True,
-                    giving_back=event.giving_back,
+                    releasing=event.releasing,
                 )
             case events.CommitAsync():
                 self._group.commit.commit(event.offsets, event.future, event.topic_ids, retry=False)
@@ -77,7 +77,7 @@ class ApplicationEventProcessor:
             case events.SubscribePattern():
                 self._subscription.subscribe_pattern(event.pattern)
                 managers.metadata.request_update()
-                self._tell_membership()
+                self._notify_membership()
                 event.future.complete(None)
             case events.SubscribeRegex():
                 self._subscribe_regex(event)
@@ -134,7 +134,7 @@ class ApplicationEventProcessor:
     def _poll(self, event: events.Poll) -> None:
         managers = self._managers
         # First: what waits for a poll() after this one says so below.
-        self._context.polls.wanted = False
+        self._context.polls.event_needed = False
         if self._subscription.auto_assigned:
             managers.membership.application_polled()
         managers.validation.want()
@@ -152,7 +152,7 @@ class ApplicationEventProcessor:
         changed = self._subscription.subscribe(event.topics)
         if changed:
             self._managers.metadata.request_update()
-        self._tell_membership()
+        self._notify_membership()
         event.future.complete(None)
 
     def _subscribe_regex(self, event: events.SubscribeRegex) -> None:
@@ -164,12 +164,12 @@ class ApplicationEventProcessor:
             )
             raise UnsupportedVersionError(msg)
         self._subscription.subscribe_regex(event.regex)
-        self._tell_membership()
+        self._notify_membership()
         event.future.complete(None)
 
-    def _tell_membership(self) -> None:
+    def _notify_membership(self) -> None:
         """Who is no member yet joins when the application polls."""
-        self._context.polls.wanted = True
+        self._context.polls.event_needed = True
         self._managers.membership.subscription_changed()
 
     def _apply_assignment(self, event: events.ApplyAssignment) -> None:

@@ -40,7 +40,7 @@ MANY_BYTES = 65_536
 
 #: How long the network thread goes on after close: everything that the user waits for has been
 #: waited for before, what is left are courtesies (ending fetch sessions).
-LAST_WORDS_MS = 1_000
+FINAL_REQUESTS_MS = 1_000
 
 
 class NetworkLoop:
@@ -57,7 +57,7 @@ class NetworkLoop:
     ) -> None:
         self._context = context
         self._managers = managers
-        self._in_turn: tuple[RequestManager, ...] = tuple(managers)
+        self._poll_order: tuple[RequestManager, ...] = tuple(managers)
         self._processor = ApplicationEventProcessor(context, managers)
         self._client = client
         self._transport = transport
@@ -65,15 +65,15 @@ class NetworkLoop:
         self._driver = driver
         self._reaper = Reaper()
         self._close_deadline_ms: int | None = None
-        self._last_words: list[Completion[ClientResponse]] = []
+        self._final_requests: list[Completion[ClientResponse]] = []
         self._stopped = False
         #: Everything has been failed and closed: nobody needs to wait any longer.
         self.finished = False
         #: What ended the thread, if it was not `stop` or a `Close` event.
         self.failure: BaseException | None = None
-        self._told = 0
+        self._notified_version = 0
         #: Managers are asked if one was told something, or at the time that one has named.
-        self._stirred = True
+        self._needs_poll = True
         self._due_ms = 0
 
     @property
@@ -95,13 +95,13 @@ class NetworkLoop:
     def prepare(self) -> int:
         """Do all there is to do before the thread may sleep; returns for how long, in ms."""
         self._take_events()
-        self._stirred |= self._context.user_code.deliver()
+        self._needs_poll |= self._context.user_code.deliver()
         now_ms = self._context.clock.now_ms()
         closing = self._close_deadline_ms is not None
         managers_ms = self._close_managers(now_ms) if closing else self._ask_managers(now_ms)
         client_ms = self._client.prepare(now_ms)
-        self._stirred |= client_ms == 0
-        self._tell_application()
+        self._needs_poll |= client_ms == 0
+        self._notify_application()
         if self._queue:
             return 0
         reaper_ms = self._reaper.next_deadline_ms() - now_ms
@@ -111,14 +111,14 @@ class NetworkLoop:
         """Deal with what came in while the thread slept."""
         now_ms = self._context.clock.now_ms()
         bytes_before = self._context.buffer.added_bytes
-        self._stirred |= self._client.complete(transport_events, now_ms)
+        self._needs_poll |= self._client.complete(transport_events, now_ms)
         self._hand_over_metadata_error()
         # After the client's turn: an operation with no time at all has had its one attempt.
-        self._stirred |= self._reaper.reap(now_ms) > 0
+        self._needs_poll |= self._reaper.reap(now_ms) > 0
         few = self._context.buffer.added_bytes - bytes_before < MANY_BYTES
-        self._tell_application(first=few)
+        self._notify_application(first=few)
         if self._close_deadline_ms is not None:
-            self._stopped = now_ms >= self._close_deadline_ms or self._said_all()
+            self._stopped = now_ms >= self._close_deadline_ms or self._final_requests_done()
 
     def finish(self, failure: BaseException | None = None) -> None:
         """Fail what is still open and close the sockets; raises nothing.
@@ -166,12 +166,12 @@ class NetworkLoop:
             event = self._queue.take()
             if event is None:
                 return
-            self._stirred = True
+            self._needs_poll = True
             self._processor.process(event)
             self._reaper.watch(event)
             if isinstance(event, events.Close):
                 self._close_deadline_ms = min(
-                    event.deadline_ms, self._context.clock.now_ms() + LAST_WORDS_MS
+                    event.deadline_ms, self._context.clock.now_ms() + FINAL_REQUESTS_MS
                 )
 
     def _ask_managers(self, now_ms: int) -> int:
@@ -180,15 +180,15 @@ class NetworkLoop:
         Not in a turn that concerns none of them: a connection was opened, say. Who has made room in
         the buffer only wakes this thread.
         """
-        if not self._stirred and now_ms < self._due_ms and not self._context.buffer.starved:
+        if not self._needs_poll and now_ms < self._due_ms and not self._context.buffer.starved:
             return self._due_ms - now_ms
-        self._stirred = False
+        self._needs_poll = False
         waits_ms = []
-        for manager in self._in_turn:
+        for manager in self._poll_order:
             try:
                 unsent, manager_wait_ms = manager.poll(now_ms)
             except Exception as error:  # noqa: BLE001 - one's defect must not stop the others
-                self._defect(error)
+                self._report_defect(error)
                 unsent, manager_wait_ms = (), self._context.retry_pause_ms
             for request in unsent:
                 self._client.add(request, now_ms)
@@ -197,7 +197,7 @@ class NetworkLoop:
         self._due_ms = now_ms + wait_ms
         return wait_ms
 
-    def _defect(self, error: Exception) -> None:
+    def _report_defect(self, error: Exception) -> None:
         log.error("a request manager failed; poll() raises this", exc_info=error)
         self._context.background.add_error(ErrorEvent(internal_error(error)))
 
@@ -206,18 +206,18 @@ class NetworkLoop:
             try:
                 result = manager.close(now_ms)
             except Exception as error:  # noqa: BLE001 - the others have something to say too
-                self._defect(error)
+                self._report_defect(error)
                 continue
             for unsent in result.unsent:
                 self._client.add(unsent, now_ms)
-                self._last_words.append(unsent.future)
-        if self._said_all():
+                self._final_requests.append(unsent.future)
+        if self._final_requests_done():
             return 0  # nothing will arrive that would end the sleep
         return max(0, (self._close_deadline_ms or now_ms) - now_ms)
 
-    def _said_all(self) -> bool:
+    def _final_requests_done(self) -> bool:
         """Tell whether what close had to send is answered; a parked fetch is not waited for."""
-        return all(future.done for future in self._last_words)
+        return all(future.done for future in self._final_requests)
 
     def _hand_over_metadata_error(self) -> None:
         """Give an error of the metadata to the call that waits for it, else to poll()."""
@@ -230,12 +230,12 @@ class NetworkLoop:
         if not waiting:
             self._context.raise_in_poll(error)
 
-    def _tell_application(self, *, first: bool = False) -> None:
+    def _notify_application(self, *, first: bool = False) -> None:
         """Wake the application thread if anything it may wait for has changed."""
         done = self._reaper.forget_done()
         news = self._context.buffer.added + self._context.background.added
-        if done or news != self._told:
-            self._told = news
+        if done or news != self._notified_version:
+            self._notified_version = news
             self._driver.notify(first=first)
 
 

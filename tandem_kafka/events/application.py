@@ -96,14 +96,14 @@ class CommitSync(Event):
     """Commit, retrying until the deadline.
 
     `topic_ids` are the topics that the positions are of, where they are known.
-    `giving_back`: the partitions are about to be given back, so a topic that is gone is not
+    `releasing`: the partitions are about to be given back, so a topic that is gone is not
     waited for, and the member epoch that counts is the newest, not the one at the call.
     """
 
     operation: ClassVar[str] = "commit()"
     offsets: Offsets
     topic_ids: TopicIds = field(default_factory=dict)
-    giving_back: bool = False
+    releasing: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)

@@ -48,7 +48,7 @@ class Nodes(Protocol):
         """Forget the brokers and begin again with the bootstrap servers."""
         ...
 
-    def take_promising(self) -> Iterable[int]:
+    def take_retry_nodes(self) -> Iterable[int]:
         """Return the brokers that there is good news of since the last call."""
         ...
 
@@ -178,7 +178,7 @@ class NetworkClient:
 
     def _notice_nodes(self) -> None:
         known = self._nodes.nodes()
-        for node_id in self._nodes.take_promising():
+        for node_id in self._nodes.take_retry_nodes():
             self._pool.hope(node_id)
         if known is self._any.known or known == self._any.known:
             return

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from tandem_kafka import green
-from tandem_kafka.native import native_available, tell_absence
+from tandem_kafka.native import log_fallback, native_available
 from tandem_kafka.network.native_tls import NotNativeError
 from tandem_kafka.network.native_transport import NativeTransport
 from tandem_kafka.network.selector import SelectorTransport
@@ -32,7 +32,7 @@ def open_transport(settings: NetworkSettings, clock: Clock, options: ReaderOptio
         KafkaConfigurationError: The TLS options cannot be used.
     """
     if not native_available:
-        tell_absence()
+        log_fallback()
         return SelectorTransport(settings, clock)
     try:
         _refuse(settings)

@@ -26,7 +26,7 @@ from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.coordinator import CoordinatorManager
 from tandem_kafka.request_managers.reactions import (
     COMMIT,
-    COMMIT_GIVING_BACK,
+    COMMIT_RELEASING,
     Reaction,
     reaction_to,
 )
@@ -69,7 +69,7 @@ class _Commit:
     future: Completion[Any]
     state: RequestState
     retry: bool
-    giving_back: bool
+    releasing: bool
     asked_by: ConsumerGroupMetadata | None
 
 
@@ -109,11 +109,11 @@ class CommitManager(RequestManager):
         topic_ids: Mapping[str, UUID] = NO_TOPIC_IDS,
         *,
         retry: bool,
-        giving_back: bool = False,
+        releasing: bool = False,
     ) -> None:
         """Commit `offsets`; with `retry` until somebody ends the future (a deadline).
 
-        With `giving_back` a topic that is gone is no reason to try again: a rebalance must not
+        With `releasing` a topic that is gone is no reason to try again: a rebalance must not
         wait for it (KAFKA-16224); and a member epoch that has moved on meanwhile is one.
 
         Who has lost its membership and the partitions with it commits nothing of them: as somebody
@@ -135,9 +135,7 @@ class CommitManager(RequestManager):
             return
         state = self._context.request_state()
         asked_by = group if member else None
-        self._commits.append(
-            _Commit(offsets, topic_ids, future, state, retry, giving_back, asked_by)
-        )
+        self._commits.append(_Commit(offsets, topic_ids, future, state, retry, releasing, asked_by))
 
     def auto_commit(
         self,
@@ -278,7 +276,7 @@ class CommitManager(RequestManager):
             self._on_refused(error)
 
     def _react(self, commit: _Commit, error: Exception) -> None:
-        table = COMMIT_GIVING_BACK if commit.giving_back else COMMIT
+        table = COMMIT_RELEASING if commit.releasing else COMMIT
         reaction = reaction_to(table, error)
         if reaction is Reaction.REDISCOVER:
             self._coordinator.mark_unknown(error)

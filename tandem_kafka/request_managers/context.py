@@ -109,5 +109,5 @@ class ManagerContext:
     ) -> None:
         """Have the next poll() raise this, unless it is about positions sought elsewhere."""
         # Who was told of it and polls all the same wants it tried again.
-        self.polls.wanted = True
+        self.polls.event_needed = True
         self.background.add_error(ErrorEvent(error, tuple(about)))

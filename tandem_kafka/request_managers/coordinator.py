@@ -104,7 +104,7 @@ class CoordinatorManager(RequestManager):
         reaction = reaction_to(COORDINATOR, error)
         if reaction is Reaction.FAIL:
             self._wanted = False  # until somebody asks again
-            self._context.polls.wanted = True
+            self._context.polls.event_needed = True
             for callback in self._on_fatal:
                 callback(error)
         elif reaction is Reaction.RAISE:
@@ -113,7 +113,7 @@ class CoordinatorManager(RequestManager):
             log.debug("group %s: no coordinator yet: %s", self._group_id, error)
 
     def _found(self, node: Node) -> None:
-        self._context.metadata.promise(node.node_id)
+        self._context.metadata.suggest_retry(node.node_id)
         self._node = self._context.group.coordinator = node
         self._context.group.coordinator_missing = False
         self._wanted = False

@@ -247,7 +247,7 @@ class PositionsManager(RequestManager):
     def _failed(self, error: BaseException) -> None:
         """Tell those who wait for a position, else the next poll()."""
         self._wanted = False  # until somebody asks again
-        self._context.polls.wanted = True
+        self._context.polls.event_needed = True
         waiting, self._waiting = self._waiting, []
         waiting = [event for event in waiting if not event.future.done]
         for event in waiting:

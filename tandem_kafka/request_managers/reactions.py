@@ -13,7 +13,7 @@ from kafka import errors as broker
 
 __all__ = [
     "COMMIT",
-    "COMMIT_GIVING_BACK",
+    "COMMIT_RELEASING",
     "COORDINATOR",
     "FETCH",
     "GROUP_HEARTBEAT",
@@ -86,7 +86,7 @@ COMMIT: Table = {
 
 #: The same while partitions are about to be given back: an epoch that has moved on is tried again
 #: with the new one (KIP-848), a topic that is gone holds nothing up (KAFKA-16224).
-COMMIT_GIVING_BACK: Table = {
+COMMIT_RELEASING: Table = {
     **COMMIT,
     broker.StaleMemberEpochError: Reaction.RETRY,
     broker.UnknownTopicOrPartitionError: Reaction.FAIL,

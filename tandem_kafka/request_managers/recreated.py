@@ -70,7 +70,7 @@ class RecreatedTopics:
             if doubt is None:
                 continue
             self._doubts[state] = doubt
-            again = known == doubt.topic_id and self._context.metadata.answers > doubt.answers
+            again = known == doubt.topic_id and self._context.metadata.responses > doubt.answers
             if again and not doubt.told:
                 dropped.append(state)
         if dropped:
@@ -103,7 +103,7 @@ class RecreatedTopics:
             return before
         state.await_validation()
         self._metadata.request_update()
-        return _Doubt(base, known, self._context.metadata.answers)
+        return _Doubt(base, known, self._context.metadata.responses)
 
     def _drop(self, states: list[AssignedPartition]) -> None:
         """Begin anew; every position goes before the first topic id changes."""

@@ -18,8 +18,8 @@ __all__ = ["NO_TOPIC_ID", "ClusterMetadata", "ClusterSnapshot", "PartitionInfo",
 NO_TOPIC_ID = UUID(int=0)
 
 #: An older leader epoch is believed after so many answers in a row, over so long a time.
-_INSISTENT = 5
-_INSISTENT_MS = 10_000
+_OLDER_EPOCH_RESPONSES = 5
+_OLDER_EPOCH_MS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class ClusterSnapshot:
 
 
 @dataclass(frozen=True, slots=True)
-class _Contradicted:
+class _OlderEpoch:
     """An older leader epoch that answers give instead of the one that is believed."""
 
     epoch: int
@@ -112,16 +112,16 @@ class ClusterMetadata:
         )
         self.rebootstraps = 0
         #: How many answers were taken in; a hint is none.
-        self.answers = 0
+        self.responses = 0
         #: What `nodes` returned last, and of which snapshot: it is asked at every turn.
         self._nodes: Sequence[Node] = self._bootstrap
         self._nodes_of: ClusterSnapshot | None = None
-        self._promising: set[int] = set()
+        self._retry_nodes: set[int] = set()
         #: Brokers that did not answer when they were last asked.
         self.unreachable: AbstractSet[int] = frozenset()
         #: Leaders that only a fetch response has told of.
         self._hinted: set[TopicPartition] = set()
-        self._contradicted: dict[TopicPartition, _Contradicted] = {}
+        self._older_epochs: dict[TopicPartition, _OlderEpoch] = {}
 
     def nodes(self) -> Sequence[Node]:
         """Brokers that can be asked: those known, else the bootstrap servers."""
@@ -137,16 +137,16 @@ class ClusterMetadata:
             self.rebootstraps += 1
             self.snapshot = replace(self.snapshot, nodes={})
 
-    def promise(self, node_id: int) -> None:
+    def suggest_retry(self, node_id: int) -> None:
         """A broker is said to be there, to lead or to coordinate: it is worth an attempt."""
-        self._promising.add(node_id)
+        self._retry_nodes.add(node_id)
 
-    def take_promising(self) -> Iterable[int]:
+    def take_retry_nodes(self) -> Iterable[int]:
         """Return the brokers that there is such news of since the last call."""
-        if not self._promising:
+        if not self._retry_nodes:
             return ()
-        promising, self._promising = self._promising, set()
-        return promising
+        retry_nodes, self._retry_nodes = self._retry_nodes, set()
+        return retry_nodes
 
     def update(self, answer: ClusterSnapshot, *, partial: bool, now_ms: int = 0) -> None:
         """Take in a metadata answer; a partial one speaks only of the topics it names.
@@ -157,14 +157,14 @@ class ClusterMetadata:
         is believed after all if the other was only a hint, or if answers insist on it.
         """
         known = self.snapshot
-        self.answers += 1
+        self.responses += 1
         topics = dict(known.topics) if partial else {}
         for name in answer.topic_errors:
             topics.pop(name, None)
         for name, topic in answer.topics.items():
             topics[name] = self._newest(known.topics.get(name), topic, now_ms)
-            self._promising |= _new_leaders(known.topics.get(name), topics[name])
-        self._promising |= answer.nodes.keys() - known.nodes.keys()
+            self._retry_nodes |= _new_leaders(known.topics.get(name), topics[name])
+        self._retry_nodes |= answer.nodes.keys() - known.nodes.keys()
         errors = dict(known.topic_errors) if partial else {}
         for name in answer.topics:
             errors.pop(name, None)
@@ -186,26 +186,26 @@ class ClusterMetadata:
             old = known.partitions.get(number)
             tp = TopicPartition(answered.name, number)
             if old is None or not UNKNOWN_EPOCH < info.leader_epoch < old.leader_epoch:
-                self._contradicted.pop(tp, None)
+                self._older_epochs.pop(tp, None)
                 self._hinted.discard(tp)
                 partitions[number] = info
             else:
-                keep = not self._insists(tp, info.leader_epoch, now_ms)
+                keep = not self._accept_older(tp, info.leader_epoch, now_ms)
                 partitions[number] = old if keep else info
         return replace(answered, partitions=partitions)
 
-    def _insists(self, tp: TopicPartition, epoch: int, now_ms: int) -> bool:
+    def _accept_older(self, tp: TopicPartition, epoch: int, now_ms: int) -> bool:
         """Note that an answer gives an older epoch; True if that one is to be believed."""
-        seen = self._contradicted.get(tp)
+        seen = self._older_epochs.get(tp)
         if seen is None or seen.epoch != epoch:
-            seen = _Contradicted(epoch, 0, now_ms)
+            seen = _OlderEpoch(epoch, 0, now_ms)
         seen = replace(seen, count=seen.count + 1)
-        lasting = seen.count >= _INSISTENT and now_ms - seen.since_ms >= _INSISTENT_MS
+        lasting = seen.count >= _OLDER_EPOCH_RESPONSES and now_ms - seen.since_ms >= _OLDER_EPOCH_MS
         if lasting or tp in self._hinted:
-            self._contradicted.pop(tp, None)
+            self._older_epochs.pop(tp, None)
             self._hinted.discard(tp)
             return True
-        self._contradicted[tp] = seen
+        self._older_epochs[tp] = seen
         return False
 
     def confirm_leader(self, tp: TopicPartition) -> None:
@@ -224,7 +224,7 @@ class ClusterMetadata:
             return False
         if leader_epoch <= info.leader_epoch:
             return False
-        self._promising.add(leader_id)
+        self._retry_nodes.add(leader_id)
         self._hinted.add(tp)
         changed = replace(info, leader_id=leader_id, leader_epoch=leader_epoch)
         topic = replace(topic, partitions={**topic.partitions, tp.partition: changed})

@@ -10,12 +10,12 @@ class Polls:
 
     Attributes:
         polled_ms: When the application was last seen inside poll(). Writer: the application thread.
-        wanted: Something goes on only once the application polls again, so that the next poll()
-            is to send an event. Writer: the network thread.
+        event_needed: Some work waits for the application to poll, so the next poll() must send an
+            event. Writer: the network thread.
     """
 
-    __slots__ = ("polled_ms", "wanted")
+    __slots__ = ("event_needed", "polled_ms")
 
     def __init__(self) -> None:
         self.polled_ms = 0
-        self.wanted = True
+        self.event_needed = True

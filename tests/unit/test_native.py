@@ -71,7 +71,7 @@ def test_its_absence_is_told(
     monkeypatch.setattr(native, "native_available", False)
     monkeypatch.setattr(native, "_REASON", "because")
     with caplog.at_level(logging.INFO):
-        native.tell_absence()
+        native.log_fallback()
     assert [record.getMessage() for record in caplog.records] == [
         "using the Python implementation, not the native one: because"
     ]

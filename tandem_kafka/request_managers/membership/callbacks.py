@@ -61,7 +61,7 @@ class CallbackRunner:
             return  # cancelled meanwhile
         if error is not None and not isinstance(event, PartitionsLost):
             log.info("a rebalance callback failed and will be called again: %s", error)
-            self._failed = self._polls.wanted = True
+            self._failed = self._polls.event_needed = True
             return
         self.cancel()
         then()

@@ -23,7 +23,7 @@ from tandem_kafka.network.transport import (
 )
 
 AnyTransport = SelectorTransport | NativeTransport
-Twin = Callable[[Any], AnyTransport]
+NewTransport = Callable[[Any], AnyTransport]
 
 _REQUIRED = (
     os.environ.get("TANDEM_KAFKA_NATIVE") == "require"
@@ -32,7 +32,7 @@ _REQUIRED = (
 needs_extension = pytest.mark.skipif(
     not native_available and not _REQUIRED, reason="the native extension is not there"
 )
-TWINS = [
+IMPLEMENTATIONS = [
     pytest.param(SelectorTransport, id="python"),
     pytest.param(NativeTransport, id="native", marks=needs_extension),
 ]

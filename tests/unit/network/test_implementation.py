@@ -46,7 +46,7 @@ def test_python_is_taken_where_there_is_no_extension(
 ) -> None:
     monkeypatch.setattr(implementation, "native_available", False)
     say = implementation.log.info
-    monkeypatch.setattr(implementation, "tell_absence", lambda: say("not there"))
+    monkeypatch.setattr(implementation, "log_fallback", lambda: say("not there"))
     assert isinstance(opened(Settings()), SelectorTransport)
     assert told.messages == ["not there"]
 

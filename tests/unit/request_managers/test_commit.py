@@ -167,7 +167,7 @@ def test_a_commit_of_a_member_that_is_none_any_more_is_lost(world: World, again:
 
 def give_back(world: World) -> Completion[Any]:
     future: Completion[Any] = Completion()
-    world.group.commit.commit(offsets(5), future, retry=True, giving_back=True)
+    world.group.commit.commit(offsets(5), future, retry=True, releasing=True)
     return future
 
 

@@ -108,9 +108,9 @@ def test_150_truncation_without_a_policy_is_raised_by_every_poll_until_a_seek(
 ) -> None:
     world, unsent = in_doubt(auto_offset_reset="none")
     for _ in range(2):
-        world.context.polls.wanted = False
+        world.context.polls.event_needed = False
         world.answer(unsent, epoch_answer(TP, epoch, end))
-        assert world.context.polls.wanted
+        assert world.context.polls.event_needed
         (error,) = world.raised()
         assert isinstance(error, LogTruncationError)
         assert error.divergent_offsets == {TP: divergent}

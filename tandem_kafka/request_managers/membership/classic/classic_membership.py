@@ -111,7 +111,7 @@ class ClassicMembership(RequestManager):
         self._callbacks.cancel()
         self._rebalance.fail()
         self._wanted = False  # until the application polls
-        self._context.polls.wanted = True
+        self._context.polls.event_needed = True
         self._rejoin_reason = None
         if self.state not in (State.UNJOINED, State.LEAVING):
             self._machine.move(State.LEAVING)

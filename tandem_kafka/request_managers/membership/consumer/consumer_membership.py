@@ -134,7 +134,7 @@ class ConsumerMembership(RequestManager):
         self._callbacks.cancel()
         self._rebalance.fail()
         self._wanted = False  # until the application polls
-        self._context.polls.wanted = True
+        self._context.polls.event_needed = True
         if self.state in TAKES_TARGETS:
             self._machine.move(State.PREPARE_LEAVING)
 
