@@ -1,4 +1,4 @@
-"""Whether the application polls, and whether the network thread waits for that."""
+"""Whether the application polls, and whether the network thread waits for a poll."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ __all__ = ["Polls"]
 
 
 class Polls:
-    """What one poll() says to the network thread without waking it.
+    """State that poll() shares with the network thread without waking it.
 
     Attributes:
-        polled_ms: When the application was last seen inside poll(). Writer: the application thread.
+        polled_ms: When the application was last inside poll(). Writer: the application thread.
         event_needed: Some work waits for the application to poll, so the next poll() must send an
             event. Writer: the network thread.
     """

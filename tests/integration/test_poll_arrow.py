@@ -211,7 +211,7 @@ class CommitsFirst:
 def test_deserializers_are_refused(topic: str, consume: Consume) -> None:
     consumer = consume(value_deserializer=bytes.decode)
     consumer.assign(partitions_of(topic, 1))
-    with pytest.raises(IllegalStateError, match="hands out bytes: it cannot be used with"):
+    with pytest.raises(IllegalStateError, match="returns bytes and cannot be used with"):
         consumer.poll_arrow()
 
 
