@@ -66,8 +66,8 @@ class KafkaConsumer(
 
     Each consumer has a network thread, which does all input and output. Deserializers, callbacks
     and listeners run on the application's threads. Only one thread at a time may poll or iterate;
-    any thread may call the other methods at the same time. Unless its documentation says
-    otherwise, a method that takes ``timeout_ms`` uses ``default_api_timeout_ms`` if it is None.
+    any thread may call the other methods meanwhile. ``timeout_ms=None`` means
+    `default_api_timeout_ms`, unless the method's documentation says otherwise.
 
     Args:
         *topics: Topics to subscribe to.
@@ -205,8 +205,8 @@ class KafkaConsumer(
         Args:
             timeout_ms: How long to wait for the first record, in milliseconds. With 0, return
                 only records that have already been fetched.
-            max_records: Maximum number of records; `max_poll_records` by default. The result is
-                smaller if it reaches `fetch_buffer_max_bytes`, but has at least one record.
+            max_records: Maximum number of records, `max_poll_records` by default. The result is also
+                limited to `fetch_buffer_max_bytes`, unless its first record is larger.
             update_offsets: If False, positions do not move. For compatibility with kafka-python.
 
         Returns:
@@ -274,8 +274,8 @@ class KafkaConsumer(
 
         Args:
             timeout_ms: How long to wait for the first record, in milliseconds.
-            max_records: Maximum number of records; by default, all fetched records. The batch is
-                smaller if it reaches `fetch_buffer_max_bytes`, but has at least one record.
+            max_records: Maximum number of records; by default, all fetched records. The batch
+                is also limited to `fetch_buffer_max_bytes`, unless its first record is larger.
             columns: Names of the columns to build; all by default. They are topic (dictionary of
                 string), partition (int32), offset (int64), timestamp (milliseconds, UTC; null if
                 the record has none), timestamp_type (int8; 0 set by the producer, 1 by the
@@ -333,10 +333,7 @@ class KafkaConsumer(
         core, timeout_ms = self._core, self._config.consumer_timeout_ms
         endless = timeout_ms is None or timeout_ms < 0
         if endless and core.engine.subscription.kind is SubscriptionKind.NONE:
-            log.warning(
-                "iteration ends immediately: the consumer has no subscription or assignment; "
-                "call subscribe() or assign() first"
-            )
+            log.warning("iteration ends without a subscription; call subscribe() or assign() first")
             raise StopIteration
         deadline_ms = core.deadline_ms(2**40 if endless else timeout_ms)
         limit = min(self._config.max_poll_records, MAX_RUN_RECORDS)
@@ -353,11 +350,10 @@ class KafkaConsumer(
                 raise StopIteration
 
     def wakeup(self) -> None:
-        """Interrupt a blocked call, which then raises `WakeupError`.
+        """Interrupt a blocked call, or else the next one; it raises `WakeupError`.
 
         This applies to poll, iteration, commit, committed, position, topics, cluster and
-        partitions_for_topic. If no such call is running, the next one raises the error. Any
-        thread or signal handler may call this method.
+        partitions_for_topic. Any thread or signal handler may call this method.
         """
         self._core.wakeup()
 
@@ -372,10 +368,9 @@ class KafkaConsumer(
     ) -> None:
         """Commit if auto-commit is on, run the listener, leave the group and stop the thread.
 
-        Any thread may close the consumer. A poll() or iteration in another thread then ends, and
-        no records are lost. If the other thread does not return from a listener or deserializer
-        in time, this method neither commits nor calls the listener. A second call waits for the
-        first.
+        Any thread may call this; a second call waits for the first. A poll() or iteration in
+        another thread ends without losing records. If that thread does not return from a listener
+        or deserializer in time, this method neither commits nor calls the listener.
 
         Args:
             autocommit: If False, do not commit.
@@ -386,7 +381,6 @@ class KafkaConsumer(
                 leaves. "remain" never leaves; the membership ends with the session timeout.
 
         Raises:
-            InvalidArgumentError: `leave_group` or `timeout_ms` is invalid.
             RebalanceCallbackError: The listener raised. The consumer is closed nevertheless.
         """
         core = self._core

@@ -63,7 +63,7 @@ class ApplicationEventProcessor:
             case events.ListOffsets():
                 managers.list_offsets.collect(event.timestamps, event.future)
             case events.UpdatePositions():
-                managers.validation.want()
+                managers.validation.application_polled()
                 managers.positions.wait_for(event)
             case events.Seek():
                 managers.positions.seek(event.partition, event.offset, event.leader_epoch)
@@ -141,8 +141,8 @@ class ApplicationEventProcessor:
         self._context.polls.event_needed = False
         if self._subscription.auto_assigned:
             managers.membership.application_polled()
-        managers.validation.want()
-        managers.positions.want()
+        managers.validation.application_polled()
+        managers.positions.start_lookups()
         event.future.complete(None)
 
     def _assign(self, event: events.Assign) -> None:

@@ -59,7 +59,7 @@ FIRST_VERSION_WITH_IDS = 10
 
 @dataclass(slots=True, eq=False)
 class _Commit:
-    """A commit; `asked_by` is who the member was when it was asked for, with a generation.
+    """A commit; `requested_by` is who the member was when it was asked for, with a generation.
 
     `topic_ids` are the topics that the offsets are of; of the others the metadata tell.
     """
@@ -70,7 +70,7 @@ class _Commit:
     state: RequestState
     retry: bool
     releasing: bool
-    asked_by: ConsumerGroupMetadata | None
+    requested_by: ConsumerGroupMetadata | None
 
 
 class CommitManager(RequestManager):
@@ -91,14 +91,14 @@ class CommitManager(RequestManager):
         self._refresh_metadata = refresh_metadata
         self._commits: list[_Commit] = []
         self._auto_commit: Completion[Any] | None = None
-        self._on_refused: Callable[[Exception], None] = lambda _: None
+        self._on_rejected: Callable[[Exception], None] = lambda _: None
         #: When commits fail if the coordinator is still not known: set by close.
         self._give_up_ms: int | None = None
         coordinator.on_fatal(self._fail_all)
 
-    def on_refused(self, callback: Callable[[Exception], None]) -> None:
+    def on_rejected(self, callback: Callable[[Exception], None]) -> None:
         """Have `callback` take an error that says that the member of now is none any more."""
-        self._on_refused = callback
+        self._on_rejected = callback
 
     # --- what is asked -------------------------------------------------------------------------
 
@@ -134,8 +134,10 @@ class CommitManager(RequestManager):
             future.fail(_fenced(offsets, lost))
             return
         state = self._context.request_state()
-        asked_by = group if member else None
-        self._commits.append(_Commit(offsets, topic_ids, future, state, retry, releasing, asked_by))
+        requested_by = group if member else None
+        self._commits.append(
+            _Commit(offsets, topic_ids, future, state, retry, releasing, requested_by)
+        )
 
     def auto_commit(
         self,
@@ -165,7 +167,7 @@ class CommitManager(RequestManager):
     def poll(self, now_ms: int) -> PollResult:
         """Send every commit whose back-off is over, none before an older one of its partitions."""
         if self._commits:
-            self._fail_those_of_old_topics()
+            self._fail_recreated_topics()
             self._commits = [c for c in self._commits if not c.future.done]
         if not self._commits:
             return IDLE
@@ -201,13 +203,13 @@ class CommitManager(RequestManager):
     def _send(self, commit: _Commit, destination: ToNode) -> UnsentRequest:
         topic_ids = self._topic_ids(commit)
         member = self._context.group.metadata
-        if member.generation_id == NO_GENERATION and commit.asked_by is not None:
-            member = commit.asked_by  # the coordinator knows whether that still is somebody
+        if member.generation_id == NO_GENERATION and commit.requested_by is not None:
+            member = commit.requested_by  # the coordinator knows whether that still is somebody
         return self._context.request(
             self._message(commit.offsets, topic_ids, member),
             destination,
-            answered=partial(self._answered, commit, topic_ids),
-            failed=partial(self._failed, commit, member),
+            on_response=partial(self._handle_response, commit, topic_ids),
+            on_error=partial(self._handle_error, commit, member),
             state=commit.state,
         )
 
@@ -251,7 +253,7 @@ class CommitManager(RequestManager):
 
     # --- the answer ----------------------------------------------------------------------------
 
-    def _answered(
+    def _handle_response(
         self, commit: _Commit, topic_ids: dict[str, UUID] | None, response: ClientResponse
     ) -> None:
         self._context.metrics.record("commit-latency", response.latency_ms)
@@ -262,7 +264,9 @@ class CommitManager(RequestManager):
         self._finish(commit)
         commit.future.complete(commit.offsets)
 
-    def _failed(self, commit: _Commit, member: ConsumerGroupMetadata, error: Exception) -> None:
+    def _handle_error(
+        self, commit: _Commit, member: ConsumerGroupMetadata, error: Exception
+    ) -> None:
         rebalanced = self._context.group.rebalanced_since(member)
         if isinstance(error, IllegalGenerationError) and rebalanced:
             # It was overtaken by the end of a JoinGroup: the member has lost nothing.
@@ -273,7 +277,7 @@ class CommitManager(RequestManager):
         now = self._context.group.metadata
         same = (now.generation_id, now.member_id) == (member.generation_id, member.member_id)
         if isinstance(error, _MEMBERSHIP_OVER) and same and now.generation_id != NO_GENERATION:
-            self._on_refused(error)
+            self._on_rejected(error)
 
     def _react(self, commit: _Commit, error: Exception) -> None:
         table = COMMIT_RELEASING if commit.releasing else COMMIT
@@ -291,7 +295,7 @@ class CommitManager(RequestManager):
             passing.__cause__ = error
             self._fail(commit, passing)
 
-    def _fail_those_of_old_topics(self) -> None:
+    def _fail_recreated_topics(self) -> None:
         """Where a topic was made anew, the offsets of the old one are none of the new one."""
         snapshot = self._context.metadata.snapshot
         for commit in self._commits:

@@ -100,8 +100,8 @@ class CommittedOffsetsManager(RequestManager):
         return self._context.request(
             self._message(lookup.partitions, names),
             destination,
-            answered=partial(self._answered, lookup, names),
-            failed=partial(self._failed, lookup),
+            on_response=partial(self._handle_response, lookup, names),
+            on_error=partial(self._handle_error, lookup),
             state=lookup.state,
         )
 
@@ -135,7 +135,9 @@ class CommittedOffsetsManager(RequestManager):
 
     # --- the response --------------------------------------------------------------------------
 
-    def _answered(self, lookup: _Lookup, names: dict[UUID, str], response: ClientResponse) -> None:
+    def _handle_response(
+        self, lookup: _Lookup, names: dict[UUID, str], response: ClientResponse
+    ) -> None:
         message, version = response.message, response.version
         group = message.groups[0] if version >= FIRST_VERSION_WITH_GROUPS else message
         if group.error_code:
@@ -148,7 +150,7 @@ class CommittedOffsetsManager(RequestManager):
         for future in lookup.waiting:
             future.complete({tp: _offset(entry) for tp, entry in entries.items()})
 
-    def _failed(self, lookup: _Lookup, error: Exception) -> None:
+    def _handle_error(self, lookup: _Lookup, error: Exception) -> None:
         reaction = reaction_to(OFFSET_FETCH, error)
         if reaction is Reaction.FAIL:
             self._fail(lookup, error)

@@ -13,7 +13,7 @@ from tandem_kafka.metrics import ConsumerMetrics
 from tandem_kafka.network.backoff import Backoff
 from tandem_kafka.network.request import ClientResponse, Destination, KeepAlive, UnsentRequest
 from tandem_kafka.request_managers.base import RequestState
-from tandem_kafka.request_managers.exchange import Exchange, Outlet
+from tandem_kafka.request_managers.exchange import Exchange, OutcomeHandler
 from tandem_kafka.request_managers.user_code import InlineUserCode, UserCode
 from tandem_kafka.runtime import Clock, Random
 from tandem_kafka.shared.fetch_buffer import FetchBuffer
@@ -68,21 +68,21 @@ class ManagerContext:
         message: Any,
         destination: Destination,
         *,
-        answered: Callable[[ClientResponse], None],
-        failed: Callable[[Exception], None],
+        on_response: Callable[[ClientResponse], None],
+        on_error: Callable[[Exception], None],
         state: RequestState | None = None,
         decode: Callable[[memoryview, int], Any] | None = None,
         timeout_ms: int | None = None,
         held_ms: int | None = 0,
     ) -> UnsentRequest:
-        """Make a request whose outcome comes to `answered` or `failed` (see `Exchange`)."""
+        """Make a request whose outcome comes to `on_response` or `on_error` (see `Exchange`)."""
         timeout_ms = self.config.request_timeout_ms if timeout_ms is None else timeout_ms
         deadline_ms = self.clock.now_ms() + timeout_ms
         request = UnsentRequest(
             message, destination, deadline_ms, timeout_ms, decode=decode, held_ms=held_ms
         )
-        outlet = Outlet(message.name, failed, self.raise_in_poll)
-        request.future.then(Exchange(outlet, answered, self.clock, state).arrived)
+        outcomes = OutcomeHandler(message.name, on_error, self.raise_in_poll)
+        request.future.then(Exchange(outcomes, on_response, self.clock, state).arrived)
         return request
 
     def keep_alive(
@@ -91,16 +91,16 @@ class ManagerContext:
         *,
         period_ms: int,
         until_ms: int,
-        answered: Callable[[Any], None],
-        failed: Callable[[Exception], None],
+        on_response: Callable[[Any], None],
+        on_error: Callable[[Exception], None],
     ) -> KeepAlive:
         """Make a heartbeat that the transport sends by itself; its responses come likewise."""
-        outlet = Outlet(message.name, failed, self.raise_in_poll)
+        outcomes = OutcomeHandler(message.name, on_error, self.raise_in_poll)
 
         def heard(response: Any) -> None:
-            error = outlet.run(lambda: answered(response))
+            error = outcomes.run(lambda: on_response(response))
             if error is not None:
-                outlet.fail(error)
+                outcomes.fail(error)
 
         return KeepAlive(message, period_ms, until_ms, heard)
 

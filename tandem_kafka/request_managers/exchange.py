@@ -1,8 +1,8 @@
 """The one place where the outcome of a manager's request arrives.
 
-A manager says what to do with a response (`answered`) and with an error (`failed`). Everything
-that can go wrong comes to `failed`: the request was not answered, the response carries an error
-(`answered` raises it), or `answered` raised something that nobody expected. So a malformed
+A manager says what to do with a response (`on_response`) and with an error (`on_error`). Everything
+that can go wrong comes to `on_error`: the request was not answered, the response carries an error
+(`on_response` raises it), or `on_response` raised something that nobody expected. So a malformed
 response or a defect of ours ends what is in flight, fails the futures of that request and is
 tried again like any other failure; it never leaves a manager waiting for ever.
 """
@@ -18,7 +18,7 @@ from tandem_kafka.network.request import ClientResponse
 from tandem_kafka.request_managers.base import RequestState
 from tandem_kafka.runtime import Clock
 
-__all__ = ["Exchange", "Outlet", "internal_error"]
+__all__ = ["Exchange", "OutcomeHandler", "internal_error"]
 
 log = logging.getLogger(__name__)
 
@@ -30,25 +30,25 @@ def internal_error(error: BaseException) -> KafkaError:
     return wrapped
 
 
-class Outlet:
+class OutcomeHandler:
     """Where the errors of one kind of request go.
 
     Args:
         name: The kind of request, for the log and for errors.
-        failed: Takes each error.
-        raise_in_poll: Takes what `failed` itself raised: poll() raises that.
+        on_error: Takes each error.
+        raise_in_poll: Takes what `on_error` itself raised: poll() raises that.
     """
 
-    __slots__ = ("_failed", "_name", "_raise_in_poll")
+    __slots__ = ("_name", "_on_error", "_raise_in_poll")
 
     def __init__(
         self,
         name: str,
-        failed: Callable[[Exception], None],
+        on_error: Callable[[Exception], None],
         raise_in_poll: Callable[[Exception], None],
     ) -> None:
         self._name = name
-        self._failed = failed
+        self._on_error = on_error
         self._raise_in_poll = raise_in_poll
 
     def run(self, handle: Callable[[], None]) -> Exception | None:
@@ -70,7 +70,7 @@ class Outlet:
     def fail(self, error: Exception) -> None:
         """Deal with an error; raises nothing."""
         try:
-            self._failed(error)
+            self._on_error(error)
         except Exception as defect:
             log.exception("%s failed and the error was not handled; poll() raises it", self._name)
             self._raise_in_poll(internal_error(defect))
@@ -88,23 +88,23 @@ class Exchange:
     """One request and its outcome.
 
     Args:
-        outlet: Takes the error, if there is one.
-        answered: Takes the response. It raises a `KafkaError` for an error in the response.
+        outcomes: Takes the error, if there is one.
+        on_response: Takes the response. It raises a `KafkaError` for an error in the response.
         clock: Time, for the back-off.
         state: In flight from now on; the outcome ends that, with a back-off after an error.
     """
 
-    __slots__ = ("_answered", "_clock", "_number", "_outlet", "_state")
+    __slots__ = ("_clock", "_number", "_on_response", "_outcomes", "_state")
 
     def __init__(
         self,
-        outlet: Outlet,
-        answered: Callable[[ClientResponse], None],
+        outcomes: OutcomeHandler,
+        on_response: Callable[[ClientResponse], None],
         clock: Clock,
         state: RequestState | None,
     ) -> None:
-        self._outlet = outlet
-        self._answered = answered
+        self._outcomes = outcomes
+        self._on_response = on_response
         self._clock = clock
         self._state = state
         self._number = state.sent() if state is not None else 0
@@ -116,11 +116,11 @@ class Exchange:
             return  # of a request that was given up
         error = future.error
         if error is None:
-            error = self._outlet.run(lambda: self._answered(future.result()))
+            error = self._outcomes.run(lambda: self._on_response(future.result()))
         if error is None:
             if state is not None:
                 state.settle()
             return
         if state is not None:
             state.failed(self._clock.now_ms())
-        self._outlet.fail(error if isinstance(error, Exception) else internal_error(error))
+        self._outcomes.fail(error if isinstance(error, Exception) else internal_error(error))

@@ -52,9 +52,9 @@ class OffsetLookup:
         on_offset: Takes each result; None where no record is that young.
         on_error: Takes an error that a retry will not mend; ends the look-up.
         alive: False when nobody waits any more.
-        in_flight: Partitions whose leader has been asked.
+        in_flight: Partitions whose leader has been requested.
         backoffs: By broker, so that one that fails delays no other; -1 while no leader is known.
-        pauses: Partitions that are to be asked for again, and when.
+        pauses: Partitions that are to be requested for again, and when.
     """
 
     pending: dict[TopicPartition, int]
@@ -104,7 +104,7 @@ class ListOffsetsManager(RequestManager):
         self.look_up(timestamps, take, future.fail, lambda: not future.done)
 
     def poll(self, now_ms: int) -> PollResult:
-        """Send to every leader that can be asked now."""
+        """Send to every leader that can be requested now."""
         if not self._lookups:
             return IDLE
         self._lookups = [lookup for lookup in self._lookups if lookup.pending and lookup.alive()]
@@ -128,7 +128,7 @@ class ListOffsetsManager(RequestManager):
 
     def _send(self, lookup: OffsetLookup, now_ms: int) -> Iterator[UnsentRequest]:
         by_leader: dict[Node | None, list[TopicPartition]] = defaultdict(list)
-        # In the order asked for: a set of partitions has another with every start of Python.
+        # In the order requested for: a set of partitions has another with every start of Python.
         for tp in lookup.pending:
             if tp in lookup.in_flight:
                 continue
@@ -140,7 +140,7 @@ class ListOffsetsManager(RequestManager):
             by_leader[leader[0]].append(tp)
         for node, partitions in by_leader.items():
             if node is None:
-                self._again_later(lookup, partitions, node)
+                self._retry_later(lookup, partitions, node)
             else:
                 lookup.in_flight.update(partitions)
                 yield self._request(lookup, node, partitions)
@@ -148,12 +148,12 @@ class ListOffsetsManager(RequestManager):
     def _request(
         self, lookup: OffsetLookup, leader: Node, partitions: list[TopicPartition]
     ) -> UnsentRequest:
-        asked = {tp: lookup.pending[tp] for tp in partitions}
+        requested = {tp: lookup.pending[tp] for tp in partitions}
         return self._context.request(
-            self._message(asked),
+            self._message(requested),
             ToNode(leader),
-            answered=partial(self._answered, lookup, asked, leader),
-            failed=partial(self._failed, lookup, asked, leader),
+            on_response=partial(self._handle_response, lookup, requested, leader),
+            on_error=partial(self._handle_error, lookup, requested, leader),
             held_ms=None,  # a broker may have to look into remote storage
         )
 
@@ -180,19 +180,19 @@ class ListOffsetsManager(RequestManager):
 
     # --- the response --------------------------------------------------------------------------
 
-    def _answered(
+    def _handle_response(
         self,
         lookup: OffsetLookup,
-        asked: Mapping[TopicPartition, int],
+        requested: Mapping[TopicPartition, int],
         leader: Node,
         response: ClientResponse,
     ) -> None:
-        entries = answered_entries(response.message.topics, asked)
-        lookup.in_flight.difference_update(asked)
+        entries = answered_entries(response.message.topics, requested)
+        lookup.in_flight.difference_update(requested)
         unauthorized = set()
-        again = []
+        retriable = []
         for tp, entry in entries.items():
-            if lookup.pending.get(tp) != asked[tp]:
+            if lookup.pending.get(tp) != requested[tp]:
                 continue
             error_type = for_code(entry.error_code) if entry.error_code else None
             if error_type is TopicAuthorizationFailedError:
@@ -200,25 +200,25 @@ class ListOffsetsManager(RequestManager):
             elif error_type is None:
                 self._found(lookup, tp, _offset(entry))
             elif self._react(lookup, error_type(f"{tp.topic}-{tp.partition}"), tp):
-                again.append(tp)
+                retriable.append(tp)
         if unauthorized:
             self._fail(lookup, TopicAuthorizationFailedError(unauthorized))
-        elif again:
+        elif retriable:
             # Once for the whole response: the pause grows with failures, not with partitions.
-            self._again_later(lookup, again, leader)
+            self._retry_later(lookup, retriable, leader)
         else:
             lookup.backoffs.pop(leader.node_id, None)
 
-    def _failed(
+    def _handle_error(
         self,
         lookup: OffsetLookup,
-        asked: Mapping[TopicPartition, int],
+        requested: Mapping[TopicPartition, int],
         leader: Node,
         error: Exception,
     ) -> None:
-        lookup.in_flight.difference_update(asked)
+        lookup.in_flight.difference_update(requested)
         if self._react(lookup, error):
-            self._again_later(lookup, [tp for tp in asked if tp in lookup.pending], leader)
+            self._retry_later(lookup, [tp for tp in requested if tp in lookup.pending], leader)
 
     def _react(
         self, lookup: OffsetLookup, error: Exception, tp: TopicPartition | None = None
@@ -230,7 +230,7 @@ class ListOffsetsManager(RequestManager):
         elif reaction is Reaction.NONE and tp is not None:
             self._found(lookup, tp, None)
         else:
-            log.debug("looking offsets up again: %s", error)
+            log.debug("looking offsets up retriable: %s", error)
             return True
         return False
 
@@ -240,7 +240,7 @@ class ListOffsetsManager(RequestManager):
         del lookup.pending[tp]
         lookup.on_offset(tp, offset)
 
-    def _again_later(
+    def _retry_later(
         self, lookup: OffsetLookup, partitions: list[TopicPartition], leader: Node | None
     ) -> None:
         self._need_topics(lookup.pending)

@@ -86,7 +86,7 @@ def _build_group(context: ManagerContext, metadata: MetadataRefresher) -> GroupM
     refresh = metadata.refresh
     commit = CommitManager(context, coordinator, refresh)
     membership = choose_membership(context, coordinator, metadata)
-    commit.on_refused(membership.commit_refused)
+    commit.on_rejected(membership.commit_rejected)
     return GroupManagers(
         coordinator=coordinator,
         commit=commit,

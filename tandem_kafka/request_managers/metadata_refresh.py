@@ -102,20 +102,20 @@ class MetadataRefresher(RequestManager):
         self._context = context
         self._state = context.request_state()
         self._requested = False
-        self._asked: frozenset[str] | None = frozenset()
+        self._requested_topics: frozenset[str] | None = frozenset()
         #: What the last answer was about; None for everything.
-        self._told: frozenset[str] | None = frozenset()
+        self._response_topics: frozenset[str] | None = frozenset()
         self._transient: dict[str, int] = {}
         self._watched: frozenset[str] = frozenset()
         #: All that is watched or transient, and until when that is so.
-        self._besides: frozenset[str] = frozenset()
-        self._besides_until_ms = FOREVER_MS * FOREVER_MS
+        self._extra_topics: frozenset[str] = frozenset()
+        self._extra_until_ms = FOREVER_MS * FOREVER_MS
         self._succeeded_ms: int | None = None
         self._failing_since_ms: int | None = None
         self._error: Exception | None = None
         self._waiting: list[Completion[None]] = []
-        self._ids = context.request_state()
-        self._wanted_ids: frozenset[UUID] = frozenset()
+        self._ids_state = context.request_state()
+        self._unresolved_ids: frozenset[UUID] = frozenset()
         self._matched_pattern: re.Pattern[str] | None = None
         self._match_again = False
         self._matching = PendingCall(context.user_code, self._matched, self._match_failed)
@@ -130,20 +130,20 @@ class MetadataRefresher(RequestManager):
         """Keep these topics in the picture for a while (a look-up of unassigned partitions)."""
         for topic in topics:
             self._transient[topic] = max(until_ms, self._transient.get(topic, 0))
-        self._look_besides()
+        self._update_extra_topics()
 
     def watch(self, topics: frozenset[str]) -> None:
         """Keep these topics in the picture, instead of those watched before."""
         self._watched = topics
-        self._look_besides()
+        self._update_extra_topics()
 
-    def _look_besides(self) -> None:
-        self._besides = self._watched | self._transient.keys()
-        self._besides_until_ms = min(self._transient.values(), default=FOREVER_MS * FOREVER_MS)
+    def _update_extra_topics(self) -> None:
+        self._extra_topics = self._watched | self._transient.keys()
+        self._extra_until_ms = min(self._transient.values(), default=FOREVER_MS * FOREVER_MS)
 
     def need_ids(self, topic_ids: frozenset[UUID]) -> None:
         """Find the names of these topics, of which the coordinator told the ids alone."""
-        self._wanted_ids = topic_ids
+        self._unresolved_ids = topic_ids
 
     def refresh(self, topics: Iterable[str]) -> None:
         """Find out about these topics anew, of interest or not: one of them may be gone."""
@@ -152,7 +152,7 @@ class MetadataRefresher(RequestManager):
 
     def knows(self, topics: frozenset[str]) -> bool:
         """Tell whether the last answer was about these topics, be it that there are none."""
-        return self._told is None or topics <= self._told
+        return self._response_topics is None or topics <= self._response_topics
 
     def wait_for_answer(self, future: Completion[None], *, refresh: bool) -> None:
         """Complete `future` once the cluster is known; with `refresh`, known anew."""
@@ -171,44 +171,46 @@ class MetadataRefresher(RequestManager):
     def poll(self, now_ms: int) -> PollResult:
         """Send a request when something is missing or old."""
         by_name = self._poll_names(now_ms)
-        if not self._wanted_ids:
+        if not self._unresolved_ids:
             return by_name
         by_id = self._poll_ids(now_ms)
         return PollResult((*by_name.unsent, *by_id.unsent), min(by_name.wait_ms, by_id.wait_ms))
 
     def _poll_ids(self, now_ms: int) -> PollResult:
         """Ids and names cannot be asked for together."""
-        self._wanted_ids -= self._context.metadata.snapshot.topic_names.keys()
-        if not self._wanted_ids:
+        self._unresolved_ids -= self._context.metadata.snapshot.topic_names.keys()
+        if not self._unresolved_ids:
             return IDLE
-        if not self._ids.can_send(now_ms):
-            return PollResult(wait_ms=self._ids.wait_ms(now_ms))
+        if not self._ids_state.can_send(now_ms):
+            return PollResult(wait_ms=self._ids_state.wait_ms(now_ms))
         entry = MetadataRequest.MetadataRequestTopic
         message = MetadataRequest(
-            topics=[entry(topic_id=topic_id, name=None) for topic_id in sorted(self._wanted_ids)],
+            topics=[
+                entry(topic_id=topic_id, name=None) for topic_id in sorted(self._unresolved_ids)
+            ],
             allow_auto_topic_creation=False,
             min_version=FIRST_VERSION_WITH_IDS,
         )
         request = self._context.request(
             message,
             ANY_NODE,
-            answered=self._ids_answered,
-            failed=self._ids_failed,
-            state=self._ids,
+            on_response=self._handle_ids_response,
+            on_error=self._handle_ids_error,
+            state=self._ids_state,
         )
         return PollResult((request,))
 
-    def _ids_answered(self, response: ClientResponse) -> None:
+    def _handle_ids_response(self, response: ClientResponse) -> None:
         if response.message.brokers:
             answer = snapshot_of(response.message)
             self._context.metadata.update(answer, partial=True)
             # A topic that was just made has no leaders yet.
-            self._requested = self._requested or self._unsettled(answer)
-        if not self._wanted_ids <= self._context.metadata.snapshot.topic_names.keys():
+            self._requested = self._requested or self._is_incomplete(answer)
+        if not self._unresolved_ids <= self._context.metadata.snapshot.topic_names.keys():
             # Until all names are known each further try waits longer.
-            self._ids.failed(self._context.clock.now_ms())
+            self._ids_state.failed(self._context.clock.now_ms())
 
-    def _ids_failed(self, error: Exception) -> None:
+    def _handle_ids_error(self, error: Exception) -> None:
         if isinstance(error, UnexpectedResponseError):
             self._error = error
         log.debug("metadata request for topic ids failed: %s", error)
@@ -222,11 +224,15 @@ class MetadataRefresher(RequestManager):
         if not self._state.can_send(now_ms):
             return PollResult(wait_ms=self._state.wait_ms(now_ms))
         self._requested = False
-        self._asked = topics
+        self._requested_topics = topics
         config = self._context.config
         message = describe_topics(topics, auto_create=config.allow_auto_create_topics)
         request = self._context.request(
-            message, ANY_NODE, answered=self._answered, failed=self._failed, state=self._state
+            message,
+            ANY_NODE,
+            on_response=self._handle_response,
+            on_error=self._handle_error,
+            state=self._state,
         )
         return PollResult((request,))
 
@@ -234,11 +240,11 @@ class MetadataRefresher(RequestManager):
         subscription = self._context.subscription
         if subscription.kind is SubscriptionKind.PATTERN:
             return None
-        if now_ms >= self._besides_until_ms:
+        if now_ms >= self._extra_until_ms:
             self._transient = {t: until for t, until in self._transient.items() if until > now_ms}
-            self._look_besides()
+            self._update_extra_topics()
         topics = subscription.topics_of_interest()
-        return topics | self._besides if self._besides else topics
+        return topics | self._extra_topics if self._extra_topics else topics
 
     def _due_in_ms(self, topics: frozenset[str] | None, now_ms: int) -> int:
         if self._requested or not self._covers(topics):
@@ -262,9 +268,9 @@ class MetadataRefresher(RequestManager):
 
     def _covers(self, topics: frozenset[str] | None) -> bool:
         return (
-            self._asked is None
+            self._requested_topics is None
             if topics is None
-            else (self._asked is None or topics <= self._asked)
+            else (self._requested_topics is None or topics <= self._requested_topics)
         )
 
     def _maybe_rebootstrap(self, now_ms: int) -> None:
@@ -279,7 +285,7 @@ class MetadataRefresher(RequestManager):
 
     # --- the answer ----------------------------------------------------------------------------
 
-    def _answered(self, response: ClientResponse) -> None:
+    def _handle_response(self, response: ClientResponse) -> None:
         now_ms = self._context.clock.now_ms()
         message = response.message
         if (message.error_code or 0) == REBOOTSTRAP_REQUIRED:
@@ -289,22 +295,22 @@ class MetadataRefresher(RequestManager):
         elif not message.brokers:
             self._retry(now_ms)  # a broker that has just started knows nobody yet
         else:
-            self._take(snapshot_of(message), now_ms)
+            self._apply(snapshot_of(message), now_ms)
 
-    def _take(self, answer: ClusterSnapshot, now_ms: int) -> None:
+    def _apply(self, answer: ClusterSnapshot, now_ms: int) -> None:
         self._succeeded_ms, self._failing_since_ms = now_ms, None
-        self._told = self._asked
-        everything = self._asked is None
+        self._response_topics = self._requested_topics
+        everything = self._requested_topics is None
         self._context.metadata.update(answer, partial=not everything, now_ms=now_ms)
         for future in self._waiting:
             future.complete(None)
         self._waiting.clear()
         self._note_errors(answer)
-        if self._unsettled(answer):
+        if self._is_incomplete(answer):
             self._retry(now_ms)
         self._match_pattern()
 
-    def _failed(self, error: Exception) -> None:
+    def _handle_error(self, error: Exception) -> None:
         if isinstance(error, (*LOGIN_ERRORS, UnsupportedVersionError, UnexpectedResponseError)):
             self._error = error
         log.debug("metadata request failed: %s", error)
@@ -327,10 +333,10 @@ class MetadataRefresher(RequestManager):
         elif invalid:
             self._error = InvalidTopicError(f"Invalid topics: {invalid}")
 
-    def _unsettled(self, answer: ClusterSnapshot) -> bool:
+    def _is_incomplete(self, answer: ClusterSnapshot) -> bool:
         """Tell whether something will be there soon: a topic to appear, a leader to be elected."""
         own = self._context.subscription.topics_of_interest()
-        wanted = own | self._besides
+        wanted = own | self._extra_topics
         waiting = {
             name
             for name, error in answer.topic_errors.items()

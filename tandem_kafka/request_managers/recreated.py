@@ -32,14 +32,14 @@ class _Doubt:
     """A position that may be of another topic than the one of that name now.
 
     Attributes:
-        answers: How many metadata answers there had been when the other id was first seen.
-        told: The user has been told, and has to seek: there is no reset policy.
+        responses: How many metadata responses there had been when the other id was first seen.
+        reported: The user has been told, and has to seek: there is no reset policy.
     """
 
     base: Position
     topic_id: UUID
-    answers: int
-    told: bool = False
+    responses: int
+    reported: bool = False
 
 
 class RecreatedTopics:
@@ -59,9 +59,9 @@ class RecreatedTopics:
         doubt = self._doubts.get(state)
         return doubt is not None and doubt.base is state.base
 
-    def follow(self) -> None:
+    def check(self) -> None:
         """Look at every position; called when metadata or the assignment have changed."""
-        self._follow_cluster()
+        self._check_cluster()
         before, self._doubts = self._doubts, {}
         dropped = []
         for state in self._context.subscription.assigned.values():
@@ -70,13 +70,13 @@ class RecreatedTopics:
             if doubt is None:
                 continue
             self._doubts[state] = doubt
-            again = known == doubt.topic_id and self._context.metadata.responses > doubt.answers
-            if again and not doubt.told:
+            again = known == doubt.topic_id and self._context.metadata.responses > doubt.responses
+            if again and not doubt.reported:
                 dropped.append(state)
         if dropped:
             self._drop(dropped)
 
-    def _follow_cluster(self) -> None:
+    def _check_cluster(self) -> None:
         """Another cluster (KIP-899) has other ids, and its topics stand in for these."""
         known = self._context.metadata.snapshot.cluster_id
         if known is None or known == self._cluster_id:
@@ -113,11 +113,13 @@ class RecreatedTopics:
             log.warning("%s-%d is of a topic that was made anew", tp.topic, tp.partition)
             position = state.position
             if self._positions.apply_reset_policy([state]) and position is not None:
-                self._doubts[state] = _Doubt(doubt.base, doubt.topic_id, doubt.answers, told=True)
+                self._doubts[state] = _Doubt(
+                    doubt.base, doubt.topic_id, doubt.responses, reported=True
+                )
                 error = OffsetOutOfRangeError({tp: position.offset})
                 self._context.buffer.add(FetchedChunk(state, doubt.base, error=error, sticky=True))
                 state.validated()  # the error has its turn, and stops fetches until a seek
         for state in states:
             if state.base is None:
                 state.topic_id = self._context.metadata.snapshot.topic_id(state.tp.topic)
-        self._positions.want()
+        self._positions.start_lookups()

@@ -50,12 +50,12 @@ class TopicMetadataManager(RequestManager):
         return self._context.request(
             describe_topics(topics, auto_create=False),
             ANY_NODE,
-            answered=partial(self._answered, lookup),
-            failed=partial(self._failed, lookup),
+            on_response=partial(self._handle_response, lookup),
+            on_error=partial(self._handle_error, lookup),
             state=lookup.state,
         )
 
-    def _answered(self, lookup: _Lookup, response: ClientResponse) -> None:
+    def _handle_response(self, lookup: _Lookup, response: ClientResponse) -> None:
         topics, errors = read_topics(response.message)
         event = lookup.event
         if isinstance(event, ListTopics):
@@ -66,6 +66,6 @@ class TopicMetadataManager(RequestManager):
             raise error(event.topic)
         event.future.complete(topics.get(event.topic))
 
-    def _failed(self, lookup: _Lookup, error: Exception) -> None:
+    def _handle_error(self, lookup: _Lookup, error: Exception) -> None:
         if not getattr(error, "retriable", False):
             lookup.event.future.fail(error)

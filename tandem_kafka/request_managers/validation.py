@@ -1,6 +1,6 @@
 """Finds out whether the log was truncated under a position (KIP-320).
 
-When a partition's leader or leader epoch changes, the new leader is asked where the epoch of the
+When a partition's leader or leader epoch changes, the new leader is requested where the epoch of the
 last record read ends in its log. An end before the position means that records were lost by an
 unclean election: the position goes back, or `LogTruncationError` is raised where no reset policy
 allows that.
@@ -44,8 +44,8 @@ CONSUMER_REPLICA = -1
 FIRST_VERSION = 3
 
 
-#: The positions in doubt that a request asked about.
-Asked = Mapping[TopicPartition, tuple[AssignedPartition, Position]]
+#: The positions in doubt that a request requested about.
+Requested = Mapping[TopicPartition, tuple[AssignedPartition, Position]]
 
 
 class ValidationManager(RequestManager):
@@ -57,17 +57,17 @@ class ValidationManager(RequestManager):
         self._context = context
         self._metadata = metadata
         self._positions = positions
-        self._seen = (-1, -1)
+        self._seen_versions = (-1, -1)
         #: By leader, so that one that is silent delays no other.
         self._states: dict[int, RequestState] = {}
         self._unsupported = False
-        #: Truncated, and no policy says where to go: asked again when the user polls again.
-        self._stranded: set[AssignedPartition] = set()
+        #: Truncated, and no policy says where to go: requested again when the user polls again.
+        self._reported: set[AssignedPartition] = set()
         self._recreated = RecreatedTopics(context, metadata, positions)
 
-    def want(self) -> None:
+    def application_polled(self) -> None:
         """The user polls: raise again what is still in doubt."""
-        self._stranded.clear()
+        self._reported.clear()
 
     def poll(self, now_ms: int) -> PollResult:
         """Look for changed leaders, then ask about the positions in doubt."""
@@ -75,27 +75,27 @@ class ValidationManager(RequestManager):
         without_position = self._context.subscription.without_position()
         if not without_position:
             return IDLE
-        doubtful = [
+        in_doubt = [
             state
             for state in without_position
             if state.state is FetchState.AWAIT_VALIDATION
-            and state not in self._stranded
+            and state not in self._reported
             and not self._recreated.doubts(state)
         ]
-        if not doubtful:
+        if not in_doubt:
             return IDLE
         if self._unsupported:
-            for state in doubtful:
+            for state in in_doubt:
                 state.validated()
             return IDLE
-        return self._ask(doubtful, now_ms)
+        return self._send_requests(in_doubt, now_ms)
 
     def _follow_metadata(self) -> None:
         subscription, snapshot = self._context.subscription, self._context.metadata.snapshot
         seen = (snapshot.version, subscription.version)
-        if seen != self._seen:
-            self._seen = seen
-            self._recreated.follow()
+        if seen != self._seen_versions:
+            self._seen_versions = seen
+            self._recreated.check()
             self._follow_leaders()
 
     def _follow_leaders(self) -> None:
@@ -114,10 +114,10 @@ class ValidationManager(RequestManager):
 
     # --- the request ---------------------------------------------------------------------------
 
-    def _ask(self, doubtful: list[AssignedPartition], now_ms: int) -> PollResult:
+    def _send_requests(self, in_doubt: list[AssignedPartition], now_ms: int) -> PollResult:
         snapshot = self._context.metadata.snapshot
         by_leader: dict[Node | None, list[AssignedPartition]] = defaultdict(list)
-        for state in doubtful:
+        for state in in_doubt:
             by_leader[snapshot.leader(state.tp)].append(state)
         unsent = []
         wait_ms = FOREVER_MS
@@ -141,10 +141,10 @@ class ValidationManager(RequestManager):
     def _request(
         self, leader: Node, states: list[AssignedPartition], request_state: RequestState
     ) -> UnsentRequest:
-        asked = {s.tp: (s, s.position) for s in states if s.position is not None}
+        requested = {s.tp: (s, s.position) for s in states if s.position is not None}
         topic_entry = OffsetForLeaderEpochRequest.OffsetForLeaderTopic
         entries = by_topic(
-            asked,
+            requested,
             lambda tp, each: topic_entry.OffsetForLeaderPartition(
                 partition=tp.partition,
                 current_leader_epoch=each[0].leader_epoch,
@@ -159,19 +159,19 @@ class ValidationManager(RequestManager):
         return self._context.request(
             message,
             ToNode(leader),
-            answered=partial(self._answered, asked),
-            failed=self._failed,
+            on_response=partial(self._handle_response, requested),
+            on_error=self._handle_error,
             state=request_state,
         )
 
     # --- the response --------------------------------------------------------------------------
 
-    def _answered(self, asked: Asked, response: ClientResponse) -> None:
+    def _handle_response(self, requested: Requested, response: ClientResponse) -> None:
         truncated: dict[TopicPartition, OffsetAndMetadata | None] = {}
         errors = []
-        for tp, entry in answered_entries(response.message.topics, asked).items():
-            state, position = asked[tp]
-            if not self._still_asks(state, position):
+        for tp, entry in answered_entries(response.message.topics, requested).items():
+            state, position = requested[tp]
+            if not self._is_pending(state, position):
                 continue
             if entry.error_code:
                 errors.append(for_code(entry.error_code)(f"{tp.topic}-{tp.partition}"))
@@ -179,13 +179,13 @@ class ValidationManager(RequestManager):
                 self._validated(state, position, entry, truncated)
         if truncated:
             error = LogTruncationError(truncated)
-            self._context.raise_in_poll(error, [asked[tp] for tp in truncated])
+            self._context.raise_in_poll(error, [requested[tp] for tp in truncated])
         for further in errors[1:]:
-            self._failed(further)
+            self._handle_error(further)
         if errors:
             raise errors[0]
 
-    def _failed(self, error: Exception) -> None:
+    def _handle_error(self, error: Exception) -> None:
         if isinstance(error, UnsupportedVersionError):
             self._unsupported = True  # an old broker: adopt its leaders as they come
         elif reaction_to(LIST_OFFSETS, error) is Reaction.FAIL:
@@ -193,7 +193,7 @@ class ValidationManager(RequestManager):
         else:
             self._metadata.request_update()
 
-    def _still_asks(self, state: AssignedPartition, position: Position) -> bool:
+    def _is_pending(self, state: AssignedPartition, position: Position) -> bool:
         return (
             state.state is FetchState.AWAIT_VALIDATION
             and state.position is position
@@ -231,10 +231,10 @@ class ValidationManager(RequestManager):
             "where is not known" if diverged is None else f"it ends at {diverged.offset}",
         )
         if self._context.config.offset_reset.kind == "none":
-            self._stranded.add(state)
+            self._reported.add(state)
             truncated[tp] = diverged
         elif diverged is None:
             self._positions.apply_reset_policy([state])
-            self._positions.want()
+            self._positions.start_lookups()
         else:
             state.set_position(Position(diverged.offset, epoch_of(diverged)))

@@ -98,7 +98,7 @@ def test_42_an_answer_that_cannot_be_dealt_with(
 ) -> None:
     metadata = member._core.engine.loop._managers.metadata
     broken = Once(metadata._take)
-    monkeypatch.setattr(metadata, "_take", broken)
+    monkeypatch.setattr(metadata, "_apply", broken)
     metadata.request_update()
     with pytest.raises(KafkaError, match="a defect"):
         member.poll(20_000)

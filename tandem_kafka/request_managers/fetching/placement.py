@@ -66,7 +66,7 @@ class FetchPlacement:
         self._follow = follow
         self.slots: dict[tuple[int, Purpose], FetchSlot] = {}
         self._slot_of: dict[AssignedPartition, FetchSlot] = {}
-        self._seen = (-1, -1)
+        self._seen_versions = (-1, -1)
         self.lease_ends_ms = FOREVER_MS
 
     def has(self, state: AssignedPartition) -> bool:
@@ -76,9 +76,9 @@ class FetchPlacement:
     def update(self, now_ms: int) -> None:
         """Follow assignment, leaders and replicas; note what else has changed."""
         subscription, snapshot = self._context.subscription, self._context.metadata.snapshot
-        seen = (subscription.version, snapshot.version)
-        if seen != self._seen or now_ms >= self.lease_ends_ms:
-            self._seen = seen
+        versions = (subscription.version, snapshot.version)
+        if versions != self._seen_versions or now_ms >= self.lease_ends_ms:
+            self._seen_versions = versions
             self._place_all(now_ms)
         changed = subscription.changes.states
         while changed:
@@ -88,34 +88,36 @@ class FetchPlacement:
                 continue
             if slot.purpose is Purpose.FETCH_QUIET:
                 # Resumed or sought, for example: not to wait for the parked fetch.
-                self._wake(slot, state)
+                self._activate(slot, state)
             else:
                 slot.note(state)
 
-    def answered(self, slot: FetchSlot, brought: Iterable[AssignedPartition], now_ms: int) -> None:
+    def handle_response(
+        self, slot: FetchSlot, brought: Iterable[AssignedPartition], now_ms: int
+    ) -> None:
         """After an answer that brought something for these: sort busy and quiet ones."""
         if slot.purpose is Purpose.FETCH_QUIET:
             for state in brought:
                 if state in slot.partitions:
-                    self._wake(slot, state)
+                    self._activate(slot, state)
             return
         slot.active.update(brought)
         if len(slot.partitions) < _MANY or not slot.sorted_ms:
             slot.sorted_ms = now_ms
         else:
-            self._sort_out(slot, self._slot(slot.node_id, Purpose.FETCH_QUIET), now_ms)
+            self._move_quiet(slot, self._slot(slot.node_id, Purpose.FETCH_QUIET), now_ms)
 
-    def about_to_send(self, slot: FetchSlot, now_ms: int) -> None:
+    def prepare_to_send(self, slot: FetchSlot, now_ms: int) -> None:
         """A slot is free: it may take over partitions of others."""
         if slot.purpose in _BUSY:
-            self._come_back(slot, now_ms)
+            self._take_from_bypass(slot, now_ms)
         elif slot.purpose is Purpose.FETCH_QUIET:
             for purpose in _BUSY:
                 busy = self.slots.get((slot.node_id, purpose))
                 if busy is not None and busy.sorted_ms and len(busy.partitions) >= _MANY:
-                    self._sort_out(busy, slot, now_ms)
+                    self._move_quiet(busy, slot, now_ms)
 
-    def _sort_out(self, slot: FetchSlot, quiet_slot: FetchSlot, now_ms: int) -> None:
+    def _move_quiet(self, slot: FetchSlot, quiet_slot: FetchSlot, now_ms: int) -> None:
         """Move what has brought nothing for a while; not into a fetch that is parked already."""
         if now_ms - slot.sorted_ms < _QUIET_AFTER_MS or quiet_slot.state.in_flight:
             return
@@ -124,7 +126,7 @@ class FetchPlacement:
         slot.active.clear()
         slot.sorted_ms = now_ms
 
-    def _wake(self, slot: FetchSlot, state: AssignedPartition) -> None:
+    def _activate(self, slot: FetchSlot, state: AssignedPartition) -> None:
         """Move a partition to the busy ones, to one whose fetch is not parked if there is one."""
         targets = [self._slot(slot.node_id, purpose) for purpose in _BUSY]
         index = min((0, 1), key=lambda i: (targets[i].parked, len(targets[i].partitions)))
@@ -136,7 +138,7 @@ class FetchPlacement:
         self._move(state, slot, target, _BYPASS)
         return target
 
-    def can_come_back(self, slot: FetchSlot) -> bool:
+    def can_take_from_bypass(self, slot: FetchSlot) -> bool:
         """Tell whether there are partitions on the bypass that this slot may take."""
         bypass = self.slots.get((slot.node_id, Purpose.FETCH_BYPASS))
         return bypass is not None and bool(bypass.partitions) and slot.purpose in _BUSY
@@ -146,17 +148,17 @@ class FetchPlacement:
         bypass = self.slots.get((slot.node_id, Purpose.FETCH_BYPASS))
         return 0 if bypass is None or bypass.state.in_flight else bypass.state.wait_ms(now_ms)
 
-    def _come_back(self, slot: FetchSlot, now_ms: int) -> None:
+    def _take_from_bypass(self, slot: FetchSlot, now_ms: int) -> None:
         """Take back what has caught up on the bypass, or anything if the bypass does not work.
 
         Not more than half of all: if one slot had them all, the broker would have nothing to do
         while their records are taken in.
         """
-        if not self.can_come_back(slot):
+        if not self.can_take_from_bypass(slot):
             return
         bypass = self.slots[slot.node_id, Purpose.FETCH_BYPASS]
         failing = self.bypass_wait_ms(slot, now_ms) > 0
-        ready = [each.state for each in bypass.asked.values() if failing or not each.behind]
+        ready = [each.state for each in bypass.requested.values() if failing or not each.behind]
         both = sum(len(self._slot(slot.node_id, each).partitions) for each in _BUSY)
         half = (both + len(bypass.partitions) + 1) // 2
         index = _PURPOSES.index(slot.purpose)
@@ -222,13 +224,13 @@ class FetchPlacement:
         placed: dict[FetchSlot, list[AssignedPartition]],
     ) -> None:
         first, second = (placed.setdefault(self._slot(node_id, each), []) for each in _BUSY)
-        newcomers = []
+        unplaced = []
         for state in states:
             if state.slot < 0:
-                newcomers.append(state)
+                unplaced.append(state)
             else:
                 placed.setdefault(self._slot(node_id, _PURPOSES[state.slot]), []).append(state)
-        for state in newcomers:
+        for state in unplaced:
             state.slot = 0 if len(first) <= len(second) else 1
             (first, second)[state.slot].append(state)
 

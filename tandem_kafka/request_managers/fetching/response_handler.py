@@ -26,13 +26,13 @@ from tandem_kafka.shared.fetch_buffer import FetchedChunk
 from tandem_kafka.shared.partition import AssignedPartition, Position, PreferredReplica
 from tandem_kafka.types import Node, TopicPartition, named
 
-__all__ = ["AskedPartition", "FetchResponseHandler"]
+__all__ = ["FetchResponseHandler", "RequestedPartition"]
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class AskedPartition:
+class RequestedPartition:
     """What was asked of a partition, to tell a stale answer from a good one."""
 
     state: AssignedPartition
@@ -62,10 +62,10 @@ class FetchResponseHandler:
         self.sizing = FetchSizing(context.config.max_partition_fetch_bytes)
         self._options = ReaderOptions.of(context.config)
 
-    def take(
+    def handle(
         self,
         response: FetchedResponse,
-        asked: Mapping[TopicPartition, AskedPartition],
+        requested_partitions: Mapping[TopicPartition, RequestedPartition],
         session: FetchSession,
         took_ms: float,
     ) -> tuple[bool, list[AssignedPartition]]:
@@ -78,17 +78,17 @@ class FetchResponseHandler:
         sizes: Counter[str] = Counter()
         for fetched in response.partitions:
             tp = self._partition_of(fetched, session)
-            asking = asked.get(tp) if tp is not None else None
-            if asking is None or not self.current(asking):
+            requested = requested_partitions.get(tp) if tp is not None else None
+            if requested is None or not self.is_current(requested):
                 continue
             if fetched.error_code:
-                self._take_error(asking, fetched, response.node_endpoints)
-                affected.append(asking.state)
-            elif self._take_records(asking, fetched):
+                self._handle_partition_error(requested, fetched, response.node_endpoints)
+                affected.append(requested.state)
+            elif self._handle_records(requested, fetched):
                 got_bytes = len(fetched.records) if fetched.records is not None else 0
-                sizes[asking.state.tp.topic] += got_bytes
-                self.sizing.learn(asking.state, asking.max_bytes, got_bytes, took_ms)
-                affected.append(asking.state)
+                sizes[requested.state.tp.topic] += got_bytes
+                self.sizing.learn(requested.state, requested.max_bytes, got_bytes, took_ms)
+                affected.append(requested.state)
                 got_records = True
         for topic, size in sizes.items():
             self._context.metrics.record_topic("fetch-size", topic, size)
@@ -102,19 +102,19 @@ class FetchResponseHandler:
             name = session.topic_name(fetched.topic_id)
         return None if name is None else TopicPartition(name, fetched.partition)
 
-    def current(self, asking: AskedPartition) -> bool:
+    def is_current(self, requested: RequestedPartition) -> bool:
         """Tell whether the response is still wanted: no seek, reset or new assignment since."""
-        state = asking.state
+        state = requested.state
         return (
             self._context.subscription.assigned.get(state.tp) is state
-            and state.base is asking.base
-            and state.read_ahead == asking.offset
+            and state.base is requested.base
+            and state.read_ahead == requested.offset
         )
 
     # --- records -------------------------------------------------------------------------------
 
-    def _take_records(self, asking: AskedPartition, fetched: FetchedPartition) -> bool:
-        state = asking.state
+    def _handle_records(self, requested: RequestedPartition, fetched: FetchedPartition) -> bool:
+        state = requested.state
         state.high_watermark = fetched.high_watermark
         state.last_stable_offset = fetched.last_stable_offset
         state.log_start_offset = fetched.log_start_offset
@@ -128,15 +128,15 @@ class FetchResponseHandler:
         try:
             epoch = self._context.metadata.snapshot.leader_epoch(tp)
             reader = open_reader(
-                tp.topic, tp.partition, asking.offset, fetched, self._options, epoch
+                tp.topic, tp.partition, requested.offset, fetched, self._options, epoch
             )
-            if reader.end_offset <= asking.offset:
+            if reader.end_offset <= requested.offset:
                 reader.take(1)  # nothing whole came: the reader says why
         except KafkaError as error:
-            self._put_error(asking, error, sticky=True)
+            self._buffer_error(requested, error, sticky=True)
             return True
         state.read_ahead = max(state.read_ahead, reader.end_offset)
-        self._context.buffer.add(FetchedChunk(state, asking.base, reader))
+        self._context.buffer.add(FetchedChunk(state, requested.base, reader))
         return True
 
     def _follow_replica(self, state: AssignedPartition, replica: int) -> None:
@@ -149,57 +149,63 @@ class FetchResponseHandler:
 
     # --- errors --------------------------------------------------------------------------------
 
-    def _take_error(
-        self, asking: AskedPartition, fetched: FetchedPartition, nodes: tuple[Node, ...]
+    def _handle_partition_error(
+        self, requested: RequestedPartition, fetched: FetchedPartition, nodes: tuple[Node, ...]
     ) -> None:
-        state, tp = asking.state, asking.state.tp
+        state, tp = requested.state, requested.state.tp
         error_type = for_code(fetched.error_code)
         reaction = reaction_to(FETCH, error_type)
-        log.debug("fetching %s at %d: %s", tp, asking.offset, error_type.__name__)
+        log.debug("fetching %s at %d: %s", tp, requested.offset, error_type.__name__)
         state.retry_at_ms = self._context.clock.now_ms() + self._context.retry_pause_ms
         if reaction is Reaction.RESET:
-            self._out_of_range(asking)
+            self._out_of_range(requested)
         elif reaction is Reaction.RAISE:
-            self._put_error(asking, _user_error(error_type, tp, asking.offset), sticky=False)
+            self._buffer_error(
+                requested, _user_error(error_type, tp, requested.offset), sticky=False
+            )
         elif reaction is Reaction.REFRESH:
-            self._leave_replica(state)
+            self._drop_replica(state)
             leader = fetched.current_leader
             if leader is None or not self._context.metadata.update_leader(tp, leader, nodes):
                 self._metadata.request_update()
             else:
                 state.retry_at_ms = 0  # the new leader is known: no reason to wait
         elif reaction is Reaction.FAIL:
-            self._put_error(asking, error_type(f"fetching {tp.topic}-{tp.partition}"), sticky=False)
+            self._buffer_error(
+                requested, error_type(f"fetching {tp.topic}-{tp.partition}"), sticky=False
+            )
 
-    def _leave_replica(self, state: AssignedPartition) -> None:
+    def _drop_replica(self, state: AssignedPartition) -> None:
         if state.preferred_replica is not None:
             state.preferred_replica = None
             self._context.subscription.version += 1
 
-    def _out_of_range(self, asking: AskedPartition) -> None:
-        state = asking.state
-        if asking.from_replica:
-            self._leave_replica(state)  # a follower may be behind: its leader knows better
+    def _out_of_range(self, requested: RequestedPartition) -> None:
+        state = requested.state
+        if requested.from_replica:
+            self._drop_replica(state)  # a follower may be behind: its leader knows better
             return
         position = state.position
-        if position is None or position.offset != asking.offset:
+        if position is None or position.offset != requested.offset:
             # What was read ahead is handed out first; then the position itself is asked for.
             state.wait_for_drain = True
             return
-        if state.out_of_range_at != asking.offset:
+        if state.out_of_range_at != requested.offset:
             # The policy may skip records: a single response, in which anything may have changed on
             # its way, is not enough for that.
-            state.out_of_range_at, state.retry_at_ms = asking.offset, 0
+            state.out_of_range_at, state.retry_at_ms = requested.offset, 0
             return
-        log.info("%s: offset %d is out of range", named([state.tp]), asking.offset)
+        log.info("%s: offset %d is out of range", named([state.tp]), requested.offset)
         if self._positions.apply_reset_policy([state]):
-            error = OffsetOutOfRangeError({state.tp: asking.offset})
-            self._put_error(asking, error, sticky=True)
+            error = OffsetOutOfRangeError({state.tp: requested.offset})
+            self._buffer_error(requested, error, sticky=True)
         else:
-            self._positions.want()
+            self._positions.start_lookups()
 
-    def _put_error(self, asking: AskedPartition, error: Exception, *, sticky: bool) -> None:
-        chunk = FetchedChunk(asking.state, asking.base, error=error, sticky=sticky)
+    def _buffer_error(
+        self, requested: RequestedPartition, error: Exception, *, sticky: bool
+    ) -> None:
+        chunk = FetchedChunk(requested.state, requested.base, error=error, sticky=sticky)
         self._context.buffer.add(chunk)
 
 

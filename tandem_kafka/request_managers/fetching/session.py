@@ -57,7 +57,7 @@ class FetchSession:
         self._epoch = FULL_EPOCH if incremental else FINAL_EPOCH
         # What is wanted; what of it the broker has not been told; what it is to forget.
         self._partitions: dict[TopicPartition, FetchTarget] = {}
-        self._untold: dict[TopicPartition, FetchTarget] = {}
+        self._unsent: dict[TopicPartition, FetchTarget] = {}
         self._forgotten: dict[tuple[TopicPartition, UUID], None] = {}
         self._names: dict[UUID, str] = {}
 
@@ -70,7 +70,7 @@ class FetchSession:
         """Return the name under which a topic id was asked for."""
         return self._names.get(topic_id)
 
-    def want(self, tp: TopicPartition, target: FetchTarget) -> None:
+    def include(self, tp: TopicPartition, target: FetchTarget) -> None:
         """Fetch a partition from here on; asked for last, so that it cannot starve the others."""
         known = self._partitions.get(tp)
         if known == target:
@@ -79,15 +79,15 @@ class FetchSession:
             del self._partitions[tp]
             if known.topic_id != target.topic_id:
                 self._forgotten[tp, known.topic_id] = None
-        self._partitions[tp] = self._untold[tp] = target
+        self._partitions[tp] = self._unsent[tp] = target
         # It may come back before the broker was told to forget it.
         self._forgotten.pop((tp, target.topic_id), None)
         self._names[target.topic_id] = tp.topic
 
-    def drop(self, tp: TopicPartition) -> None:
+    def exclude(self, tp: TopicPartition) -> None:
         """Fetch a partition no longer."""
         target = self._partitions.pop(tp)
-        self._untold.pop(tp, None)
+        self._unsent.pop(tp, None)
         self._forgotten[tp, target.topic_id] = None
 
     def build(self) -> SessionRequest:
@@ -96,18 +96,18 @@ class FetchSession:
             request = SessionRequest(self._id, self._epoch, dict(self._partitions), ())
         else:
             forgotten = tuple(self._forgotten)
-            request = SessionRequest(self._id, self._epoch, self._untold, forgotten)
-        self._untold = {}
+            request = SessionRequest(self._id, self._epoch, self._unsent, forgotten)
+        self._unsent = {}
         self._forgotten = {}
         return request
 
-    def answered(self, session_id: int, error_code: int) -> bool:
+    def handle_response(self, session_id: int, error_code: int) -> bool:
         """Take in a response's session fields; False if the response carries no data."""
         if error_code:
             log.info("fetch session %d: %s; starting over", self._id, for_code(error_code).__name__)
             if error_code == SESSION_ID_NOT_FOUND:
                 self._id = NO_SESSION
-            self._restart()
+            self.restart()
             return False
         if not self._incremental:
             return True
@@ -119,18 +119,17 @@ class FetchSession:
             self._epoch = 1 if self._epoch == MAX_EPOCH else self._epoch + 1
         return True
 
-    def failed(self) -> None:
-        """A request got no answer: whether the broker saw it is not known."""
-        self._restart()
+    def restart(self) -> None:
+        """Start over with a full request, because the broker may not have seen the last one.
+
+        If it carries the old session id, the broker closes that session and opens a new one.
+        """
+        if self._incremental:
+            self._epoch = FULL_EPOCH
 
     def close(self) -> SessionRequest:
         """Return the request that ends the session."""
         request = SessionRequest(self._id, FINAL_EPOCH, {}, ())
         self._id = NO_SESSION
-        self._restart()
+        self.restart()
         return request
-
-    def _restart(self) -> None:
-        # With the old id in a full request the broker drops that session and opens a new one.
-        if self._incremental:
-            self._epoch = FULL_EPOCH

@@ -32,7 +32,7 @@ class CallbackRunner:
         self._background = background
         self._group = group
         self._polls = polls
-        self._numbers = 0
+        self._last_number = 0
         self._event: RebalanceEvent | None = None
         self._then: Callable[[], None] | None = None
         self._failed = False
@@ -44,12 +44,12 @@ class CallbackRunner:
 
     def run(self, event: RebalanceEvent, then: Callable[[], None]) -> None:
         """Have a callback run instead of any other; `then` is called once it went well."""
-        self._numbers += 1
-        self._event = replace(event, number=self._numbers)
+        self._last_number += 1
+        self._event = replace(event, number=self._last_number)
         self._then = then
-        self._ask(self._event)
+        self._send(self._event)
 
-    def _ask(self, event: RebalanceEvent) -> None:
+    def _send(self, event: RebalanceEvent) -> None:
         self._failed = False
         self._group.callback = event.number
         self._background.add(event)
@@ -69,7 +69,7 @@ class CallbackRunner:
     def retry(self) -> None:
         """The application polls: ask again for what failed."""
         if self._failed and self._event is not None:
-            self._ask(self._event)
+            self._send(self._event)
 
     def cancel(self) -> None:
         """Forget it: nobody is interested in the outcome any more."""

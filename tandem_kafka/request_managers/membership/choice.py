@@ -52,7 +52,7 @@ class AutoMembership:
         self._context = context
         self._coordinator = coordinator
         self._metadata = metadata
-        self._chosen: Membership = ConsumerMembership(
+        self._membership: Membership = ConsumerMembership(
             context, coordinator, metadata, on_unsupported=self._fall_back
         )
         log.info(
@@ -66,46 +66,46 @@ class AutoMembership:
             self._context.config.group_id,
             error,
         )
-        self._chosen = ClassicMembership(self._context, self._coordinator, self._metadata)
-        self._chosen.application_polled()
+        self._membership = ClassicMembership(self._context, self._coordinator, self._metadata)
+        self._membership.application_polled()
 
     @property
     def resolves_regex(self) -> bool:
         """See `Membership`; once the cluster turned out to have no KIP-848 it cannot be."""
-        return self._chosen.resolves_regex
+        return self._membership.resolves_regex
 
     def application_polled(self) -> None:
         """See `Membership`."""
-        self._chosen.application_polled()
+        self._membership.application_polled()
 
     def subscription_changed(self) -> None:
         """See `Membership`."""
-        self._chosen.subscription_changed()
+        self._membership.subscription_changed()
 
     def prepare_to_leave(self) -> None:
         """See `Membership`."""
-        self._chosen.prepare_to_leave()
+        self._membership.prepare_to_leave()
 
     def leave(self, future: Completion[Any], operation: LeaveOperation, reason: str) -> None:
         """See `Membership`."""
-        self._chosen.leave(future, operation, reason)
+        self._membership.leave(future, operation, reason)
 
     def callback_completed(self, number: int, error: Exception | None) -> None:
         """See `Membership`."""
-        self._chosen.callback_completed(number, error)
+        self._membership.callback_completed(number, error)
 
-    def commit_refused(self, error: Exception) -> None:
+    def commit_rejected(self, error: Exception) -> None:
         """See `Membership`."""
-        self._chosen.commit_refused(error)
+        self._membership.commit_rejected(error)
 
     def enforce_rebalance(self, reason: str) -> None:
         """See `Membership`."""
-        self._chosen.enforce_rebalance(reason)
+        self._membership.enforce_rebalance(reason)
 
     def poll(self, now_ms: int) -> PollResult:
         """See `Membership`."""
-        return self._chosen.poll(now_ms)
+        return self._membership.poll(now_ms)
 
     def close(self, now_ms: int) -> PollResult:
         """See `Membership`."""
-        return self._chosen.close(now_ms)
+        return self._membership.close(now_ms)

@@ -39,7 +39,7 @@ class Membership(Protocol):
         """The application thread has run a rebalance callback."""
         ...
 
-    def commit_refused(self, error: Exception) -> None:
+    def commit_rejected(self, error: Exception) -> None:
         """The coordinator refused a commit of this member, which it does not know any more."""
         ...
 

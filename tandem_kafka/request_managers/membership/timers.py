@@ -21,11 +21,11 @@ class PollTimer:
         self._context = context
         self._polls = context.polls
         self._interval_ms = context.config.max_poll_interval_ms
-        self._patience_ms = self._interval_ms + min(GRACE_MS, self._interval_ms // 4)
+        self._timeout_ms = self._interval_ms + min(GRACE_MS, self._interval_ms // 4)
 
     def left_ms(self, now_ms: int) -> int:
         """Until it expires."""
-        return self._polls.polled_ms + self._patience_ms - now_ms
+        return self._polls.polled_ms + self._timeout_ms - now_ms
 
     def log_expiry(self, now_ms: int) -> None:
         """Say what happened, and what to do about it."""
@@ -47,23 +47,23 @@ class RebalanceTimer:
 
     def __init__(self, context: ManagerContext) -> None:
         self._context = context
-        self._began_ms: int | None = None
+        self._started_ms: int | None = None
 
     def begin(self) -> None:
         """A rebalance begins, unless one is going on."""
-        if self._began_ms is None:
-            self._began_ms = self._context.clock.now_ms()
+        if self._started_ms is None:
+            self._started_ms = self._context.clock.now_ms()
 
     def complete(self) -> None:
         """What has begun went well."""
-        if self._began_ms is not None:
-            took_ms = self._context.clock.now_ms() - self._began_ms
-            self._began_ms = None
+        if self._started_ms is not None:
+            took_ms = self._context.clock.now_ms() - self._started_ms
+            self._started_ms = None
             self._context.metrics.record("rebalance-latency", took_ms)
             self._context.metrics.happened("last-rebalance-seconds-ago")
 
     def fail(self) -> None:
         """What has begun came to nothing."""
-        if self._began_ms is not None:
-            self._began_ms = None
+        if self._started_ms is not None:
+            self._started_ms = None
             self._context.metrics.record("failed-rebalance", 1)

@@ -60,7 +60,7 @@ class UngroupedMembership:
         """The application thread has run a rebalance callback."""
         self._callbacks.completed(number, error)
 
-    def commit_refused(self, error: Exception) -> None:
+    def commit_rejected(self, error: Exception) -> None:
         """There are no commits."""
 
     def enforce_rebalance(self, reason: str) -> None:
@@ -85,9 +85,9 @@ class UngroupedMembership:
             self._callbacks.run(event, lambda: self._subscription.set_assigned(owned & target))
         elif new := target - owned:
             log.info("assigned without a group: %s", named(new))
-            self._callbacks.run(PartitionsAssigned(target, new), self._begin)
+            self._callbacks.run(PartitionsAssigned(target, new), self._start_fetching)
 
-    def _begin(self) -> None:
+    def _start_fetching(self) -> None:
         """Hand out records of what the listener has heard of."""
         for state in self._subscription.assigned.values():
             state.awaiting_callback = False
@@ -96,10 +96,10 @@ class UngroupedMembership:
         subscription, topics = self._subscription, self._cluster.snapshot.topics
         if not subscription.resolved:
             return owned
-        there = {
+        existing = {
             TopicPartition(name, partition)
             for name in subscription.topics
             if name in topics
             for partition in topics[name].partitions
         }
-        return frozenset(there | {tp for tp in owned if tp.topic in subscription.topics})
+        return frozenset(existing | {tp for tp in owned if tp.topic in subscription.topics})

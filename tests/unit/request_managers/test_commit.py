@@ -383,7 +383,7 @@ def test_a_refusal_ends_the_membership_that_it_is_about(
     world: World, error: type[Exception], moved_on: bool
 ) -> None:
     refused: list[Exception] = []
-    world.group.commit.on_refused(refused.append)
+    world.group.commit.on_rejected(refused.append)
     world.identity.joined(9, "member")
     ask(world)
     unsent = world.sent(world.group.commit)

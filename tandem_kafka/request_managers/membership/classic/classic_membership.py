@@ -67,13 +67,13 @@ class ClassicMembership(RequestManager):
         self._rebalance = RebalanceTimer(context)
         self._request = context.request_state()
         #: Requests that an answer called for; the next turn sends them.
-        self._outbox: list[UnsentRequest] = []
-        self._wanted = False
+        self._unsent: list[UnsentRequest] = []
+        self._join_wanted = False
         self._rejoin_reason: str | None = None
         self._join_reason = ""
         self._joined_topics: frozenset[str] = frozenset()
         #: A JoinGroup response whose SyncGroup is still to be sent.
-        self._to_sync: Any = None
+        self._pending_sync: Any = None
         coordinator.on_fatal(self._fail)
 
     @property
@@ -88,7 +88,7 @@ class ClassicMembership(RequestManager):
         if self._group.fatal is not None:
             return
         self._callbacks.retry()
-        self._wanted = True
+        self._join_wanted = True
 
     def subscription_changed(self) -> None:
         """`_check_rejoin` sees it."""
@@ -97,10 +97,10 @@ class ClassicMembership(RequestManager):
         """Join again even though nothing has changed."""
         self._rejoin_reason = reason
 
-    def commit_refused(self, error: Exception) -> None:
+    def commit_rejected(self, error: Exception) -> None:
         """Others may own the partitions already: no more of them is handed out."""
         if self.state is State.STABLE and self._group.fatal is None:
-            self._lose(error)
+            self._lose_membership(error)
 
     def callback_completed(self, number: int, error: Exception | None) -> None:
         """The application thread has run a rebalance callback."""
@@ -110,7 +110,7 @@ class ClassicMembership(RequestManager):
         """The listener is about to run; heartbeats go on."""
         self._callbacks.cancel()
         self._rebalance.fail()
-        self._wanted = False  # until the application polls
+        self._join_wanted = False  # until the application polls
         self._context.polls.event_needed = True
         self._rejoin_reason = None
         if self.state not in (State.UNJOINED, State.LEAVING):
@@ -122,15 +122,19 @@ class ClassicMembership(RequestManager):
         # Behind the commits: the coordinator would refuse those of a member that has left.
         known = self._coordinator.known
         destination = self._coordinator.offsets_destination() if known else None
-        if self.state is not State.LEAVING or destination is None or not self._tells(operation):
-            self._forget()
+        if (
+            self.state is not State.LEAVING
+            or destination is None
+            or not self._must_notify(operation)
+        ):
+            self._end_membership()
             future.complete(None)
             return
         log.info("group %s: leaving: %s", self._context.config.group_id, reason)
-        self._outbox.append(self._requests.leave(destination, reason, future))
-        self._forget()
+        self._unsent.append(self._requests.leave(destination, reason, future))
+        self._end_membership()
 
-    def _tells(self, operation: LeaveOperation) -> bool:
+    def _must_notify(self, operation: LeaveOperation) -> bool:
         """Tell whether the coordinator is to hear that we leave."""
         if not self._group.metadata.member_id:
             return False
@@ -142,9 +146,9 @@ class ClassicMembership(RequestManager):
 
     def poll(self, now_ms: int) -> PollResult:
         """Send what the state calls for."""
-        if self._outbox:
+        if self._unsent:
             return self.close(now_ms)
-        if self._group.fatal is not None or not self._begin():
+        if self._group.fatal is not None or not self._start():
             return IDLE
         left_ms = self._timer.left_ms(now_ms)
         if left_ms <= 0 and self.state is not State.LEAVING:
@@ -157,14 +161,14 @@ class ClassicMembership(RequestManager):
 
     def close(self, now_ms: int) -> PollResult:  # noqa: ARG002 - the managers' interface
         """Send what is ready; leaving has been asked for before."""
-        unsent, self._outbox = tuple(self._outbox), []
+        unsent, self._unsent = tuple(self._unsent), []
         return PollResult(unsent, 0 if unsent else FOREVER_MS)
 
-    def _begin(self) -> bool:
+    def _start(self) -> bool:
         """Join if that is wanted; True if there is a membership to see to."""
         if self.state is not State.UNJOINED:
             return True
-        if not self._wanted or self._busy or not self._subscription.resolved:
+        if not self._join_wanted or self._user_code_running or not self._subscription.resolved:
             return False
         self._prepare("the application polls")
         return True
@@ -175,19 +179,19 @@ class ClassicMembership(RequestManager):
             return IDLE  # its discovery wakes the loop
         if self.state is State.COMPLETING_REBALANCE:
             return self._sync_when_ready(destination, now_ms)
-        if self.state is not State.PREPARING_REBALANCE or self._busy:
+        if self.state is not State.PREPARING_REBALANCE or self._user_code_running:
             return self._heartbeats.poll(destination, now_ms)
         return self._join_when_ready(destination, now_ms)
 
     @property
-    def _busy(self) -> bool:
+    def _user_code_running(self) -> bool:
         """True while the user's code runs on which the next step depends."""
         return self._callbacks.busy or self._calls.installing
 
     # --- when to rebalance ---------------------------------------------------------------------
 
     def _check_rejoin(self) -> None:
-        if self.state is not State.STABLE or self._busy:
+        if self.state is not State.STABLE or self._user_code_running:
             return
         if self._subscription.topics != self._joined_topics and self._subscription.resolved:
             self._rejoin_reason = "the subscription has changed"
@@ -205,10 +209,10 @@ class ClassicMembership(RequestManager):
         self._group.set_state(REBALANCING)
         self._rebalance.begin()
         self._request.reset()
-        held = frozenset(self._subscription.assigned)
+        owned = frozenset(self._subscription.assigned)
         if self._assignors.cooperative:
-            held = frozenset(tp for tp in held if tp.topic not in self._subscription.topics)
-        self._revoke(held, lambda: None)
+            owned = frozenset(tp for tp in owned if tp.topic not in self._subscription.topics)
+        self._revoke(owned, lambda: None)
 
     def _revoke(self, partitions: frozenset[TopicPartition], then: Callable[[], None]) -> None:
         if not partitions:
@@ -227,31 +231,31 @@ class ClassicMembership(RequestManager):
 
     # --- losing it -----------------------------------------------------------------------------
 
-    def _lose(self, why: object) -> None:
+    def _lose_membership(self, why: object) -> None:
         """Membership is over: others may own the partitions already."""
         log.warning("group %s: membership lost: %s", self._context.config.group_id, why)
         member_id = self._group.metadata.member_id
-        self._forget()
+        self._end_membership()
         if isinstance(why, IllegalGenerationError):  # the coordinator still waits for this id
             self._group.fenced(member_id)
         self._calls.lost()
-        held = frozenset(self._subscription.assigned)
+        owned = frozenset(self._subscription.assigned)
         for state in self._subscription.assigned.values():
             state.pending_revocation = True
-        if held:
-            self._callbacks.run(PartitionsLost(held), lambda: self._subscription.set_assigned(()))
+        if owned:
+            self._callbacks.run(PartitionsLost(owned), lambda: self._subscription.set_assigned(()))
 
     def _stop_polling(self, now_ms: int) -> None:
         self._timer.log_expiry(now_ms)
         self.leave(Completion(), LeaveOperation.DEFAULT, "max_poll_interval_ms exceeded")
-        self._lose("poll() was not called in time")
+        self._lose_membership("poll() was not called in time")
 
-    def _forget(self) -> None:
+    def _end_membership(self) -> None:
         self._machine.move(State.UNJOINED)
         self._callbacks.cancel()
         self._rebalance.fail()
         self._group.fatal = None
-        self._to_sync = None
+        self._pending_sync = None
         self._calls.cancel()
         self._leadership.end()
         self._joined_topics = frozenset()
@@ -283,8 +287,8 @@ class ClassicMembership(RequestManager):
         request = self._context.request(
             self._requests.join(described, self._join_reason),
             destination,
-            answered=self._joined,
-            failed=partial(self._failed_in, State.PREPARING_REBALANCE),
+            on_response=self._joined,
+            on_error=partial(self._handle_error_in, State.PREPARING_REBALANCE),
             state=self._request,
             timeout_ms=self._requests.join_timeout_ms,
             held_ms=None,
@@ -305,16 +309,16 @@ class ClassicMembership(RequestManager):
         self._group.joined(message.generation_id, message.member_id)
         self._machine.move(State.COMPLETING_REBALANCE)
         self._calls.forget()
-        self._to_sync = message
+        self._pending_sync = message
         # At once: an assignor that holds the GIL leaves heartbeats to the transport, which sends
         # what it was left with the last request.
-        self._heartbeats.start(at_once=self._leadership.leads(message))
+        self._heartbeats.start(immediately=self._leadership.leads(message))
 
     # --- SyncGroup -----------------------------------------------------------------------------
 
     def _sync_when_ready(self, destination: ToNode, now_ms: int) -> PollResult:
         """Send SyncGroup; a leader first waits for all topics of the group, and computes."""
-        joined = self._to_sync
+        joined = self._pending_sync
         if joined is None:
             return PollResult(wait_ms=self._request.wait_ms(now_ms))
         wait_ms = self._leadership.wait_ms(now_ms)
@@ -326,13 +330,13 @@ class ClassicMembership(RequestManager):
         if assignments is None:
             unsent, heartbeat_ms = self._heartbeats.poll(destination, now_ms)
             return PollResult(unsent, min(heartbeat_ms, wait_ms) if wait_ms > 0 else heartbeat_ms)
-        self._to_sync = None
+        self._pending_sync = None
         self._calls.forget()
         request = self._context.request(
             self._requests.sync(joined, assignments),
             destination,
-            answered=partial(self._synced, joined.protocol_name),
-            failed=partial(self._failed_in, State.COMPLETING_REBALANCE),
+            on_response=partial(self._synced, joined.protocol_name),
+            on_error=partial(self._handle_error_in, State.COMPLETING_REBALANCE),
             state=self._request,
             held_ms=None,
         )
@@ -349,10 +353,10 @@ class ClassicMembership(RequestManager):
         generation = self._group.metadata.generation_id
         assignment = decode_assignment(message.assignment)
         assigned = partitions_of(assignment)
-        strangers = sorted({tp.topic for tp in assigned} - self._joined_topics)
-        if strangers:
+        unexpected = sorted({tp.topic for tp in assigned} - self._joined_topics)
+        if unexpected:
             raise UnexpectedResponseError(
-                f"the group assigned partitions of topics that are not subscribed to: {strangers}"
+                f"the group assigned partitions of topics that are not subscribed to: {unexpected}"
             )
         self._machine.move(State.STABLE)
         self._group.set_state("<stable>")
@@ -366,9 +370,9 @@ class ClassicMembership(RequestManager):
         revoked = frozenset(self._subscription.assigned) - assigned
         if revoked:  # cooperative: the partitions are free for others in the next round
             self._rejoin_reason = "partitions were given back"
-        self._revoke(revoked, lambda: self._take_over(assigned))
+        self._revoke(revoked, lambda: self._apply_assignment(assigned))
 
-    def _take_over(self, assigned: frozenset[TopicPartition]) -> None:
+    def _apply_assignment(self, assigned: frozenset[TopicPartition]) -> None:
         added = assigned - frozenset(self._subscription.assigned)
         log.info(
             "group %s: generation %d, assigned %s, added %s",
@@ -377,16 +381,16 @@ class ClassicMembership(RequestManager):
             named(assigned),
             named(added),
         )
-        self._callbacks.run(PartitionsAssigned(assigned, added), self._begin_fetching)
+        self._callbacks.run(PartitionsAssigned(assigned, added), self._start_fetching)
 
-    def _begin_fetching(self) -> None:
+    def _start_fetching(self) -> None:
         for state in self._subscription.assigned.values():
             state.awaiting_callback = False
         self._rebalance.complete()
 
     # --- answers -------------------------------------------------------------------------------
 
-    def _failed_in(self, state: State, error: Exception) -> None:
+    def _handle_error_in(self, state: State, error: Exception) -> None:
         """Deal with an error of JoinGroup or SyncGroup, unless the member has moved on."""
         if self.state is state:
             self._react(error)
@@ -394,7 +398,7 @@ class ClassicMembership(RequestManager):
     def _assignor_failed(self, error: Exception) -> None:
         """An assignor of the user's raised: poll() raises that, and the member joins again."""
         self._context.raise_in_poll(error)
-        self._to_sync = None
+        self._pending_sync = None
         self._request.failed(self._context.clock.now_ms())
         if self.state is State.COMPLETING_REBALANCE:
             self._machine.move(State.PREPARING_REBALANCE)
@@ -416,22 +420,22 @@ class ClassicMembership(RequestManager):
         if self.state is State.LEAVING:
             return
         if reaction is Reaction.LOST:
-            self._lose(error)
+            self._lose_membership(error)
         elif reaction is Reaction.FAIL:
             self._fail(error)
         else:
             if reaction is Reaction.RAISE:
                 self._context.raise_in_poll(error)
-            self._rejoin(error, at_once=reaction is Reaction.REJOIN)
+            self._rejoin(error, immediately=reaction is Reaction.REJOIN)
 
     @property
     def _rebalancing(self) -> bool:
         return self.state in (State.PREPARING_REBALANCE, State.COMPLETING_REBALANCE)
 
-    def _rejoin(self, error: BaseException, *, at_once: bool) -> None:
+    def _rejoin(self, error: BaseException, *, immediately: bool) -> None:
         if self._rebalancing:
             self._machine.move(State.PREPARING_REBALANCE)
-            if at_once:
+            if immediately:
                 self._request.reset()
-        elif at_once:
+        elif immediately:
             self._rejoin_reason = f"the coordinator says {type(error).__name__}"

@@ -32,10 +32,10 @@ class Heartbeats:
         self._next_ms = 0
         self._last: HeartbeatRequest | None = None
 
-    def start(self, *, at_once: bool = False) -> None:
+    def start(self, *, immediately: bool = False) -> None:
         """A generation has begun: the first one is due in an interval, or at once."""
         self._state.reset()
-        interval_ms = 0 if at_once else self._context.config.heartbeat_interval_ms
+        interval_ms = 0 if immediately else self._context.config.heartbeat_interval_ms
         self._next_ms = self._context.clock.now_ms() + interval_ms
 
     def reset(self) -> None:
@@ -57,8 +57,8 @@ class Heartbeats:
         request = self._context.request(
             self._message(),
             destination,
-            answered=partial(self._answered, member.generation_id),
-            failed=partial(self._failed, member.generation_id),
+            on_response=partial(self._handle_response, member.generation_id),
+            on_error=partial(self._handle_error, member.generation_id),
             state=self._state,
             timeout_ms=timeout_ms,
         )
@@ -67,8 +67,8 @@ class Heartbeats:
 
     def _message(self) -> HeartbeatRequest:
         member, last = self._context.group.metadata, self._last
-        said = (last.generation_id, last.member_id) if last is not None else None
-        if last is None or said != (member.generation_id, member.member_id):
+        known = (last.generation_id, last.member_id) if last is not None else None
+        if last is None or known != (member.generation_id, member.member_id):
             last = self._last = HeartbeatRequest(
                 group_id=member.group_id,
                 generation_id=member.generation_id,
@@ -84,11 +84,11 @@ class Heartbeats:
             self._message(),
             period_ms=self._context.config.heartbeat_interval_ms,
             until_ms=now_ms + self._timer.left_ms(now_ms),
-            answered=lambda message: self._raise_error(generation, message.error_code),
-            failed=partial(self._failed, generation),
+            on_response=lambda message: self._raise_error(generation, message.error_code),
+            on_error=partial(self._handle_error, generation),
         )
 
-    def _answered(self, generation: int, response: ClientResponse) -> None:
+    def _handle_response(self, generation: int, response: ClientResponse) -> None:
         if self._context.group.metadata.generation_id == generation:
             self._context.metrics.record("heartbeat-latency", response.latency_ms)
         self._raise_error(generation, response.message.error_code)
@@ -98,7 +98,7 @@ class Heartbeats:
         if code and group.generation_id == generation:  # else of a membership that is over
             raise for_code(code)(group.group_id)
 
-    def _failed(self, generation: int, error: Exception) -> None:
+    def _handle_error(self, generation: int, error: Exception) -> None:
         if self._context.group.metadata.generation_id == generation:
             self._next_ms = 0
             self._on_error(error)

@@ -97,8 +97,8 @@ class ClassicRequests:
         return self._context.request(
             message,
             destination,
-            answered=lambda _: future.complete(None),
-            failed=lambda _: future.complete(None),
+            on_response=lambda _: future.complete(None),
+            on_error=lambda _: future.complete(None),
         )
 
 

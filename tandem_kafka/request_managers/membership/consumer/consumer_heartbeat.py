@@ -33,8 +33,8 @@ __all__ = [
     "HeartbeatFields",
     "epoch_to_leave",
     "error_of",
-    "explained",
     "new_member_id",
+    "with_advice",
 ]
 
 JOIN_EPOCH = 0
@@ -119,14 +119,14 @@ class HeartbeatFields:
             self._add_owned(fields, owned, claimed if repeating else owned, joining=joining)
         if not fields:
             return self.plain(member_id, epoch)
-        wants_regex = fields.get("subscribed_topic_regex")
+        has_regex = fields.get("subscribed_topic_regex")
         return ConsumerGroupHeartbeatRequest(
             group_id=config.group_id,
             member_id=member_id,
             member_epoch=epoch,
             instance_id=config.group_instance_id,
             **fields,
-            min_version=FIRST_VERSION_WITH_REGEX if wants_regex else 0,
+            min_version=FIRST_VERSION_WITH_REGEX if has_regex else 0,
         )
 
     def plain(self, member_id: str, epoch: int) -> ConsumerGroupHeartbeatRequest:
@@ -160,13 +160,18 @@ class HeartbeatFields:
             fields["client_assignors"] = [each.encoded() for each in announced]
 
     def _add_owned(
-        self, fields: dict[str, Any], owned: Assignment, told: Assignment | None, *, joining: bool
+        self,
+        fields: dict[str, Any],
+        owned: Assignment,
+        reported: Assignment | None,
+        *,
+        joining: bool,
     ) -> None:
         if self._sent.owned == owned and not joining:
             return
         self._sent.owned = owned
         entry = ConsumerGroupHeartbeatRequest.TopicPartitions
-        partitions = {} if joining or told is None else told.partitions
+        partitions = {} if joining or reported is None else reported.partitions
         fields["topic_partitions"] = [
             entry(topic_id=topic_id, partitions=sorted(numbers))
             for topic_id, numbers in sorted(partitions.items())
@@ -182,7 +187,7 @@ def error_of(message: Any) -> KafkaError:
     return error
 
 
-def explained(error: UnsupportedVersionError, context: ManagerContext) -> UnsupportedVersionError:
+def with_advice(error: UnsupportedVersionError, context: ManagerContext) -> UnsupportedVersionError:
     """Say what to do where the cluster does not know the request."""
     if context.config.group_local_assignors:
         advice = (

@@ -27,8 +27,8 @@ from tandem_kafka.request_managers.membership.consumer.consumer_heartbeat import
     HeartbeatFields,
     epoch_to_leave,
     error_of,
-    explained,
     new_member_id,
+    with_advice,
 )
 from tandem_kafka.request_managers.membership.consumer.consumer_states import (
     IN_GROUP,
@@ -69,11 +69,15 @@ class ConsumerMembership(RequestManager):
         self._coordinator = coordinator
         self._machine: StateMachine[State] = StateMachine(State.UNSUBSCRIBED, TRANSITIONS)
         self._callbacks = CallbackRunner(context.background, context.group, context.polls)
-        self._local = LocalAssignment(context)
+        self._local_assignment = LocalAssignment(context)
         self._reconciliation = Reconciliation(
-            context, self._callbacks, metadata, self._acknowledge, self._local.hand_over
+            context,
+            self._callbacks,
+            metadata,
+            self._acknowledge,
+            self._local_assignment.notify_assignor,
         )
-        self._fields = HeartbeatFields(context, self._local.announced)
+        self._fields = HeartbeatFields(context, self._local_assignment.announced)
         self._timer = PollTimer(context)
         self._rebalance = RebalanceTimer(context)
         self._request = context.request_state()
@@ -82,16 +86,16 @@ class ConsumerMembership(RequestManager):
         self._epoch = JOIN_EPOCH
         self._interval_ms = 0
         self._next_ms = 0
-        self._wanted = False
+        self._join_wanted = False
         #: Since the last success a heartbeat was sent without a pause after a failure.
-        self._hurried = False
+        self._expedited = False
         #: The coordinator may just read what we own, and give all else to others: nothing is
         #: taken over before it has answered.
-        self._reporting = False
+        self._full_heartbeat_pending = False
         #: The coordinator says that another holds our instance id; we ask whether it is ourselves.
-        self._refused: UnreleasedInstanceIdError | None = None
+        self._rejected_instance: UnreleasedInstanceIdError | None = None
         self._leave_epoch: int | None = None
-        self._left: list[Completion[Any]] = []
+        self._leave_futures: list[Completion[Any]] = []
         coordinator.on_fatal(self._fail)
 
     @property
@@ -106,7 +110,7 @@ class ConsumerMembership(RequestManager):
         if self._group.fatal is not None:
             return
         self._callbacks.retry()
-        self._wanted = True
+        self._join_wanted = True
         self._maybe_join()
 
     def subscription_changed(self) -> None:
@@ -118,7 +122,7 @@ class ConsumerMembership(RequestManager):
         """There is no such thing: the coordinator decides (KIP-848)."""
         log.warning("enforce_rebalance(%r) has no effect with group_protocol='consumer'", reason)
 
-    def commit_refused(self, error: Exception) -> None:
+    def commit_rejected(self, error: Exception) -> None:
         """Others may own the partitions already: no more of them is handed out."""
         active = self.state in TAKES_TARGETS and self.state is not State.JOINING
         if active and self._group.fatal is None:
@@ -133,7 +137,7 @@ class ConsumerMembership(RequestManager):
         """The listener is about to run; heartbeats go on."""
         self._callbacks.cancel()
         self._rebalance.fail()
-        self._wanted = False  # until the application polls
+        self._join_wanted = False  # until the application polls
         self._context.polls.event_needed = True
         if self.state in TAKES_TARGETS:
             self._machine.move(State.PREPARE_LEAVING)
@@ -142,20 +146,20 @@ class ConsumerMembership(RequestManager):
         """Send the last heartbeat; done when it is answered, or cannot be sent."""
         self.prepare_to_leave()
         if self.state is State.LEAVING and self._coordinator.known:
-            self._left.append(future)  # the last heartbeat is about to be sent
+            self._leave_futures.append(future)  # the last heartbeat is about to be sent
             return
         if self.state is not State.PREPARE_LEAVING:
-            self._not_in_group()
+            self._end_membership()
             future.complete(None)
             return
         log.info("group %s: leaving: %s", self._context.config.group_id, reason)
         self._machine.move(State.LEAVING)
         self._leave_epoch = epoch_to_leave(operation, static=self._static)
         if self._leave_epoch is None or not self._coordinator.known:
-            self._not_in_group()
+            self._end_membership()
             future.complete(None)
             return
-        self._left.append(future)
+        self._leave_futures.append(future)
 
     # --- the turn ------------------------------------------------------------------------------
 
@@ -168,16 +172,16 @@ class ConsumerMembership(RequestManager):
                 return IDLE
         left_ms = self._timer.left_ms(now_ms)
         if left_ms <= 0 and machine.state in TAKES_TARGETS:
-            return self._go_stale(now_ms)
+            return self._leave_stale(now_ms)
         if machine.state is State.STABLE and self._reconciliation.check_names():
             self._reconcile()
-        if machine.state is State.RECONCILING and not self._reporting:
+        if machine.state is State.RECONCILING and not self._full_heartbeat_pending:
             self._reconciliation.step()
         unsent, wait_ms = self._send_if_due(now_ms)
         if 0 < left_ms < wait_ms:
             wait_ms = left_ms
-        if self._local.concerned and machine.state in TAKES_TARGETS:
-            unsent += self._local.poll(self._coordinator.destination())
+        if self._local_assignment.active and machine.state in TAKES_TARGETS:
+            unsent += self._local_assignment.poll(self._coordinator.destination())
         return PollResult(unsent, wait_ms)
 
     def close(self, now_ms: int) -> PollResult:
@@ -185,17 +189,17 @@ class ConsumerMembership(RequestManager):
         return self.poll(now_ms) if self.state is State.LEAVING else IDLE
 
     def _maybe_join(self) -> None:
-        if not self._wanted or self._callbacks.busy or not self._subscription.resolved:
+        if not self._join_wanted or self._callbacks.busy or not self._subscription.resolved:
             return
         if self.state in (State.UNSUBSCRIBED, State.STALE):
-            self._begin_joining()
+            self._start_joining()
 
-    def _begin_joining(self) -> None:
+    def _start_joining(self) -> None:
         log.info("group %s: joining as %s", self._context.config.group_id, self.member_id)
         self._epoch = JOIN_EPOCH
-        self._refused = None
+        self._rejected_instance = None
         self._reconciliation.reset()
-        self._local.forget()
+        self._local_assignment.forget()
         self._fields.forget()
         self._next_ms = 0
         self._machine.move(State.JOINING)
@@ -210,29 +214,29 @@ class ConsumerMembership(RequestManager):
         if self.state is State.LEAVING:
             # Behind the commits: the coordinator would refuse those of a member that has left.
             offsets_destination = self._coordinator.offsets_destination() or destination
-            return PollResult((self._last_heartbeat(offsets_destination),))
+            return PollResult((self._final_heartbeat(offsets_destination),))
         wait_ms, state = self._request.wait_ms(now_ms), self._machine.state
         urgent = state in (State.JOINING, State.ACKNOWLEDGING) or self._fields.outdated
         if not urgent:
             wait_ms = max(wait_ms, self._next_ms - now_ms)
         if wait_ms > 0:
             return PollResult(wait_ms=wait_ms)
-        if not urgent or not self._local.described:
-            self._local.describe()
-        if not self._local.described:
+        if not urgent or not self._local_assignment.described:
+            self._local_assignment.describe()
+        if not self._local_assignment.described:
             return IDLE  # their answers wake the loop
         return PollResult((self._heartbeat(destination, now_ms),))  # its answer wakes the loop
 
     def _heartbeat(self, destination: ToNode, now_ms: int) -> UnsentRequest:
         message = self._fields.message(
             self.member_id,
-            self._epoch if self._refused is None else STATIC_LEAVE_EPOCH,
+            self._epoch if self._rejected_instance is None else STATIC_LEAVE_EPOCH,
             self._reconciliation.owned,
             self._reconciliation.claimed,
             joining=self.state is State.JOINING,
         )
         self._context.metrics.happened("last-heartbeat-seconds-ago")
-        self._reporting = message.topic_partitions is not None
+        self._full_heartbeat_pending = message.topic_partitions is not None
         self._next_ms = now_ms + self._interval_ms
         if self.state is State.ACKNOWLEDGING:
             settled = self._reconciliation.settled
@@ -242,67 +246,67 @@ class ConsumerMembership(RequestManager):
         request = self._context.request(
             message,
             destination,
-            answered=self._answered,
-            failed=self._failed,
+            on_response=self._handle_response,
+            on_error=self._handle_error,
             state=self._request,
         )
         request.keep_alive = self._context.keep_alive(
             self._fields.plain(self.member_id, self._epoch),
             period_ms=self._interval_ms,
             until_ms=now_ms + self._timer.left_ms(now_ms),
-            answered=self._kept_alive,
-            failed=self._keep_alive_failed,
+            on_response=self._handle_keep_alive,
+            on_error=self._handle_keep_alive_error,
         )
         return request
 
-    def _kept_alive(self, message: Any) -> None:
+    def _handle_keep_alive(self, message: Any) -> None:
         """Take a response to a heartbeat of the transport, as if we had asked ourselves."""
         if self.state not in TAKES_TARGETS or self.state is State.JOINING:
             return  # of a membership that is over
         if message.error_code:
             raise error_of(message)
-        self._learn(message)
+        self._apply_response(message)
 
-    def _keep_alive_failed(self, error: Exception) -> None:
+    def _handle_keep_alive_error(self, error: Exception) -> None:
         self._request.failed(self._context.clock.now_ms())
-        self._failed(error)
+        self._handle_error(error)
 
-    def _last_heartbeat(self, destination: ToNode) -> UnsentRequest:
+    def _final_heartbeat(self, destination: ToNode) -> UnsentRequest:
         """Sent also while another is in flight; whatever comes of it, we have left."""
         epoch = LEAVE_EPOCH if self._leave_epoch is None else self._leave_epoch
         message = self._fields.message(self.member_id, epoch, self._reconciliation.owned)
-        left, self._left = self._left, []
-        self._not_in_group()
+        futures, self._leave_futures = self._leave_futures, []
+        self._end_membership()
 
         def done(_: object) -> None:
-            for future in left:
+            for future in futures:
                 future.complete(None)
 
-        return self._context.request(message, destination, answered=done, failed=done)
+        return self._context.request(message, destination, on_response=done, on_error=done)
 
-    def _answered(self, response: ClientResponse) -> None:
+    def _handle_response(self, response: ClientResponse) -> None:
         if self.state not in IN_GROUP:
             return  # of a membership that is over
         self._context.metrics.record("heartbeat-latency", response.latency_ms)
         message = response.message
         if message.error_code:
             raise error_of(message)
-        self._hurried = self._reporting = False
+        self._expedited = self._full_heartbeat_pending = False
         self._interval_ms = max(1, message.heartbeat_interval_ms)
         self._next_ms = self._context.clock.now_ms() + self._interval_ms
-        self._learn(message)
+        self._apply_response(message)
 
-    def _learn(self, message: Any) -> None:
+    def _apply_response(self, message: Any) -> None:
         """Take over epoch and target."""
         if message.member_epoch < 0:
-            self._refused = None  # it was ourselves: now we join
+            self._rejected_instance = None  # it was ourselves: now we join
             return
         self._epoch = message.member_epoch
         if self._group.metadata.generation_id != self._epoch:
             self._group.joined(self._epoch, self.member_id)
         if self.state not in TAKES_TARGETS:
             return  # leaving: the epoch counts for commits and heartbeats, the target does not
-        self._local.learn(message)
+        self._local_assignment.handle_heartbeat(message)
         if message.assignment is not None:
             self._reconciliation.take_target(message.assignment)
         if not self._reconciliation.settled:
@@ -326,18 +330,18 @@ class ConsumerMembership(RequestManager):
 
     # --- errors --------------------------------------------------------------------------------
 
-    def _failed(self, error: Exception) -> None:
+    def _handle_error(self, error: Exception) -> None:
         if self.state not in IN_GROUP:
             return  # of a membership that is over
         self._fields.forget()
         if isinstance(error, UnsupportedVersionError):
-            error = explained(error, self._context)
+            error = with_advice(error, self._context)
         reaction = reaction_to(GROUP_HEARTBEAT, error)
-        error, reaction = self._ourselves_or_another(error, reaction)
+        error, reaction = self._resolve_instance_conflict(error, reaction)
         if reaction is Reaction.REDISCOVER:
             self._coordinator.mark_unknown(error)
-        if reaction in (Reaction.REDISCOVER, Reaction.LOST) and not self._hurried:
-            self._hurried = True  # at once, but not again and again
+        if reaction in (Reaction.REDISCOVER, Reaction.LOST) and not self._expedited:
+            self._expedited = True  # at once, but not again and again
             self._request.reset()
         self._next_ms = 0
         if reaction is Reaction.LOST:
@@ -347,7 +351,7 @@ class ConsumerMembership(RequestManager):
         elif reaction is Reaction.FAIL:
             self._fail(error)
 
-    def _ourselves_or_another(
+    def _resolve_instance_conflict(
         self, error: Exception, reaction: Reaction
     ) -> tuple[Exception, Reaction]:
         """Find out who holds our instance id.
@@ -355,11 +359,11 @@ class ConsumerMembership(RequestManager):
         A static member that is known cannot join, not even the one that is in: the answer to its
         first join may have been lost. So it leaves for a moment, if it is in, and joins.
         """
-        if self._refused is not None and reaction in (Reaction.LOST, Reaction.FAIL):
-            refused, self._refused = self._refused, None
-            return refused, Reaction.FAIL
+        if self._rejected_instance is not None and reaction in (Reaction.LOST, Reaction.FAIL):
+            rejected, self._rejected_instance = self._rejected_instance, None
+            return rejected, Reaction.FAIL
         if isinstance(error, UnreleasedInstanceIdError) and self.state is State.JOINING:
-            self._refused = error
+            self._rejected_instance = error
             return error, Reaction.RETRY
         if isinstance(error, GroupIdNotFoundError) and self.state is not State.JOINING:
             return error, Reaction.LOST  # the group went, or became a classic one, without us
@@ -367,25 +371,25 @@ class ConsumerMembership(RequestManager):
 
     def _fail(self, error: Exception) -> None:
         """An error that only the user can mend: every poll raises it until unsubscribe()."""
-        if self.state is State.UNSUBSCRIBED and not self._wanted:
+        if self.state is State.UNSUBSCRIBED and not self._join_wanted:
             return
         if isinstance(error, LOGIN_ERRORS):
-            self._context.raise_in_poll(error)  # a refused log-in may be mended by the next try
+            self._context.raise_in_poll(error)  # a rejected log-in may be mended by the next try
             return
         # An expression for the coordinator is nothing that another could do.
         other = self._on_unsupported if self._subscription.regex is None else None
         if isinstance(error, UnsupportedVersionError) and other is not None:
             # Another takes over: nothing that happens later is any business of this one.
-            self._wanted = False
+            self._join_wanted = False
             self._machine.move(State.FATAL)
-            self._not_in_group()
+            self._end_membership()
             other(error)
             return
         log.error("group %s: cannot be a member: %s", self._context.config.group_id, error)
         self._machine.move(State.FATAL)
         self._rebalance.fail()
         self._group.lost = True
-        self._lose(lambda: None)
+        self._lose_partitions(lambda: None)
         self._context.raise_in_poll(error)
         self._group.fatal = error
 
@@ -395,12 +399,12 @@ class ConsumerMembership(RequestManager):
         self._machine.move(State.FENCED)
         self._rebalance.fail()
         if leaving:
-            self._not_in_group()
+            self._end_membership()
             return
         self._group.fenced(self.member_id)
-        self._lose(self._begin_joining)
+        self._lose_partitions(self._start_joining)
 
-    def _go_stale(self, now_ms: int) -> PollResult:
+    def _leave_stale(self, now_ms: int) -> PollResult:
         """Leave at once; the partitions are lost when the application polls again."""
         self._timer.log_expiry(now_ms)
         self.prepare_to_leave()
@@ -412,17 +416,17 @@ class ConsumerMembership(RequestManager):
         self._machine.move(State.STALE)
         self._group.left()
         self._fields.forget()
-        self._lose(lambda: None)
+        self._lose_partitions(lambda: None)
         if destination is None:
             return IDLE
         request = self._context.request(
-            message, destination, answered=lambda _: None, failed=lambda _: None
+            message, destination, on_response=lambda _: None, on_error=lambda _: None
         )
         return PollResult((request,))
 
-    def _lose(self, then: Any) -> None:
+    def _lose_partitions(self, then: Any) -> None:
         """Others may own our partitions already: nothing more of them is handed out."""
-        held = frozenset(self._subscription.assigned)
+        owned = frozenset(self._subscription.assigned)
         for state in self._subscription.assigned.values():
             state.pending_revocation = True
 
@@ -430,13 +434,13 @@ class ConsumerMembership(RequestManager):
             self._subscription.set_assigned(())
             then()
 
-        if held:
-            self._callbacks.run(PartitionsLost(held), lost)
+        if owned:
+            self._callbacks.run(PartitionsLost(owned), lost)
         else:
             self._callbacks.cancel()
             then()
 
-    def _not_in_group(self) -> None:
+    def _end_membership(self) -> None:
         """Forget the membership."""
         self._group.fatal = None
         if self.state is not State.STALE:
@@ -445,6 +449,6 @@ class ConsumerMembership(RequestManager):
         self._fields.forget()
         self._request.reset()
         self._group.left()
-        left, self._left = self._left, []
-        for future in left:
+        futures, self._leave_futures = self._leave_futures, []
+        for future in futures:
             future.complete(None)

@@ -26,7 +26,7 @@ from tandem_kafka.errors import (
 )
 from tandem_kafka.network.request import ClientResponse, ToNode, UnsentRequest
 from tandem_kafka.request_managers.context import ManagerContext
-from tandem_kafka.request_managers.membership.consumer.target import HandedOver
+from tandem_kafka.request_managers.membership.consumer.target import AssignorMetadata
 from tandem_kafka.request_managers.user_code import PendingCall
 from tandem_kafka.types import TopicPartition
 from tandem_kafka.wire.messages import (
@@ -96,17 +96,17 @@ class LocalAssignment:
         self._assignors: dict[str, PartitionAssignor] = {each.name: each for each in instances}
         self._announcements: dict[str, Announcement] = {}
         #: Those whose metadata cannot be had: reported once, not with every heartbeat.
-        self._mute: set[str] = set()
-        self._signalled = False
+        self._failed_assignors: set[str] = set()
+        self._computation_requested = False
         #: What an assignor was told of last.
-        self._told: tuple[frozenset[TopicPartition], HandedOver] | None = None
+        self._last_notification: tuple[frozenset[TopicPartition], AssignorMetadata] | None = None
         #: What is to be installed, but for who we are.
         self._result: dict[str, Any] | None = None
         self._attempt = 0
-        self._waits_for: ToNode | None = None
+        self._in_flight_to: ToNode | None = None
         code = context.user_code
-        self._describing = PendingCall(code, self._described, context.raise_in_poll)
-        self._assigning = PendingCall(code, self._computed, context.raise_in_poll)
+        self._description_call = PendingCall(code, self._handle_descriptions, context.raise_in_poll)
+        self._computation_call = PendingCall(code, self._handle_result, context.raise_in_poll)
 
     # --- what the assignors announce -----------------------------------------------------------
 
@@ -117,8 +117,8 @@ class LocalAssignment:
 
     def describe(self) -> None:
         """Ask the assignors for their metadata; the next heartbeats say what they answer."""
-        if self._assignors and not self._describing.running:
-            self._describing.start(self._describe)
+        if self._assignors and not self._description_call.running:
+            self._description_call.start(self._describe)
 
     def announced(self) -> tuple[Announcement, ...]:
         """Return what a heartbeat says of the assignors."""
@@ -133,48 +133,50 @@ class LocalAssignment:
                 described.append(_Described(name, _announced(assignor, metadata=b""), error))
         return described
 
-    def _described(self, described: list[_Described]) -> None:
+    def _handle_descriptions(self, described: list[_Described]) -> None:
         """Take the answers; an assignor that failed announces what it did before."""
         for name, announcement, error in described:
             if error is None:
                 self._announcements[name] = announcement
-                self._mute.discard(name)
+                self._failed_assignors.discard(name)
                 continue
             self._announcements.setdefault(name, announcement)
-            if name not in self._mute:
-                self._mute.add(name)
+            if name not in self._failed_assignors:
+                self._failed_assignors.add(name)
                 self._report(f"{name}: its metadata() failed", error)
 
     # --- what the coordinator says -------------------------------------------------------------
 
-    def learn(self, message: Any) -> None:
+    def handle_heartbeat(self, message: Any) -> None:
         """Take in the answer to a heartbeat."""
-        self._signalled = message.should_compute_assignment
+        self._computation_requested = message.should_compute_assignment
 
     def forget(self) -> None:
         """A new membership: whatever comes of it is news."""
-        self._told = None
+        self._last_notification = None
 
-    def hand_over(
+    def notify_assignor(
         self,
         partitions: frozenset[TopicPartition],
-        along: HandedOver | None,
+        metadata: AssignorMetadata | None,
         then: Callable[[], None],
     ) -> None:
         """Tell an assignor what was computed for this member, unless it knows; then call `then`."""
-        assignor = self._assignors.get(along.assignor) if along is not None else None
-        if along is None or assignor is None:
-            self._told = None  # what it computes next is news, whatever it is
+        assignor = self._assignors.get(metadata.assignor) if metadata is not None else None
+        if metadata is None or assignor is None:
+            self._last_notification = None  # what it computes next is news, whatever it is
             then()
             return
-        if self._told == (partitions, along):
+        if self._last_notification == (partitions, metadata):
             then()
             return
-        self._told = partitions, along
-        assignment = MemberAssignment(partitions, along.metadata, along.version, along.error)
+        self._last_notification = partitions, metadata
+        assignment = MemberAssignment(
+            partitions, metadata.metadata, metadata.version, metadata.error
+        )
 
         def failed(error: Exception) -> None:
-            self._report(f"{along.assignor}: its on_assignment() failed", error)
+            self._report(f"{metadata.assignor}: its on_assignment() failed", error)
             then()
 
         self._context.user_code.run(
@@ -182,20 +184,24 @@ class LocalAssignment:
         )
 
     @property
-    def concerned(self) -> bool:
+    def active(self) -> bool:
         """True when there is anything to compute, to bring or to wait for."""
-        return self._signalled or self._result is not None or self._waits_for is not None
+        return (
+            self._computation_requested
+            or self._result is not None
+            or self._in_flight_to is not None
+        )
 
     def poll(self, destination: ToNode | None) -> tuple[UnsentRequest, ...]:
         """Ask for the group's state, or bring what was computed."""
-        if self._waits_for not in (None, destination):
-            self._waits_for, self._attempt = None, self._attempt + 1  # the group is elsewhere
+        if self._in_flight_to not in (None, destination):
+            self._in_flight_to, self._attempt = None, self._attempt + 1  # the group is elsewhere
         identity = self._context.group.metadata
         if identity.generation_id <= 0:
             self._result = None  # of a membership that is over
-            self._assigning.cancel()
+            self._computation_call.cancel()
             return ()
-        if destination is None or self._waits_for is not None or self._assigning.running:
+        if destination is None or self._in_flight_to is not None or self._computation_call.running:
             return ()
         fields = {
             "group_id": self._context.config.group_id,
@@ -205,50 +211,50 @@ class LocalAssignment:
         if self._result is not None:
             result, self._result = self._result, None
             message = ConsumerGroupInstallAssignmentRequest(**fields, **result)
-            return (self._request(message, destination, self._installed),)
-        if not self._signalled:
+            return (self._request(message, destination, self._handle_installed),)
+        if not self._computation_requested:
             return ()
         message = ConsumerGroupPrepareAssignmentRequest(**fields)
-        return (self._request(message, destination, self._prepared),)
+        return (self._request(message, destination, self._handle_prepared),)
 
     def _request(
-        self, message: Any, destination: ToNode, answered: Callable[[Any], None]
+        self, message: Any, destination: ToNode, on_response: Callable[[Any], None]
     ) -> UnsentRequest:
         # Until the next heartbeat's answer nobody knows whether we are still to compute.
-        self._signalled = False
-        self._waits_for = destination
+        self._computation_requested = False
+        self._in_flight_to = destination
         self._attempt += 1
         attempt = self._attempt
 
         def done(response: ClientResponse) -> None:
             if attempt == self._attempt:
-                self._waits_for = None
+                self._in_flight_to = None
                 if self._context.group.metadata.generation_id > 0:
-                    answered(response.message)
+                    on_response(response.message)
 
         def failed(error: Exception) -> None:
             if attempt == self._attempt:
-                self._waits_for = None
+                self._in_flight_to = None
                 log.info("%s: no result: %s", message.name, error)
                 if isinstance(error, UnexpectedResponseError):
                     self._context.raise_in_poll(error)
 
-        return self._context.request(message, destination, answered=done, failed=failed)
+        return self._context.request(message, destination, on_response=done, on_error=failed)
 
     # --- answers -------------------------------------------------------------------------------
 
-    def _prepared(self, message: Any) -> None:
+    def _handle_prepared(self, message: Any) -> None:
         if message.error_code:
             log.info("group's state not told: %s", for_code(message.error_code).__name__)
             return
-        self._assigning.start(lambda: self._compute(message))
+        self._computation_call.start(lambda: self._compute(message))
 
-    def _computed(self, computed: tuple[dict[str, Any], Exception | None]) -> None:
+    def _handle_result(self, computed: tuple[dict[str, Any], Exception | None]) -> None:
         self._result, error = computed
         if error is not None:
             self._report(f"{self._result.pop('assignor')}: its assign() failed", error)
 
-    def _installed(self, message: Any) -> None:
+    def _handle_installed(self, message: Any) -> None:
         if message.error_code == InvalidAssignmentError.errno:
             self._context.raise_in_poll(InvalidAssignmentError(message.error_message or ""))
         elif message.error_code:
@@ -264,7 +270,9 @@ class LocalAssignment:
         try:
             assignment = self._assignors[name].assign(members, topics)
             ids = {topic_name: topic_id for topic_id, topic_name in names.items()}
-            encoded = [_encoded(who, given, ids) for who, given in sorted(assignment.items())]
+            encoded = [
+                _encoded(member_id, given, ids) for member_id, given in sorted(assignment.items())
+            ]
         except Exception as error:  # noqa: BLE001 - whatever the user's code raises
             failed = {"error_code": _ASSIGNOR_FAILED, "error_message": repr(error)}
             return {**result, **failed, "assignor": name}, error
@@ -273,9 +281,9 @@ class LocalAssignment:
 
     def _report(self, what: str, error: Exception) -> None:
         log.warning("group_local_assignors: %s", what, exc_info=error)
-        told = LocalAssignorError(f"{what}: {error!r}")
-        told.__cause__ = error
-        self._context.raise_in_poll(told)
+        wrapped = LocalAssignorError(f"{what}: {error!r}")
+        wrapped.__cause__ = error
+        self._context.raise_in_poll(wrapped)
 
 
 def _member(entry: Any, names: dict[Any, str]) -> GroupMember:

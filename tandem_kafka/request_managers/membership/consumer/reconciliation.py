@@ -29,10 +29,10 @@ from tandem_kafka.request_managers.membership.callbacks import CallbackRunner
 from tandem_kafka.request_managers.membership.consumer.target import (
     NO_PARTITIONS,
     Assignment,
-    HandedOver,
+    AssignorMetadata,
     Resolved,
+    assignor_metadata,
     by_topic_id,
-    handed_over,
 )
 from tandem_kafka.request_managers.metadata_refresh import MetadataRefresher
 from tandem_kafka.types import TopicPartition, named
@@ -51,8 +51,8 @@ class Reconciliation:
         callbacks: CallbackRunner,
         metadata: MetadataRefresher,
         acknowledge: Callable[[], None],
-        hand_over: Callable[
-            [frozenset[TopicPartition], HandedOver | None, Callable[[], None]], None
+        notify_assignor: Callable[
+            [frozenset[TopicPartition], AssignorMetadata | None, Callable[[], None]], None
         ],
     ) -> None:
         self._context = context
@@ -60,43 +60,45 @@ class Reconciliation:
         self._callbacks = callbacks
         self._metadata = metadata
         self._acknowledge = acknowledge
-        self._hand_over = hand_over
+        self._notify_assignor = notify_assignor
         #: What the coordinator wants.
         self.target = Assignment()
         #: What has been taken over.
         self.owned = Assignment()
         #: What the application may be taking over just now, or will once it gave the rest back.
-        self._taking = NO_PARTITIONS
+        self._pending = NO_PARTITIONS
         #: The topics of what has been taken over.
         self._names: Mapping[UUID, str] = {}
         #: What came along with the target, and with what is being taken over.
-        self._along: HandedOver | None = None
-        self._taking_along: HandedOver | None = None
+        self._metadata_for_assignor: AssignorMetadata | None = None
+        self._pending_metadata: AssignorMetadata | None = None
         #: What has been taken over has another name by now: the one it had was wrong.
         self._misnamed = False
         self._names_seen = -1
         #: An assignor is told of what is about to be taken over; the number tells of which.
-        self._handing_over = False
-        self._round = 0
+        self._notifying_assignor = False
+        self._membership_number = 0
 
     def reset(self) -> None:
         """Membership is over."""
         self.target = self.owned = Assignment()
         self._names, self._misnamed = {}, False
-        self._taking = NO_PARTITIONS
-        self._handing_over = False
-        self._round += 1
+        self._pending = NO_PARTITIONS
+        self._notifying_assignor = False
+        self._membership_number += 1
 
     def take_target(self, sent: Any) -> None:
         """The coordinator sent a target, and maybe something for an assignor."""
         self.target = self.target.next(by_topic_id(sent.topic_partitions))
-        self._along = handed_over(sent)
-        self._hand_over_if_settled()
+        self._metadata_for_assignor = assignor_metadata(sent)
+        self._notify_if_settled()
 
-    def _hand_over_if_settled(self) -> None:
+    def _notify_if_settled(self) -> None:
         """What comes along may change while the partitions do not."""
         if self.settled:
-            self._hand_over(frozenset(self._subscription.assigned), self._along, lambda: None)
+            self._notify_assignor(
+                frozenset(self._subscription.assigned), self._metadata_for_assignor, lambda: None
+            )
 
     @property
     def claimed(self) -> Assignment:
@@ -106,7 +108,7 @@ class Reconciliation:
         is about to begin with it.
         """
         partitions = dict(self.owned.partitions)
-        for topic_id, numbers in self._taking.items():
+        for topic_id, numbers in self._pending.items():
             partitions[topic_id] = partitions.get(topic_id, frozenset()) | numbers
         return Assignment(self.owned.local_epoch, partitions)
 
@@ -129,7 +131,7 @@ class Reconciliation:
 
     def step(self) -> None:
         """Begin with the target, unless a callback is still running."""
-        if self._callbacks.busy or self._handing_over or self.settled:
+        if self._callbacks.busy or self._notifying_assignor or self.settled:
             return
         target = self.target
         known = self._context.metadata.snapshot.topic_names
@@ -146,35 +148,35 @@ class Reconciliation:
             return
         self._revoke(partial, resolved)
 
-    def _revoke(self, taking: Assignment, resolved: Resolved) -> None:
-        self._taking, self._taking_along = taking.partitions, self._along
+    def _revoke(self, assignment: Assignment, resolved: Resolved) -> None:
+        self._pending, self._pending_metadata = assignment.partitions, self._metadata_for_assignor
         revoked = frozenset(self._subscription.assigned) - resolved.partitions
         for tp in revoked:
             self._subscription.assigned[tp].pending_revocation = True
         if not revoked:
-            self._assign(taking, resolved)
+            self._assign(assignment, resolved)
             return
         log.info("group %s: giving back %s", self._context.config.group_id, sorted(revoked))
-        self._callbacks.run(PartitionsRevoked(revoked), lambda: self._revoked(taking, resolved))
+        self._callbacks.run(PartitionsRevoked(revoked), lambda: self._revoked(assignment, resolved))
 
-    def _revoked(self, taking: Assignment, resolved: Resolved) -> None:
+    def _revoked(self, assignment: Assignment, resolved: Resolved) -> None:
         # In the order that there was: a set of names has another with every start of Python.
         kept = [tp for tp in self._subscription.assigned if tp in resolved.partitions]
         self._subscription.set_assigned(kept)
-        self._assign(taking, resolved)
+        self._assign(assignment, resolved)
 
-    def _assign(self, taking: Assignment, resolved: Resolved) -> None:
-        self._handing_over = True
-        number = self._round
+    def _assign(self, assignment: Assignment, resolved: Resolved) -> None:
+        self._notifying_assignor = True
+        number = self._membership_number
 
-        def handed_over() -> None:
-            if number == self._round:  # else the membership is over
-                self._handing_over = False
-                self._call_listener(taking, resolved)
+        def notified() -> None:
+            if number == self._membership_number:  # else the membership is over
+                self._notifying_assignor = False
+                self._call_listener(assignment, resolved)
 
-        self._hand_over(resolved.partitions, self._taking_along, handed_over)
+        self._notify_assignor(resolved.partitions, self._pending_metadata, notified)
 
-    def _call_listener(self, taking: Assignment, resolved: Resolved) -> None:
+    def _call_listener(self, assignment: Assignment, resolved: Resolved) -> None:
         added = resolved.partitions - frozenset(self._subscription.assigned)
         log.info(
             "group %s: assigned %s, added %s",
@@ -183,13 +185,14 @@ class Reconciliation:
             named(added),
         )
         self._callbacks.run(
-            PartitionsAssigned(resolved.partitions, added), lambda: self._assigned(taking, resolved)
+            PartitionsAssigned(resolved.partitions, added),
+            lambda: self._assigned(assignment, resolved),
         )
 
-    def _assigned(self, taking: Assignment, resolved: Resolved) -> None:
+    def _assigned(self, assignment: Assignment, resolved: Resolved) -> None:
         for state in self._subscription.assigned.values():
             state.awaiting_callback = False
-        self.owned, self._taking = taking, NO_PARTITIONS
+        self.owned, self._pending = assignment, NO_PARTITIONS
         self._names, self._misnamed = resolved.names, False
-        self._hand_over_if_settled()
+        self._notify_if_settled()
         self._acknowledge()

@@ -12,11 +12,11 @@ from tandem_kafka.types import TopicPartition
 __all__ = [
     "NO_PARTITIONS",
     "Assignment",
-    "HandedOver",
+    "AssignorMetadata",
     "Resolved",
     "TopicIdPartitions",
+    "assignor_metadata",
     "by_topic_id",
-    "handed_over",
 ]
 
 TopicIdPartitions = Mapping[UUID, frozenset[int]]
@@ -43,7 +43,7 @@ class Assignment:
         return Assignment(self.local_epoch + 1, partitions)
 
 
-class HandedOver(NamedTuple):
+class AssignorMetadata(NamedTuple):
     """What comes along with partitions that a member of the group has computed."""
 
     assignor: str
@@ -63,13 +63,13 @@ class Resolved:
 
     @classmethod
     def of(
-        cls, target: TopicIdPartitions, known_names: Mapping[UUID, str], held: Mapping[UUID, str]
+        cls, target: TopicIdPartitions, known_names: Mapping[UUID, str], owned: Mapping[UUID, str]
     ) -> Resolved:
-        """Resolve topic ids by the names known now, else by the names of what is held."""
+        """Resolve topic ids by the names known now, else by the names of what is owned."""
         names = {
-            topic_id: known_names.get(topic_id) or held[topic_id]
+            topic_id: known_names.get(topic_id) or owned[topic_id]
             for topic_id in target
-            if topic_id in known_names or topic_id in held
+            if topic_id in known_names or topic_id in owned
         }
         known = {topic_id: target[topic_id] for topic_id in names}
         return cls(
@@ -89,10 +89,10 @@ def by_topic_id(entries: Any) -> TopicIdPartitions:
     return {entry.topic_id: frozenset(entry.partitions) for entry in entries if entry.partitions}
 
 
-def handed_over(assignment: Any) -> HandedOver | None:
+def assignor_metadata(assignment: Any) -> AssignorMetadata | None:
     """Read what comes along; None if the coordinator has computed by itself."""
     name = assignment.assignor_name
     if name is None:
         return None
     metadata = bytes(assignment.metadata_bytes)
-    return HandedOver(name, assignment.metadata_version, metadata, assignment.error)
+    return AssignorMetadata(name, assignment.metadata_version, metadata, assignment.error)

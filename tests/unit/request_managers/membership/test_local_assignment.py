@@ -260,7 +260,7 @@ def test_without_a_signal_nothing_is_asked() -> None:
 def test_the_result_goes_with_the_epoch_of_the_moment() -> None:
     member, _, question = signalled()
     member.answer(question, state_answer())
-    heartbeat = member.chosen._learn
+    heartbeat = member.chosen._apply_response
     heartbeat(beat_answer(4))
     assert member.send().message.member_epoch == 4
 
@@ -355,7 +355,7 @@ def test_a_result_does_not_outlive_the_membership() -> None:
     member, noted, question = signalled()
     member.answer(question, state_answer())
     assert noted.given
-    member.chosen._keep_alive_failed(errors.FencedMemberEpochError())
+    member.chosen._handle_keep_alive_error(errors.FencedMemberEpochError())
     member.asked()
     member.done()
     join = member.send()
