@@ -205,7 +205,7 @@ class KafkaConsumer(
         Args:
             timeout_ms: How long to wait for the first record, in milliseconds. With 0, return
                 only records that have already been fetched.
-            max_records: Maximum number of records, `max_poll_records` by default. The result is also
+            max_records: Maximum number of records, `max_poll_records` by default. The batch is also
                 limited to `fetch_buffer_max_bytes`, unless its first record is larger.
             update_offsets: If False, positions do not move. For compatibility with kafka-python.
 

@@ -1,4 +1,4 @@
-"""Gives every assigned partition a position: the committed offset, or the reset policy's."""
+"""Finds a position for every assigned partition: its committed offset, or by reset policy."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ log = logging.getLogger(__name__)
 
 
 class PositionsManager(RequestManager):
-    """Sends nothing itself: it asks the look-ups and takes in what they find.
+    """Starts lookups in other managers and applies their results; sends no requests itself.
 
-    It works from a poll() or position() on until every partition has a position, so that a loop
-    of poll(0) makes progress; `assign()` alone looks nothing up.
+    It works after a poll() or position() until every partition has a position, so that a loop of
+    poll(0) makes progress. `assign()` alone starts no lookup.
     """
 
     def __init__(
@@ -40,15 +40,15 @@ class PositionsManager(RequestManager):
         self._committed = committed
         self._lookup_needed = False
         self._waiting: list[UpdatePositions] = []
-        #: Partitions a look-up of committed offsets is under way for.
+        #: Partitions with a running lookup of their committed offsets.
         self._committed_lookups: set[AssignedPartition] = set()
-        #: The reset each partition is being looked up for.
+        #: Timestamps of the running resets.
         self._resetting: dict[AssignedPartition, int] = {}
 
-    # --- what is asked -------------------------------------------------------------------------
+    # --- calls ---------------------------------------------------------------------------------
 
     def start_lookups(self) -> None:
-        """Look positions up from now on."""
+        """Look up missing positions from now on."""
         self._lookup_needed = True
 
     def wait_for(self, event: UpdatePositions) -> None:
@@ -57,16 +57,16 @@ class PositionsManager(RequestManager):
         self._lookup_needed = True
 
     def seek(self, tp: TopicPartition, offset: int, leader_epoch: int) -> None:
-        """Go on at an offset of the user's."""
+        """Continue at the user's offset."""
         self._set_position(self._context.subscription.get(tp), Position(offset, leader_epoch))
 
     def reset(self, partitions: Iterable[TopicPartition], timestamp: int) -> None:
-        """Drop positions; they are looked up by `timestamp` when one is needed."""
+        """Drop positions; they are looked up by `timestamp` when they are needed."""
         for tp in partitions:
             self._context.subscription.get(tp).await_reset(timestamp)
 
     def apply_reset_policy(self, states: Iterable[AssignedPartition]) -> list[AssignedPartition]:
-        """Have positions looked up by the configured policy; return those it has no answer for."""
+        """Reset positions by `auto_offset_reset`; return the partitions that it does not reset."""
         policy = self._context.config.offset_reset
         without_policy = []
         for state in states:
@@ -78,10 +78,10 @@ class PositionsManager(RequestManager):
                 state.await_reset(EARLIEST if policy.kind == "earliest" else LATEST)
         return without_policy
 
-    # --- the turn ------------------------------------------------------------------------------
+    # --- lookups -------------------------------------------------------------------------------
 
     def poll(self, now_ms: int) -> PollResult:  # noqa: ARG002 - the managers' interface
-        """Start the look-ups that are missing."""
+        """Start missing lookups."""
         self._forget_resets()
         if self._lookup_needed:
             states = list(self._context.subscription.without_position())
@@ -93,7 +93,7 @@ class PositionsManager(RequestManager):
         return IDLE
 
     def close(self, now_ms: int) -> PollResult:
-        """A listener that runs during close may still ask for a position."""
+        """Continue, because a listener that runs during close may call position()."""
         return self.poll(now_ms)
 
     def _is_settled(self, event: UpdatePositions) -> bool:
@@ -127,7 +127,7 @@ class PositionsManager(RequestManager):
         self, asked: Mapping[AssignedPartition, UUID], future: Completion[Committed]
     ) -> None:
         self._committed_lookups.difference_update(asked)
-        # A seek since then wins, and so does a new assignment of the same partition.
+        # A seek or a new assignment of the partition since then takes precedence.
         waiting = [s for s in asked if s.state is FetchState.INITIALIZING and self._assigned(s)]
         if future.error is not None:
             if waiting:
@@ -154,14 +154,15 @@ class PositionsManager(RequestManager):
             names = sorted(state.tp for state in without_policy)
             self._fail_lookups(
                 NoOffsetForPartitionError(
-                    f"no committed offset and auto_offset_reset='none': {names}; seek first"
+                    f"no committed offset for {names}, and auto_offset_reset='none': call seek(), "
+                    "commit an offset, or set auto_offset_reset"
                 )
             )
 
     # --- resets --------------------------------------------------------------------------------
 
     def _forget_resets(self) -> None:
-        """A seek or a new assignment ended them: the same reset, asked later, is a new one."""
+        """Forget resets that a seek or new assignment ended: a later, equal reset is a new one."""
         if self._resetting:
             under_way = self._resetting.items()
             self._resetting = {s: when for s, when in under_way if self._is_awaiting(s, when)}
@@ -212,15 +213,15 @@ class PositionsManager(RequestManager):
         if not self._is_awaiting(state, timestamp):
             return
         if found is None:
-            # No record as young as asked for: what comes next is what is wanted.
+            # No record is recent enough, so start with the next one.
             state.await_reset(LATEST)
             self._lookup_needed = True
             return
         log.info("%s-%d starts at offset %d", state.tp.topic, state.tp.partition, found.offset)
-        # A looked-up offset is the leader's own word: there is nothing to validate.
+        # The offset comes from the leader, so it needs no validation.
         self._set_position(state, Position(found.offset, UNKNOWN_EPOCH))
 
-    # --- both ----------------------------------------------------------------------------------
+    # --- positions -----------------------------------------------------------------------------
 
     def _assigned(self, state: AssignedPartition) -> bool:
         return self._context.subscription.assigned.get(state.tp) is state
@@ -229,14 +230,14 @@ class PositionsManager(RequestManager):
         return self._context.metadata.snapshot.topic_id(tp.topic)
 
     def _topic_changed(self, state: AssignedPartition, asked: UUID) -> bool:
-        """Tell whether the name was another topic's when it was asked for: then it is again."""
+        """Tell whether the topic was recreated since the request; then repeat the lookup."""
         now = self._topic_id(state.tp)
         changed = asked != now and NO_TOPIC_ID not in (asked, now)
         self._lookup_needed |= changed
         return changed
 
     def _set_position(self, state: AssignedPartition, position: Position) -> None:
-        """Take a position; one with an epoch is validated where the leader's epoch is known."""
+        """Set a position; validate it if its leader epoch and that of the leader are known."""
         info = self._context.metadata.snapshot.partition(state.tp)
         state.leader_id = info.leader_id if info is not None else -1
         state.leader_epoch = info.leader_epoch if info is not None else UNKNOWN_EPOCH
@@ -245,8 +246,8 @@ class PositionsManager(RequestManager):
         state.set_position(position, validate=validate)
 
     def _fail_lookups(self, error: BaseException) -> None:
-        """Tell those who wait for a position, else the next poll()."""
-        self._lookup_needed = False  # until somebody asks again
+        """Fail the calls that wait for a position, else raise the error in the next poll()."""
+        self._lookup_needed = False  # until a position is needed again
         self._context.polls.event_needed = True
         waiting, self._waiting = self._waiting, []
         waiting = [event for event in waiting if not event.future.done]

@@ -1,4 +1,4 @@
-"""Answers `partitions_for_topic()` and `topics()`: a metadata request of its own for each."""
+"""Sends a metadata request for each call of `partitions_for_topic()`, `topics()` or `cluster()`."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ class _Lookup:
 
 
 class TopicMetadataManager(RequestManager):
-    """Looks topics up until their event is done."""
+    """Looks up topics, and retries until the event is done."""
 
     def __init__(self, context: ManagerContext) -> None:
         self._context = context
         self._lookups: list[_Lookup] = []
 
     def look_up(self, event: PartitionsForTopic | ListTopics) -> None:
-        """Begin a look-up."""
+        """Start a lookup."""
         self._lookups.append(_Lookup(event, self._context.request_state()))
 
     def poll(self, now_ms: int) -> PollResult:
-        """Send what may be sent, forget what is done."""
+        """Send every lookup whose backoff is over."""
         if not self._lookups:
             return IDLE
         self._lookups = [lookup for lookup in self._lookups if not lookup.event.future.done]

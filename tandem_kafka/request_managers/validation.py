@@ -1,9 +1,9 @@
-"""Finds out whether the log was truncated under a position (KIP-320).
+"""Detects whether the log was truncated below a position (KIP-320).
 
-When a partition's leader or leader epoch changes, the new leader is requested where the epoch of the
-last record read ends in its log. An end before the position means that records were lost by an
-unclean election: the position goes back, or `LogTruncationError` is raised where no reset policy
-allows that.
+When a partition's leader or leader epoch changes, the consumer asks the new leader where the epoch
+of the last read record ends in its log. An end before the position means that an unclean leader
+election lost records. The position then moves back, or `LogTruncationError` is raised if
+`auto_offset_reset` is "none".
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ __all__ = ["ValidationManager"]
 log = logging.getLogger(__name__)
 
 CONSUMER_REPLICA = -1
-#: Before version 3 a consumer needed cluster permissions to ask.
+#: Before version 3, this request needs cluster permissions.
 FIRST_VERSION = 3
 
 
-#: The positions in doubt that a request requested about.
+#: The positions in doubt that a request validates.
 Requested = Mapping[TopicPartition, tuple[AssignedPartition, Position]]
 
 
 class ValidationManager(RequestManager):
-    """Watches leaders, and validates positions that a change of leader put in doubt."""
+    """Watches leaders, and validates positions after a change of leader."""
 
     def __init__(
         self, context: ManagerContext, metadata: MetadataRefresher, positions: PositionsManager
@@ -58,19 +58,19 @@ class ValidationManager(RequestManager):
         self._metadata = metadata
         self._positions = positions
         self._seen_versions = (-1, -1)
-        #: By leader, so that one that is silent delays no other.
+        #: By leader, so that an unresponsive one does not delay others.
         self._states: dict[int, RequestState] = {}
         self._unsupported = False
-        #: Truncated, and no policy says where to go: requested again when the user polls again.
+        #: Truncated partitions without a reset policy; validated again after the next poll().
         self._reported: set[AssignedPartition] = set()
         self._recreated = RecreatedTopics(context, metadata, positions)
 
     def application_polled(self) -> None:
-        """The user polls: raise again what is still in doubt."""
+        """Validate reported partitions again, so that poll() repeats their errors."""
         self._reported.clear()
 
     def poll(self, now_ms: int) -> PollResult:
-        """Look for changed leaders, then ask about the positions in doubt."""
+        """Detect changed leaders, then validate the positions in doubt."""
         self._follow_metadata()
         without_position = self._context.subscription.without_position()
         if not without_position:
@@ -187,7 +187,7 @@ class ValidationManager(RequestManager):
 
     def _handle_error(self, error: Exception) -> None:
         if isinstance(error, UnsupportedVersionError):
-            self._unsupported = True  # an old broker: adopt its leaders as they come
+            self._unsupported = True  # an old broker: accept new leaders without validation
         elif reaction_to(LIST_OFFSETS, error) is Reaction.FAIL:
             self._context.raise_in_poll(error)
         else:
@@ -224,11 +224,11 @@ class ValidationManager(RequestManager):
     ) -> None:
         tp = state.tp
         log.warning(
-            "%s-%d was truncated below our position %d: %s",
+            "the log of %s-%d was truncated below the position %d after a leader election; %s",
             tp.topic,
             tp.partition,
             position.offset,
-            "where is not known" if diverged is None else f"it ends at {diverged.offset}",
+            "its end is unknown" if diverged is None else f"it ends at {diverged.offset}",
         )
         if self._context.config.offset_reset.kind == "none":
             self._reported.add(state)

@@ -1,7 +1,7 @@
-"""Sends fetches: reads ahead of the application within a bound on memory.
+"""Sends fetches to read ahead of the application, within a limit on memory.
 
-Each broker is asked through slots (`fetch_placement`), each with one fetch in flight. A partition
-is in one slot only.
+Each broker has several slots (`placement`), each with at most one fetch in flight. A partition is
+in one slot only.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ __all__ = ["FetchManager"]
 
 log = logging.getLogger(__name__)
 
-#: An empty response is not asked for again sooner, also where `fetch_max_wait_ms` is 0.
+#: The minimum time between empty fetches, even if `fetch_max_wait_ms` is 0.
 EMPTY_PAUSE_MS = 10
-#: How long a broker may keep the fetch of quiet partitions, as far as that delays nothing: each one
-#: costs it a look at every partition of the session.
+#: How long a broker may park the fetch of quiet partitions, if this delays nothing else. For each
+#: fetch, the broker must check every partition of the session.
 QUIET_WAIT_MS = 5_000
-#: How long a broker may keep a fetch on the bypass: it must be free for the next partition.
+#: How long a broker may park a fetch on the bypass, which must be free for the next partition.
 BYPASS_WAIT_MS = 10
 #: The same where all on the bypass have caught up: this limit of `fetch_max_wait_ms`, for which
 #: they may have to wait for another slot, and this at most.
@@ -58,7 +58,7 @@ BYPASS_LONGEST_WAIT_MS = 100
 
 
 class FetchManager(RequestManager):
-    """Decides what to fetch from whom, and when there is room for it."""
+    """Decides what to fetch from which broker, and when there is room for it."""
 
     def __init__(
         self, context: ManagerContext, metadata: MetadataRefresher, positions: PositionsManager
@@ -67,18 +67,18 @@ class FetchManager(RequestManager):
         self._metadata = metadata
         self._handler = FetchResponseHandler(context, metadata, positions)
         self._placement = FetchPlacement(context, metadata, self._follow)
-        #: Partitions of which something was read ahead, and may be there still.
+        #: Partitions that may have read-ahead data in the buffer.
         self._holding: dict[AssignedPartition, None] = {}
         self._starved = False
         self._sent_count = 0
-        #: What there was when nothing could be sent, and until when that holds; see `_unchanged`.
+        #: The versions for which nothing could be sent, valid until `_due_ms`; see `_unchanged`.
         self._seen_versions: tuple[int, int, int] | None = None
         self._due_ms = 0
 
-    # --- the turn ------------------------------------------------------------------------------
+    # --- requests ------------------------------------------------------------------------------
 
     def poll(self, now_ms: int) -> PollResult:
-        """Send a fetch through every free slot that has something to ask and room for it."""
+        """Send a fetch through every free slot that has partitions to fetch, if there is room."""
         if self._unchanged(now_ms):
             return PollResult(wait_ms=self._due_ms - now_ms)
         result = self._fill_slots(now_ms)
@@ -89,12 +89,12 @@ class FetchManager(RequestManager):
     def _fill_slots(self, now_ms: int) -> PollResult:
         self._placement.update(now_ms)
         buffer = self._context.buffer
-        # Set before anything is measured: room that is made meanwhile wakes this thread again.
+        # Set before measuring, so that room made in the meantime wakes this thread again.
         buffer.starved = True
         was_starved, self._starved = self._starved, False
         wait_ms = self._bypass_parked(now_ms)
         slots: Iterable[FetchSlot] = tuple(self._placement.slots.values())
-        if was_starved:  # there may be room for one: the slot that has waited longest goes first
+        if was_starved:  # there may be room for one only: the longest waiting slot goes first
             slots = sorted(slots, key=lambda slot: slot.sent_count)
         unsent = []
         for slot in slots:
@@ -123,7 +123,7 @@ class FetchManager(RequestManager):
         return subscription.changes.count, subscription.version, snapshot.version
 
     def _unchanged(self, now_ms: int) -> bool:
-        """Tell whether nothing has changed since there was nothing to send, time aside."""
+        """Tell whether there is still nothing to send, because nothing has changed."""
         if self._seen_versions is None:
             return False
         due_ms = min(self._due_ms, self._placement.lease_ends_ms)
@@ -133,12 +133,12 @@ class FetchManager(RequestManager):
         return False
 
     def close(self, now_ms: int) -> PollResult:  # noqa: ARG002 - the managers' interface
-        """End the sessions, so that brokers need not remember them."""
+        """End the fetch sessions, to free their memory in the brokers."""
         nodes = self._context.metadata.snapshot.nodes
         unsent = [
             self._context.request(
                 self._message(slot.session.close(), 0),
-                # On the main connection: the slot's own may be waiting for a parked fetch.
+                # On the main connection: a parked fetch may block that of the slot.
                 ToNode(nodes[slot.node_id]),
                 on_response=lambda _: None,
                 on_error=lambda _: None,
@@ -151,19 +151,19 @@ class FetchManager(RequestManager):
         self._seen_versions = None
         return PollResult(tuple(unsent))
 
-    # --- who is asked for what -----------------------------------------------------------------
+    # --- what to fetch -------------------------------------------------------------------------
 
     def _has_room(self) -> bool:
-        """Tell whether one more response may be read ahead."""
+        """Tell whether there is room for one more response."""
         limit = self._context.config.fetch_buffer_max_bytes
         reserved = sum(slot.reserved_bytes for slot in self._placement.slots.values())
         taken = self._context.buffer.held_bytes + reserved
         return taken < limit or taken < limit + min(self._unavailable_bytes(), limit // 2)
 
     def _check_partitions(self, slot: FetchSlot, now_ms: int) -> int:
-        """Decide about the partitions that may have changed; return how long until one may.
+        """Include or exclude the partitions to check; return when to check again, in ms.
 
-        One that nothing but an event can change is looked at again when it is touched.
+        A partition that only an event can make fetchable is checked again after that event.
         """
         limit = self._partition_limit()
         wait_ms = FOREVER_MS
@@ -178,14 +178,14 @@ class FetchManager(RequestManager):
         return wait_ms
 
     def _partition_limit(self) -> int:
-        """Return how many bytes of one partition may be held before it has to wait."""
+        """Return how many bytes one partition may hold before its fetches pause."""
         config = self._context.config
         self._holding = {state: None for state in self._holding if state.held_bytes > 0}
         fair = config.fetch_buffer_max_bytes // max(1, len(self._holding))
         return max(config.max_partition_fetch_bytes, fair)
 
     def _bypass_parked(self, now_ms: int) -> int:
-        """Move what can be fetched out of the way of parked fetches; returns when more can be."""
+        """Move fetchable partitions away from parked fetches; return when to check again, in ms."""
         wait_ms = FOREVER_MS
         for slot in tuple(self._placement.slots.values()):
             if slot.state.in_flight and slot.parked and slot.to_check:
@@ -199,19 +199,19 @@ class FetchManager(RequestManager):
         for state in tuple(slot.to_check):
             requested = slot.requested.get(state.tp)
             if requested is not None and self._handler.is_current(requested):
-                continue  # it is what the parked fetch waits for
+                continue  # the parked fetch includes it
             pause_ms = max(failed_ms, self._pause_ms(slot, state, limit, now_ms))
             if pause_ms <= 0:
                 self._placement.bypass(slot, state)
                 continue
             wait_ms = min(wait_ms, pause_ms)
-            # Else what is paused, and was sought, would be asked for where it was: a broker answers
-            # that at once, again and again, with what nobody wants.
+            # Otherwise a partition that was sought and then paused would be fetched at its old
+            # offset, and the broker would return unusable data immediately, again and again.
             slot.exclude(state.tp)
         return wait_ms
 
     def _pause_ms(self, slot: FetchSlot, state: AssignedPartition, limit: int, now_ms: int) -> int:
-        """Return how long a partition cannot be asked for; 0 if it can be now."""
+        """Return how long a partition cannot be fetched, in ms; 0 if it can be fetched now."""
         if not state.fetchable:
             if state.waits_for_application:
                 self._starved = True
@@ -227,7 +227,7 @@ class FetchManager(RequestManager):
         if state.base is None:
             return
         snapshot = self._context.metadata.snapshot
-        state.wait_for_drain = False  # drained: `fetchable` said so
+        state.wait_for_drain = False  # it has drained, or it would not be fetchable
         from_replica = state.preferred_replica is not None
         max_bytes = self._handler.sizing.bytes_for(state)
         target = FetchTarget(
@@ -249,9 +249,9 @@ class FetchManager(RequestManager):
         )
 
     def _unavailable_bytes(self) -> int:
-        """Return the bytes that nobody can take in a rebalance: they must not stop the others.
+        """Return the bytes that cannot be returned during a rebalance; they must not block others.
 
-        What paused partitions hold is dropped by `poll()` if others need the room.
+        Paused partitions do not count: `poll()` drops their data if others need the room.
         """
         return sum(
             state.held_bytes
@@ -263,7 +263,7 @@ class FetchManager(RequestManager):
         self._context.metrics.follow_partitions(assigned, self._gauges)
 
     def _gauges(self, tp: TopicPartition) -> dict[str, Gauge]:
-        """Return what is measured of one partition; NaN where it is not known."""
+        """Return the gauges of one partition; an unknown value is NaN."""
 
         def distance(from_: str, to: str) -> float:
             state = self._context.subscription.assigned.get(tp)
@@ -293,7 +293,7 @@ class FetchManager(RequestManager):
         config = self._context.config
         self._sent_count += 1
         slot.sent_count = self._sent_count
-        # Of the quiet ones nothing is expected, whatever there may be.
+        # No data is expected from quiet partitions.
         quiet = slot.purpose is Purpose.FETCH_QUIET
         behind = [] if quiet else [each for each in slot.requested.values() if each.behind]
         expected = sum(requested.max_bytes for requested in behind)
@@ -312,7 +312,7 @@ class FetchManager(RequestManager):
         )
 
     def _wait_ms(self, slot: FetchSlot, *, behind: bool) -> int:
-        """How long a broker that has nothing may keep the request; one record ends it at once."""
+        """Return how long a broker may park the request; a new record ends this immediately."""
         config = self._context.config
         if slot.purpose is Purpose.FETCH_BYPASS:
             share_ms = 0 if behind else config.fetch_max_wait_ms // BYPASS_SHARE
@@ -348,7 +348,7 @@ class FetchManager(RequestManager):
             not_above=HIGHEST_VERSION if with_ids else FIRST_VERSION_WITH_IDS - 1,
         )
 
-    # --- the response ----------------------------------------------------------------------------
+    # --- responses -----------------------------------------------------------------------------
 
     def _handle_response(self, slot: FetchSlot, sent_ms: int, reply: ClientResponse) -> None:
         now_ms = self._context.clock.now_ms()
@@ -374,7 +374,7 @@ class FetchManager(RequestManager):
         metrics, response = self._context.metrics, reply.message
         metrics.record("fetch-latency", reply.latency_ms)
         metrics.record("fetch-throttle-time", response.throttle_time_ms)
-        if response.partitions:  # a session answers without any when nothing has come
+        if response.partitions:  # a session omits partitions without new data
             sizes = sum(len(fetched.records) for fetched in response.partitions if fetched.records)
             metrics.record("fetch-size", sizes)
 

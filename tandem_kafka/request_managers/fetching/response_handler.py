@@ -1,4 +1,4 @@
-"""Takes a fetch response in: records into the buffer, errors to where they belong."""
+"""Processes fetch responses: puts records and errors into the buffer, and reacts to errors."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class RequestedPartition:
-    """What was asked of a partition, to tell a stale answer from a good one."""
+    """The state of a partition at the time of the request, to detect a stale response."""
 
     state: AssignedPartition
     base: Position
@@ -44,14 +44,14 @@ class RequestedPartition:
 
     @property
     def behind(self) -> bool:
-        """True unless the end of the log was reached: then only what is new may come."""
+        """True unless the end of the log was reached, so that the fetch waits for new records."""
         state = self.state
         end = state.last_stable_offset if self.read_committed else state.high_watermark
         return end != self.offset
 
 
 class FetchResponseHandler:
-    """One partition after the other."""
+    """Processes a response one partition after the other."""
 
     def __init__(
         self, context: ManagerContext, metadata: MetadataRefresher, positions: PositionsManager
@@ -69,10 +69,10 @@ class FetchResponseHandler:
         session: FetchSession,
         took_ms: float,
     ) -> tuple[bool, list[AssignedPartition]]:
-        """Take everything in, `took_ms` after it was asked for.
+        """Process a response that arrived `took_ms` after the request.
 
         Returns:
-            Whether records came, and which partitions are affected.
+            Whether there were records, and the partitions with records or errors.
         """
         got_records, affected = False, []
         sizes: Counter[str] = Counter()
@@ -103,7 +103,7 @@ class FetchResponseHandler:
         return None if name is None else TopicPartition(name, fetched.partition)
 
     def is_current(self, requested: RequestedPartition) -> bool:
-        """Tell whether the response is still wanted: no seek, reset or new assignment since."""
+        """Tell whether there was no seek, reset or new assignment since the request."""
         state = requested.state
         return (
             self._context.subscription.assigned.get(state.tp) is state
@@ -131,7 +131,7 @@ class FetchResponseHandler:
                 tp.topic, tp.partition, requested.offset, fetched, self._options, epoch
             )
             if reader.end_offset <= requested.offset:
-                reader.take(1)  # nothing whole came: the reader says why
+                reader.take(1)  # there is no complete batch: the reader raises the reason
         except KafkaError as error:
             self._buffer_error(requested, error, sticky=True)
             return True
@@ -169,7 +169,7 @@ class FetchResponseHandler:
             if leader is None or not self._context.metadata.update_leader(tp, leader, nodes):
                 self._metadata.request_update()
             else:
-                state.retry_at_ms = 0  # the new leader is known: no reason to wait
+                state.retry_at_ms = 0  # the new leader is known, so retry immediately
         elif reaction is Reaction.FAIL:
             self._buffer_error(
                 requested, error_type(f"fetching {tp.topic}-{tp.partition}"), sticky=False
@@ -183,19 +183,19 @@ class FetchResponseHandler:
     def _out_of_range(self, requested: RequestedPartition) -> None:
         state = requested.state
         if requested.from_replica:
-            self._drop_replica(state)  # a follower may be behind: its leader knows better
+            self._drop_replica(state)  # a follower may lag, so ask the leader
             return
         position = state.position
         if position is None or position.offset != requested.offset:
-            # What was read ahead is handed out first; then the position itself is asked for.
+            # First return the read-ahead records, then fetch from the position itself.
             state.wait_for_drain = True
             return
         if state.out_of_range_at != requested.offset:
-            # The policy may skip records: a single response, in which anything may have changed on
-            # its way, is not enough for that.
+            # The policy may skip records, so a single response, which may be corrupted, is not
+            # enough.
             state.out_of_range_at, state.retry_at_ms = requested.offset, 0
             return
-        log.info("%s: offset %d is out of range", named([state.tp]), requested.offset)
+        log.info("%s: fetch offset %d is out of range", named([state.tp]), requested.offset)
         if self._positions.apply_reset_policy([state]):
             error = OffsetOutOfRangeError({state.tp: requested.offset})
             self._buffer_error(requested, error, sticky=True)
@@ -214,7 +214,7 @@ def _user_error(error_type: type[KafkaError], tp: TopicPartition, offset: int) -
         return TopicAuthorizationFailedError({tp.topic})
     if issubclass(error_type, CorruptRecordError):
         return CorruptRecordError(
-            f"the broker found a corrupt record in {tp.topic}-{tp.partition} at or behind "
-            f"offset {offset}; seek behind it to leave it out"
+            f"the broker found a corrupt record in {tp.topic}-{tp.partition} at or after "
+            f"offset {offset}; seek to an offset after it to skip it"
         )
     return error_type(f"{tp.topic}-{tp.partition}")

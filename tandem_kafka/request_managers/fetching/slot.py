@@ -1,8 +1,8 @@
-"""One of a broker's fetches: which partitions it asks for, and which may have to change.
+"""A fetch slot: the partitions of one of a broker's fetches.
 
-A consumer may have ten thousand partitions of which eight are busy, so that a fetch must not cost
-a look at each. A partition is looked at when something about it has changed (`to_check`); until
-then it stays in the fetch session as it is, or out of it.
+A consumer may have ten thousand partitions of which eight are busy, so a fetch must not check each
+of them. A partition is only checked after a change (`to_check`). Until then, it stays included in
+the fetch session or excluded from it.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ __all__ = ["FetchSlot"]
 
 
 class FetchSlot:
-    """A connection and a fetch session, with the partitions that are read through them.
+    """A connection and a fetch session, with the partitions that are fetched through them.
 
     Attributes:
-        partitions: Those that are in this slot, asked for or not; `placement` moves them.
-        to_check: Those to be looked at before the next request.
-        asked: What the request in flight, or the next one, asks for.
-        reserved_bytes: What the request in flight is expected to bring at most.
-        sent_count: Which of all fetches its last one was.
-        pause_until_ms: No request before that.
-        active: Those that brought something since the quiet ones were last sorted out.
-        sorted_ms: When that was.
-        parked: The request in flight finds nothing for what is asked, as far as is known: the
-            broker keeps it until something comes or its time is over.
+        partitions: The partitions of this slot, requested or not; `placement` moves them.
+        to_check: Partitions to check before the next request.
+        requested: Partitions of the request in flight or of the next one.
+        reserved_bytes: The expected maximum size of the response in flight.
+        sent_count: The number of the slot's last fetch among all fetches.
+        pause_until_ms: When the next request may be sent.
+        active: Partitions with new data since quiet partitions were last moved.
+        sorted_ms: When quiet partitions were last moved.
+        parked: Whether the broker is expected to park the request in flight, because it has no
+            data for the requested partitions.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class FetchSlot:
         self.parked = False
 
     def place(self, states: Iterable[AssignedPartition]) -> None:
-        """Take these partitions and no others; look at all of them."""
+        """Replace the partitions of this slot, and check all of them."""
         self.to_check = dict.fromkeys(states)
         self.partitions = set(self.to_check)
         for tp, requested in tuple(self.requested.items()):
@@ -61,27 +61,27 @@ class FetchSlot:
                 self.exclude(tp)
 
     def add(self, state: AssignedPartition) -> None:
-        """Take one more partition."""
+        """Add a partition."""
         self.partitions.add(state)
         self.to_check[state] = None
 
     def remove(self, state: AssignedPartition) -> None:
-        """Leave a partition to another slot."""
+        """Remove a partition, for another slot."""
         self.partitions.discard(state)
         self.to_check.pop(state, None)
         self.exclude(state.tp)
 
     def note(self, state: AssignedPartition) -> None:
-        """Look at a partition before the next request."""
+        """Check a partition before the next request."""
         if state in self.partitions:
             self.to_check[state] = None
 
     def include(self, requested: RequestedPartition, target: FetchTarget) -> None:
-        """Ask for a partition from the next request on."""
+        """Fetch a partition from the next request on."""
         self.requested[requested.state.tp] = requested
         self.session.include(requested.state.tp, target)
 
     def exclude(self, tp: TopicPartition) -> None:
-        """Ask for a partition no longer."""
+        """Stop fetching a partition."""
         if self.requested.pop(tp, None) is not None:
             self.session.exclude(tp)

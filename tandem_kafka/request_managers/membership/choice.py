@@ -1,4 +1,4 @@
-"""Which protocol a group speaks: as configured, or with 'auto' what the cluster can do."""
+"""Chooses the group protocol: as configured or, with 'auto', as the cluster supports it."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ log = logging.getLogger(__name__)
 def choose_membership(
     context: ManagerContext, coordinator: CoordinatorManager, metadata: MetadataRefresher
 ) -> Membership:
-    """Make the membership that `group_protocol` asks for."""
+    """Create the membership for `group_protocol`."""
     protocol = context.config.group_protocol
-    # Members of a classic group cannot use such assignors: there is nothing to fall back to.
+    # Classic groups do not support these assignors, so there is no fallback.
     if protocol == "auto" and not context.config.group_local_assignors:
         return AutoMembership(context, coordinator, metadata)
     if protocol == "auto":
         log.info(
-            "group %s: group_protocol='auto' takes 'consumer' (KIP-848): "
-            "group_local_assignors go with nothing else",
+            "group %s: group_protocol='auto' uses 'consumer' (KIP-848), because "
+            "group_local_assignors require it",
             context.config.group_id,
         )
     if protocol in ("consumer", "auto"):
@@ -41,9 +41,9 @@ def choose_membership(
 
 
 class AutoMembership:
-    """Joins by KIP-848, and by the classic protocol if the cluster does not know that.
+    """Joins with KIP-848, or with the classic protocol if the cluster does not support that.
 
-    A pattern that the coordinator is to match goes with KIP-848 alone: there it is an error.
+    A `SubscriptionPattern` requires KIP-848, so there is no fallback for it.
     """
 
     def __init__(
@@ -56,13 +56,13 @@ class AutoMembership:
             context, coordinator, metadata, on_unsupported=self._fall_back
         )
         log.info(
-            "group %s: group_protocol='auto' takes 'consumer' (KIP-848), if the cluster has it",
+            "group %s: group_protocol='auto' uses 'consumer' (KIP-848) if the cluster supports it",
             context.config.group_id,
         )
 
     def _fall_back(self, error: UnsupportedVersionError) -> None:
         log.info(
-            "group %s: group_protocol='auto' takes 'classic': %s",
+            "group %s: group_protocol='auto' falls back to 'classic': %s",
             self._context.config.group_id,
             error,
         )
@@ -71,7 +71,7 @@ class AutoMembership:
 
     @property
     def resolves_regex(self) -> bool:
-        """See `Membership`; once the cluster turned out to have no KIP-848 it cannot be."""
+        """See `Membership`; False after the fallback to the classic protocol."""
         return self._membership.resolves_regex
 
     def application_polled(self) -> None:

@@ -1,8 +1,9 @@
 """Membership in a classic group: JoinGroup, SyncGroup, Heartbeat, LeaveGroup.
 
-States and transitions are in `classic_states.py`. Eager assignors have every partition given back
-before JoinGroup; cooperative ones (KIP-429) keep them, give back what SyncGroup took away, and
-join once more so that it finds its new owner. What a leader does besides is in `leadership.py`.
+States and transitions are in `classic_states.py`. With eager assignors, a member releases all
+partitions before JoinGroup. With cooperative assignors (KIP-429), it keeps them and releases those
+that the new assignment lacks. It then rejoins, so that they can be assigned to other members. The
+tasks of the leader are in `leadership.py`.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ log = logging.getLogger(__name__)
 
 
 class ClassicMembership(RequestManager):
-    """One member."""
+    """One member of a classic group."""
 
     resolves_regex = False
 
@@ -66,48 +67,48 @@ class ClassicMembership(RequestManager):
         self._heartbeats = Heartbeats(context, self._timer, self._heartbeat_failed)
         self._rebalance = RebalanceTimer(context)
         self._request = context.request_state()
-        #: Requests that an answer called for; the next turn sends them.
+        #: Requests to send in the next iteration.
         self._unsent: list[UnsentRequest] = []
         self._join_wanted = False
         self._rejoin_reason: str | None = None
         self._join_reason = ""
         self._joined_topics: frozenset[str] = frozenset()
-        #: A JoinGroup response whose SyncGroup is still to be sent.
+        #: A JoinGroup response for which SyncGroup has not been sent yet.
         self._pending_sync: Any = None
         coordinator.on_fatal(self._fail)
 
     @property
     def state(self) -> State:
-        """Where the member stands."""
+        """The state of the member."""
         return self._machine.state
 
-    # --- what is asked -------------------------------------------------------------------------
+    # --- calls ---------------------------------------------------------------------------------
 
     def application_polled(self) -> None:
-        """The application is alive: join, and call again what failed."""
+        """Join, or run a failed callback again."""
         if self._group.fatal is not None:
             return
         self._callbacks.retry()
         self._join_wanted = True
 
     def subscription_changed(self) -> None:
-        """`_check_rejoin` sees it."""
+        """Do nothing: `_check_rejoin` detects the change."""
 
     def enforce_rebalance(self, reason: str) -> None:
-        """Join again even though nothing has changed."""
+        """Rejoin although nothing has changed."""
         self._rejoin_reason = reason
 
     def commit_rejected(self, error: Exception) -> None:
-        """Others may own the partitions already: no more of them is handed out."""
+        """End the membership: others may own the partitions, so no more records are returned."""
         if self.state is State.STABLE and self._group.fatal is None:
             self._lose_membership(error)
 
     def callback_completed(self, number: int, error: Exception | None) -> None:
-        """The application thread has run a rebalance callback."""
+        """Process the outcome of a rebalance callback."""
         self._callbacks.completed(number, error)
 
     def prepare_to_leave(self) -> None:
-        """The listener is about to run; heartbeats go on."""
+        """Keep sending heartbeats while the listener runs."""
         self._callbacks.cancel()
         self._rebalance.fail()
         self._join_wanted = False  # until the application polls
@@ -117,9 +118,9 @@ class ClassicMembership(RequestManager):
             self._machine.move(State.LEAVING)
 
     def leave(self, future: Completion[Any], operation: LeaveOperation, reason: str) -> None:
-        """Send LeaveGroup; done when it is answered, or cannot be sent."""
+        """Send LeaveGroup; done after the response, or if it cannot be sent."""
         self.prepare_to_leave()
-        # Behind the commits: the coordinator would refuse those of a member that has left.
+        # After the commits on the same connection: the coordinator rejects them once we have left.
         known = self._coordinator.known
         destination = self._coordinator.offsets_destination() if known else None
         if (
@@ -135,17 +136,17 @@ class ClassicMembership(RequestManager):
         self._end_membership()
 
     def _must_notify(self, operation: LeaveOperation) -> bool:
-        """Tell whether the coordinator is to hear that we leave."""
+        """Tell whether the coordinator must be notified that the member leaves."""
         if not self._group.metadata.member_id:
             return False
         if operation is LeaveOperation.DEFAULT:
             return self._group.metadata.group_instance_id is None
         return operation is LeaveOperation.LEAVE
 
-    # --- the turn ------------------------------------------------------------------------------
+    # --- requests ------------------------------------------------------------------------------
 
     def poll(self, now_ms: int) -> PollResult:
-        """Send what the state calls for."""
+        """Return the requests that the state requires."""
         if self._unsent:
             return self.close(now_ms)
         if self._group.fatal is not None or not self._start():
@@ -160,12 +161,12 @@ class ClassicMembership(RequestManager):
         return PollResult(result.unsent, wait_ms)
 
     def close(self, now_ms: int) -> PollResult:  # noqa: ARG002 - the managers' interface
-        """Send what is ready; leaving has been asked for before."""
+        """Return unsent requests such as LeaveGroup."""
         unsent, self._unsent = tuple(self._unsent), []
         return PollResult(unsent, 0 if unsent else FOREVER_MS)
 
     def _start(self) -> bool:
-        """Join if that is wanted; True if there is a membership to see to."""
+        """Start to join if wanted; return whether there is a membership to maintain."""
         if self.state is not State.UNJOINED:
             return True
         if not self._join_wanted or self._user_code_running or not self._subscription.resolved:
@@ -176,7 +177,7 @@ class ClassicMembership(RequestManager):
     def _send_for_state(self, now_ms: int) -> PollResult:
         destination = self._coordinator.destination()
         if destination is None:
-            return IDLE  # its discovery wakes the loop
+            return IDLE  # finding the coordinator wakes the loop
         if self.state is State.COMPLETING_REBALANCE:
             return self._sync_when_ready(destination, now_ms)
         if self.state is not State.PREPARING_REBALANCE or self._user_code_running:
@@ -185,7 +186,7 @@ class ClassicMembership(RequestManager):
 
     @property
     def _user_code_running(self) -> bool:
-        """True while the user's code runs on which the next step depends."""
+        """True while the next step waits for the user's listener or assignor."""
         return self._callbacks.busy or self._calls.installing
 
     # --- when to rebalance ---------------------------------------------------------------------
@@ -201,8 +202,8 @@ class ClassicMembership(RequestManager):
             self._prepare(self._rejoin_reason)
 
     def _prepare(self, reason: str) -> None:
-        """Give back what must be given back before joining."""
-        log.info("group %s: joining: %s", self._context.config.group_id, reason)
+        """Start a rebalance: release partitions as required, then join."""
+        log.info("group %s: joining, because %s", self._context.config.group_id, reason)
         self._rejoin_reason, self._join_reason = None, reason
         self._calls.forget()
         self._machine.move(State.PREPARING_REBALANCE)
@@ -222,21 +223,25 @@ class ClassicMembership(RequestManager):
             self._subscription.assigned[tp].pending_revocation = True
 
         def revoked() -> None:
-            # In the order that there was: a set of names has another with every start of Python.
+            # Keep the order: the order of a set differs between runs of Python.
             kept = [tp for tp in self._subscription.assigned if tp not in partitions]
             self._subscription.set_assigned(kept)
             then()
 
         self._callbacks.run(PartitionsRevoked(partitions), revoked)
 
-    # --- losing it -----------------------------------------------------------------------------
+    # --- losing the membership -----------------------------------------------------------------
 
     def _lose_membership(self, why: object) -> None:
-        """Membership is over: others may own the partitions already."""
-        log.warning("group %s: membership lost: %s", self._context.config.group_id, why)
+        """End the membership and lose all partitions, which others may own already."""
+        log.warning(
+            "group %s: membership and partitions lost, joining again: %s",
+            self._context.config.group_id,
+            why,
+        )
         member_id = self._group.metadata.member_id
         self._end_membership()
-        if isinstance(why, IllegalGenerationError):  # the coordinator still waits for this id
+        if isinstance(why, IllegalGenerationError):  # the coordinator still knows this member id
             self._group.fenced(member_id)
         self._calls.lost()
         owned = frozenset(self._subscription.assigned)
@@ -264,11 +269,11 @@ class ClassicMembership(RequestManager):
         self._heartbeats.reset()
 
     def _fail(self, error: Exception) -> None:
-        """An error that only the user can mend: every poll raises it until unsubscribe()."""
+        """Raise an error that only the user can fix in every poll() until unsubscribe()."""
         if self.state is State.UNJOINED:
             return
         self._context.raise_in_poll(error)
-        if not isinstance(error, LOGIN_ERRORS):  # a refused log-in may be mended by the next try
+        if not isinstance(error, LOGIN_ERRORS):  # the next login may succeed
             self._group.fatal = error
             self._rebalance.fail()
         if isinstance(error, FencedInstanceIdError):
@@ -277,7 +282,7 @@ class ClassicMembership(RequestManager):
     # --- JoinGroup -----------------------------------------------------------------------------
 
     def _join_when_ready(self, destination: ToNode, now_ms: int) -> PollResult:
-        """Send JoinGroup; the assignors first describe the member."""
+        """Return JoinGroup once the assignors have described the member."""
         if not self._request.can_send(now_ms):
             return PollResult(wait_ms=self._request.wait_ms(now_ms))
         described = self._calls.description(self._requests.view())
@@ -310,14 +315,14 @@ class ClassicMembership(RequestManager):
         self._machine.move(State.COMPLETING_REBALANCE)
         self._calls.forget()
         self._pending_sync = message
-        # At once: an assignor that holds the GIL leaves heartbeats to the transport, which sends
-        # what it was left with the last request.
+        # A leader sends a heartbeat immediately. While its assignor holds the GIL, the transport
+        # repeats the heartbeat of the last request.
         self._heartbeats.start(immediately=self._leadership.leads(message))
 
     # --- SyncGroup -----------------------------------------------------------------------------
 
     def _sync_when_ready(self, destination: ToNode, now_ms: int) -> PollResult:
-        """Send SyncGroup; a leader first waits for all topics of the group, and computes."""
+        """Return SyncGroup; a leader first waits for metadata, and computes the assignments."""
         joined = self._pending_sync
         if joined is None:
             return PollResult(wait_ms=self._request.wait_ms(now_ms))
@@ -356,7 +361,8 @@ class ClassicMembership(RequestManager):
         unexpected = sorted({tp.topic for tp in assigned} - self._joined_topics)
         if unexpected:
             raise UnexpectedResponseError(
-                f"the group assigned partitions of topics that are not subscribed to: {unexpected}"
+                f"the group leader assigned partitions of topics to which this member is not "
+                f"subscribed: {unexpected}"
             )
         self._machine.move(State.STABLE)
         self._group.set_state("<stable>")
@@ -366,10 +372,10 @@ class ClassicMembership(RequestManager):
         )
 
     def _installed(self, assigned: frozenset[TopicPartition]) -> None:
-        """The assignor knows its assignment: take it over."""
+        """Apply the assignment after the assignor has been notified of it."""
         revoked = frozenset(self._subscription.assigned) - assigned
-        if revoked:  # cooperative: the partitions are free for others in the next round
-            self._rejoin_reason = "partitions were given back"
+        if revoked:  # cooperative: the next round assigns them to other members
+            self._rejoin_reason = "partitions were revoked"
         self._revoke(revoked, lambda: self._apply_assignment(assigned))
 
     def _apply_assignment(self, assigned: frozenset[TopicPartition]) -> None:
@@ -388,15 +394,15 @@ class ClassicMembership(RequestManager):
             state.awaiting_callback = False
         self._rebalance.complete()
 
-    # --- answers -------------------------------------------------------------------------------
+    # --- errors --------------------------------------------------------------------------------
 
     def _handle_error_in(self, state: State, error: Exception) -> None:
-        """Deal with an error of JoinGroup or SyncGroup, unless the member has moved on."""
+        """Handle an error of JoinGroup or SyncGroup, unless the state has changed since."""
         if self.state is state:
             self._react(error)
 
     def _assignor_failed(self, error: Exception) -> None:
-        """An assignor of the user's raised: poll() raises that, and the member joins again."""
+        """Raise the error of a user's assignor in poll(), and rejoin."""
         self._context.raise_in_poll(error)
         self._pending_sync = None
         self._request.failed(self._context.clock.now_ms())
@@ -406,11 +412,11 @@ class ClassicMembership(RequestManager):
             self._rejoin_reason = "an assignor failed"
 
     def _heartbeat_failed(self, error: Exception) -> None:
-        """A heartbeat that is answered late says nothing new of the rebalance we are in."""
+        """Handle a heartbeat error; ignore those that a running rebalance explains."""
         if self._rebalancing:
             if reaction_to(MEMBERSHIP, error) in (Reaction.REJOIN, Reaction.RETRY):
                 return
-            self._request.failed(self._context.clock.now_ms())  # JoinGroup went the same way
+            self._request.failed(self._context.clock.now_ms())  # JoinGroup used the same connection
         self._react(error)
 
     def _react(self, error: Exception) -> None:
@@ -438,4 +444,4 @@ class ClassicMembership(RequestManager):
             if immediately:
                 self._request.reset()
         elif immediately:
-            self._rejoin_reason = f"the coordinator says {type(error).__name__}"
+            self._rejoin_reason = f"the coordinator returned {type(error).__name__}"

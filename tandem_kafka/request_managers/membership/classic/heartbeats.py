@@ -1,4 +1,4 @@
-"""Heartbeats of a classic group: one at a time, on an interval, at once after a failure."""
+"""Heartbeats of a classic member: one at a time, on an interval, and soon after a failure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Heartbeats"]
 
 
 class Heartbeats:
-    """Keeps the coordinator informed that this member lives."""
+    """Sends heartbeats, so that the coordinator keeps this member in the group."""
 
     def __init__(
         self,
@@ -33,17 +33,17 @@ class Heartbeats:
         self._last: HeartbeatRequest | None = None
 
     def start(self, *, immediately: bool = False) -> None:
-        """A generation has begun: the first one is due in an interval, or at once."""
+        """Start a generation; its first heartbeat is due after an interval, or immediately."""
         self._state.reset()
         interval_ms = 0 if immediately else self._context.config.heartbeat_interval_ms
         self._next_ms = self._context.clock.now_ms() + interval_ms
 
     def reset(self) -> None:
-        """Membership is over."""
+        """Reset the state, because the membership is over."""
         self._state.reset()
 
     def poll(self, destination: ToNode, now_ms: int) -> PollResult:
-        """Return the heartbeat that is due, or when it is."""
+        """Return the heartbeat if it is due, or the time until then."""
         config = self._context.config
         member = self._context.group.metadata
         if member.generation_id == NO_GENERATION:
@@ -63,7 +63,7 @@ class Heartbeats:
             timeout_ms=timeout_ms,
         )
         request.keep_alive = self.keep_alive(now_ms)
-        return PollResult((request,))  # its answer wakes the loop
+        return PollResult((request,))  # its response wakes the loop
 
     def _message(self) -> HeartbeatRequest:
         member, last = self._context.group.metadata, self._last
@@ -78,7 +78,7 @@ class Heartbeats:
         return last
 
     def keep_alive(self, now_ms: int) -> KeepAlive:
-        """Return what may be sent for this generation while we cannot."""
+        """Return the heartbeat that the transport sends while this thread cannot."""
         generation = self._context.group.metadata.generation_id
         return self._context.keep_alive(
             self._message(),
@@ -95,7 +95,7 @@ class Heartbeats:
 
     def _raise_error(self, generation: int, code: int) -> None:
         group = self._context.group.metadata
-        if code and group.generation_id == generation:  # else of a membership that is over
+        if code and group.generation_id == generation:  # otherwise of an earlier generation
             raise for_code(code)(group.group_id)
 
     def _handle_error(self, generation: int, error: Exception) -> None:

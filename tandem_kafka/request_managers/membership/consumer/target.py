@@ -1,4 +1,4 @@
-"""What the coordinator wants a KIP-848 member to own, and which of it can be named yet."""
+"""The target assignment of a KIP-848 member, and the resolution of its topic ids to names."""
 
 from __future__ import annotations
 
@@ -26,25 +26,26 @@ NO_PARTITIONS: TopicIdPartitions = {}
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """Partitions by topic id, and how often such a thing has been received.
+    """Partitions by topic id, with a local epoch.
 
     Attributes:
-        local_epoch: Grows with every target that differs from the one before, so that a target
-            that changes and changes back is reconciled and acknowledged again.
+        local_epoch: Increases with every different target. A target that changes and changes back
+            is therefore reconciled and acknowledged again.
+        partitions: Partition numbers by topic id.
     """
 
     local_epoch: int = -1
     partitions: TopicIdPartitions = field(default_factory=dict)
 
     def next(self, partitions: TopicIdPartitions) -> Assignment:
-        """Return the assignment that follows when the coordinator sends these partitions."""
+        """Return the next assignment after the coordinator has sent these partitions."""
         if self.local_epoch >= 0 and partitions == self.partitions:
             return self
         return Assignment(self.local_epoch + 1, partitions)
 
 
 class AssignorMetadata(NamedTuple):
-    """What comes along with partitions that a member of the group has computed."""
+    """Data for a member's assignor, sent with partitions that another member has computed."""
 
     assignor: str
     version: int
@@ -54,7 +55,7 @@ class AssignorMetadata(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """The part of a target whose topics' names are known, and these names."""
+    """The part of a target with known topic names."""
 
     partitions: frozenset[TopicPartition]
     by_id: TopicIdPartitions
@@ -65,7 +66,7 @@ class Resolved:
     def of(
         cls, target: TopicIdPartitions, known_names: Mapping[UUID, str], owned: Mapping[UUID, str]
     ) -> Resolved:
-        """Resolve topic ids by the names known now, else by the names of what is owned."""
+        """Resolve topic ids by the metadata, else by the names of owned partitions."""
         names = {
             topic_id: known_names.get(topic_id) or owned[topic_id]
             for topic_id in target
@@ -90,7 +91,7 @@ def by_topic_id(entries: Any) -> TopicIdPartitions:
 
 
 def assignor_metadata(assignment: Any) -> AssignorMetadata | None:
-    """Read what comes along; None if the coordinator has computed by itself."""
+    """Return the data for the assignor; None if the coordinator computed the assignment."""
     name = assignment.assignor_name
     if name is None:
         return None

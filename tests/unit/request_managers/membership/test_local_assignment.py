@@ -426,7 +426,7 @@ def test_a_cluster_that_offers_no_such_thing_is_refused(protocol: str) -> None:
     assert member.state is State.FATAL, "there is nothing to fall back to"
     error = raised(member)
     assert isinstance(error, UnsupportedVersionError)
-    assert "leave group_local_assignors out" in str(error)
+    assert "remove group_local_assignors" in str(error)
 
 
 def test_a_heartbeat_without_announcement_goes_to_any_cluster() -> None:
