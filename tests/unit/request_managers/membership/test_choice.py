@@ -79,7 +79,7 @@ def test_53_auto_does_not_take_classic_for_a_pattern_that_it_cannot_match() -> N
     [
         ({}, True, ["uses 'consumer' (KIP-848) if the cluster supports it"]),
         ({}, False, ["uses 'consumer'", "the cluster does not support"]),
-        ({"group_local_assignors": [Nobody]}, True, ["uses 'consumer' (KIP-848), because group_local_"]),
+        ({"group_local_assignors": [Nobody]}, True, ["(KIP-848), because group_local_"]),
     ],
 )
 def test_the_log_says_which_it_took_and_why(
