@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import Final
 
-__all__ = ["breathe", "frames", "library", "selector"]
+__all__ = ["frames", "library", "selector", "yield_to_others"]
 
 _SELECTORS: Final = {
     "gevent": ("gevent.selectors", "GeventSelector"),
@@ -43,7 +43,7 @@ def selector() -> selectors.BaseSelector:
     return made
 
 
-def breathe() -> None:
+def yield_to_others() -> None:
     """Let all other green threads that are ready run; do nothing with real threads."""
     name = library()
     if name is not None:

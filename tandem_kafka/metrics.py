@@ -135,7 +135,7 @@ class Traffic:
         self._latency: Meter = _noting(sensors, "request-latency")
         self._throttle: Meter = _noting(sensors, "throttle-time")
 
-    def answered(self, latency_ms: float, throttle_ms: float) -> None:
+    def responded(self, latency_ms: float, throttle_ms: float) -> None:
         """Record the response to a request, and write the measurements if that is due."""
         self._latency(latency_ms)
         self._throttle(throttle_ms)

@@ -269,7 +269,7 @@ class OwnerLock:
     def acquire(self) -> Held | None:
         """Return the acquired lock, or None if another thread holds it."""
         if self._green:
-            green.breathe()
+            green.yield_to_others()
         lock = self._lock
         return lock if lock.acquire(False) else None
 

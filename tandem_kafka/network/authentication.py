@@ -2,7 +2,7 @@
 
 The exchange is sans-I/O. It is asked for the next message to send and told every answer; its
 connection moves the bytes. What may block (a provider of tokens, a Kerberos ticket) is done
-elsewhere: one call for a token at a time, shared by the connections that wait for one, and a few
+blocking_calls: one call for a token at a time, shared by the connections that wait for one, and a few
 steps of other mechanisms at a time.
 """
 
@@ -23,10 +23,10 @@ from tandem_kafka.errors import (
     for_code,
 )
 from tandem_kafka.network.settings import NetworkSettings
-from tandem_kafka.network.tokens import Token, ask_for_token
+from tandem_kafka.network.tokens import Token, request_token
 from tandem_kafka.wire.messages import SaslAuthenticateRequest, SaslHandshakeRequest
 
-__all__ = ["Elsewhere", "SaslExchange"]
+__all__ = ["BlockingCalls", "SaslExchange"]
 
 _UNSUPPORTED_MECHANISM: Final = 33
 _AUTHENTICATION_FAILED: Final = 58
@@ -51,7 +51,7 @@ _OPTIONS: Final = (
 )
 
 
-class Elsewhere(Protocol):
+class BlockingCalls(Protocol):
     """Where to do what may block: `Offloading`."""
 
     def share(
@@ -80,7 +80,7 @@ class SaslExchange:
         session_lifetime_ms: How long the broker will accept the connection; 0 for ever.
     """
 
-    def __init__(self, settings: NetworkSettings, host: str, elsewhere: Elsewhere) -> None:
+    def __init__(self, settings: NetworkSettings, host: str, blocking_calls: BlockingCalls) -> None:
         name = settings.sasl_mechanism
         if not name:
             raise KafkaConfigurationError("sasl_mechanism is needed with SASL")
@@ -90,9 +90,9 @@ class SaslExchange:
         if name in _COMPUTE_ONLY:
             # All they use it for is a warning with every connection.
             del self._config["security_protocol"]
-        self._elsewhere = elsewhere
-        self._with_token = get_sasl_mechanism(name) is SaslMechanismOAuth
-        self._inline = self._with_token or name in _COMPUTE_ONLY
+        self._blocking_calls = blocking_calls
+        self._needs_token = get_sasl_mechanism(name) is SaslMechanismOAuth
+        self._inline = self._needs_token or name in _COMPUTE_ONLY
         self._step = _Step.HANDSHAKE
         self._mechanism: Any = None
         self._token = b""
@@ -130,17 +130,17 @@ class SaslExchange:
         """
         if hasattr(answer, "mechanisms"):
             self._check_mechanism(answer)
-            if self._with_token:
+            if self._needs_token:
                 self._step = _Step.COMPUTING
-                ask = partial(ask_for_token, self._config[_PROVIDER])
-                self._elsewhere.share("token", ask, self._take_token)
+                ask = partial(request_token, self._config[_PROVIDER])
+                self._blocking_calls.share("token", ask, self._use_token)
             else:
-                self._compute(self._begin)
+                self._compute(self._first_token)
         else:
             self._check_token(answer)
             self.session_lifetime_ms = max(0, answer.session_lifetime_ms)
             self._received = bytes(answer.auth_bytes or b"")
-            self._compute(self._go_on)
+            self._compute(self._next_token)
         if self._error is not None:
             raise self._error
 
@@ -164,26 +164,26 @@ class SaslExchange:
     def _compute(self, work: Callable[[], bytes | None]) -> None:
         self._step = _Step.COMPUTING
         if not self._inline:
-            self._elsewhere.queue(work, self._computed)
+            self._blocking_calls.queue(work, self._finish_step)
             return
         try:
             result: bytes | BaseException | None = work()
         except Exception as error:  # noqa: BLE001 - a mechanism raises what it likes
             result = error
-        self._computed(result)
+        self._finish_step(result)
 
-    def _take_token(self, token: Token | BaseException) -> None:
+    def _use_token(self, token: Token | BaseException) -> None:
         if isinstance(token, BaseException):
-            self._computed(token)
+            self._finish_step(token)
         else:
             self._config[_PROVIDER] = token
-            self._compute(self._begin)
+            self._compute(self._first_token)
 
-    def _begin(self) -> bytes | None:
+    def _first_token(self) -> bytes | None:
         self._mechanism = get_sasl_mechanism(self._name)(**self._config)
         return bytes(self._mechanism.auth_bytes())
 
-    def _go_on(self) -> bytes | None:
+    def _next_token(self) -> bytes | None:
         self._mechanism.receive(self._received)
         if not self._mechanism.is_done():
             return bytes(self._mechanism.auth_bytes())
@@ -193,7 +193,7 @@ class SaslExchange:
             )
         return None
 
-    def _computed(self, result: bytes | BaseException | None) -> None:
+    def _finish_step(self, result: bytes | BaseException | None) -> None:
         if isinstance(result, SaslAuthenticationFailedError):
             self._error = result
         elif isinstance(result, BaseException):

@@ -110,7 +110,7 @@ class Channel:
         elif self._phase is _Phase.PROXY and self._tunnel is not None:
             self._ask_proxy(self._tunnel, events)
         elif self._phase is _Phase.HANDSHAKE and self._tls is not None:
-            self._shake_hands(self._tls, events)
+            self._do_handshake(self._tls, events)
         else:
             if ready & _READ:
                 self._write_wants_read = False
@@ -184,7 +184,7 @@ class Channel:
             self._phase = _Phase.PROXY
             self._ask_proxy(self._tunnel, events)
         else:
-            self._reached(events)
+            self._broker_reached(events)
 
     def _ask_proxy(self, tunnel: Tunnel, events: list[TransportEvent]) -> None:
         try:
@@ -193,9 +193,9 @@ class Channel:
             reason = error.args[0] if isinstance(error, KafkaConnectionError) else error
             raise KafkaConnectionError(f"cannot connect to {self.where}: {reason}") from error
         if done:
-            self._reached(events)
+            self._broker_reached(events)
 
-    def _reached(self, events: list[TransportEvent]) -> None:
+    def _broker_reached(self, events: list[TransportEvent]) -> None:
         """The broker is at the other end."""
         if self._context is None:
             self._open(events)
@@ -206,9 +206,9 @@ class Channel:
             server_hostname=self.address.host.strip("[]").rstrip("."),
             do_handshake_on_connect=False,
         )
-        self._shake_hands(self._tls, events)
+        self._do_handshake(self._tls, events)
 
-    def _shake_hands(self, tls: ssl.SSLSocket, events: list[TransportEvent]) -> None:
+    def _do_handshake(self, tls: ssl.SSLSocket, events: list[TransportEvent]) -> None:
         self._read_wants_write = False
         try:
             tls.do_handshake()

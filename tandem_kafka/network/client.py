@@ -70,14 +70,14 @@ class NetworkClient:
         self._nodes = nodes
         self._pool = ConnectionPool(settings, transport, driver, random, metrics)
         self._queues: dict[ConnectionKey, deque[UnsentRequest]] = {}
-        self._any = AnyNodeRequests(settings, self._pool, random, nodes.rebootstrap)
+        self._any_node = AnyNodeRequests(settings, self._pool, random, nodes.rebootstrap)
         self._known_by_id: dict[int, Node] = {}
-        self._asked_for: dict[int, Node] = {}
+        self._destinations: dict[int, Node] = {}
         self._deliveries: list[Delivery] = []
         #: No request that waits is overdue before that.
         self._expires_ms = NO_DEADLINE_MS
         #: There may be connections to servers that are asked no more.
-        self._leftovers = False
+        self._has_unused = False
 
     @property
     def counters(self) -> NetworkCounters:
@@ -100,10 +100,10 @@ class NetworkClient:
         destination = request.destination
         self._expires_ms = min(self._expires_ms, request.deadline_ms)
         if isinstance(destination, AnyNode):
-            self._any.queue.append(request)
+            self._any_node.queue.append(request)
         else:
             node = destination.node
-            self._asked_for[node.node_id] = node
+            self._destinations[node.node_id] = node
             key = (node.node_id, destination.purpose)
             self._queues.setdefault(key, deque()).append(request)
 
@@ -113,40 +113,40 @@ class NetworkClient:
         0 means that futures ended here or that new nodes are known: the managers should be
         asked again before the thread sleeps.
         """
-        self._notice_nodes()
-        self._pool.turn(now_ms)
+        self._update_nodes()
+        self._pool.maintain(now_ms)
         self._nodes.unreachable = self._pool.unreachable
-        if self._queues or self._any or self._leftovers or self._pool.has_outcomes:
-            self._take_downs()
+        if self._queues or self._any_node or self._has_unused or self._pool.has_outcomes:
+            self._collect_outcomes()
             self._expire(now_ms)
             self._send_to_nodes(now_ms)
-            changed = self._any.send(now_ms)
-            if self._leftovers and not self._any.queue:
-                self._leftovers = self._pool.close_unused(self._known_by_id)
-            self._take_downs()
+            changed = self._any_node.send(now_ms)
+            if self._has_unused and not self._any_node.queue:
+                self._has_unused = self._pool.close_unused(self._known_by_id)
+            self._collect_outcomes()
             if self._deliver() or changed:
                 return 0
-        return max(1, min(self._attention_ms(now_ms) - now_ms, FOREVER_MS))
+        return max(1, min(self._next_action_ms(now_ms) - now_ms, FOREVER_MS))
 
     def complete(self, events: Iterable[TransportEvent], now_ms: int) -> bool:
         """Take what `poll` returned; completes the futures of the requests concerned.
 
-        Returns True if a manager was told anything: of a connection's own affairs none is.
+        Returns True if a manager was handled anything: of a connection's own affairs none is.
         """
-        told = False
+        handled = False
         for event in events:
-            told |= self._pool.handle(event, now_ms)
-        self._take_downs()
-        return self._deliver() or told
+            handled |= self._pool.handle(event, now_ms)
+        self._collect_outcomes()
+        return self._deliver() or handled
 
     def close(self) -> None:
         """Fail everything that is open and close every connection."""
         error = KafkaConnectionError("the consumer is closing")
         for node_id in {link.key[0] for link in self._pool.links()}:
             self._pool.disconnect(node_id, "the consumer is closing")
-        self._take_downs()
-        for queue in (*self._queues.values(), self._any.queue):
-            self._refuse(queue, error)
+        self._collect_outcomes()
+        for queue in (*self._queues.values(), self._any_node.queue):
+            self._fail_queue(queue, error)
         self._transport.close()
         self._deliver()
 
@@ -155,7 +155,7 @@ class NetworkClient:
     @property
     def queued(self) -> int:
         """How many requests have not been sent."""
-        return len(self._any.queue) + sum(map(len, self._queues.values()))
+        return len(self._any_node.queue) + sum(map(len, self._queues.values()))
 
     @property
     def in_flight(self) -> int:
@@ -176,14 +176,14 @@ class NetworkClient:
 
     # Nodes.
 
-    def _notice_nodes(self) -> None:
+    def _update_nodes(self) -> None:
         known = self._nodes.nodes()
         for node_id in self._nodes.take_retry_nodes():
-            self._pool.hope(node_id)
-        if known is self._any.known or known == self._any.known:
+            self._pool.allow_retry(node_id)
+        if known is self._any_node.known or known == self._any_node.known:
             return
-        self._any.follow(known)
-        self._leftovers = True
+        self._any_node.update(known)
+        self._has_unused = True
         self._known_by_id = {node.node_id: node for node in known}
         for node in known:
             self._pool.move(node)
@@ -206,7 +206,7 @@ class NetworkClient:
 
     def _open(self, key: ConnectionKey, now_ms: int) -> None:
         node_id, purpose = key
-        node = self._current(self._asked_for[node_id])
+        node = self._current(self._destinations[node_id])
         if not self._pool.state(node).in_backoff(now_ms):
             self._pool.open(node, purpose, now_ms)
 
@@ -219,17 +219,17 @@ class NetworkClient:
 
     # Ending.
 
-    def _take_downs(self) -> None:
-        downs, deliveries = self._pool.take_outcomes()
-        for down in downs:
+    def _collect_outcomes(self) -> None:
+        losses, deliveries = self._pool.take_outcomes()
+        for loss in losses:
             for key in list(self._queues):
-                if key == down.key or (down.final and key[0] == down.key[0]):
-                    self._refuse(self._queues.pop(key), down.error)
-            if down.final and down.for_any:
-                self._refuse(self._any.queue, down.error)
+                if key == loss.key or (loss.final and key[0] == loss.key[0]):
+                    self._fail_queue(self._queues.pop(key), loss.error)
+            if loss.final and loss.for_any:
+                self._fail_queue(self._any_node.queue, loss.error)
         self._deliveries += deliveries
 
-    def _refuse(self, queue: deque[UnsentRequest], error: Exception) -> None:
+    def _fail_queue(self, queue: deque[UnsentRequest], error: Exception) -> None:
         self._deliveries += [Delivery(request, error) for request in queue]
         queue.clear()
 
@@ -237,10 +237,10 @@ class NetworkClient:
         if now_ms < self._expires_ms:
             return
         self._expires_ms = NO_DEADLINE_MS
-        for queue in (*self._queues.values(), self._any.queue):
+        for queue in (*self._queues.values(), self._any_node.queue):
             waiting = [request for request in queue if now_ms < request.deadline_ms]
             self._deliveries += [
-                Delivery(request, self._too_late(request))
+                Delivery(request, self._timeout_error(request))
                 for request in queue
                 if now_ms >= request.deadline_ms
             ]
@@ -249,12 +249,12 @@ class NetworkClient:
             deadlines = [request.deadline_ms for request in waiting]
             self._expires_ms = min([self._expires_ms, *deadlines])
 
-    def _too_late(self, request: UnsentRequest) -> Exception:
+    def _timeout_error(self, request: UnsentRequest) -> Exception:
         destination = request.destination
         if isinstance(destination, ToNode):
             where, nodes = str(destination.node), [destination.node]
         else:
-            where, nodes = "any broker", list(self._any.known)
+            where, nodes = "any broker", list(self._any_node.known)
         errors = [error for error in map(self.connection_error, nodes) if error is not None]
         reason = f" (last failure: {errors[0]})" if errors else ""
         late: Exception = KafkaTimeoutError(
@@ -274,16 +274,16 @@ class NetworkClient:
 
     # Waiting.
 
-    def _attention_ms(self, now_ms: int) -> int:
-        attention_ms = self._pool.attention_ms(now_ms)
-        if not self._queues and not self._any:
-            return attention_ms
-        moments = [attention_ms]
+    def _next_action_ms(self, now_ms: int) -> int:
+        next_action_ms = self._pool.next_action_ms(now_ms)
+        if not self._queues and not self._any_node:
+            return next_action_ms
+        moments = [next_action_ms]
         for key, queue in self._queues.items():
             moments += [request.deadline_ms for request in queue]
             if queue:
                 moments.append(self._sendable_ms(key, now_ms))
-        moments.append(self._any.next_ms(now_ms))
+        moments.append(self._any_node.next_ms(now_ms))
         return min(moments)
 
     def _sendable_ms(self, key: ConnectionKey, now_ms: int) -> int:
@@ -292,6 +292,6 @@ class NetworkClient:
         if link is not None:
             moment = link.connection.throttled_until_ms
         else:
-            moment = self.backoff_until_ms(self._asked_for[key[0]])
+            moment = self.backoff_until_ms(self._destinations[key[0]])
         # A connection that is full or being set up waits for an answer, not for the clock.
         return moment if moment > now_ms else NO_DEADLINE_MS

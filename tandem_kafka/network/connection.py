@@ -120,7 +120,7 @@ class BrokerConnection:
         versions: What the broker speaks, once it has said so.
         throttled_until_ms: Before that nothing may be sent (KIP-219).
         ready_ms: When it became ready.
-        heard_ms: When the last answer came.
+        last_response_ms: When the last response came.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class BrokerConnection:
         self.versions: BrokerVersionData | None = None
         self.throttled_until_ms = 0
         self.ready_ms = 0
-        self.heard_ms = 0
+        self.last_response_ms = 0
         self._client_id = nullable(client_id)
         self._limits = limits
         self._make_exchange = exchange
@@ -147,7 +147,7 @@ class BrokerConnection:
 
     @property
     def in_flight(self) -> int:
-        """How many requests wait for an answer."""
+        """How many requests wait for a response."""
         return len(self._in_flight)
 
     @property
@@ -163,10 +163,14 @@ class BrokerConnection:
 
     @property
     def due_ms(self) -> int:
-        """When the next answer is due, whatever the broker holds back on purpose."""
+        """When the next response is due, whatever the broker holds back on purpose."""
         oldest = self._in_flight[0]
         held_ms = oldest.request.held_ms if oldest.request is not None else 0
-        return NO_DEADLINE_MS if held_ms is None else max(oldest.sent_ms, self.heard_ms) + held_ms
+        return (
+            NO_DEADLINE_MS
+            if held_ms is None
+            else max(oldest.sent_ms, self.last_response_ms) + held_ms
+        )
 
     def data_to_send(self) -> list[bytes]:
         """Take the frames that are to be sent."""
@@ -177,34 +181,36 @@ class BrokerConnection:
 
     def opened(self, now_ms: int) -> None:
         """The transport carries bytes: ask for versions."""
-        self._become(_Event.OPENED)
+        self._transition(_Event.OPENED)
         self._ask_versions(ApiVersionsRequest.max_version, now_ms)
 
     def _ask_versions(self, version: int, now_ms: int) -> None:
         self._put(_ASK_VERSIONS, version, now_ms)
 
-    def _versions_answered(self, answer: Any, asked: int, now_ms: int) -> None:
-        offered = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys or ()}
-        if answer.error_code == _UNSUPPORTED_VERSION and asked > 0:
+    def _handle_versions(self, response: Any, asked: int, now_ms: int) -> None:
+        offered = {
+            api.api_key: (api.min_version, api.max_version) for api in response.api_keys or ()
+        }
+        if response.error_code == _UNSUPPORTED_VERSION and asked > 0:
             # Since 2.4 the refusal says which versions there are; before, only 0 is certain.
             _, highest = offered.get(_API_VERSIONS_KEY, (0, 0))
             self._ask_versions(min(highest, asked - 1), now_ms)
-        elif answer.error_code == _UNSUPPORTED_VERSION:
+        elif response.error_code == _UNSUPPORTED_VERSION:
             raise UnsupportedVersionError(
                 f"{self.node} speaks no version of ApiVersions known here"
             )
-        elif answer.error_code:
-            raise for_code(answer.error_code)(f"{self.node} refused ApiVersions")
+        elif response.error_code:
+            raise for_code(response.error_code)(f"{self.node} refused ApiVersions")
         else:
             self._versions_known(agreed_versions(offered, self._limits), now_ms)
 
     def _versions_known(self, versions: BrokerVersionData, now_ms: int) -> None:
         self.versions = versions
         if self._make_exchange is None:
-            self._become(_Event.VERSIONS)
+            self._transition(_Event.VERSIONS)
             self.ready_ms = now_ms
         else:
-            self._become(_Event.VERSIONS_FIRST)
+            self._transition(_Event.VERSIONS_FIRST)
             self._exchange = self._make_exchange()
             self.advance(now_ms)
 
@@ -217,7 +223,7 @@ class BrokerConnection:
         if self.state is not ConnectionState.AUTHENTICATING or self._exchange is None:
             return
         if self._exchange.done:
-            self._become(_Event.ACCEPTED)
+            self._transition(_Event.ACCEPTED)
             self.ready_ms = now_ms
             return
         message = self._exchange.next_message()
@@ -253,7 +259,7 @@ class BrokerConnection:
         except Exception as error:
             raise KafkaProtocolError(f"cannot encode {message.name} v{version}: {error}") from error
 
-    def encode_aside(self, message: Any) -> tuple[bytes, int]:
+    def encode_keep_alive(self, message: Any) -> tuple[bytes, int]:
         """Encode a request that the transport numbers and sends by itself; add its version."""
         version = self._version_of(message)
         return self._encode(message, version, 0), version
@@ -266,19 +272,19 @@ class BrokerConnection:
                 belongs to is still in flight, `close` tells it.
         """
         if not self._in_flight:
-            raise CorrelationIdError(f"{self.node} sent an answer that nobody asked for")
+            raise CorrelationIdError(f"{self.node} sent a response that nobody asked for")
         sent = self._in_flight[0]
-        answer = self._decode(sent, frame)
-        self._throttle(answer, sent, now_ms)
+        message = self._decode(sent, frame)
+        self._throttle(message, sent, now_ms)
         self._in_flight.popleft()
-        self.heard_ms = now_ms
+        self.last_response_ms = now_ms
         if sent.request is not None:
-            response = ClientResponse(answer, sent.version, self.node, now_ms - sent.sent_ms)
+            response = ClientResponse(message, sent.version, self.node, now_ms - sent.sent_ms)
             return Delivery(sent.request, response)
         if self.state is ConnectionState.NEGOTIATING:
-            self._versions_answered(answer, sent.version, now_ms)
+            self._handle_versions(message, sent.version, now_ms)
         elif self._exchange is not None:
-            self._exchange.receive(answer)
+            self._exchange.receive(message)
             self.advance(now_ms)
         return None
 
@@ -288,21 +294,21 @@ class BrokerConnection:
             if correlation_id == sent.correlation_id:
                 if sent.request is not None and sent.request.decode is not None:
                     return sent.request.decode(body, sent.version)
-                return _decode_answer(sent, body)
+                return _decode_response(sent, body)
         except KafkaError:
             raise
         except Exception as error:
             raise KafkaProtocolError(
-                f"cannot decode the answer of {self.node} to {sent.message.name} "
+                f"cannot decode the response of {self.node} to {sent.message.name} "
                 f"v{sent.version} ({len(frame)} bytes): {type(error).__name__}: {error}"
             ) from error
         raise CorrelationIdError(
-            f"{self.node} answered request {correlation_id} where the answer to "
+            f"{self.node} answered request {correlation_id} where the response to "
             f"{sent.message.name} {sent.correlation_id} was due"
         )
 
-    def _throttle(self, answer: Any, sent: _InFlight, now_ms: int) -> None:
-        delay_ms = throttle_ms(answer, sent.message.API_KEY, sent.version)
+    def _throttle(self, response: Any, sent: _InFlight, now_ms: int) -> None:
+        delay_ms = throttle_ms(response, sent.message.API_KEY, sent.version)
         if delay_ms > 0:
             log.debug("%s throttles this client for %d ms", self.node, delay_ms)
             delay_ms = min(delay_ms, _LONGEST_DELAY_MS)
@@ -319,10 +325,10 @@ class BrokerConnection:
 
     def close(self, error: Exception, now_ms: int) -> list[Delivery]:
         """Close for good; returns what was in flight, each request with its own reason."""
-        self._become(_Event.LOST)
+        self._transition(_Event.LOST)
         in_flight, self._in_flight = self._in_flight, deque()
         self._outgoing.clear()
-        # A broken frame is the answer to the oldest request; the others had only bad luck.
+        # A broken frame is the response to the oldest request; the others had only bad luck.
         blamed = in_flight[0] if in_flight and isinstance(error, KafkaProtocolError) else None
         deliveries = []
         for sent in in_flight:
@@ -337,7 +343,7 @@ class BrokerConnection:
             return as_connection_error(error, self.node)
         waited_ms = now_ms - sent.sent_ms
         late: Exception = RequestTimedOutError(
-            f"{self.node} did not answer {sent.message.name} within {waited_ms} ms"
+            f"{self.node} did not respond to {sent.message.name} within {waited_ms} ms"
         )
         return late
 
@@ -353,32 +359,32 @@ class BrokerConnection:
             raise IllegalStateError(f"{self.node}: versions are not known yet")
         return self.versions
 
-    def _become(self, event: _Event) -> None:
+    def _transition(self, event: _Event) -> None:
         try:
             self.state = TRANSITIONS[self.state, event]
         except KeyError:
             raise IllegalStateError(f"{event.value} while {self.state.value}") from None
 
 
-def _decode_answer(sent: _InFlight, body: memoryview) -> Any:
-    response = response_class(sent.message.API_KEY, sent.version)
+def _decode_response(sent: _InFlight, body: memoryview) -> Any:
+    kind = response_class(sent.message.API_KEY, sent.version)
     try:
         if sent.message.API_KEY == _API_VERSIONS_KEY:
-            return _versions_answer(response, sent.version, bytes(body))
-        answer = decoded(response, sent.version, body)
+            return _decode_versions(kind, sent.version, bytes(body))
+        response = decoded(kind, sent.version, body)
     except Exception:
-        refused = bytes(body[:2]) == _UNSUPPORTED_VERSION.to_bytes(2, "big")
-        if sent.request is None and sent.message.API_KEY == _API_VERSIONS_KEY and refused:
-            # librdkafka's mock broker refuses a version in a form that no version has.
-            return response(error_code=_UNSUPPORTED_VERSION, api_keys=[])
+        rejected = bytes(body[:2]) == _UNSUPPORTED_VERSION.to_bytes(2, "big")
+        if sent.request is None and sent.message.API_KEY == _API_VERSIONS_KEY and rejected:
+            # librdkafka's mock broker rejects a version with a response that no version defines.
+            return kind(error_code=_UNSUPPORTED_VERSION, api_keys=[])
         raise
-    refuse_nulls(answer, sent.version)
-    return answer
+    refuse_nulls(response, sent.version)
+    return response
 
 
 @lru_cache(maxsize=16)
-def _versions_answer(response: Any, version: int, body: bytes) -> Any:
-    """Decode what the brokers of a cluster answer to every connection alike."""
-    answer = response.decode(body)
-    refuse_nulls(answer, version)
-    return answer
+def _decode_versions(kind: Any, version: int, body: bytes) -> Any:
+    """Decode the response to ApiVersions, which all brokers of a cluster send alike."""
+    response = kind.decode(body)
+    refuse_nulls(response, version)
+    return response

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tandem_kafka.errors import KafkaConnectionError
 from tandem_kafka.types import Node
 
-__all__ = ["as_connection_error", "cut_at_first_request", "cut_while_negotiating"]
+__all__ = ["as_connection_error", "closed_at_first_request", "closed_while_negotiating"]
 
 
 def as_connection_error(error: Exception, node: Node) -> Exception:
@@ -16,7 +16,7 @@ def as_connection_error(error: Exception, node: Node) -> Exception:
     return error
 
 
-def cut_while_negotiating(node: Node, error: Exception) -> Exception:
+def closed_while_negotiating(node: Node, error: Exception) -> Exception:
     """Say what it may mean; it proves nothing, a proxy without its broker does the same."""
     named: Exception = KafkaConnectionError(
         f"{node} hung up when asked for its versions: it may be going down, have a port with other "
@@ -26,7 +26,7 @@ def cut_while_negotiating(node: Node, error: Exception) -> Exception:
     return named
 
 
-def cut_at_first_request(node: Node, error: Exception) -> Exception:
+def closed_at_first_request(node: Node, error: Exception) -> Exception:
     """Say what it may mean: a listener with SASL tells its versions to anyone, then hangs up."""
     named: Exception = KafkaConnectionError(
         f"{node} hung up on the first request; if it wants SASL, set security_protocol: {error}"

@@ -6,7 +6,7 @@ import logging
 
 from tandem_kafka import green
 from tandem_kafka.native import log_fallback, native_available
-from tandem_kafka.network.native_tls import NotNativeError
+from tandem_kafka.network.native_tls import NativeUnsupportedError
 from tandem_kafka.network.native_transport import NativeTransport
 from tandem_kafka.network.selector import SelectorTransport
 from tandem_kafka.network.settings import NetworkSettings
@@ -35,9 +35,9 @@ def open_transport(settings: NetworkSettings, clock: Clock, options: ReaderOptio
         log_fallback()
         return SelectorTransport(settings, clock)
     try:
-        _refuse(settings)
+        _check_supported(settings)
         native = NativeTransport(settings, options)
-    except NotNativeError as reason:
+    except NativeUnsupportedError as reason:
         log.info("using the Python transport, not the native one: %s", reason)
         return SelectorTransport(settings, clock)
     if not settings.security_protocol.endswith("SSL"):
@@ -45,16 +45,18 @@ def open_transport(settings: NetworkSettings, clock: Clock, options: ReaderOptio
     return TlsTransport(native, lambda: SelectorTransport(settings, clock))
 
 
-def _refuse(settings: NetworkSettings) -> None:
+def _check_supported(settings: NetworkSettings) -> None:
     """Look at what the native transport cannot do, whatever the protocol.
 
     It waits in a system call, which no green thread may do, and it knows no proxies.
 
     Raises:
-        NotNativeError: Something of that is asked for.
+        NativeUnsupportedError: Something of that is asked for.
     """
     library = green.library()
     if library is not None:
-        raise NotNativeError(f"{library} has patched threading, so all waits must be {library}'s")
+        raise NativeUnsupportedError(
+            f"{library} has patched threading, so all waits must be {library}'s"
+        )
     if settings.proxy_url is not None:
-        raise NotNativeError("proxy_url is given")
+        raise NativeUnsupportedError("proxy_url is given")

@@ -9,10 +9,10 @@ sends it when this thread is overdue. The other transports cannot.
 from __future__ import annotations
 
 from tandem_kafka.errors import KafkaError, KafkaProtocolError
-from tandem_kafka.network.link import Aside, Link
+from tandem_kafka.network.link import ArmedKeepAlive, Link
 from tandem_kafka.network.request import KeepAlive
 from tandem_kafka.network.response import parse_header
-from tandem_kafka.network.transport import KeepsAlive, Transport
+from tandem_kafka.network.transport import KeepAliveTransport, Transport
 from tandem_kafka.wire.framing import decoded, response_class
 from tandem_kafka.wire.nulls import refuse_nulls
 
@@ -23,7 +23,7 @@ class KeepAlives:
     """Hands heartbeats to the transport, and what it learns by them to the membership."""
 
     def __init__(self, transport: Transport) -> None:
-        self._transport = transport if isinstance(transport, KeepsAlive) else None
+        self._transport = transport if isinstance(transport, KeepAliveTransport) else None
 
     def arm(self, link: Link, keep_alive: KeepAlive | None, now_ms: int) -> None:
         """Leave a heartbeat with the transport, behind the request that has just been sent."""
@@ -33,21 +33,21 @@ class KeepAlives:
         if left_ms <= 0:
             return
         try:
-            frame, version = link.connection.encode_aside(keep_alive.message)
+            frame, version = link.connection.encode_keep_alive(keep_alive.message)
         except KafkaError:
             return  # the broker has no such request: there is nothing to keep alive
-        link.aside = Aside(keep_alive, version)
+        link.armed = ArmedKeepAlive(keep_alive, version)
         self._transport.keep_alive(link.number, frame, keep_alive.period_ms, left_ms)
 
-    def answered(self, link: Link, frame: memoryview) -> None:
+    def handle_response(self, link: Link, frame: memoryview) -> None:
         """Hand over what a response says.
 
         Raises:
             KafkaProtocolError: It cannot be decoded.
         """
-        if link.aside is None:
+        if link.armed is None:
             return
-        keep_alive, version = link.aside.keep_alive, link.aside.version
+        keep_alive, version = link.armed.keep_alive, link.armed.version
         message = keep_alive.message
         try:
             _, body = parse_header(frame, message, version)
@@ -58,4 +58,4 @@ class KeepAlives:
                 f"cannot decode the answer of {link.node} to {message.name} v{version} "
                 f"({len(frame)} bytes): {type(error).__name__}: {error}"
             ) from error
-        keep_alive.answered(response)
+        keep_alive.on_response(response)

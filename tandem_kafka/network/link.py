@@ -11,7 +11,7 @@ from tandem_kafka.network.connection import BrokerConnection, ConnectionState
 from tandem_kafka.network.request import KeepAlive, Purpose
 from tandem_kafka.types import Node
 
-__all__ = ["Aside", "ConnectionKey", "Link", "LinkDown"]
+__all__ = ["ArmedKeepAlive", "ConnectionKey", "Link", "LinkLoss"]
 
 #: Connections are told apart by broker and purpose.
 ConnectionKey = tuple[int, Purpose]
@@ -20,7 +20,7 @@ _NOT_YET: Final = NO_DEADLINE_MS
 
 
 @dataclass(frozen=True, slots=True)
-class Aside:
+class ArmedKeepAlive:
     """A heartbeat as it was handed to the transport."""
 
     keep_alive: KeepAlive
@@ -42,9 +42,9 @@ class Link:
         host: Name by which authentication knows the broker.
         reauthenticate_at_ms: When it must not be used any more (KIP-368).
         set_up: True once it has been seen to be ready.
-        answered: True once a request has been answered on it.
+        responded: True once a request has been answered on it.
         closed: True once it is out of the pool.
-        aside: What the transport may send on it by itself.
+        armed: What the transport may send on it by itself.
         opened: True once the transport has opened it.
         watched: True while an answer is late and what comes in is watched.
         received_bytes: How much had come when it was last looked at.
@@ -64,9 +64,9 @@ class Link:
     host: str = ""
     reauthenticate_at_ms: int = _NOT_YET
     set_up: bool = False
-    answered: bool = False
+    responded: bool = False
     closed: bool = False
-    aside: Aside | None = None
+    armed: ArmedKeepAlive | None = None
     opened: bool = False
     watched: bool = False
     received_bytes: int = 0
@@ -95,14 +95,14 @@ class Link:
             and now_ms < self.reauthenticate_at_ms
         )
 
-    def silent_ms(self, patience_ms: int) -> int:
+    def silent_ms(self, silence_limit_ms: int) -> int:
         """Return when to begin to watch it, or when its silence becomes suspicious."""
         if self.suspected:
             return NO_DEADLINE_MS
         since_ms = max(self.connection.due_ms, self.received_ms)
-        return since_ms + (patience_ms if self.watched else patience_ms // 2)
+        return since_ms + (silence_limit_ms if self.watched else silence_limit_ms // 2)
 
-    def attention_ms(self, now_ms: int, max_idle_ms: int, patience_ms: int) -> int:
+    def next_action_ms(self, now_ms: int, max_idle_ms: int, silence_limit_ms: int) -> int:
         """Return when this connection next needs to be looked at, if nothing arrives."""
         connection = self.connection
         if connection.state is not ConnectionState.READY:
@@ -110,13 +110,13 @@ class Link:
         if connection.in_flight:
             # Once its session is over it only waits for these answers.
             deadline_ms = connection.next_deadline_ms(NO_DEADLINE_MS)
-            return min(deadline_ms, self.silent_ms(patience_ms))
+            return min(deadline_ms, self.silent_ms(silence_limit_ms))
         idle_ms = self.used_ms + max_idle_ms if max_idle_ms >= 0 else NO_DEADLINE_MS
         return max(now_ms, min(idle_ms, self.reauthenticate_at_ms))
 
 
 @dataclass(frozen=True, slots=True)
-class LinkDown:
+class LinkLoss:
     """A connection that ended otherwise than by plan.
 
     Attributes:

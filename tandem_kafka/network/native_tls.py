@@ -17,10 +17,10 @@ from tandem_kafka.network.tls import build_context
 if TYPE_CHECKING:
     from tandem_kafka import _native
 
-__all__ = ["NotNativeError", "native_tls"]
+__all__ = ["NativeUnsupportedError", "native_tls"]
 
 
-class NotNativeError(Exception):
+class NativeUnsupportedError(Exception):
     """The options ask for something that only the Python transport can do; says what."""
 
 
@@ -29,13 +29,13 @@ def native_tls(settings: NetworkSettings) -> _native.TlsConfig | None:
 
     Raises:
         KafkaConfigurationError: The options cannot be used.
-        NotNativeError: They can, but not by rustls.
+        NativeUnsupportedError: They can, but not by rustls.
     """
     context = build_context(settings)
     if context is None or native is None:
         return None
     if settings.ssl_context is not None:
-        raise NotNativeError("ssl_context is given")
+        raise NativeUnsupportedError("ssl_context is given")
     chain = _read(settings.ssl_certfile)
     try:
         config: _native.TlsConfig = native.TlsConfig(
@@ -48,7 +48,7 @@ def native_tls(settings: NetworkSettings) -> _native.TlsConfig | None:
             ciphers=None if settings.ssl_ciphers is None else _names(context),
         )
     except ValueError as reason:
-        raise NotNativeError(str(reason)) from reason
+        raise NativeUnsupportedError(str(reason)) from reason
     return config
 
 

@@ -19,7 +19,7 @@ from tandem_kafka.network.transport import (
     ConnectionClosed,
     ConnectionOpened,
     FrameReceived,
-    KeptAlive,
+    KeepAliveResponse,
     ServerAddress,
     TransportEvent,
 )
@@ -52,7 +52,7 @@ class NativeTransport:
 
     Raises:
         KafkaConfigurationError: The TLS options cannot be used.
-        NotNativeError: They can be used by OpenSSL only.
+        NativeUnsupportedError: They can be used by OpenSSL only.
         ImportError: The extension is not there.
     """
 
@@ -84,7 +84,7 @@ class NativeTransport:
 
     def poll(self, timeout_ms: int) -> list[TransportEvent]:
         """Send and receive until there is an event, a wake-up, or the time is over."""
-        return [_event(*told) for told in self._selector.poll(timeout_ms)]
+        return [_event(*event) for event in self._selector.poll(timeout_ms)]
 
     def keep_alive(self, connection: int, frame: bytes, period_ms: int, left_ms: int) -> None:
         """Send a heartbeat once in each period when this thread does not come to do so."""
@@ -111,7 +111,7 @@ def _event(kind: int, connection: int, what: Any) -> TransportEvent:
     if kind == _FRAME:
         return FrameReceived(connection, memoryview(what), what.elsewhere)
     if kind == _KEPT_ALIVE:
-        return KeptAlive(connection, memoryview(what))
+        return KeepAliveResponse(connection, memoryview(what))
     if kind == _OPENED:
         return ConnectionOpened(connection)
     return ConnectionClosed(connection, _CLOSED_BY[kind](what))

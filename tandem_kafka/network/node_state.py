@@ -13,13 +13,13 @@ from tandem_kafka.network.transport import ServerAddress
 from tandem_kafka.runtime import Random
 from tandem_kafka.types import Node
 
-__all__ = ["PATIENCE_MS", "NodeState"]
+__all__ = ["SILENCE_LIMIT_MS", "NodeState"]
 
 log = logging.getLogger(__name__)
 
 _JITTER: Final = 0.2
 #: Commits may be held for five seconds (`offsets.commit.timeout.ms`).
-PATIENCE_MS: Final = 6_000
+SILENCE_LIMIT_MS: Final = 6_000
 
 
 class NodeState:
@@ -36,9 +36,9 @@ class NodeState:
 
     __slots__ = (
         "_backoff",
-        "_patience_ms",
         "_random",
         "_settings",
+        "_silence_limits_ms",
         "_untried",
         "failures",
         "last_error",
@@ -60,7 +60,7 @@ class NodeState:
         self.last_error: Exception | None = None
         self.silent = False
         #: Where connections were given up for silence: how long the next ones may be silent.
-        self._patience_ms: dict[Purpose, int] = {}
+        self._silence_limits_ms: dict[Purpose, int] = {}
 
     def is_at(self, node: Node) -> bool:
         """True when `node` has the address known here."""
@@ -86,28 +86,28 @@ class NodeState:
         """True while no attempt may be made."""
         return now_ms < self.retry_at_ms
 
-    def hope(self) -> None:
+    def allow_retry(self) -> None:
         """There is news that speaks for the broker: the next attempt need not wait."""
         self.retry_at_ms = 0
         self._backoff.reset()
 
-    def answered(self, purpose: Purpose, waited_ms: int) -> None:
+    def responded(self, purpose: Purpose, waited_ms: int) -> None:
         """It has answered something, so long after that was due."""
         self.silent = False
-        if self._patience_ms and waited_ms < PATIENCE_MS:
-            self._patience_ms.pop(purpose, None)
+        if self._silence_limits_ms and waited_ms < SILENCE_LIMIT_MS:
+            self._silence_limits_ms.pop(purpose, None)
 
-    def patience_ms(self, purpose: Purpose) -> int:
+    def silence_limit_ms(self, purpose: Purpose) -> int:
         """Return how long after an answer was due its silence becomes suspicious."""
-        return self._patience_ms.get(purpose, PATIENCE_MS)
+        return self._silence_limits_ms.get(purpose, SILENCE_LIMIT_MS)
 
-    def lost_patience(self, purpose: Purpose) -> None:
+    def extend_silence_limit(self, purpose: Purpose) -> None:
         """A connection was given up for silence: the next may be silent for longer.
 
         By purpose: a broker may be slow to fetch from a cold tier, and quick with all else.
         """
         longest_ms = self._settings.request_timeout_ms
-        self._patience_ms[purpose] = min(2 * self.patience_ms(purpose), longest_ms)
+        self._silence_limits_ms[purpose] = min(2 * self.silence_limit_ms(purpose), longest_ms)
 
     def setup_timeout_ms(self) -> int:
         """How long the next attempt may take: twice as long after every failure (KIP-601)."""

@@ -8,12 +8,12 @@ from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 from weakref import WeakMethod
 
-__all__ = ["AT_ONCE", "Offloader", "Offloading"]
+__all__ = ["MAX_CONCURRENT", "Offloader", "Offloading"]
 
 T = TypeVar("T")
 
 #: How many pieces of queued work run at a time. Work that hangs costs no more threads than this.
-AT_ONCE: Final = 4
+MAX_CONCURRENT: Final = 4
 
 
 class Offloader(Protocol):
@@ -71,7 +71,7 @@ class Offloading:
             _call(each, result)
 
     def queue(self, work: Callable[[], T], done: Callable[[Any], None]) -> None:
-        """Do `work` as `run` does, when fewer than `AT_ONCE` pieces of queued work are under way.
+        """Do `work` as `run` does, when fewer than `MAX_CONCURRENT` pieces of queued work are under way.
 
         Args:
             work: A bound method, which is held weakly until it begins.
@@ -81,14 +81,14 @@ class Offloading:
         self._run_queued()
 
     def _run_queued(self) -> None:
-        while self._queued and self._running < AT_ONCE:
+        while self._queued and self._running < MAX_CONCURRENT:
             waiting, done = self._queued.popleft()
             work = waiting()
             if work is not None:
                 self._running += 1
-                self.run(work, partial(self._ended, done))
+                self.run(work, partial(self._queued_done, done))
 
-    def _ended(self, done: WeakMethod[Callable[[Any], None]], result: Any) -> None:
+    def _queued_done(self, done: WeakMethod[Callable[[Any], None]], result: Any) -> None:
         self._running -= 1
         _call(done, result)
         self._run_queued()

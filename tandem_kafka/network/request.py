@@ -85,13 +85,13 @@ class KeepAlive:
         message: A heartbeat that says nothing new.
         period_ms: How often; 0 where the coordinator has yet to say so.
         until_ms: Not after that: the application must have polled by then (clock time).
-        answered: Told what an answer says that is new, once this thread runs again.
+        on_response: Told what an answer says that is new, once this thread runs again.
     """
 
     message: Any
     period_ms: int
     until_ms: int
-    answered: Callable[[Any], None]
+    on_response: Callable[[Any], None]
 
 
 @dataclass(slots=True)

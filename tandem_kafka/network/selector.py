@@ -33,7 +33,7 @@ __all__ = ["SelectorTransport"]
 log = logging.getLogger(__name__)
 
 _SCRATCH_BYTES: Final = 64 * 1024
-_UNDER_WAY: Final = frozenset({0, errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EINTR})
+_IN_PROGRESS: Final = frozenset({0, errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EINTR})
 
 
 class SelectorTransport:
@@ -83,7 +83,7 @@ class SelectorTransport:
         tunnel = Tunnel(self._proxy, address) if self._proxy is not None else None
         channel = Channel(number, address, sock, reader, self._context, tunnel)
         self._channels[number] = channel
-        self._watch(channel)
+        self._update_interest(channel)
 
     def _open_socket(self, address: ServerAddress) -> socket.socket:
         ip, port = (address.ip, address.port) if address.via is None else address.via
@@ -96,7 +96,7 @@ class SelectorTransport:
         except BaseException:
             sock.close()
             raise
-        if code not in _UNDER_WAY:
+        if code not in _IN_PROGRESS:
             sock.close()
             raise OSError(code, os.strerror(code))
         return sock
@@ -120,14 +120,14 @@ class SelectorTransport:
             return
         try:
             channel.send(frame)
-            self._watch(channel)
+            self._update_interest(channel)
         except (OSError, ValueError) as error:
             self._fail(channel, error, self._undelivered)
 
     def poll(self, timeout_ms: int) -> list[TransportEvent]:
         """Send and receive until there is an event, a wake-up, or the time is over."""
         if self._green:
-            green.breathe()  # else nothing would run while there is always something to receive
+            green.yield_to_others()  # else nothing would run while there is always something to receive
         events, self._undelivered = self._undelivered, []
         deadline_ms = self._clock.now_ms() + timeout_ms
         left_ms = timeout_ms
@@ -137,7 +137,7 @@ class SelectorTransport:
         while True:
             if events or self._woken or self._unread:
                 left_ms = 0
-            self._turn(left_ms, events)
+            self._select(left_ms, events)
             left_ms = deadline_ms - self._clock.now_ms()
             if events or self._woken or left_ms <= 0:
                 break
@@ -145,7 +145,7 @@ class SelectorTransport:
         self._woken = False
         return events
 
-    def _turn(self, timeout_ms: int, events: list[TransportEvent]) -> None:
+    def _select(self, timeout_ms: int, events: list[TransportEvent]) -> None:
         unread, self._unread = self._unread, set()
         for key, ready in self._selector.select(timeout_ms / 1000):
             channel: Channel | None = key.data
@@ -163,11 +163,11 @@ class SelectorTransport:
             channel.advance(ready, events)
             if channel.has_unread():
                 self._unread.add(channel.number)
-            self._watch(channel)
+            self._update_interest(channel)
         except Exception as error:  # noqa: BLE001 - whatever it is ends this connection only
             self._fail(channel, error, events)
 
-    def _watch(self, channel: Channel) -> None:
+    def _update_interest(self, channel: Channel) -> None:
         """Tell the selector what the channel waits for, if that has changed."""
         interest = channel.interest()
         if interest == channel.interest_now:

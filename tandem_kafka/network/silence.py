@@ -54,7 +54,7 @@ class SilenceWatch:
         self._connections = connections
         self._transport = transport
 
-    def look_at(self, link: Link, now_ms: int) -> None:
+    def check(self, link: Link, now_ms: int) -> None:
         """An answer is overdue: watch the connection, and then see about the broker.
 
         What comes in slowly is no silence.
@@ -69,33 +69,33 @@ class SilenceWatch:
         state = self._connections.state(link.node)
         state.silent = True
         if state.in_backoff(now_ms):
-            self._give_up(link.key[0], f"new ones fail ({state.last_error})")
+            self._close_silent(link.key[0], f"new ones fail ({state.last_error})")
         elif not any(
             each.key == (link.key[0], Purpose.PROBE) for each in self._connections.links()
         ):
             log.debug("%s is silent: trying a new connection", link.node)
             self._connections.open(link.node, Purpose.PROBE, now_ms)
 
-    def answered(self, node_id: int) -> None:
+    def broker_responded(self, node_id: int) -> None:
         """The broker answers on a new connection.
 
         Those that are idle may be half open as well, and nobody would know before the next answer
         is due.
         """
-        self._give_up(node_id, "the broker answers on a new one")
+        self._close_silent(node_id, "the broker answers on a new one")
         for link in self._of(node_id):
             if link.ready and not link.connection.in_flight:
                 error = KafkaConnectionError(f"{link.node}: others like this were half open")
                 self._connections.end(link, error)
 
-    def failed(self, node_id: int, error: Exception) -> None:
+    def probe_failed(self, node_id: int, error: Exception) -> None:
         """The broker cannot be reached on a new connection either."""
-        self._give_up(node_id, f"a new one fails ({error})")
+        self._close_silent(node_id, f"a new one fails ({error})")
 
-    def _give_up(self, node_id: int, reason: str) -> None:
+    def _close_silent(self, node_id: int, reason: str) -> None:
         for link in self._of(node_id):
             if link.suspected:
-                self._connections.state(link.node).lost_patience(link.key[1])
+                self._connections.state(link.node).extend_silence_limit(link.key[1])
                 error = KafkaConnectionError(f"{link.node} is silent on a connection; {reason}")
                 self._connections.end(link, error)
 

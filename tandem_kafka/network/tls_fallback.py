@@ -38,13 +38,13 @@ class _Connection:
 
     Attributes:
         frames: What was sent before the handshake ended; sent again in the next one.
-        refused: Why rustls refused it; None while it has not.
+        rejected: Why rustls rejected it; None while it has not.
     """
 
     address: ServerAddress
     frames: list[bytes] = field(default_factory=list)
     opened: bool = False
-    refused: Exception | None = None
+    rejected: Exception | None = None
 
 
 class TlsTransport:
@@ -83,43 +83,43 @@ class TlsTransport:
         known = self._connections.get(connection)
         if known is not None and not known.opened:
             known.frames.append(frame)
-        self._of(connection).send(connection, frame)
+        self._transport_of(connection).send(connection, frame)
 
-    def _of(self, connection: int) -> NativeTransport | SelectorTransport:
+    def _transport_of(self, connection: int) -> NativeTransport | SelectorTransport:
         if self._python is None:
             return self._native
         known = self._connections.get(connection)
-        return self._python if known is None or known.refused is not None else self._native
+        return self._python if known is None or known.rejected is not None else self._native
 
     def poll(self, timeout_ms: int) -> list[TransportEvent]:
         """Send and receive until there is an event, a wake-up, or the time is over."""
         if self._python is None:
-            return self._checked(self._native.poll(timeout_ms))
+            return self._filter(self._native.poll(timeout_ms))
         if self._switched:
             return self._python.poll(timeout_ms)
-        return self._checked(self._poll_both(self._python, timeout_ms))
+        return self._filter(self._poll_both(self._python, timeout_ms))
 
     def _poll_both(self, python: SelectorTransport, timeout_ms: int) -> list[TransportEvent]:
         states = self._connections.values()
-        if all(known.refused is None for known in states):
+        if all(known.rejected is None for known in states):
             return self._native.poll(timeout_ms)
-        if all(known.refused is not None for known in states):
+        if all(known.rejected is not None for known in states):
             return python.poll(timeout_ms)
         events = self._native.poll(0)
         return events + python.poll(0 if events else min(timeout_ms, _SLICE_MS))
 
-    def _checked(self, events: Sequence[TransportEvent]) -> list[TransportEvent]:
-        """Return the events to be told of: not those of handshakes that are tried again."""
-        told: list[TransportEvent] = []
+    def _filter(self, events: Sequence[TransportEvent]) -> list[TransportEvent]:
+        """Return the events to be passed_on of: not those of handshakes that are tried again."""
+        passed_on: list[TransportEvent] = []
         for event in events:
             if isinstance(event, ConnectionOpened):
                 self._opened(event.connection)
-            elif isinstance(event, ConnectionClosed) and self._try_again(event):
+            elif isinstance(event, ConnectionClosed) and self._retry_with_openssl(event):
                 continue
-            told.append(event)
+            passed_on.append(event)
         if self._switched:
-            told += self._take_over()
-        return told
+            passed_on += self._switch()
+        return passed_on
 
     def _opened(self, connection: int) -> None:
         known = self._connections.get(connection)
@@ -127,22 +127,22 @@ class TlsTransport:
             return
         known.opened = True
         known.frames.clear()
-        if known.refused is not None and not self._switched:
+        if known.rejected is not None and not self._switched:
             self._switched = True
             log.warning(
                 "using the Python transport from now on, not the native one: rustls refuses what "
                 "OpenSSL accepts: %s",
-                known.refused.args[0],
+                known.rejected.args[0],
             )
 
-    def _try_again(self, event: ConnectionClosed) -> bool:
+    def _retry_with_openssl(self, event: ConnectionClosed) -> bool:
         """Forget a connection, unless OpenSSL may make it; then begin with that."""
         known = self._connections.pop(event.connection, None)
-        refused = known is not None and known.refused is None
-        if known is None or not refused or not isinstance(event.error, UnsupportedTlsError):
+        rejected = known is not None and known.rejected is None
+        if known is None or not rejected or not isinstance(event.error, UnsupportedTlsError):
             return False
         log.debug("trying with OpenSSL: %s", event.error)
-        known.refused = event.error
+        known.rejected = event.error
         return self._connect_by_python(event.connection, known)
 
     def _connect_by_python(self, number: int, known: _Connection) -> bool:
@@ -160,22 +160,22 @@ class TlsTransport:
             self._python.send(number, frame)
         return True
 
-    def _take_over(self) -> list[TransportEvent]:
+    def _switch(self) -> list[TransportEvent]:
         """Close the native transport; what it was connecting goes on in Python."""
-        told: list[TransportEvent] = []
+        passed_on: list[TransportEvent] = []
         connections, self._connections = self._connections, {}
         for number, known in connections.items():
-            if known.refused is not None:
+            if known.rejected is not None:
                 continue
             if not known.opened:
                 self._connect_by_python(number, known)
                 continue
             where = describe(known.address)
             error = KafkaConnectionError(f"{where} is connected again by the Python transport")
-            told.append(ConnectionClosed(number, error))
+            passed_on.append(ConnectionClosed(number, error))
         self._connections.clear()
         self._native.close()
-        return told
+        return passed_on
 
     def keep_alive(self, connection: int, frame: bytes, period_ms: int, left_ms: int) -> None:
         """Send a heartbeat when this thread does not come to do so; the Python one cannot."""
@@ -191,11 +191,11 @@ class TlsTransport:
 
     def received_bytes(self, connection: int) -> int:
         """Return how many bytes have come on a connection, whole frames or not."""
-        return self._of(connection).received_bytes(connection)
+        return self._transport_of(connection).received_bytes(connection)
 
     def disconnect(self, connection: int) -> None:
         """Close a connection at once; no event follows."""
-        self._of(connection).disconnect(connection)
+        self._transport_of(connection).disconnect(connection)
         self._connections.pop(connection, None)
 
     def close(self) -> None:

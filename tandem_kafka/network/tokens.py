@@ -9,7 +9,7 @@ from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from tandem_kafka.errors import KafkaConfigurationError
 
-__all__ = ["Token", "ask_for_token"]
+__all__ = ["Token", "request_token"]
 
 
 class Token(AbstractTokenProvider):
@@ -29,7 +29,7 @@ class Token(AbstractTokenProvider):
         return self._extensions
 
 
-def ask_for_token(provider: Any) -> Token:
+def request_token(provider: Any) -> Token:
     """Call the provider, which may take its time.
 
     Raises:

@@ -14,8 +14,8 @@ __all__ = [
     "ConnectionClosed",
     "ConnectionOpened",
     "FrameReceived",
-    "KeepsAlive",
-    "KeptAlive",
+    "KeepAliveResponse",
+    "KeepAliveTransport",
     "ServerAddress",
     "Transport",
     "TransportEvent",
@@ -51,13 +51,13 @@ class FrameReceived:
     """One whole frame, without its length.
 
     Attributes:
-        elsewhere: Bytes of it that are not in `frame`: records, which the native transport
+        separate_bytes: Bytes of it that are not in `frame`: records, which the native transport
             receives into buffers of their own.
     """
 
     connection: int
     frame: memoryview
-    elsewhere: int = 0
+    separate_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +74,14 @@ class ConnectionClosed:
 
 
 @dataclass(frozen=True, slots=True)
-class KeptAlive:
+class KeepAliveResponse:
     """The answer to a heartbeat that the transport has sent by itself says something new."""
 
     connection: int
     frame: memoryview
 
 
-TransportEvent = ConnectionOpened | FrameReceived | ConnectionClosed | KeptAlive
+TransportEvent = ConnectionOpened | FrameReceived | ConnectionClosed | KeepAliveResponse
 
 
 class Transport(Protocol):
@@ -123,13 +123,13 @@ class Transport(Protocol):
 
 
 @runtime_checkable
-class KeepsAlive(Protocol):
+class KeepAliveTransport(Protocol):
     """A transport that can send heartbeats while this thread is kept from running."""
 
     def keep_alive(self, connection: int, frame: bytes, period_ms: int, left_ms: int) -> None:
         """Send `frame` once in each period when this thread does not come to do so.
 
         Ends by itself after `left_ms`, with the connection, and with the next request about the
-        membership. Answers that say something new are `KeptAlive`.
+        membership. Answers that say something new are `KeepAliveResponse`.
         """
         ...

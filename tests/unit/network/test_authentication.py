@@ -16,7 +16,7 @@ from tandem_kafka.errors import (
     SaslAuthenticationFailedError,
     UnsupportedVersionError,
 )
-from tandem_kafka.network.offloading import AT_ONCE
+from tandem_kafka.network.offloading import MAX_CONCURRENT
 from tandem_kafka.wire.messages import SaslAuthenticateResponse, SaslHandshakeResponse
 from tests.unit.network.scripted import (
     VERSIONS,
@@ -351,7 +351,7 @@ def test_mechanisms_that_hang_take_a_few_threads_and_no_more(
         network.request()
         network.answer(begin(network), handshake_answer("STUCK"))
         give_up(network)
-    assert len(network.driver.tasks) == AT_ONCE
+    assert len(network.driver.tasks) == MAX_CONCURRENT
     network.request()
     network.answer(begin(network), handshake_answer("STUCK"))
     network.driver.run()  # they come back at last

@@ -12,7 +12,7 @@ from tandem_kafka.errors import (
     TlsAuthenticationError,
 )
 from tandem_kafka.network.request import KeepAlive, Purpose
-from tandem_kafka.network.transport import FrameReceived, KeptAlive, ServerAddress
+from tandem_kafka.network.transport import FrameReceived, KeepAliveResponse, ServerAddress
 from tandem_kafka.types import Node
 from tandem_kafka.wire.messages import HeartbeatRequest
 from tests.unit.network.scripted import (
@@ -360,7 +360,7 @@ def test_a_malformed_answer_to_a_heartbeat_of_the_transport_ends_its_connection_
     (asked,) = network.transport.take_sent()
     network.answer(asked, api_versions({**VERSIONS, 12: (0, 4)}))
     network.turn()
-    network.tell(KeptAlive(1, memoryview(frame)))
+    network.tell(KeepAliveResponse(1, memoryview(frame)))
     assert not heard
     assert network.transport.open == set()
     assert isinstance(error_of(unsent), KafkaConnectionError)

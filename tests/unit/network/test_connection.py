@@ -208,7 +208,7 @@ def test_closing_tells_who_was_late_and_who_had_bad_luck() -> None:
     for delivery in connection.close(KafkaConnectionError("silence"), 100):
         delivery.deliver()
     assert isinstance(late.future.error, RequestTimedOutError)
-    assert "did not answer MetadataRequest within 100 ms" in str(late.future.error)
+    assert "did not respond to MetadataRequest within 100 ms" in str(late.future.error)
     assert isinstance(fine.future.error, KafkaConnectionError)
 
 

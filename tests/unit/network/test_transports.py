@@ -302,10 +302,10 @@ def test_the_partitions_of_a_fetch_response_come_whole(
     sender.join(5)
     assert isinstance(first, FrameReceived)
     assert isinstance(second, FrameReceived)
-    assert len(first.frame) + first.elsewhere == len(answer)
-    assert (bytes(second.frame), second.elsewhere) == (b"\0\0\0\x06next", 0)
+    assert len(first.frame) + first.separate_bytes == len(answer)
+    assert (bytes(second.frame), second.separate_bytes) == (b"\0\0\0\x06next", 0)
     native = isinstance(transport, NativeTransport)
-    assert first.elsewhere == (len(sent[1]) + len(sent[3]) if native else 0)
+    assert first.separate_bytes == (len(sent[1]) + len(sent[3]) if native else 0)
     partitions = decode_fetch_response(first.frame[5:], 12).partitions
     assert [bytes(partition.records or b"") for partition in partitions] == sent
 
