@@ -1,4 +1,4 @@
-"""Requests that any broker can answer: which one is sent, and which one instead."""
+"""Sends requests that any broker can answer, and resends them to another one if necessary."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ __all__ = ["AnyNodeRequests"]
 
 log = logging.getLogger(__name__)
 
-#: A broker that has not answered in this time is left to it, and another one is sent as well.
+#: After this time without a response, the request is sent to another broker as well.
 _RESEND_AFTER_MS: Final = 3_000
 
 
 @dataclass(slots=True)
 class _InFlight:
-    """A request in flight, the brokers that have it, and when one more is sent."""
+    """A request in flight, its brokers, and when to send it to another one."""
 
     request: UnsentRequest
     node_ids: set[int]
@@ -34,15 +34,18 @@ class _InFlight:
 
 
 class AnyNodeRequests:
-    """Sends each to the least busy broker that is connected, or connects to one.
+    """Sends each request to the least busy connected broker, or connects to one.
 
-    A broker that has left something unanswered is sent only if there is no other.
+    A broker that has not responded to an earlier request is only used if there is no other.
 
     Args:
-        rebootstrap: Forgets the brokers, so that the bootstrap servers are known next.
+        settings: The network options.
+        pool: The connections.
+        random: Random numbers, to choose a broker.
+        rebootstrap: Forgets the brokers, so that the bootstrap servers are used next.
 
     Attributes:
-        queue: Those that have not been sent.
+        queue: Requests that have not been sent.
     """
 
     def __init__(
@@ -59,7 +62,7 @@ class AnyNodeRequests:
         self.queue: deque[UnsentRequest] = deque()
         self._in_flight: list[_InFlight] = []
         self._known: Sequence[Node] = ()
-        # Once is enough until a broker has answered again.
+        # Not repeated until a request could be sent.
         self._rebootstrapped = False
 
     def __bool__(self) -> bool:
@@ -67,15 +70,15 @@ class AnyNodeRequests:
 
     @property
     def known(self) -> Sequence[Node]:
-        """The brokers that can be sent."""
+        """The brokers to choose from."""
         return self._known
 
     def update(self, known: Sequence[Node]) -> None:
-        """Ask one of these from now on."""
+        """Choose from these brokers from now on."""
         self._known = known
 
     def send(self, now_ms: int) -> bool:
-        """Send what can be sent; True when the brokers have been forgotten instead."""
+        """Send all requests that can be sent; return True if the brokers were forgotten instead."""
         while self.queue:
             if self.queue[0].future.done:
                 self.queue.popleft()
@@ -95,17 +98,17 @@ class AnyNodeRequests:
         return False
 
     def next_ms(self, now_ms: int) -> int:
-        """Return when time alone lets something be sent."""
+        """Return when a request may be sent without any other event."""
         moments = [sent.resend_ms for sent in self._in_flight]
         if self.queue:
             moments += [request.deadline_ms for request in self.queue]
             moments.append(self._sendable_ms(now_ms))
         return min((moment for moment in moments if moment > now_ms), default=NO_DEADLINE_MS)
 
-    # --- another one ---------------------------------------------------------------------------
+    # --- resending -----------------------------------------------------------------------------
 
     def _resend(self, now_ms: int) -> None:
-        """Send what is long unanswered to one more broker; the first answer counts."""
+        """Send overdue requests to one more broker; the first response counts."""
         self._in_flight = [sent for sent in self._in_flight if not sent.request.future.done]
         for sent in self._in_flight:
             if now_ms < sent.resend_ms:
@@ -123,10 +126,10 @@ class AnyNodeRequests:
             else:
                 sent.resend_ms = now_ms + _RESEND_AFTER_MS // 10
 
-    # --- which one -----------------------------------------------------------------------------
+    # --- choosing a broker ---------------------------------------------------------------------
 
     def _choose(self, now_ms: int, without: Container[int] = ()) -> Link | None:
-        """Return the least busy connection that is ready; a silent broker's as the last resort."""
+        """Return the least busy connection that is ready; prefer brokers that are not silent."""
         limit = self._settings.max_in_flight_requests_per_connection
         ready = [
             link
@@ -139,7 +142,7 @@ class AnyNodeRequests:
         return min(responsive or ready, key=lambda link: link.connection.in_flight, default=None)
 
     def _others_may_respond(self, now_ms: int, without: Container[int]) -> bool:
-        """Tell whether a broker that is not silent can be connected to, or is just now."""
+        """Tell whether a broker that is not silent is connecting or can be connected to."""
         for node in self._known:
             state = self._pool.state(node)
             if node.node_id in without or state.silent:
@@ -154,7 +157,7 @@ class AnyNodeRequests:
         return [link for link in links if link is not None]
 
     def _connect_to_node(self, now_ms: int, without: Container[int] = ()) -> bool:
-        """Connect to a broker; True when all have been forgotten instead."""
+        """Connect to a broker; return True if all brokers were forgotten instead."""
         links = [link for link in self._main_links() if link.key[0] not in without]
         connecting = [link for link in links if not link.ready]
         if connecting:
@@ -178,7 +181,7 @@ class AnyNodeRequests:
         return False
 
     def _all_failed(self) -> bool:
-        """True when every broker known has failed since it last worked, none is connected."""
+        """Tell whether a rebootstrap is due, because connections to all known brokers failed."""
         if self._settings.metadata_recovery_strategy != "rebootstrap" or self._rebootstrapped:
             return False
         return bool(self._known) and all(
@@ -187,7 +190,7 @@ class AnyNodeRequests:
 
     def _start_rebootstrap(self) -> None:
         log.info(
-            "none of the %d known brokers can be reached: going back to the bootstrap servers",
+            "none of the %d known brokers can be reached; rebootstrapping from bootstrap_servers",
             len(self._known),
         )
         self._rebootstrapped = True
@@ -196,7 +199,7 @@ class AnyNodeRequests:
     def _sendable_ms(self, now_ms: int) -> int:
         links = self._main_links()
         if any(not link.ready for link in links):
-            return NO_DEADLINE_MS  # its opening, failure or time-out is what comes next
+            return NO_DEADLINE_MS  # until the connection opens, fails or times out
         moments = [link.connection.throttled_until_ms for link in links]
         moments += [self._pool.state(node).retry_at_ms for node in self._known]
         return min((moment for moment in moments if moment > now_ms), default=NO_DEADLINE_MS)

@@ -1,9 +1,9 @@
-"""SASL: proving to a broker who we are, by kafka-python's mechanisms.
+"""SASL authentication with the mechanisms of kafka-python.
 
-The exchange is sans-I/O. It is asked for the next message to send and told every answer; its
-connection moves the bytes. What may block (a provider of tokens, a Kerberos ticket) is done
-blocking_calls: one call for a token at a time, shared by the connections that wait for one, and a few
-steps of other mechanisms at a time.
+The exchange does no input or output: it returns the next message to send and receives each
+response, while its connection transfers the bytes. Calls that may block, for example of a token
+provider or for a Kerberos ticket, run on other threads. Only one call for a token runs at a time,
+and all waiting connections share its result. Steps of other mechanisms run a few at a time.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ __all__ = ["BlockingCalls", "SaslExchange"]
 _UNSUPPORTED_MECHANISM: Final = 33
 _AUTHENTICATION_FAILED: Final = 58
 
-#: Mechanisms that only compute; all others, users' own too, may wait for something.
+#: Mechanisms that never block. All others may block, including those of users.
 _COMPUTE_ONLY: Final = frozenset({"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"})
 
 _PROVIDER: Final = "sasl_oauth_token_provider"
 
-#: The least that SaslAuthenticate needs: version 0 of the handshake goes on with bare tokens.
+#: The minimum for SaslAuthenticate; after version 0 of the handshake, tokens are sent unframed.
 _HANDSHAKE_VERSION: Final = 1
 
 _OPTIONS: Final = (
@@ -52,22 +52,22 @@ _OPTIONS: Final = (
 
 
 class BlockingCalls(Protocol):
-    """Where to do what may block: `Offloading`."""
+    """Runs calls that may block on other threads; implemented by `Offloading`."""
 
     def share(
         self, name: str, work: Callable[[], Any], done: Callable[[Any | BaseException], None]
     ) -> None:
-        """Do `work` once for all who ask for it meanwhile; `done` gets what came of it."""
+        """Run `work` once for all concurrent callers; pass the result to each `done`."""
         ...
 
     def queue(self, work: Callable[[], Any], done: Callable[[Any | BaseException], None]) -> None:
-        """Do `work` when it is its turn; `done` gets what came of it."""
+        """Run `work` after earlier calls; pass the result to `done`."""
         ...
 
 
 class _Step(enum.Enum):
-    HANDSHAKE = "tell the broker the mechanism"
-    COMPUTING = "the mechanism works on a token"
+    HANDSHAKE = "sending the mechanism"
+    COMPUTING = "computing a token"
     TOKEN = "a token is ready to be sent"  # noqa: S105 - not a password
     WAITING = "waiting for the broker"
     DONE = "authenticated"
@@ -77,18 +77,20 @@ class SaslExchange:
     """One authentication on one connection.
 
     Attributes:
-        session_lifetime_ms: How long the broker will accept the connection; 0 for ever.
+        session_lifetime_ms: How long the broker accepts the connection; 0 for unlimited.
     """
 
     def __init__(self, settings: NetworkSettings, host: str, blocking_calls: BlockingCalls) -> None:
         name = settings.sasl_mechanism
         if not name:
-            raise KafkaConfigurationError("sasl_mechanism is needed with SASL")
+            raise KafkaConfigurationError(
+                f"security_protocol={settings.security_protocol!r} requires sasl_mechanism"
+            )
         self._name = name
         self._config = {option: getattr(settings, option) for option in _OPTIONS}
         self._config["host"] = host
         if name in _COMPUTE_ONLY:
-            # All they use it for is a warning with every connection.
+            # They only use it to log a warning for each connection.
             del self._config["security_protocol"]
         self._blocking_calls = blocking_calls
         self._needs_token = get_sasl_mechanism(name) is SaslMechanismOAuth
@@ -102,11 +104,11 @@ class SaslExchange:
 
     @property
     def done(self) -> bool:
-        """True once the broker has accepted us."""
+        """True once the broker has accepted the credentials."""
         return self._step is _Step.DONE
 
     def next_message(self) -> Any | None:
-        """Return the message to send now, None while there is none.
+        """Return the message to send now, or None if there is none.
 
         Raises:
             SaslAuthenticationFailedError: The mechanism failed.
@@ -122,11 +124,11 @@ class SaslExchange:
         return None
 
     def receive(self, answer: Any) -> None:
-        """Take in the broker's answer to the last message.
+        """Process the response to the last message.
 
         Raises:
-            SaslAuthenticationFailedError: The broker turned us away.
-            UnsupportedSaslMechanismError: It does not know the mechanism.
+            SaslAuthenticationFailedError: The broker rejected the credentials.
+            UnsupportedSaslMechanismError: The broker has not enabled the mechanism.
         """
         if hasattr(answer, "mechanisms"):
             self._check_mechanism(answer)
@@ -148,10 +150,12 @@ class SaslExchange:
         if answer.error_code == _UNSUPPORTED_MECHANISM:
             enabled = ", ".join(sorted(answer.mechanisms or ())) or "none"
             raise for_code(answer.error_code)(
-                f"the broker has not enabled SASL mechanism {self._name}; it has: {enabled}"
+                f"the broker has not enabled sasl_mechanism {self._name!r}; enabled: {enabled}"
             )
         if answer.error_code:
-            raise for_code(answer.error_code)(f"SASL {self._name}: the broker refused to begin")
+            raise for_code(answer.error_code)(
+                f"SASL {self._name}: the broker rejected the handshake"
+            )
 
     def _check_token(self, answer: Any) -> None:
         if answer.error_code == _AUTHENTICATION_FAILED:
@@ -168,7 +172,7 @@ class SaslExchange:
             return
         try:
             result: bytes | BaseException | None = work()
-        except Exception as error:  # noqa: BLE001 - a mechanism raises what it likes
+        except Exception as error:  # noqa: BLE001 - a mechanism may raise anything
             result = error
         self._finish_step(result)
 
@@ -189,7 +193,7 @@ class SaslExchange:
             return bytes(self._mechanism.auth_bytes())
         if not self._mechanism.is_authenticated():
             raise SaslAuthenticationFailedError(
-                f"SASL {self._name}: the exchange ended without success"
+                f"SASL {self._name}: the authentication ended without success"
             )
         return None
 

@@ -1,8 +1,8 @@
-"""Requests to connections: queues, the choice of a node, deadlines; the managers' way out.
+"""Sends the requests of the managers: queues, choice of a node, and deadlines.
 
-A turn of the network loop is `complete(transport.poll(prepare(now)), now)`. Nothing here blocks.
-Futures are completed only at the end of `prepare` and `complete`, so a callback that adds or
-disconnects never meets the client in the middle of something.
+An iteration of the network loop is `complete(transport.poll(prepare(now)), now)`. Nothing here
+blocks. Futures are only completed at the end of `prepare` and `complete`, so callbacks that add
+requests or disconnect never interrupt the client in an inconsistent state.
 """
 
 from __future__ import annotations
@@ -35,26 +35,26 @@ log = logging.getLogger(__name__)
 
 
 class Nodes(Protocol):
-    """Who can be asked; `ClusterMetadata` is one."""
+    """The known brokers; implemented by `ClusterMetadata`."""
 
-    #: Brokers that did not answer when they were last asked; written by the client.
+    #: Brokers that did not respond to the last attempt. Writer: the client.
     unreachable: AbstractSet[int]
 
     def nodes(self) -> Sequence[Node]:
-        """Return the brokers, or the bootstrap servers (with negative ids) before the first."""
+        """Return the brokers, or the bootstrap servers (with negative ids) if none is known."""
         ...
 
     def rebootstrap(self) -> None:
-        """Forget the brokers and begin again with the bootstrap servers."""
+        """Forget the brokers and use the bootstrap servers again."""
         ...
 
     def take_retry_nodes(self) -> Iterable[int]:
-        """Return the brokers that there is good news of since the last call."""
+        """Return the brokers that responses have named since the last call."""
         ...
 
 
 class NetworkClient:
-    """Sends requests to brokers and completes their futures; used by the network thread only."""
+    """Sends requests to brokers and completes their futures. Network thread only."""
 
     def __init__(
         self,
@@ -74,29 +74,29 @@ class NetworkClient:
         self._known_by_id: dict[int, Node] = {}
         self._destinations: dict[int, Node] = {}
         self._deliveries: list[Delivery] = []
-        #: No request that waits is overdue before that.
+        #: The earliest deadline of the queued requests.
         self._expires_ms = NO_DEADLINE_MS
-        #: There may be connections to servers that are asked no more.
+        #: Whether there may be connections to servers that are no longer used.
         self._has_unused = False
 
     @property
     def counters(self) -> NetworkCounters:
-        """Totals since the start; cheap to read."""
+        """The totals since the start."""
         return self._pool.counters
 
     def release(self) -> tuple[int, ...] | None:
-        """Return the release of Kafka that brokers speak, None before the first contact.
+        """Return the Kafka release of the brokers, or None before the first contact.
 
-        Any thread may ask.
+        Any thread may call this.
         """
         versions = self._pool.versions
         return release_of(versions) if versions is not None else None
 
-    # What the loop calls.
+    # Calls of the loop.
 
     def add(self, request: UnsentRequest, now_ms: int) -> None:
-        """Queue a request; the next `prepare` sends it or sees to its connection."""
-        del now_ms  # part of the contract with the managers; the deadline is in the request
+        """Queue a request; the next `prepare` sends it or opens its connection."""
+        del now_ms  # part of the interface; the request has its own deadline
         destination = request.destination
         self._expires_ms = min(self._expires_ms, request.deadline_ms)
         if isinstance(destination, AnyNode):
@@ -108,10 +108,10 @@ class NetworkClient:
             self._queues.setdefault(key, deque()).append(request)
 
     def prepare(self, now_ms: int) -> int:
-        """Send what can be sent, end what is overdue; return how long `poll` may wait.
+        """Send requests, fail overdue ones, and return how long `poll` may wait, in ms.
 
-        0 means that futures ended here or that new nodes are known: the managers should be
-        asked again before the thread sleeps.
+        0 means that futures were completed or new nodes are known, so the managers must be polled
+        again before the thread sleeps.
         """
         self._update_nodes()
         self._pool.maintain(now_ms)
@@ -129,9 +129,11 @@ class NetworkClient:
         return max(1, min(self._next_action_ms(now_ms) - now_ms, FOREVER_MS))
 
     def complete(self, events: Iterable[TransportEvent], now_ms: int) -> bool:
-        """Take what `poll` returned; completes the futures of the requests concerned.
+        """Process the events of `poll` and complete the futures of their requests.
 
-        Returns True if a manager was handled anything: of a connection's own affairs none is.
+        Returns:
+            Whether a manager was notified of anything; events of the connections themselves do
+            not concern the managers.
         """
         handled = False
         for event in events:
@@ -140,7 +142,7 @@ class NetworkClient:
         return self._deliver() or handled
 
     def close(self) -> None:
-        """Fail everything that is open and close every connection."""
+        """Fail all requests and close all connections."""
         error = KafkaConnectionError("the consumer is closing")
         for node_id in {link.key[0] for link in self._pool.links()}:
             self._pool.disconnect(node_id, "the consumer is closing")
@@ -150,28 +152,28 @@ class NetworkClient:
         self._transport.close()
         self._deliver()
 
-    # What managers ask.
+    # Calls of others.
 
     @property
     def queued(self) -> int:
-        """How many requests have not been sent."""
+        """The number of requests that have not been sent."""
         return len(self._any_node.queue) + sum(map(len, self._queues.values()))
 
     @property
     def in_flight(self) -> int:
-        """How many requests wait for an answer, on all connections."""
+        """The number of requests in flight, on all connections."""
         return sum(link.connection.in_flight for link in self._pool.links())
 
     def disconnect(self, node_id: int) -> None:
-        """Close the connections to a broker; its requests fail with the next turn."""
-        self._pool.disconnect(node_id, "as asked")
+        """Close the connections to a broker; its requests fail in the next iteration."""
+        self._pool.disconnect(node_id, "on request")
 
     def backoff_until_ms(self, node: Node) -> int:
-        """Return when the next attempt to connect to a node may be made."""
+        """Return when the next attempt to connect to a node is allowed."""
         return self._pool.state(self._current(node)).retry_at_ms
 
     def connection_error(self, node: Node) -> Exception | None:
-        """Return why the node could not be used last; None if it could."""
+        """Return the error of the last attempt to use a node, or None after success."""
         return self._pool.state(self._current(node)).last_error
 
     # Nodes.
@@ -189,7 +191,7 @@ class NetworkClient:
             self._pool.move(node)
 
     def _current(self, node: Node) -> Node:
-        """Return where the metadata says a node is; a request may have been made before."""
+        """Return a node with its current address, which may be newer than that of a request."""
         return self._known_by_id.get(node.node_id, node)
 
     # Sending.
@@ -217,7 +219,7 @@ class NetworkClient:
             if not request.future.done:
                 self._pool.send(link, request, now_ms)
 
-    # Ending.
+    # Failing.
 
     def _collect_outcomes(self) -> None:
         losses, deliveries = self._pool.take_outcomes()
@@ -258,12 +260,12 @@ class NetworkClient:
         errors = [error for error in map(self.connection_error, nodes) if error is not None]
         reason = f" (last failure: {errors[0]})" if errors else ""
         late: Exception = KafkaTimeoutError(
-            f"{request.message.name} could not be sent to {where} in time{reason}"
+            f"{request.message.name} could not be sent to {where} before its deadline{reason}"
         )
         return late
 
     def _deliver(self) -> bool:
-        """End the futures; True when there were any."""
+        """Complete the futures; return whether there were any."""
         some = False
         while self._deliveries:
             deliveries, self._deliveries = self._deliveries, []
@@ -287,11 +289,11 @@ class NetworkClient:
         return min(moments)
 
     def _sendable_ms(self, key: ConnectionKey, now_ms: int) -> int:
-        """Return when time alone lets a queue move on."""
+        """Return when a queue may continue without any other event."""
         link = self._pool.link(key)
         if link is not None:
             moment = link.connection.throttled_until_ms
         else:
             moment = self.backoff_until_ms(self._destinations[key[0]])
-        # A connection that is full or being set up waits for an answer, not for the clock.
+        # A connection that is full or being set up waits for a response, not for a time.
         return moment if moment > now_ms else NO_DEADLINE_MS

@@ -1,7 +1,7 @@
-"""The connections of a consumer: opened on demand, timed, closed when idle.
+"""The connections of a consumer: opens them on demand, and closes idle and overdue ones.
 
-One per broker and purpose. The pool decides about connections only; requests that have not been
-sent belong to the client, which asks `link` and `open` and is reported of losses by `take_outcomes`.
+There is one connection per broker and purpose. Unsent requests belong to the client, which uses
+`link` and `open` and learns of lost connections from `take_outcomes`.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class NetworkCounters:
-    """Running totals; written by the network thread."""
+    """Totals since the start. Writer: the network thread."""
 
     connections_opened: int = 0
     connections_closed: int = 0
@@ -65,7 +65,7 @@ class NetworkCounters:
 
 
 class ConnectionPool:
-    """Every connection and what is remembered of every broker.
+    """All connections, and the state of all brokers.
 
     Attributes:
         counters: Totals since the start.
@@ -88,7 +88,7 @@ class ConnectionPool:
         self._offloading = Offloading(driver, transport.wakeup)
         self._resolver = Resolver(self._offloading, Proxy.of(settings.proxy_url))
         self._limits = versions_of_release(settings.api_version)
-        #: What the broker speaks that was connected to last; never changed, only replaced.
+        #: The API versions of the last connected broker; replaced as a whole, never modified.
         self.versions = self._limits
         self._links: dict[ConnectionKey, Link] = {}
         self._by_number: dict[int, Link] = {}
@@ -96,19 +96,21 @@ class ConnectionPool:
         self._losses: list[LinkLoss] = []
         self._deliveries: list[Delivery] = []
         self._now_ms = 0
-        #: When `maintain` is needed next, 0 where that has to be found out: something has changed.
+        #: When `maintain` must act next; 0 if it must be computed again after a change.
         self._next_action_ms = 0
-        #: The same as it was last found out, or when a session ends whose last answer came since;
-        #: whatever else changes has time until it is found out again, at the end of the turn.
+        #: The last computed value, reduced if a session ends earlier. Other changes can wait until
+        #: the value is computed again at the end of the iteration.
         self._computed_ms = 0
         if settings.security_protocol == "SASL_PLAINTEXT" and settings.sasl_mechanism == "PLAIN":
-            log.warning("security_protocol=SASL_PLAINTEXT sends the password in the clear")
+            log.warning(
+                "security_protocol='SASL_PLAINTEXT' sends the password unencrypted; use 'SASL_SSL'"
+            )
         self.counters = NetworkCounters()
 
-    # What the client asks.
+    # Calls of the client.
 
     def link(self, key: ConnectionKey) -> Link | None:
-        """Return the connection, in whatever state it is."""
+        """Return a connection in any state, or None."""
         return self._links.get(key)
 
     def links(self) -> Iterable[Link]:
@@ -116,7 +118,7 @@ class ConnectionPool:
         return self._links.values()
 
     def state(self, node: Node) -> NodeState:
-        """Return what is remembered of a broker."""
+        """Return the state of a broker."""
         state = self._states.get(node.node_id)
         if state is None:
             state = NodeState(node, self._settings, self._random)
@@ -124,29 +126,29 @@ class ConnectionPool:
         return state
 
     def mark_silent(self, node_id: int) -> None:
-        """A broker has left something unanswered."""
+        """Record that a broker has not responded in time."""
         state = self._states.get(node_id)
         if state is not None:
             state.silent = True
 
     @property
     def unreachable(self) -> AbstractSet[int]:
-        """Brokers that did not answer, or could not be connected to, when they were last asked."""
+        """The brokers for which the last request or attempt to connect failed."""
         return {node_id for node_id, state in self._states.items() if state.unreachable}
 
     def allow_retry(self, node_id: int) -> None:
-        """There is news that speaks for a broker: connecting to it need not wait."""
+        """End the backoff of a broker, because a response names it."""
         state = self._states.get(node_id)
         if state is not None:
             state.allow_retry()
 
     @property
     def has_outcomes(self) -> bool:
-        """True when `take_outcomes` would return something."""
+        """True if `take_outcomes` would return anything."""
         return bool(self._losses or self._deliveries)
 
     def take_outcomes(self) -> tuple[Sequence[LinkLoss], Sequence[Delivery]]:
-        """Return the losses, and the requests that have an outcome, since the last call."""
+        """Return the lost connections and the completed requests since the last call."""
         if not self.has_outcomes:
             return (), ()
         losses, self._losses = self._losses, []
@@ -156,7 +158,7 @@ class ConnectionPool:
     # Opening.
 
     def open(self, node: Node, purpose: Purpose, now_ms: int, *, for_any: bool = False) -> None:
-        """Begin to connect; the caller has looked that there is no such connection."""
+        """Start to connect; the caller must check that there is no such connection."""
         self._now_ms = now_ms
         self.move(node)
         timeout_ms = self.state(node).setup_timeout_ms()
@@ -211,13 +213,13 @@ class ConnectionPool:
         link.number = self._transport.connect(address)
         self._by_number[link.number] = link
 
-    # What the transport tells.
+    # Events of the transport.
 
     def handle(self, event: TransportEvent, now_ms: int) -> bool:
-        """Take in one event; True if somebody was reported of it at once, without an outcome."""
+        """Process one event; return whether a manager was notified without an outcome."""
         link = self._by_number.get(event.connection)
         if link is None:
-            return False  # closed by us in the meantime
+            return False  # this client has closed it in the meantime
         self._now_ms = now_ms
         self._next_action_ms = 0
         self._computed_ms = min(self._computed_ms, link.reauthenticate_at_ms)
@@ -235,7 +237,7 @@ class ConnectionPool:
         try:
             self._keep_alives.handle_response(link, frame)
         except KafkaError as error:
-            # No request of ours is to blame: they only share the connection.
+            # No request in flight has caused this error; they get a retriable one.
             self._fail(link, as_connection_error(error, link.node))
 
     def _handle_progress(self, link: Link, event: ConnectionOpened | FrameReceived) -> None:
@@ -259,7 +261,7 @@ class ConnectionPool:
             self._continue_setup(link)
 
     def _continue_setup(self, link: Link) -> None:
-        """A step of the set-up is done: send what follows, notice when it was the last."""
+        """Send the next frames of the setup; detect when it is complete."""
         self._flush(link)
         if not link.ready or link.set_up:
             return
@@ -284,7 +286,7 @@ class ConnectionPool:
             late_ms = delivery.outcome.latency_ms - (delivery.request.held_ms or 0)
             self.state(link.node).responded(link.key[1], late_ms)
         if not link.responded:
-            # Not before: a listener with SASL tells its versions to anyone, then hangs up.
+            # Not earlier: a SASL listener responds to ApiVersions, but closes the connection later.
             link.responded = True
             self.state(link.node).succeeded(link.key[1])
 
@@ -306,7 +308,7 @@ class ConnectionPool:
     # Sending.
 
     def send(self, link: Link, request: UnsentRequest, now_ms: int) -> None:
-        """Send a request on a connection that can take it; its failure is a delivery."""
+        """Send a request on a connection; a failure becomes its outcome."""
         self._next_action_ms = 0
         try:
             link.connection.send(request, now_ms)
@@ -329,7 +331,7 @@ class ConnectionPool:
     # Time.
 
     def maintain(self, now_ms: int) -> None:
-        """Take what was offloaded; close what is overdue, idle or no longer accepted."""
+        """Process offloaded results; close connections that are overdue, idle or expired."""
         self._now_ms = now_ms
         if self._offloading.deliver():
             self._next_action_ms = 0
@@ -362,21 +364,21 @@ class ConnectionPool:
             self._fail(
                 link,
                 KafkaConnectionError(
-                    f"{link.node} could not be used within {link.setup_timeout_ms} ms "
-                    f"({link.phase})"
+                    f"the connection to {link.node} was not ready within "
+                    f"{link.setup_timeout_ms} ms ({link.phase})"
                 ),
             )
         elif link.connection.in_flight and link.connection.overdue(now_ms):
             self.state(link.node).silent = True
-            self._fail(link, KafkaConnectionError(f"{link.node} does not answer: disconnected"))
+            self._fail(link, KafkaConnectionError(f"{link.node} did not respond in time"))
         elif link.connection.in_flight:
             self._silence.check(link, now_ms)
         else:
-            log.debug("%s: closing an idle or expired connection", link.node)
+            log.debug("closing an idle or expired connection to %s", link.node)
             self._remove(link)
 
     def next_action_ms(self, now_ms: int) -> int:
-        """Return when `maintain` is needed next, if nothing arrives."""
+        """Return when `maintain` must act next, if nothing is received."""
         if not self._next_action_ms:
             moments = [self._next_action_of(link, now_ms) for link in self._links.values()]
             self._next_action_ms = self._computed_ms = min(moments, default=NO_DEADLINE_MS)
@@ -385,7 +387,7 @@ class ConnectionPool:
     # Closing.
 
     def move(self, node: Node) -> None:
-        """A broker is said to be there: if that is news, leave where it was."""
+        """Set the address of a broker; if it has changed, close the old connections."""
         state = self._states.get(node.node_id)
         if state is None or state.is_at(node):
             return
@@ -393,7 +395,7 @@ class ConnectionPool:
         state.move(node)
 
     def close_unused(self, keep: Container[int]) -> bool:
-        """Close idle connections to bootstrap servers that are no longer asked; True if not all."""
+        """Close idle connections to unused bootstrap servers; return whether busy ones remain."""
         unwanted = [key for key in self._links if key[0] < 0 and key[0] not in keep]
         busy = False
         for key in unwanted:
@@ -410,7 +412,7 @@ class ConnectionPool:
             self.end(link, KafkaConnectionError(f"disconnected from {link.node}: {reason}"))
 
     def end(self, link: Link, error: KafkaConnectionError) -> None:
-        """Close a connection without blaming the broker; its requests fail with the error."""
+        """Close a connection that did not fail; its requests fail with the error."""
         self._remove(link)
         self._deliveries += link.connection.close(error, self._now_ms)
         self._losses.append(LinkLoss(link.key, error, final=False, for_any=False))

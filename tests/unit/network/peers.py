@@ -30,7 +30,7 @@ _REQUIRED = (
     and os.environ.get("TANDEM_KAFKA_IMPL") != "python"
 )
 needs_extension = pytest.mark.skipif(
-    not native_available and not _REQUIRED, reason="the native extension is not there"
+    not native_available and not _REQUIRED, reason="the native extension is not available"
 )
 IMPLEMENTATIONS = [
     pytest.param(SelectorTransport, id="python"),

@@ -272,6 +272,6 @@ def test_the_client_gives_up_on_a_silent_broker(
         turns += 1
         assert turns < 20
     assert isinstance(unsent.future.error, KafkaConnectionError)
-    assert "could not be used within" in str(unsent.future.error)
+    assert "was not ready within" in str(unsent.future.error)
     assert runtime.clock.now_ms() - started_ms < 2000
     client.close()

@@ -211,7 +211,7 @@ def test_connections_of_before_are_made_again(
     assert isinstance(closed_event, ConnectionClosed)
     assert closed_event.connection == first
     assert isinstance(closed_event.error, KafkaConnectionError)
-    assert "connected again" in str(closed_event.error)
+    assert "reconnecting to" in str(closed_event.error)
     assert len(told()) == 1
     transport.send(first, frame(b"ignored"))
     transport.disconnect(first)
