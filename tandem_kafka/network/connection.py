@@ -38,9 +38,9 @@ from tandem_kafka.network.request import ClientResponse, UnsentRequest
 from tandem_kafka.network.response import parse_header, throttle_ms
 from tandem_kafka.types import Node
 from tandem_kafka.version import __version__
-from tandem_kafka.wire.framing import decoded, framed, nullable, response_class
+from tandem_kafka.wire.framing import decode_message, encode_nullable, frame_request, response_class
 from tandem_kafka.wire.messages import ApiVersionsRequest
-from tandem_kafka.wire.nulls import refuse_nulls
+from tandem_kafka.wire.nulls import reject_nulls
 from tandem_kafka.wire.versions import BrokerVersionData, agreed_versions, choose_version, kind_of
 
 __all__ = ["TRANSITIONS", "BrokerConnection", "ConnectionState", "Delivery"]
@@ -136,7 +136,7 @@ class BrokerConnection:
         self.throttled_until_ms = 0
         self.ready_ms = 0
         self.last_response_ms = 0
-        self._client_id = nullable(client_id)
+        self._client_id = encode_nullable(client_id)
         self._limits = limits
         self._make_exchange = exchange
         self._exchange: SaslExchange | None = None
@@ -255,7 +255,7 @@ class BrokerConnection:
 
     def _encode(self, message: Any, version: int, correlation_id: int) -> bytes:
         try:
-            return framed(message, version, correlation_id, self._client_id)
+            return frame_request(message, version, correlation_id, self._client_id)
         except Exception as error:
             raise KafkaProtocolError(f"cannot encode {message.name} v{version}: {error}") from error
 
@@ -371,14 +371,14 @@ def _decode_response(sent: _InFlight, body: memoryview) -> Any:
     try:
         if sent.message.API_KEY == _API_VERSIONS_KEY:
             return _decode_versions(kind, sent.version, bytes(body))
-        response = decoded(kind, sent.version, body)
+        response = decode_message(kind, sent.version, body)
     except Exception:
         rejected = bytes(body[:2]) == _UNSUPPORTED_VERSION.to_bytes(2, "big")
         if sent.request is None and sent.message.API_KEY == _API_VERSIONS_KEY and rejected:
             # librdkafka's mock broker rejects a version with a response that no version defines.
             return kind(error_code=_UNSUPPORTED_VERSION, api_keys=[])
         raise
-    refuse_nulls(response, sent.version)
+    reject_nulls(response, sent.version)
     return response
 
 
@@ -386,5 +386,5 @@ def _decode_response(sent: _InFlight, body: memoryview) -> Any:
 def _decode_versions(kind: Any, version: int, body: bytes) -> Any:
     """Decode the response to ApiVersions, which all brokers of a cluster send alike."""
     response = kind.decode(body)
-    refuse_nulls(response, version)
+    reject_nulls(response, version)
     return response

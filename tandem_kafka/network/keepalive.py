@@ -13,8 +13,8 @@ from tandem_kafka.network.link import ArmedKeepAlive, Link
 from tandem_kafka.network.request import KeepAlive
 from tandem_kafka.network.response import parse_header
 from tandem_kafka.network.transport import KeepAliveTransport, Transport
-from tandem_kafka.wire.framing import decoded, response_class
-from tandem_kafka.wire.nulls import refuse_nulls
+from tandem_kafka.wire.framing import decode_message, response_class
+from tandem_kafka.wire.nulls import reject_nulls
 
 __all__ = ["KeepAlives"]
 
@@ -51,8 +51,8 @@ class KeepAlives:
         message = keep_alive.message
         try:
             _, body = parse_header(frame, message, version)
-            response = decoded(response_class(message.API_KEY, version), version, body)
-            refuse_nulls(response, version)
+            response = decode_message(response_class(message.API_KEY, version), version, body)
+            reject_nulls(response, version)
         except Exception as error:
             raise KafkaProtocolError(
                 f"cannot decode the response of {link.node} to {message.name} v{version} "

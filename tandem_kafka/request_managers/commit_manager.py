@@ -40,7 +40,7 @@ from tandem_kafka.types import (
     named,
 )
 from tandem_kafka.wire.messages import OffsetCommitRequest
-from tandem_kafka.wire.topic_partitions import answered_entries, by_topic, raise_error_of
+from tandem_kafka.wire.topic_partitions import by_topic, raise_error_of, requested_entries
 
 __all__ = ["CommitManager"]
 
@@ -272,7 +272,7 @@ class CommitManager(RequestManager):
         names = None
         if topic_ids is not None and response.version >= FIRST_VERSION_WITH_IDS:
             names = {topic_id: name for name, topic_id in topic_ids.items()}
-        raise_error_of(answered_entries(response.message.topics, commit.offsets, names))
+        raise_error_of(requested_entries(response.message.topics, commit.offsets, names))
         self._finish(commit)
         commit.future.complete(commit.offsets)
 

@@ -20,7 +20,7 @@ from tandem_kafka.request_managers.reactions import OFFSET_FETCH, Reaction, reac
 from tandem_kafka.shared.metadata import NO_TOPIC_ID
 from tandem_kafka.types import OffsetAndMetadata, TopicPartition
 from tandem_kafka.wire.messages import OffsetFetchRequest
-from tandem_kafka.wire.topic_partitions import answered_entries, by_topic, raise_error_of
+from tandem_kafka.wire.topic_partitions import by_topic, raise_error_of, requested_entries
 
 __all__ = ["Committed", "CommittedOffsetsManager"]
 
@@ -143,7 +143,7 @@ class CommittedOffsetsManager(RequestManager):
         group = message.groups[0] if version >= FIRST_VERSION_WITH_GROUPS else message
         if group.error_code:
             raise for_code(group.error_code)(self._context.group.metadata.group_id)
-        entries = answered_entries(
+        entries = requested_entries(
             group.topics, lookup.partitions, names if version >= FIRST_VERSION_WITH_IDS else None
         )
         raise_error_of(entries)

@@ -19,7 +19,7 @@ from tandem_kafka.request_managers.metadata_refresh import NEEDED_MS, MetadataRe
 from tandem_kafka.request_managers.reactions import LIST_OFFSETS, Reaction, reaction_to
 from tandem_kafka.types import UNKNOWN_EPOCH, Node, OffsetAndTimestamp, TopicPartition
 from tandem_kafka.wire.messages import ListOffsetsRequest
-from tandem_kafka.wire.topic_partitions import answered_entries, by_topic
+from tandem_kafka.wire.topic_partitions import by_topic, requested_entries
 
 __all__ = ["EARLIEST", "LATEST", "ListOffsetsManager", "OffsetLookup"]
 
@@ -187,7 +187,7 @@ class ListOffsetsManager(RequestManager):
         leader: Node,
         response: ClientResponse,
     ) -> None:
-        entries = answered_entries(response.message.topics, requested)
+        entries = requested_entries(response.message.topics, requested)
         lookup.in_flight.difference_update(requested)
         unauthorized = set()
         retriable = []

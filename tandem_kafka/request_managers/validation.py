@@ -33,7 +33,7 @@ from tandem_kafka.types import (
     epoch_of,
 )
 from tandem_kafka.wire.messages import OffsetForLeaderEpochRequest
-from tandem_kafka.wire.topic_partitions import answered_entries, by_topic
+from tandem_kafka.wire.topic_partitions import by_topic, requested_entries
 
 __all__ = ["ValidationManager"]
 
@@ -169,7 +169,7 @@ class ValidationManager(RequestManager):
     def _handle_response(self, requested: Requested, response: ClientResponse) -> None:
         truncated: dict[TopicPartition, OffsetAndMetadata | None] = {}
         errors = []
-        for tp, entry in answered_entries(response.message.topics, requested).items():
+        for tp, entry in requested_entries(response.message.topics, requested).items():
             state, position = requested[tp]
             if not self._is_pending(state, position):
                 continue

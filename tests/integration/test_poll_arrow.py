@@ -281,4 +281,4 @@ def test_without_pyarrow_it_says_what_to_install(kafka: KafkaCluster, topic: str
         command, cwd=ROOT, capture_output=True, text=True, timeout=150, check=False
     )
     assert ran.returncode == 0, ran.stderr
-    assert ran.stdout == "poll_arrow() needs pyarrow: pip install tandem-kafka[arrow]\n"
+    assert ran.stdout == "poll_arrow() needs pyarrow; run: pip install tandem-kafka[arrow]\n"

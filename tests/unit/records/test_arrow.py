@@ -98,7 +98,8 @@ def test_a_view_keeps_its_memory():
 
 
 @pytest.mark.parametrize(
-    ("columns", "problem"), [(["values"], "'values'; there are topic"), ("value", "a sequence")]
+    ("columns", "problem"),
+    [(["values"], "'values' does not exist; columns are topic"), ("value", "a sequence")],
 )
 def test_a_column_that_is_not_there(columns, problem):
     with pytest.raises(InvalidArgumentError, match=problem):

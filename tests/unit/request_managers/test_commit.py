@@ -362,7 +362,7 @@ def test_the_topic_that_a_position_is_of_is_named(world: World) -> None:
 def test_a_position_of_a_topic_that_was_made_anew_is_not_committed(world: World) -> None:
     future = ask_of(world, UUID(int=6))
     assert not world.poll(world.group.commit).unsent
-    with pytest.raises(CommitFailedError, match="orders has been deleted and created again"):
+    with pytest.raises(CommitFailedError, match="orders has been deleted and recreated"):
         future.result()
 
 

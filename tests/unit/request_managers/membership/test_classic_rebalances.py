@@ -96,7 +96,7 @@ def test_assignors_without_anything_in_common_are_told_of() -> None:
     (error,) = member.world.raised()
     assert isinstance(error, errors.InconsistentGroupProtocolError)
     assert "'readers' has no assignor in common" in str(error)
-    assert "offers range" in str(error)
+    assert "supports range" in str(error)
 
 
 def test_the_leader_waits_for_topics_it_does_not_know() -> None:

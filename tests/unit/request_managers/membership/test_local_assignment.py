@@ -385,7 +385,7 @@ def test_what_an_assignor_raises_goes_to_the_coordinator_and_to_the_application(
     assert (told.message.error_code, told.message.members) == (-1, [])
     error = raised(member)
     assert isinstance(error, LocalAssignorError)
-    assert "noted: its assign() failed" in str(error)
+    assert "assign() of assignor noted failed" in str(error)
     member.answer(told, taken())
     member.turn()
     assert member.world.background.take() is None, "once"
