@@ -294,7 +294,7 @@ def test_versions_are_chosen_within_what_both_speak() -> None:
     ],
 )
 def test_no_common_version_is_explained(message: Any, client: str, broker: str) -> None:
-    text = f"{message.name}: this client supports {client}.*, but the broker supports versions {broker}"
+    text = f"{message.name}: this client supports {client}.* the broker supports versions {broker}"
     with pytest.raises(UnsupportedVersionError, match=text):
         choose_version(message, agreed_versions(VERSIONS, None))
 
