@@ -161,11 +161,11 @@ class ConsumerClosedError(IllegalStateError):
 
 
 class ForkedConsumerError(IllegalStateError):
-    """The consumer was created before a `fork()`; the child process must create its own."""
+    """The consumer was created before a ``fork()``; the child process must create its own."""
 
 
 class InvalidRegularExpressionError(BrokerResponseError):
-    """The coordinator cannot parse a `SubscriptionPattern` (KIP-848)."""
+    """The coordinator cannot parse a ``SubscriptionPattern`` (KIP-848)."""
 
     errno = 128
     message = "INVALID_REGULAR_EXPRESSION"
@@ -173,7 +173,7 @@ class InvalidRegularExpressionError(BrokerResponseError):
 
 
 class InvalidAssignmentError(BrokerResponseError):
-    """The coordinator rejected an assignment that one of `group_local_assignors` computed.
+    """The coordinator rejected an assignment that one of ``group_local_assignors`` computed.
 
     No released broker uses this error; its code is from a private range.
     """
@@ -184,7 +184,7 @@ class InvalidAssignmentError(BrokerResponseError):
 
 
 class LocalAssignorError(KafkaError):
-    """One of `group_local_assignors` raised or returned an invalid assignment; see the cause."""
+    """One of ``group_local_assignors`` raised or returned an invalid assignment; see the cause."""
 
 
 class InvalidArgumentError(IllegalArgumentError, ValueError):
@@ -196,7 +196,7 @@ class ArgumentTypeError(InvalidArgumentError, TypeError):
 
 
 class NoGroupError(IllegalStateError, InvalidGroupIdError):
-    """The call needs a group, but the consumer has no `group_id`."""
+    """The call needs a group, but the consumer has no ``group_id``."""
 
 
 class NotAssignedError(IllegalStateError, ValueError, KeyError):
@@ -214,7 +214,7 @@ class RebalanceCallbackError(KafkaError):
 class CommitDuringRebalanceError(CommitFailedError, RebalanceInProgressError):
     """The commit was rejected because the group is rebalancing (classic protocol only).
 
-    Unlike after other failed commits, the consumer is still a member. Call `poll()` to complete
+    Unlike after other failed commits, the consumer is still a member. Call ``poll()`` to complete
     the rebalance, then commit the partitions that are still assigned.
     """
 
@@ -238,7 +238,7 @@ class IncompleteResponseError(UnexpectedResponseError):
 
 
 class WakeupError(KafkaError):
-    """`wakeup()` interrupted the call."""
+    """``wakeup()`` interrupted the call."""
 
 
 class RecordDeserializationError(KafkaError):
@@ -279,7 +279,7 @@ class RecordDeserializationError(KafkaError):
 
     @classmethod
     def caused_by(cls, error: Exception, *record: Any) -> RecordDeserializationError:
-        """Return an error that is also an instance of the class of `error`, if possible.
+        """Return an error that is also an instance of the class of ``error``, if possible.
 
         Args:
             error: The deserializer's exception.

@@ -19,7 +19,7 @@ _REPLACED: Final[dict[ModuleType, Any]] = {place: vars(place)["KafkaConsumer"] f
 
 
 def install() -> None:
-    """Replace `kafka.KafkaConsumer` with this library's class in the current process.
+    """Replace ``kafka.KafkaConsumer`` with this library's class in the current process.
 
     Call this before any other import of the class: an earlier
     ``from kafka import KafkaConsumer`` keeps kafka-python's class. A second call has no effect.
@@ -29,6 +29,6 @@ def install() -> None:
 
 
 def uninstall() -> None:
-    """Undo `install()`: restore kafka-python's class."""
+    """Undo ``install()``: restore kafka-python's class."""
     for place, replaced in _REPLACED.items():
         vars(place)["KafkaConsumer"] = replaced

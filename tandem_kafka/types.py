@@ -159,10 +159,10 @@ def epoch_of(offset: OffsetAndMetadata) -> int:
 
 
 def named(partitions: Iterable[TopicPartition]) -> str:
-    """Return partitions as text for a message: `orders-0, orders-1`."""
+    """Return partitions as text for a message: ``orders-0, orders-1``."""
     return ", ".join(f"{tp.topic}-{tp.partition}" for tp in sorted(partitions)) or "nothing"
 
 
 def described(offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> str:
-    """Return offsets as text for a message: `orders-0 at 17, orders-1 at 4`."""
+    """Return offsets as text for a message: ``orders-0 at 17, orders-1 at 4``."""
     return ", ".join(f"{tp.topic}-{tp.partition} at {offsets[tp].offset}" for tp in sorted(offsets))

@@ -20,8 +20,8 @@ class GroupMember:
 
     Attributes:
         member_id: The member id.
-        instance_id: The `group_instance_id` of a static member, else None.
-        rack: The rack (`client_rack`), empty if unknown.
+        instance_id: The ``group_instance_id`` of a static member, else None.
+        rack: The rack (``client_rack``), empty if unknown.
         topics: The subscribed topics; regular expressions are resolved.
         owned: The partitions that the member owns, including those it must still release.
         target: The member's previous target assignment.
@@ -60,17 +60,17 @@ class MemberAssignment:
 
 
 class PartitionAssignor(ABC):
-    """The base class of assignors for the option `group_local_assignors`.
+    """The base class of assignors for the option ``group_local_assignors``.
 
     Its methods run on a separate thread, one at a time. The coordinator chooses an assignor that
     all members have, and a member whose assignor can read the metadata of all members: their
-    `version` must be between its `minimum_version` and `maximum_version`.
+    ``version`` must be between its ``minimum_version`` and ``maximum_version``.
 
     Attributes:
         name: The name, which must be the same for all members.
-        minimum_version: The oldest version of metadata that `assign` can read.
-        maximum_version: The newest version of metadata that `assign` can read.
-        version: The version of the metadata that `metadata` returns.
+        minimum_version: The oldest version of metadata that ``assign`` can read.
+        maximum_version: The newest version of metadata that ``assign`` can read.
+        version: The version of the metadata that ``metadata`` returns.
         reason: The reason for a change of the metadata, 0 for none.
     """
 

@@ -167,10 +167,10 @@ class StickyPartitionAssignor(_ClassicAssignor):
 
 
 class CooperativeStickyAssignor(StickyPartitionAssignor):
-    """Balances like `StickyPartitionAssignor`, but cooperatively (``cooperative-sticky``, KIP-429).
+    """Balances like ``StickyPartitionAssignor``, but rebalances cooperatively (KIP-429).
 
-    Members keep reading during a rebalance. A partition that moves is revoked in one round and
-    assigned in the next.
+    Its name is ``cooperative-sticky``. Members keep reading during a rebalance. A partition that
+    moves is revoked in one round and assigned in the next.
     """
 
     name = "cooperative-sticky"

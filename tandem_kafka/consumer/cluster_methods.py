@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 
 class ClusterMethods(Owned):
-    """A part of `KafkaConsumer`."""
+    """A part of ``KafkaConsumer``."""
 
     _config: Config
     _written: dict[str, Any]
@@ -42,11 +42,11 @@ class ClusterMethods(Owned):
 
         After a membership is lost, this method returns its data until a new one begins, so that
         the coordinator rejects offsets committed for it. Without any membership, for example
-        after `unsubscribe()`, the generation is -1. Any thread may call this, even after close().
+        after ``unsubscribe()``, the generation is -1. Any thread may call this, even after close().
 
         Returns:
             Group id (None without a group), generation or member epoch, member id and
-            `group_instance_id`.
+            ``group_instance_id``.
         """
         self._core.check_readable()
         return self._core.engine.group.last
@@ -59,7 +59,7 @@ class ClusterMethods(Owned):
             reason: Sent to the coordinator, which logs it.
 
         Raises:
-            NoGroupError: There is no `group_id`.
+            NoGroupError: There is no ``group_id``.
         """
         self._core.require_group()
         self._core.ask(EnforceRebalance(deadline_ms=self._core.deadline_ms(None), reason=reason))
@@ -71,11 +71,11 @@ class ClusterMethods(Owned):
         """Return the names of all topics that this client may see, without internal topics.
 
         Args:
-            timeout_ms: How long to wait, in milliseconds; `default_api_timeout_ms` by default.
+            timeout_ms: How long to wait, in milliseconds; ``default_api_timeout_ms`` by default.
 
         Raises:
             KafkaTimeoutError: The cluster did not respond in time.
-            WakeupError: `wakeup()` was called.
+            WakeupError: ``wakeup()`` was called.
         """
         event = ListTopics(deadline_ms=self._core.deadline_ms(timeout_ms))
         found = self._core.ask(event, interruptible=True)
@@ -86,11 +86,11 @@ class ClusterMethods(Owned):
         """Return the brokers and all topics that this client may see, including internal topics.
 
         Args:
-            timeout_ms: How long to wait, in milliseconds; `default_api_timeout_ms` by default.
+            timeout_ms: How long to wait, in milliseconds; ``default_api_timeout_ms`` by default.
 
         Raises:
             KafkaTimeoutError: The cluster did not respond in time.
-            WakeupError: `wakeup()` was called.
+            WakeupError: ``wakeup()`` was called.
         """
         deadline_ms = self._core.deadline_ms(timeout_ms)
         if not self.bootstrap_connected():
@@ -105,11 +105,11 @@ class ClusterMethods(Owned):
 
         Args:
             topic: Name of the topic.
-            timeout_ms: How long to wait, in milliseconds; `default_api_timeout_ms` by default.
+            timeout_ms: How long to wait, in milliseconds; ``default_api_timeout_ms`` by default.
 
         Raises:
             KafkaTimeoutError: The cluster did not respond in time.
-            WakeupError: `wakeup()` was called.
+            WakeupError: ``wakeup()`` was called.
         """
         self._core.check_readable()
         (name,) = check_topics([topic])
@@ -128,7 +128,7 @@ class ClusterMethods(Owned):
         """Wait until the cluster has been reached.
 
         Args:
-            timeout_ms: How long to wait, in milliseconds; `bootstrap_timeout_ms` by default.
+            timeout_ms: How long to wait, in milliseconds; ``bootstrap_timeout_ms`` by default.
             refresh: Wait for the next metadata response even if the cluster was reached before.
 
         Raises:
@@ -154,7 +154,7 @@ class ClusterMethods(Owned):
         return self._core.engine.metadata.snapshot.version > 0
 
     def metrics(self, raw: bool = False) -> Any:
-        """Return the consumer's metrics, or None if `metrics_enabled` is False.
+        """Return the consumer's metrics, or None if ``metrics_enabled`` is False.
 
         Args:
             raw: If True, return kafka-python's metric objects by ``MetricName``. Otherwise return
@@ -167,7 +167,7 @@ class ClusterMethods(Owned):
     def config(self) -> dict[str, Any]:
         """The options by name, with defaults for those not given; changing it has no effect.
 
-        Once the cluster has been reached, `api_version` is the release of its brokers. The
+        Once the cluster has been reached, ``api_version`` is the release of its brokers. The
         ``repr()`` hides secrets; the values do not.
         """
         if not self._release_known:

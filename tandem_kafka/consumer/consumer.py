@@ -67,18 +67,18 @@ class KafkaConsumer(
     Each consumer has a network thread, which does all input and output. Deserializers, callbacks
     and listeners run on the application's threads. Only one thread at a time may poll or iterate;
     any thread may call the other methods meanwhile. ``timeout_ms=None`` means
-    `default_api_timeout_ms`, unless the method's documentation says otherwise.
+    ``default_api_timeout_ms``, unless the method's documentation says otherwise.
 
     Args:
         *topics: Topics to subscribe to.
-        **options: See `ConsumerOptions`. Option names are those of kafka-python, or those of the
+        **options: See ``ConsumerOptions``. Option names are those of kafka-python, or those of the
             Java client with underscores.
 
     Raises:
         KafkaConfigurationError: An option is unknown or has an invalid value.
-        InvalidGroupIdError: `group_id` is blank.
-        KafkaTimeoutError: No bootstrap server responded within `bootstrap_timeout_ms`. The
-            constructor does not wait if this is 0 or if `api_version` is given.
+        InvalidGroupIdError: ``group_id`` is blank.
+        KafkaTimeoutError: No bootstrap server responded within ``bootstrap_timeout_ms``. The
+            constructor does not wait if this is 0 or if ``api_version`` is given.
         NetworkThreadError: The system cannot start another thread.
         KafkaError: The cluster rejected the connection, for example because authentication
             failed.
@@ -205,8 +205,8 @@ class KafkaConsumer(
         Args:
             timeout_ms: How long to wait for the first record, in milliseconds. With 0, return
                 only records that have already been fetched.
-            max_records: Maximum number of records, `max_poll_records` by default. The batch is also
-                limited to `fetch_buffer_max_bytes`, unless its first record is larger.
+            max_records: Maximum number of records, ``max_poll_records`` by default. The batch is
+                also limited to ``fetch_buffer_max_bytes``, unless its first record is larger.
             update_offsets: If False, positions do not move. For compatibility with kafka-python.
 
         Returns:
@@ -217,9 +217,9 @@ class KafkaConsumer(
             ConsumerClosedError: The consumer has been closed. If another thread closes the
                 consumer during the call, the call returns without this error.
             ConcurrentModificationError: Another thread is polling or iterating.
-            WakeupError: `wakeup()` was called.
+            WakeupError: ``wakeup()`` was called.
             NoOffsetForPartitionError, OffsetOutOfRangeError: A partition has no valid position
-                and `auto_offset_reset` is "none". Raised on every call until a seek.
+                and ``auto_offset_reset`` is "none". Raised on every call until a seek.
             RecordDeserializationError, CorruptRecordError: The next record cannot be read.
                 Raised on every call until a seek past the record.
             TopicAuthorizationFailedError, GroupAuthorizationFailedError, InvalidTopicError: The
@@ -269,13 +269,13 @@ class KafkaConsumer(
     ) -> pa.RecordBatch:
         """Return records as an Arrow record batch, which is empty after the timeout.
 
-        Positions, commits, pauses and rebalances work as in `poll()`. Requires pyarrow
+        Positions, commits, pauses and rebalances work as in ``poll()``. Requires pyarrow
         (``pip install tandem-kafka[arrow]``).
 
         Args:
             timeout_ms: How long to wait for the first record, in milliseconds.
             max_records: Maximum number of records; by default, all fetched records. The batch
-                is also limited to `fetch_buffer_max_bytes`, unless its first record is larger.
+                is also limited to ``fetch_buffer_max_bytes``, unless its first record is larger.
             columns: Names of the columns to build; all by default. They are topic (dictionary of
                 string), partition (int32), offset (int64), timestamp (milliseconds, UTC; null if
                 the record has none), timestamp_type (int8; 0 set by the producer, 1 by the
@@ -285,14 +285,14 @@ class KafkaConsumer(
                 batch then keeps the received response in memory.
 
         Returns:
-            The record batch. As in `poll()`, positions move when this method returns.
+            The record batch. As in ``poll()``, positions move when this method returns.
 
         Raises:
             ImportError: pyarrow is not installed.
             IllegalStateError: The consumer has deserializers, or interceptors with
                 ``on_consume()``. Neither can be used with Arrow.
             InvalidArgumentError: A column does not exist.
-            KafkaError: As for `poll()`.
+            KafkaError: As for ``poll()``.
         """
         core = self._core
         held = core.acquire()
@@ -350,7 +350,7 @@ class KafkaConsumer(
                 raise StopIteration
 
     def wakeup(self) -> None:
-        """Interrupt a blocked call, or else the next one; it raises `WakeupError`.
+        """Interrupt a blocked call, or else the next one; it raises ``WakeupError``.
 
         This applies to poll, iteration, commit, committed, position, topics, cluster and
         partitions_for_topic. Any thread or signal handler may call this method.
@@ -374,10 +374,10 @@ class KafkaConsumer(
 
         Args:
             autocommit: If False, do not commit.
-            timeout_ms: Time limit in milliseconds, never more than `request_timeout_ms`. The
+            timeout_ms: Time limit in milliseconds, never more than ``request_timeout_ms``. The
                 default is 30,000, or 5,000 if the coordinator is already unreachable.
             leave_group: Whether to leave the group (KIP-1092). "default" leaves, unless this is a
-                static member (`group_instance_id`), which is expected to return. "leave" always
+                static member (``group_instance_id``), which is expected to return. "leave" always
                 leaves. "remain" never leaves; the membership ends with the session timeout.
 
         Raises:

@@ -31,10 +31,10 @@ _REQUIRED = ("on_partitions_revoked", "on_partitions_assigned")
 
 
 class RebalanceListener(Protocol):
-    """The interface of a listener for `subscribe()`. Its methods may be coroutines.
+    """The interface of a listener for ``subscribe()``. Its methods may be coroutines.
 
     A third method, ``on_partitions_lost(lost)``, is optional. Without it, lost partitions are
-    passed to `on_partitions_revoked`.
+    passed to ``on_partitions_revoked``.
     """
 
     def on_partitions_revoked(self, revoked: set[TopicPartition], /) -> object:

@@ -33,7 +33,7 @@ CommitCallback: TypeAlias = Callable[
 
 
 class OffsetMethods(Owned):
-    """A part of `KafkaConsumer`."""
+    """A part of ``KafkaConsumer``."""
 
     _positions: Positions
     _commits: Commits
@@ -56,14 +56,14 @@ class OffsetMethods(Owned):
             timeout_ms: How long to wait for a lookup, in milliseconds.
 
         Returns:
-            The offset, or None if the lookup did not finish within `timeout_ms`.
+            The offset, or None if the lookup did not finish within ``timeout_ms``.
 
         Raises:
             NotAssignedError: The partition is not assigned.
-            NoOffsetForPartitionError: It has no position and `auto_offset_reset` is "none".
-            KafkaTimeoutError: `timeout_ms` is None, and the lookup did not finish within
-                `default_api_timeout_ms`.
-            WakeupError: `wakeup()` was called.
+            NoOffsetForPartitionError: It has no position and ``auto_offset_reset`` is "none".
+            KafkaTimeoutError: ``timeout_ms`` is None, and the lookup did not finish within
+                ``default_api_timeout_ms``.
+            WakeupError: ``wakeup()`` was called.
         """
         self._core.check_readable()
         tp = check_partition(partition)
@@ -81,7 +81,7 @@ class OffsetMethods(Owned):
 
         Args:
             partition: An assigned partition.
-            offset: The offset of the next record. An `OffsetAndMetadata` with a leader epoch is
+            offset: The offset of the next record. An ``OffsetAndMetadata`` with a leader epoch is
                 validated before records are fetched (KIP-320).
 
         Raises:
@@ -94,10 +94,10 @@ class OffsetMethods(Owned):
 
     @shared
     def pause(self, *partitions: TopicPartition) -> None:
-        """Stop returning records of these partitions until `resume()`.
+        """Stop returning records of these partitions until ``resume()``.
 
         Records that have already been fetched stay in memory. If the buffer is full, paused
-        partitions keep at most half of it (`fetch_buffer_max_bytes`).
+        partitions keep at most half of it (``fetch_buffer_max_bytes``).
 
         Args:
             *partitions: Assigned partitions.
@@ -205,7 +205,7 @@ class OffsetMethods(Owned):
         Args:
             partitions: Assigned or not.
             timeout_ms: How long to wait, in milliseconds. The default is the smaller of
-                `request_timeout_ms` and `default_api_timeout_ms`. With 0, the result is empty.
+                ``request_timeout_ms`` and ``default_api_timeout_ms``. With 0, the result is empty.
 
         Raises:
             KafkaTimeoutError: The lookup did not finish in time.
@@ -218,13 +218,13 @@ class OffsetMethods(Owned):
     ) -> dict[TopicPartition, int]:
         """Return the end of each partition: the offset after its last readable record.
 
-        This is the high watermark, or the last stable offset if `isolation_level` is
+        This is the high watermark, or the last stable offset if ``isolation_level`` is
         "read_committed".
 
         Args:
             partitions: Assigned or not.
             timeout_ms: How long to wait, in milliseconds. The default is the smaller of
-                `request_timeout_ms` and `default_api_timeout_ms`. With 0, the result is empty.
+                ``request_timeout_ms`` and ``default_api_timeout_ms``. With 0, the result is empty.
 
         Raises:
             KafkaTimeoutError: The lookup did not finish in time.
@@ -249,7 +249,7 @@ class OffsetMethods(Owned):
         Args:
             timestamps: Milliseconds since the Unix epoch, by partition.
             timeout_ms: How long to wait, in milliseconds. The default is the smaller of
-                `request_timeout_ms` and `default_api_timeout_ms`. With 0, all values are None.
+                ``request_timeout_ms`` and ``default_api_timeout_ms``. With 0, all values are None.
 
         Returns:
             Offset and timestamp by partition; None if no record is recent enough.
@@ -273,21 +273,21 @@ class OffsetMethods(Owned):
     ) -> None:
         """Commit offsets and wait for the response. Transient errors are retried.
 
-        Callbacks of earlier `commit_async()` calls run first.
+        Callbacks of earlier ``commit_async()`` calls run first.
 
         Args:
             offsets: The offsets to commit, each one past the last processed record. By default,
                 the positions of all records that have been returned.
-            timeout_ms: How long to retry, in milliseconds; `default_api_timeout_ms` by default.
+            timeout_ms: How long to retry, in milliseconds; ``default_api_timeout_ms`` by default.
 
         Raises:
-            NoGroupError: The consumer has no `group_id`.
+            NoGroupError: The consumer has no ``group_id``.
             CommitFailedError: This consumer is no longer a member of the group, so its partitions
                 may belong to another member. If the group is only rebalancing, this is a
-                `CommitDuringRebalanceError`: call poll(), then commit again.
+                ``CommitDuringRebalanceError``: call poll(), then commit again.
             KafkaTimeoutError: Retriable errors continued until the timeout.
-            WakeupError: `wakeup()` was called.
-            TypeError, InvalidArgumentError: `offsets` is invalid.
+            WakeupError: ``wakeup()`` was called.
+            TypeError, InvalidArgumentError: ``offsets`` is invalid.
         """
         self._core.require_group()
         chosen = None if offsets is None else check_offsets(offsets)
@@ -298,7 +298,7 @@ class OffsetMethods(Owned):
         offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None,
         timeout_ms: float | None = None,
     ) -> None:
-        """Commit offsets and wait; the Java client's name for `commit()`."""
+        """Commit offsets and wait; the Java client's name for ``commit()``."""
         self.commit(offsets, timeout_ms)
 
     @shared
@@ -321,8 +321,8 @@ class OffsetMethods(Owned):
             application makes no further call.
 
         Raises:
-            NoGroupError: The consumer has no `group_id`.
-            TypeError, InvalidArgumentError: `offsets` is invalid.
+            NoGroupError: The consumer has no ``group_id``.
+            TypeError, InvalidArgumentError: ``offsets`` is invalid.
         """
         self._core.require_group()
         chosen = None if offsets is None else check_offsets(offsets)
@@ -356,13 +356,13 @@ class OffsetMethods(Owned):
 
         Args:
             partition: Assigned or not.
-            metadata: If True, return an `OffsetAndMetadata` instead of the offset.
-            timeout_ms: How long to retry, in milliseconds; `default_api_timeout_ms` by default.
+            metadata: If True, return an ``OffsetAndMetadata`` instead of the offset.
+            timeout_ms: How long to retry, in milliseconds; ``default_api_timeout_ms`` by default.
 
         Raises:
-            NoGroupError: The consumer has no `group_id`.
+            NoGroupError: The consumer has no ``group_id``.
             KafkaTimeoutError: The lookup did not finish in time.
-            WakeupError: `wakeup()` was called.
+            WakeupError: ``wakeup()`` was called.
         """
         self._core.check_usable()
         self._core.require_group()

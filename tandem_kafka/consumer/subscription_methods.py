@@ -25,7 +25,7 @@ __all__ = ["SubscriptionMethods"]
 
 
 class SubscriptionMethods(Owned):
-    """A part of `KafkaConsumer`."""
+    """A part of ``KafkaConsumer``."""
 
     _config: Config
     _listener: ListenerCalls
@@ -42,7 +42,7 @@ class SubscriptionMethods(Owned):
     ) -> None:
         """Subscribe to topics, or to all topics that match a pattern. The next poll joins.
 
-        This replaces the previous subscription and its listener. Without a `group_id`, all
+        This replaces the previous subscription and its listener. Without a ``group_id``, all
         partitions of the topics are assigned to this consumer, including partitions that are
         added later, and nothing is committed.
 
@@ -50,23 +50,23 @@ class SubscriptionMethods(Owned):
             topics: Names of the topics.
             pattern: A regular expression, as a str or compiled. The client matches it against the
                 beginning of each name (``re.match``). Internal topics do not match unless
-                `exclude_internal_topics` is False. The coordinator matches a
-                `SubscriptionPattern` against whole names (KIP-848; requires `group_protocol`
+                ``exclude_internal_topics`` is False. The coordinator matches a
+                ``SubscriptionPattern`` against whole names (KIP-848; requires ``group_protocol``
                 "consumer" or "auto").
-            listener: A `ConsumerRebalanceListener`, or any object with its methods. The methods
-                may be coroutines, as in kafka-python's `AsyncConsumerRebalanceListener`. They run
+            listener: A ``ConsumerRebalanceListener``, or any object with its methods. The methods
+                may be coroutines, as in kafka-python's ``AsyncConsumerRebalanceListener``. They run
                 inside poll(), on the thread that polls.
 
         Raises:
             IllegalStateError: The consumer already has another kind of subscription or
                 assignment, or both topics and a pattern are given.
-            NoGroupError: A `SubscriptionPattern` is given and the consumer has no `group_id`.
+            NoGroupError: A ``SubscriptionPattern`` is given and the consumer has no ``group_id``.
             InvalidArgumentError: Neither topics nor a pattern is given, or one is invalid.
             UnsupportedVersionError: The group uses the classic protocol, which does not support
-                `SubscriptionPattern`.
+                ``SubscriptionPattern``.
             TypeError: An argument has the wrong type.
             KafkaTimeoutError: The listener or deserializer of a polling thread did not return
-                within `default_api_timeout_ms`.
+                within ``default_api_timeout_ms``.
         """
         names = check_subscription(topics, pattern)
         check_listener(listener)
@@ -97,14 +97,14 @@ class SubscriptionMethods(Owned):
         auto-commit is on, the positions are committed first.
 
         Args:
-            partitions: The partitions to read; if empty, this is `unsubscribe()`.
+            partitions: The partitions to read; if empty, this is ``unsubscribe()``.
 
         Raises:
             IllegalStateError: The consumer is subscribed to topics or a pattern.
-            TypeError, InvalidArgumentError: `partitions` is not a collection of valid
-                `TopicPartition` objects.
+            TypeError, InvalidArgumentError: ``partitions`` is not a collection of valid
+                ``TopicPartition`` objects.
             KafkaTimeoutError: The listener or deserializer of a polling thread did not return
-                within `default_api_timeout_ms`.
+                within ``default_api_timeout_ms``.
         """
         chosen = check_partitions(partitions)
         if not chosen:
