@@ -58,7 +58,7 @@ __all__ = [
     "uninstall",
 ]
 
-#: kafka-python's own, so that a program changes the line of its import and nothing else.
+#: Names re-exported from kafka-python, so that a program only needs to change its import line.
 _OF_KAFKA_PYTHON: Final = (
     "AsyncConsumerRebalanceListener",
     "DefaultSerializer",
@@ -72,8 +72,8 @@ _OF_KAFKA_PYTHON: Final = (
     "TopicPartitionReplica",
 )
 
-#: Where names come from when they are first used: for a query Spark starts processes of which some
-#: only look at `tandem_kafka.spark.source`, and the client takes half a second to import.
+#: The modules of the names, which are imported on first use. Importing the client takes half a
+#: second, and some processes that Spark starts for a query only need `tandem_kafka.spark.source`.
 _HOMES: Final = {
     **dict.fromkeys(_OF_KAFKA_PYTHON, "kafka"),
     "ConsumerOptions": "tandem_kafka.config",

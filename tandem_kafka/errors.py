@@ -1,7 +1,7 @@
-"""Every error a user may meet: kafka-python's own classes, and ours beside them.
+"""All errors that the consumer raises: classes of kafka-python and additional ones.
 
-`KafkaError` is the root of them all. An error whose `retriable` is true went away or will go away
-by itself; the consumer retries it where it can and raises it only when a deadline passed.
+`KafkaError` is the base class of them all. An error whose `retriable` attribute is true is
+transient. The consumer retries such an error where it can, and raises it only after a deadline.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     )
     from tandem_kafka.types import TopicPartition
 else:
-    # kafka-python's, which have no types.
+    # The classes of kafka-python, which have no type annotations.
     from kafka.errors import (
         BrokerResponseError,
         CommitFailedError,
@@ -138,31 +138,34 @@ __all__ = [
 
 
 class AuthenticationError(KafkaError):
-    """The broker did not accept who we are, or we did not accept who it is."""
+    """The broker rejected the client's credentials, or the client rejected the broker's."""
 
 
 class TlsAuthenticationError(AuthenticationError):
-    """The TLS handshake failed: an untrusted certificate, a wrong host name, no common cipher."""
+    """The TLS handshake failed: untrusted certificate, wrong host name or no common cipher."""
 
 
-#: We were not let in. Trying again may help, once somebody has mended the credentials.
+#: The login failed. A retry may succeed once the credentials have been corrected.
 LOGIN_ERRORS = (AuthenticationError, SaslAuthenticationFailedError, UnsupportedSaslMechanismError)
 
 
 class ConcurrentModificationError(KafkaError, RuntimeError):
-    """A second thread called the consumer while the first was inside one of its methods."""
+    """A thread tried to poll or iterate while another thread was doing so.
+
+    Use one consumer per thread. All other methods may be called from any thread.
+    """
 
 
 class ConsumerClosedError(IllegalStateError):
-    """The consumer has been closed."""
+    """The consumer has been closed and cannot be used."""
 
 
 class ForkedConsumerError(IllegalStateError):
-    """The consumer was made in another process; a child must make its own after `fork()`."""
+    """The consumer was created before a ``fork()``; the child process must create its own."""
 
 
 class InvalidRegularExpressionError(BrokerResponseError):
-    """The coordinator cannot read a `SubscriptionPattern` (KIP-848)."""
+    """The coordinator cannot parse a ``SubscriptionPattern`` (KIP-848)."""
 
     errno = 128
     message = "INVALID_REGULAR_EXPRESSION"
@@ -170,88 +173,89 @@ class InvalidRegularExpressionError(BrokerResponseError):
 
 
 class InvalidAssignmentError(BrokerResponseError):
-    """The coordinator does not take what one of `group_local_assignors` computed.
+    """The coordinator rejected an assignment that one of ``group_local_assignors`` computed.
 
-    The number is ours, from a private range: no released broker answers with such an error.
+    No released broker uses this error; its code is from a private range.
     """
 
     errno = 31001
     message = "INVALID_ASSIGNMENT"
-    description = "The assignment does not fit the members and topics it was computed of."
+    description = "The assignment does not match the members and topics it was computed for."
 
 
 class LocalAssignorError(KafkaError):
-    """One of `group_local_assignors` raised, or returned what is no assignment; see the cause."""
+    """One of ``group_local_assignors`` raised or returned an invalid assignment; see the cause."""
 
 
 class InvalidArgumentError(IllegalArgumentError, ValueError):
-    """An argument is outside what is allowed."""
+    """An argument has an invalid value."""
 
 
 class ArgumentTypeError(InvalidArgumentError, TypeError):
-    """An argument is of a type that cannot be used."""
+    """An argument has the wrong type."""
 
 
 class NoGroupError(IllegalStateError, InvalidGroupIdError):
-    """The call needs a group, and the consumer has no `group_id`."""
+    """The call needs a group, but the consumer has no ``group_id``."""
 
 
 class NotAssignedError(IllegalStateError, ValueError, KeyError):
     """The partition is not assigned to this consumer."""
 
     def __str__(self) -> str:
-        """Show the message, which a KeyError would put in quotes."""
+        """Return the message without the quotes that KeyError adds."""
         return RuntimeError.__str__(self)
 
 
 class RebalanceCallbackError(KafkaError):
-    """A rebalance listener raised; the cause is its exception."""
+    """A rebalance listener raised an exception, which is the cause of this error."""
 
 
 class CommitDuringRebalanceError(CommitFailedError, RebalanceInProgressError):
-    """The group is rebalancing and takes no commit: `poll()`, then commit what is still yours.
+    """The commit was rejected because the group is rebalancing (classic protocol only).
 
-    Unlike after other failed commits the member is in the group (classic protocol only).
+    Unlike after other failed commits, the consumer is still a member. Call ``poll()`` to complete
+    the rebalance, then commit the partitions that are still assigned.
     """
 
 
 class RetriableCommitFailedError(RetriableError):
-    """An asynchronous commit failed for a passing reason; the cause tells which."""
+    """An asynchronous commit failed with a transient error, which is the cause of this error."""
 
 
 class NetworkThreadError(KafkaError):
-    """The network thread ended or never started; see the cause. Make a new consumer."""
+    """The network thread failed or could not start; see the cause. Create a new consumer."""
 
 
 class UnexpectedResponseError(KafkaProtocolError):
-    """A broker's response can be decoded but not used; see the cause. The request is retried."""
+    """A broker's response was decoded but is invalid; see the cause. The request is retried."""
 
 
 class IncompleteResponseError(UnexpectedResponseError):
-    """A broker's response leaves out what it was asked for."""
+    """A broker's response lacks data that was requested."""
 
     retriable = True
 
 
 class WakeupError(KafkaError):
-    """`wakeup()` ended the call."""
+    """``wakeup()`` interrupted the call."""
 
 
 class RecordDeserializationError(KafkaError):
-    """A deserializer raised; seek behind `offset` to leave the record out.
+    """A deserializer raised an exception. Seek to the offset after the record to skip it.
 
-    The error that is raised is an instance of the type that the deserializer raised too, with its
-    arguments and attributes; those that stand here come first. If there can be no such type, it is
-    not; the deserializer's exception is the cause (`__cause__`) in any case.
+    If possible, the error is also an instance of the class of the deserializer's exception, with
+    its arguments and attributes. The attributes below take precedence. The deserializer's
+    exception is always the cause (``__cause__``).
 
     Attributes:
         origin: ``"key"`` or ``"value"``.
         partition: Topic and partition of the record.
-        offset: Its offset.
-        timestamp: Its timestamp in milliseconds, -1 if it has none.
-        key: Its raw key.
-        value: Its raw value.
-        headers: Its headers.
+        offset: Offset of the record.
+        timestamp: Timestamp of the record in milliseconds since the Unix epoch, -1 if none.
+        key: Serialized key, or None.
+        value: Serialized value, or None.
+        headers: Headers of the record, as pairs of name and value.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917 - the record's coordinates
@@ -275,38 +279,38 @@ class RecordDeserializationError(KafkaError):
 
     @classmethod
     def caused_by(cls, error: Exception, *record: Any) -> RecordDeserializationError:
-        """Return one that is of the type of `error` too, if it can be.
+        """Return an error that is also an instance of the class of ``error``, if possible.
 
         Args:
-            error: What the deserializer raised.
-            *record: What the constructor takes.
+            error: The deserializer's exception.
+            *record: The arguments of the constructor.
         """
         plain = cls(*record)
         plain.__cause__ = error
-        known: Any = type(error)  # its types in typeshed have no hash
+        known: Any = type(error)  # typeshed declares no hash for exception types
         kind = _combined(known)
         if kind is None:
             return plain
         try:
             return kind.copied(error, plain)
-        except Exception:  # noqa: BLE001 - theirs may be as awkward as it likes
+        except Exception:  # noqa: BLE001 - a user's class may raise anything
             return plain
 
     @classmethod
     def copied(cls, error: Exception, plain: RecordDeserializationError) -> Self:
-        """Return what both of them are, without the constructor of either.
+        """Return an error that combines both, without calling the constructor of either class.
 
         Raises:
-            Exception: They cannot be brought together.
+            Exception: The two cannot be combined.
         """
         builtin = next(each for each in type(error).__mro__ if each.__module__ == "builtins")
         made = builtin.__new__(cls, *error.args)
-        # Of a builtin type only its own constructor sets what is no attribute of the instance.
-        builtin.__init__(made, *error.args)  # type: ignore[misc]  # it is a base of its type
+        # Only the constructor of a builtin class sets its internal fields.
+        builtin.__init__(made, *error.args)  # type: ignore[misc]  # a base class of its type
         for name in _fields(type(error)):
             value = getattr(error, name, None)
             if value is not None:
-                with contextlib.suppress(AttributeError):  # what is read-only, `__new__` has set
+                with contextlib.suppress(AttributeError):  # `__new__` has set read-only fields
                     setattr(made, name, value)
         made.__dict__.update(error.__dict__)
         for name, value in plain.__dict__.items():
@@ -315,7 +319,7 @@ class RecordDeserializationError(KafkaError):
         return made
 
     def __str__(self) -> str:
-        """Say which record it was and what its deserializer raised."""
+        """Name the record, the deserializer's exception and the next step."""
         text = (
             f"cannot deserialize the {self.origin} of "
             f"{self.partition.topic}-{self.partition.partition} at offset {self.offset}"
@@ -325,10 +329,10 @@ class RecordDeserializationError(KafkaError):
             if self.__cause__ is None
             else f" ({type(self.__cause__).__name__}: {self.__cause__})"
         )
-        return f"{text}{cause}; seek to offset {self.offset + 1} to go on behind it"
+        return f"{text}{cause}; seek to offset {self.offset + 1} to skip the record"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle what it is made of: a combined type has no name to be found by."""
+        """Pickle the parts of the error, because a combined class cannot be found by name."""
         record = (self.origin, self.partition, self.offset, self.timestamp)
         return _again, (self.__cause__, (*record, self.key, self.value, self.headers))
 
@@ -340,7 +344,7 @@ def _again(error: Exception | None, record: tuple[Any, ...]) -> RecordDeserializ
 
 
 def _fields(kind: type) -> list[str]:
-    """Return the names of what an exception has beside its arguments and its `__dict__`."""
+    """Return the names of the fields that are neither in `args` nor in `__dict__`."""
     described = (types.MemberDescriptorType, types.GetSetDescriptorType)
     return [
         name
@@ -352,9 +356,9 @@ def _fields(kind: type) -> list[str]:
 
 @functools.lru_cache(maxsize=64)
 def _combined(kind: Any) -> type[RecordDeserializationError] | None:
-    """Return a type that is `RecordDeserializationError` and another one; None if none can be.
+    """Return a subclass of `RecordDeserializationError` and `kind`, or None if impossible.
 
-    To Python, StopIteration is no error: in a loop it would be the end of the records.
+    StopIteration cannot be combined: in a loop it would mean that there are no more records.
     """
     base = RecordDeserializationError
     if issubclass(kind, (StopIteration, StopAsyncIteration, base)):
@@ -365,10 +369,10 @@ def _combined(kind: Any) -> type[RecordDeserializationError] | None:
         made = types.new_class(
             base.__name__, (base, kind), exec_body=lambda body: body.update(names)
         )
-    except Exception:  # noqa: BLE001 - two layouts or metaclasses, a type that is final
+    except Exception:  # noqa: BLE001 - conflicting layouts or metaclasses, or a final class
         return None
     return made
 
 
 class InvalidOptionError(KafkaConfigurationError, ValueError, TypeError):
-    """An option has a value that is not allowed; kafka-python raises one of the three."""
+    """An option has an invalid value. kafka-python raises one of the base classes."""

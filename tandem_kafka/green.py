@@ -1,7 +1,7 @@
-"""Green threads: what gevent and eventlet leave of threads once they have patched them.
+"""Green threads: support for processes in which gevent or eventlet has patched `threading`.
 
-In such a process a `threading.Thread` is a greenlet. All greenlets share one thread of the system.
-A call that blocks this thread stops them all, including the one that would end the wait.
+In such a process a `threading.Thread` is a greenlet, and all greenlets share one system thread.
+A call that blocks this thread stops all greenlets, including the one that would end the wait.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import Final
 
-__all__ = ["breathe", "frames", "library", "selector"]
+__all__ = ["frames", "library", "selector", "yield_to_others"]
 
 _SELECTORS: Final = {
     "gevent": ("gevent.selectors", "GeventSelector"),
@@ -34,7 +34,7 @@ def library() -> str | None:
 
 
 def selector() -> selectors.BaseSelector:
-    """Return a selector whose `select` lets other green threads run while it waits."""
+    """Return a selector that lets other green threads run while it waits."""
     name = library()
     if name is None:
         return selectors.DefaultSelector()
@@ -43,17 +43,17 @@ def selector() -> selectors.BaseSelector:
     return made
 
 
-def breathe() -> None:
-    """Let every other green thread that is ready run first; nothing where threads are real."""
+def yield_to_others() -> None:
+    """Let all other green threads that are ready run; do nothing with real threads."""
     name = library()
     if name is not None:
         importlib.import_module(name).sleep(0)
 
 
 def frames() -> Iterator[FrameType]:
-    """Return the innermost frames of the green threads that do not run now.
+    """Return the innermost frames of the suspended green threads.
 
-    Unlike those of real threads nobody keeps a list of them, so this takes long.
+    There is no list of green threads, so this searches all objects, which is slow.
     """
     kind = importlib.import_module("greenlet").greenlet
     for each in gc.get_objects():

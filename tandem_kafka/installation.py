@@ -1,4 +1,4 @@
-"""Putting this consumer in the place of kafka-python's, for programs that import from there."""
+"""Replaces kafka-python's consumer, for programs that import it from `kafka`."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from tandem_kafka.consumer.consumer import KafkaConsumer
 
 __all__ = ["install", "uninstall"]
 
-#: Where programs, frameworks and agents look kafka-python's class up.
+#: The modules from which programs, frameworks and agents import kafka-python's class.
 _PLACES: Final[tuple[ModuleType, ...]] = (kafka, kafka.consumer, kafka.consumer.group)
 _REPLACED: Final[dict[ModuleType, Any]] = {place: vars(place)["KafkaConsumer"] for place in _PLACES}
 
 
 def install() -> None:
-    """Make `kafka.KafkaConsumer` this library's class, for this process.
+    """Replace ``kafka.KafkaConsumer`` with this library's class in the current process.
 
-    Call it first: what has been imported as `from kafka import KafkaConsumer` before stays
-    kafka-python's. A second call changes nothing.
+    Call this before any other import of the class: an earlier
+    ``from kafka import KafkaConsumer`` keeps kafka-python's class. A second call has no effect.
     """
     for place in _PLACES:
         vars(place)["KafkaConsumer"] = KafkaConsumer
 
 
 def uninstall() -> None:
-    """Give kafka-python its own class back."""
+    """Undo ``install()``: restore kafka-python's class."""
     for place, replaced in _REPLACED.items():
         vars(place)["KafkaConsumer"] = replaced

@@ -1,8 +1,8 @@
-"""What the consumer measures, kept by kafka-python's metrics library.
+"""The consumer's metrics, based on kafka-python's metrics library.
 
-A sensor has one writer, the thread named beside it in `SENSORS`, and is told once per request or
-per poll(), never per record. Gauges are read when somebody asks. Names are those of
-kafka-python and the Java client.
+A sensor has one writer, the thread named in `SENSORS`, and records one measurement per request or
+poll(), never per record. Gauges are computed on demand. Names are those of kafka-python and the
+Java client.
 """
 
 from __future__ import annotations
@@ -43,18 +43,19 @@ __all__ = [
 
 Gauge = Callable[[], float]
 
-#: Takes a measurement.
+#: Records a measurement.
 Meter = Callable[[float], None]
 
-#: Measurements are written to the statistics this often while there are any.
+#: The interval at which measurements are written to the statistics.
 FLUSH_MS = 100
 
 
 class MetricChange(NamedTuple):
-    """A metric of kafka-python's that has come, or gone.
+    """A metric that has been added or removed.
 
     Attributes:
-        present: False if it has gone.
+        metric: The metric object of kafka-python.
+        present: False if it has been removed.
     """
 
     metric: Any
@@ -62,7 +63,7 @@ class MetricChange(NamedTuple):
 
 
 class _Changes(AbstractMetricsReporter):
-    """Notes what changes, on whatever thread it does, for the application thread to take."""
+    """Records changes made on any thread, for the application thread."""
 
     def __init__(self) -> None:
         self.noted: deque[MetricChange] = deque()
@@ -87,16 +88,16 @@ _Statistics = Mapping[str, Callable[[], Any]]
 
 
 class _Sensor:
-    """A sensor of kafka-python, and what has been measured since it was last written."""
+    """A sensor of kafka-python, and the measurements that have not been written to it yet."""
 
     __slots__ = ("_due_ms", "_measured", "_sensor", "note")
 
     def __init__(self, sensor: Any) -> None:
         self._sensor = sensor
-        # Safe to append to while another thread, which reads the metrics, takes from it.
+        # A deque, because one thread may append while another one reads the metrics.
         self._measured: deque[float] = deque()
         self._due_ms = 0
-        #: Keeps a measurement for the next `flush`.
+        #: Stores a measurement for the next `flush`.
         self.note = self._measured.append
 
     def record(self, value: float, now_ms: int) -> None:
@@ -107,7 +108,7 @@ class _Sensor:
 
     def flush(self, now_ms: int) -> None:
         taken = []
-        with suppress(IndexError):  # the other thread may take from it too
+        with suppress(IndexError):  # another thread may flush at the same time
             while self._measured:
                 taken.append(self._measured.popleft())
         if taken:
@@ -115,13 +116,14 @@ class _Sensor:
 
 
 class Traffic:
-    """What goes over the connections to a broker; one writer, the network thread.
+    """The traffic on the connections to a broker. Writer: the network thread.
 
-    Written together and with one look at the clock, for there are four measurements per request.
+    There are four measurements per request, so they are written together and share one reading of
+    the clock.
 
     Attributes:
-        sent: Takes the bytes of a request.
-        received: Takes the bytes of a response.
+        sent: Records the bytes of a request.
+        received: Records the bytes of a response.
     """
 
     def __init__(self, sensors: Mapping[str, _Sensor], clock: Clock) -> None:
@@ -133,8 +135,8 @@ class Traffic:
         self._latency: Meter = _noting(sensors, "request-latency")
         self._throttle: Meter = _noting(sensors, "throttle-time")
 
-    def answered(self, latency_ms: float, throttle_ms: float) -> None:
-        """Note the answer to a request, and write what has been measured if that is due."""
+    def responded(self, latency_ms: float, throttle_ms: float) -> None:
+        """Record the response to a request, and write the measurements if that is due."""
         self._latency(latency_ms)
         self._throttle(throttle_ms)
         now_ms = self._clock.now_ms()
@@ -149,7 +151,7 @@ def _noting(sensors: Mapping[str, _Sensor], name: str) -> Meter:
 
 
 class ConsumerMetrics:
-    """The metrics of one consumer; does nothing when they are switched off, or without a config."""
+    """The metrics of one consumer; does nothing if they are disabled or without a config."""
 
     def __init__(self, config: Config | None = None, clock: Clock | None = None) -> None:
         self._clock = clock if clock is not None else MonotonicClock()
@@ -174,13 +176,13 @@ class ConsumerMetrics:
                 self.gauge(name, group, meaning, lambda name=name: self._age(name))  # type: ignore[misc]
 
     def record(self, sensor: str, value: float) -> None:
-        """Write one measurement."""
+        """Record one measurement."""
         found = self._sensors.get(sensor)
         if found is not None:
             found.record(value, self._clock.now_ms())
 
     def happened(self, age: str) -> None:
-        """Note that something of `AGES` happens now."""
+        """Record that an event of `AGES` happens now."""
         self._happened_ms[age] = self._clock.now_ms()
 
     def _age(self, name: str) -> float:
@@ -188,7 +190,7 @@ class ConsumerMetrics:
         return -1.0 if then_ms is None else (self._clock.now_ms() - then_ms) / 1_000
 
     def record_topic(self, sensor: str, topic: str, value: float) -> None:
-        """Write one measurement of a topic."""
+        """Record one measurement of a topic."""
         if self._registry is None:
             return
         key = f"{sensor} of {topic}"
@@ -200,7 +202,7 @@ class ConsumerMetrics:
         found.record(value, self._clock.now_ms())
 
     def _total_traffic(self) -> dict[str, Any]:
-        """Make the sensors that those of the brokers hand their measurements on to."""
+        """Create the sensors that sum up the measurements of all brokers."""
         operations = self._made("bytes-sent-received", CONSUMER, OPERATIONS, "requests, responses")
         parents = {"bytes-sent": [operations], "bytes-received": [operations]}
         return {
@@ -209,10 +211,10 @@ class ConsumerMetrics:
         }
 
     def traffic(self, node: str) -> Traffic:
-        """Return what takes the measurements of a broker's connections.
+        """Return the recorder for the connections to a broker.
 
         Args:
-            node: The broker's name in the group, for example ``1`` or ``coordinator-1``.
+            node: The broker's name in the metric group, for example ``1`` or ``coordinator-1``.
         """
         made = {}
         if self._registry is not None:
@@ -231,7 +233,7 @@ class ConsumerMetrics:
         value: Gauge,
         tags: Mapping[str, str] | None = None,
     ) -> None:
-        """Register a value that is read when somebody asks."""
+        """Register a value that is computed on demand."""
         if self._registry is not None:
             metric = self._name(name, group, meaning, tags or {})
             self._registry.add_metric(metric, AnonMeasurable(lambda _config, _now: value()))
@@ -241,7 +243,7 @@ class ConsumerMetrics:
         partitions: Iterable[TopicPartition],
         gauges: Callable[[TopicPartition], Mapping[str, Gauge]],
     ) -> None:
-        """Have gauges for these partitions and no others."""
+        """Register gauges for these partitions, and remove those of all others."""
         if self._registry is None:
             return
         wanted = set(partitions)
@@ -254,9 +256,9 @@ class ConsumerMetrics:
         self._partitions = wanted
 
     def note_changes(self) -> deque[MetricChange]:
-        """Return what fills with the metrics there are, and then with those that come and go.
+        """Return a queue of the present metrics and of all later changes.
 
-        It must be emptied from time to time.
+        The caller must empty it regularly.
         """
         changes = _Changes()
         if self._registry is not None:
@@ -264,14 +266,14 @@ class ConsumerMetrics:
         return changes.noted
 
     def raw(self) -> Any:
-        """Return kafka-python's metric objects by name, None when switched off."""
+        """Return kafka-python's metric objects by name, or None if metrics are disabled."""
         self._flush()
         return None if self._registry is None else dict(self._registry.metrics)
 
     def values(self) -> dict[str, dict[str, float]] | None:
-        """Return values by group and name, None when switched off.
+        """Return values by group and name, or None if metrics are disabled.
 
-        What belongs to a topic or partition stands in a group of its own, for example
+        Each topic and each partition has its own group, for example
         ``consumer-fetch-manager-metrics.topic-orders.partition-0``.
         """
         if self._registry is None:
@@ -291,7 +293,7 @@ class ConsumerMetrics:
         return now_ms
 
     def close(self) -> None:
-        """Let go of the registry."""
+        """Close the registry."""
         if self._registry is not None:
             self._registry.close()
 
@@ -317,11 +319,12 @@ class ConsumerMetrics:
         tags: Mapping[str, str] | None = None,
         parents: Iterable[Any] = (),
     ) -> Any:
-        """Make a sensor of kafka-python; parents get each of its measurements too."""
+        """Create a sensor of kafka-python; parents receive each of its measurements too."""
         sensor = self._registry.sensor(name, parents=list(parents))
         for metric, statistic in statistics.items():
             full_name = self._name(metric, group, meaning, tags or {})
-            # Ctrl-C in the first poll() with records may have left it; a second one is refused.
+            # Ctrl-C during the first poll() may have left the metric behind, and the registry
+            # rejects a duplicate.
             self._registry.remove_metric(full_name)
             sensor.add(full_name, statistic())
         return sensor
@@ -335,12 +338,12 @@ def _tags(tp: TopicPartition) -> dict[str, str]:
 
 
 def _tag(topic: str) -> str:
-    """Write a topic as kafka-python and Java do, for whom a dot separates parts of a name.
+    """Replace dots as kafka-python and Java do, because a dot separates parts of a name.
 
-    Brokers refuse topics whose names differ in that only.
+    Topics cannot collide by this: brokers reject names that differ only in dots and underscores.
     """
     return topic.replace(".", "_")
 
 
 def _ignore(value: float) -> None:
-    """Metrics are switched off."""
+    """Record nothing: metrics are disabled."""

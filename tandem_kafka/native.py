@@ -1,10 +1,11 @@
-"""The native twin, loaded once: the one place that decides whether it is used.
+"""Loads the native extension once; only this module decides whether it is used.
 
-`TANDEM_KAFKA_IMPL` says what is wanted. `python` never loads the extension; `native` makes its
-absence an error at import; unset takes it where it is, and Python where it is not.
+The environment variable `TANDEM_KAFKA_IMPL` selects the implementation. `python` never loads the
+extension. `native` makes its absence an error at import. By default, the extension is used if it is
+available.
 
-A library that does not fit this version of the package is an error however it is wanted: it is
-left over from another build, and what it would do is not what the Python beside it does.
+An extension with the wrong ABI is always an error. It is left over from another build, and would
+not match the behaviour of the Python code.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ import os
 from types import ModuleType
 from typing import Final
 
-__all__ = ["ABI", "load", "native", "native_available", "tell_absence"]
+__all__ = ["ABI", "load", "log_fallback", "native", "native_available"]
 
 log = logging.getLogger(__name__)
 
-#: What `_native.ABI` must be; changed in both places together.
+#: The required value of `_native.ABI`; change both together.
 ABI: Final = 5
 
 _MODULE: Final = "tandem_kafka._native"
@@ -30,13 +31,15 @@ def load(wanted: str | None) -> tuple[ModuleType | None, str]:
     """Return the extension, or None and the reason why it is not used.
 
     Args:
-        wanted: The value of `TANDEM_KAFKA_IMPL`; None or empty for no wish.
+        wanted: The value of `TANDEM_KAFKA_IMPL`; None or empty for the default.
 
     Raises:
-        ImportError: It is wanted and cannot be had, or it is from another build.
+        ImportError: The extension is required but cannot be loaded, or it is from another build.
     """
     if wanted not in {None, "", "python", "native"}:
-        raise ImportError(f"{_VARIABLE}={wanted}: must be python or native")
+        raise ImportError(
+            f"{_VARIABLE}={wanted} is invalid: set it to python or native, or unset it"
+        )
     if wanted == "python":
         return None, f"{_VARIABLE}=python"
     try:
@@ -45,31 +48,31 @@ def load(wanted: str | None) -> tuple[ModuleType | None, str]:
         if wanted == "native":
             raise ImportError(
                 f"{_VARIABLE}=native, but the native extension cannot be loaded: {error} "
-                f"(install with TANDEM_KAFKA_NATIVE=require to build it, or unset {_VARIABLE})"
+                f"(reinstall with TANDEM_KAFKA_NATIVE=require to build it, or unset {_VARIABLE})"
             ) from error
         return None, f"the native extension cannot be loaded: {error}"
     found = getattr(module, "ABI", None)
     if found != ABI:
         raise ImportError(
             f"{getattr(module, '__file__', _MODULE)} is from another build of tandem-kafka "
-            f"(its ABI is {found}, this version needs {ABI}): install the package again, "
-            f"or set {_VARIABLE}=python"
+            f"(its ABI is {found}, this version needs {ABI}): reinstall the package, or set "
+            f"{_VARIABLE}=python"
         )
     return module, ""
 
 
 _loaded = load(os.environ.get(_VARIABLE))
 
-#: The extension, or None; its types are in `_native.pyi`.
+#: The extension, or None; `_native.pyi` declares its types.
 native: Final = _loaded[0]
 
-#: Whether there is an extension and it may be used.
+#: Whether the native extension is in use.
 native_available: Final = native is not None
 
 _REASON: Final = _loaded[1]
 
 
-def tell_absence() -> None:
-    """Log why Python does the work, where it does; a consumer says so when it starts."""
+def log_fallback() -> None:
+    """Log why the Python implementation is used, if it is; called when a consumer starts."""
     if not native_available:
-        log.info("using the Python implementation, not the native one: %s", _REASON)
+        log.info("using the Python implementation instead of the native extension: %s", _REASON)

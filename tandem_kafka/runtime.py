@@ -1,8 +1,8 @@
-"""The seam through which time, threads and chance enter; the only module that knows them.
+"""Access to time, threads and random numbers; the only module that uses them directly.
 
-Everything else asks a `Clock` for the time, waits through a `Driver` and draws from the
-`Random` it was given, so that a simulation can own all three: the same facade, loop and
-request managers then run in one thread, deterministically, from a seed.
+All other modules get the time from a `Clock`, wait through a `Driver` and use a given `Random`. A
+simulation can therefore control all three: the same facade, loop and request managers then run in
+one thread, deterministically, from a seed.
 """
 
 from __future__ import annotations
@@ -36,117 +36,117 @@ __all__ = [
 
 T = TypeVar("T")
 
-#: About what a thread needs to wake up, once told to. Without the pause it would then wait for
-#: the GIL until the network thread has done all it has to do.
-_HAND_OVER_S = 0.000_05
+#: About the time that a thread needs to wake up. Without this pause, the awakened thread would wait
+#: for the GIL until the network thread has finished its work.
+_HANDOVER_S = 0.000_05
 
-#: A waiting thread looks again this often. Python runs a signal's handler only when the main thread
-#: runs; it does not wake it if the signal came just before the system call or to another thread.
-_LOOK_AGAIN_S = 0.25
+#: How often a waiting thread wakes up. Python runs signal handlers only while the main thread runs,
+#: and a signal does not wake it if it arrives just before the system call or on another thread.
+_RECHECK_S = 0.25
 
 
 class Clock(Protocol):
-    """Tells the time in integer milliseconds."""
+    """Returns the time in integer milliseconds."""
 
     def now_ms(self) -> int:
-        """Milliseconds since some fixed point; never goes back. Deadlines are in this time."""
+        """Return milliseconds since a fixed point; never goes back. Deadlines use this time."""
         ...
 
     def after_ms(self, duration_ms: float) -> int:
-        """Return the first time in `now_ms` at which so much has passed: never too early."""
+        """Return the first `now_ms` after a duration; never too early."""
         ...
 
     def wall_ms(self) -> int:
-        """Milliseconds since the Unix epoch, as record timestamps have them."""
+        """Return milliseconds since the Unix epoch, as in record timestamps."""
         ...
 
 
 class Loop(Protocol):
-    """What a driver runs: the network thread's loop, cut where the thread may sleep."""
+    """The network thread's loop, which a driver runs."""
 
     @property
     def running(self) -> bool:
-        """False when the loop has been told to end and has nothing left to do."""
+        """False once the loop must end and has finished its work."""
         ...
 
     def run_once(self) -> None:
-        """One turn: prepare, wait in the transport's poll, complete."""
+        """Run one iteration: prepare, wait in the transport's poll, complete."""
         ...
 
     def finish(self, failure: BaseException | None = None) -> None:
-        """Called once after the last turn, on the loop's thread: close what it owns.
+        """Close what the loop owns; called once on its thread, after the last iteration.
 
-        `failure` is what a turn raised, if that ended the loop. Must not raise.
+        Must not raise. `failure` is the exception that ended the loop, if any.
         """
         ...
 
 
 class Driver(Protocol):
-    """Who runs the loop, and how the application thread waits for it."""
+    """Runs the loop, and lets application threads wait for it."""
 
     def start(self, loop: Loop, name: str) -> None:
-        """Begin to run the loop.
+        """Start the loop.
 
         Raises:
-            RuntimeError: The system has no thread to spare.
+            RuntimeError: The system cannot start another thread.
         """
         ...
 
     def notify(self, *, first: bool = False) -> None:
-        """Network thread: there is something new for the application thread to look at.
+        """Wake the waiting application threads, so that they check their conditions.
 
-        `first` lets it look before this thread goes on, if it waits.
+        With `first`, an awakened thread runs before the calling thread continues.
         """
         ...
 
     def wait(self, ready: Callable[[], bool], deadline_ms: int) -> bool:
-        """Application thread: block until `ready()` or the deadline; returns `ready()`.
+        """Application thread: block until `ready()` or the deadline; return `ready()`.
 
-        A signal (Ctrl-C) ends the wait with its exception at once.
+        A signal (Ctrl-C) ends the wait immediately with its exception.
         """
         ...
 
     def offload(self, work: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
-        """Run `work` where it may block (a DNS look-up); `done` gets what came of it.
+        """Run `work`, such as a DNS lookup, where it may block; pass the outcome to `done`.
 
-        `done` may be called on another thread and must only touch thread-safe things. It gets a
-        `RuntimeError`, at once, if the system has no thread to spare.
+        `done` may be called on another thread and must be thread-safe. If the system cannot
+        start another thread, it receives a `RuntimeError` immediately.
         """
         ...
 
     def join(self, deadline_ms: int) -> bool:
-        """Wait for the loop to have finished; False when the deadline passed first."""
+        """Wait until the loop has finished; return False if the deadline passes first."""
         ...
 
 
 class MonotonicClock:
-    """The machine's clock."""
+    """The clock of the system."""
 
     def now_ms(self) -> int:
-        """Milliseconds of the monotonic clock."""
+        """Return milliseconds of the monotonic clock."""
         return time.monotonic_ns() // 1_000_000
 
     def after_ms(self, duration_ms: float) -> int:
-        """Milliseconds of the monotonic clock in a while, rounded up."""
+        """Return milliseconds of the monotonic clock after a duration, rounded up."""
         return math.ceil(time.monotonic_ns() / 1_000_000 + duration_ms)
 
     def wall_ms(self) -> int:
-        """Milliseconds since the Unix epoch."""
+        """Return milliseconds since the Unix epoch."""
         return time.time_ns() // 1_000_000
 
 
 class ThreadDriver:
-    """Runs the loop on a daemon thread: an unclosed consumer never holds the interpreter.
+    """Runs the loop on a daemon thread, so that an unclosed consumer never blocks program exit.
 
-    It looks up threads and locks in `threading` when it needs them. Where gevent or eventlet has
-    put green ones there, whatever waits here lets the other green threads run.
+    Threads and locks are looked up in `threading` when they are needed. If gevent or eventlet has
+    patched them, waiting here lets other green threads run.
     """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        #: For each thread that waits a lock of its own, which it holds and `notify` releases. A
-        #: released lock stays so until the thread takes it: no wake-up is lost in between, and a
-        #: signal handler needs no lock that the code it interrupts may hold.
+        #: One lock per waiting thread, which the thread holds and `notify` releases. The lock stays
+        #: released until the thread takes it, so no wakeup is lost in between. A signal handler
+        #: never needs a lock that the interrupted code may hold.
         self._waiting: list[threading.Lock] = []
         self._new_lock = threading.Lock
         self._thread: threading.Thread | None = None
@@ -161,7 +161,7 @@ class ThreadDriver:
         try:
             while loop.running:
                 loop.run_once()
-        except BaseException as error:  # noqa: BLE001 - a panic in the extension, too: calls raise it
+        except BaseException as error:  # noqa: BLE001 - also a native panic; later calls raise it
             failure = error
         try:
             loop.finish(failure)
@@ -169,25 +169,24 @@ class ThreadDriver:
             self.notify()
 
     def notify(self, *, first: bool = False) -> None:
-        """Wake the threads that wait; `first` gives them the GIL as well.
+        """Wake the waiting threads; with `first`, hand the GIL over to them as well.
 
-        Any thread and any signal handler may call this. It costs next to nothing while no thread
-        waits.
+        Any thread or signal handler may call this. It is cheap while no thread waits.
         """
-        # A lock is registered before `ready` is looked at. A change made before this call is
-        # therefore either seen there or finds the lock registered.
+        # A waiting thread registers its lock before it checks `ready`. It therefore either sees a
+        # change made before this call, or its lock is registered here.
         if self._waiting and self._wake() and first:
-            time.sleep(_HAND_OVER_S)
+            time.sleep(_HANDOVER_S)
 
     def _wake(self) -> bool:
         asleep = [lock for lock in tuple(self._waiting) if lock.locked()]
         for lock in asleep:
-            with suppress(RuntimeError):  # another thread, or a signal handler, was faster
+            with suppress(RuntimeError):  # another thread or a signal handler has released it
                 lock.release()
         return bool(asleep)
 
     def wait(self, ready: Callable[[], bool], deadline_ms: int) -> bool:
-        """Block until `ready()` or the deadline; several threads may wait at once."""
+        """Block until `ready()` or the deadline; several threads may wait at the same time."""
         if ready():
             return True
         lock = self._new_lock()
@@ -198,19 +197,19 @@ class ThreadDriver:
                 left_ms = deadline_ms - self._clock.now_ms()
                 if left_ms <= 0:
                     return False
-                lock.acquire(timeout=min(left_ms / 1000, _LOOK_AGAIN_S))
+                lock.acquire(timeout=min(left_ms / 1000, _RECHECK_S))
             return True
         finally:
             if lock in self._waiting:
                 self._waiting.remove(lock)
 
     def offload(self, work: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
-        """Run `work` on a daemon thread of its own."""
+        """Run `work` on a new daemon thread."""
 
         def run() -> None:
             try:
                 result: T | BaseException = work()
-            except BaseException as error:  # noqa: BLE001 - handed to the caller, whatever it is
+            except BaseException as error:  # noqa: BLE001 - passed on to the caller
                 result = error
             done(result)
 
@@ -231,7 +230,7 @@ class ThreadDriver:
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """The clock, the driver and the source of chance of one consumer."""
+    """The clock, driver and random numbers of one consumer."""
 
     clock: Clock
     driver: Driver
@@ -239,7 +238,7 @@ class Runtime:
 
     @classmethod
     def threaded(cls) -> Runtime:
-        """Real time and a real network thread."""
+        """Return a runtime with real time and a real network thread."""
         clock = MonotonicClock()
         return cls(clock=clock, driver=ThreadDriver(clock))
 
@@ -248,19 +247,19 @@ class Held(Protocol):
     """A lock that the calling thread holds."""
 
     def release(self) -> None:
-        """Leave it."""
+        """Release the lock."""
         ...
 
 
 class OwnerLock:
-    """Lets one thread in at a time, as often as it likes, and turns others away at once.
+    """A reentrant lock that rejects other threads instead of blocking them.
 
-    An interrupt (Ctrl-C) can end a method anywhere, also between taking the lock and the `try`
-    that releases it. A lock that is still held although its thread has no such method on its
-    stack any more is therefore taken over by the next thread.
+    An interrupt (Ctrl-C) can end a method anywhere, even between acquiring the lock and the `try`
+    that releases it. If the lock is held but its thread has no guarded method on its stack, the
+    next thread takes the lock over.
 
-    Green threads run only when another one waits. Each entry is such a moment: else a loop of
-    `poll()` that always finds records would let neither heartbeats nor other green threads run.
+    Green threads run only while another one waits, so each entry yields to them. Otherwise a loop
+    of `poll()` calls that always find records would block heartbeats and other green threads.
     """
 
     def __init__(self) -> None:
@@ -268,21 +267,21 @@ class OwnerLock:
         self._green = green.library() is not None
 
     def acquire(self) -> Held | None:
-        """Enter; returns what to release in the end, None if the lock is held elsewhere."""
+        """Return the acquired lock, or None if another thread holds it."""
         if self._green:
-            green.breathe()
+            green.yield_to_others()
         lock = self._lock
         return lock if lock.acquire(False) else None
 
     def nobody_else(self, inside: Callable[[FrameType], bool]) -> bool:
-        """Tell whether no other thread is inside."""
+        """Tell whether no other thread is inside a guarded method."""
         return _thread_inside(inside) is None
 
     def take_over(self, inside: Callable[[FrameType], bool]) -> Held | str:
-        """Enter if the lock was left behind, else name the thread inside; after `acquire` failed.
+        """Acquire an abandoned lock after `acquire` failed, or name the thread that holds it.
 
         Args:
-            inside: Tells whether a stack frame belongs to a method that this lock guards.
+            inside: Tells whether a stack frame belongs to a guarded method.
         """
         abandoned = self._lock
         name = _thread_inside(inside)
@@ -291,8 +290,8 @@ class OwnerLock:
         lock = threading.RLock()
         lock.acquire()
         self._lock = lock
-        # The owner may have come back before the store, with the lock that it still holds. Then
-        # it is seen now; if it comes later, it finds the new lock. Two are never inside.
+        # The owner may have returned before the store with the lock that it still holds. It is
+        # then found here. If it returns later, it finds the new lock. Two are never inside.
         name = _thread_inside(inside)
         if name is not None:
             self._lock = abandoned
@@ -301,22 +300,22 @@ class OwnerLock:
 
 
 def thread_id() -> int:
-    """Return the number of the thread that calls."""
+    """Return the id of the calling thread."""
     return threading.get_ident()
 
 
 def thread_name() -> str:
-    """Name the thread that calls."""
+    """Return the name of the calling thread."""
     return threading.current_thread().name
 
 
 def _thread_inside(inside: Callable[[FrameType], bool]) -> str | None:
-    """Name another thread that has such a frame on its stack; None if there is none."""
+    """Return the name of another thread with such a frame on its stack, or None."""
     if green.library() is not None:
         return (
             "another green thread" if any(_shows(top, inside) for top in green.frames()) else None
         )
-    frames = sys._current_frames()  # noqa: SLF001 - public and documented, whatever its name
+    frames = sys._current_frames()  # noqa: SLF001 - documented, in spite of its name
     frames.pop(threading.get_ident())
     for ident, top in frames.items():
         if _shows(top, inside):

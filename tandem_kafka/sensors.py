@@ -1,4 +1,4 @@
-"""What is measured, with which statistics and by which thread.
+"""The table of sensors: their groups, statistics and writers.
 
 Names are those of kafka-python and the Java client.
 """
@@ -31,7 +31,7 @@ def _per_hour() -> Any:
     return occurrence_rate(TimeUnit.HOURS)
 
 
-#: Sensor: (writer, group, statistics by metric name, what is measured).
+#: Sensor: (writer, group, statistics by metric name, meaning of the measurement).
 SENSORS: Final[Mapping[str, tuple[str, str, Mapping[str, Callable[[], Any]], str]]] = {
     "fetch-latency": (
         "network",
@@ -42,7 +42,7 @@ SENSORS: Final[Mapping[str, tuple[str, str, Mapping[str, Callable[[], Any]], str
             "fetch-rate": occurrence_rate,
             "fetch-total": Occurrences,
         },
-        "time a fetch takes, in ms",
+        "time until a fetch response, in ms",
     ),
     "fetch-size": (
         "network",
@@ -53,13 +53,13 @@ SENSORS: Final[Mapping[str, tuple[str, str, Mapping[str, Callable[[], Any]], str
             "bytes-consumed-rate": rate,
             "bytes-consumed-total": Total,
         },
-        "bytes of records in a fetch",
+        "bytes of records in a fetch response",
     ),
     "fetch-throttle-time": (
         "network",
         FETCH,
         {"fetch-throttle-time-avg": Avg, "fetch-throttle-time-max": Max},
-        "time for which the broker throttles fetches, in ms",
+        "time for which a broker throttles fetches, in ms",
     ),
     "records": (
         "application",
@@ -69,13 +69,13 @@ SENSORS: Final[Mapping[str, tuple[str, str, Mapping[str, Callable[[], Any]], str
             "records-consumed-rate": rate,
             "records-consumed-total": Total,
         },
-        "records that a poll() returned",
+        "records returned by a poll()",
     ),
     "records-lag": (
         "application",
         FETCH,
         {"records-lag-max": Max},
-        "records that a partition is behind after a poll() that returned some of it",
+        "lag of a partition in records, after a poll() that returned some of its records",
     ),
     "commit-latency": (
         "network",
@@ -86,7 +86,7 @@ SENSORS: Final[Mapping[str, tuple[str, str, Mapping[str, Callable[[], Any]], str
             "commit-rate": occurrence_rate,
             "commit-total": Occurrences,
         },
-        "time a commit takes, in ms",
+        "time until the response to a commit, in ms",
     ),
     "heartbeat-latency": (
         "network",
@@ -96,7 +96,7 @@ SENSORS: Final[Mapping[str, tuple[str, str, Mapping[str, Callable[[], Any]], str
             "heartbeat-rate": occurrence_rate,
             "heartbeat-total": Occurrences,
         },
-        "time a heartbeat takes, in ms",
+        "time until the response to a heartbeat, in ms",
     ),
     "join-latency": (
         "network",
@@ -107,7 +107,7 @@ SENSORS: Final[Mapping[str, tuple[str, str, Mapping[str, Callable[[], Any]], str
             "join-rate": occurrence_rate,
             "join-total": Occurrences,
         },
-        "time JoinGroup takes, in ms",
+        "time until a JoinGroup response, in ms",
     ),
     "sync-latency": (
         "network",
@@ -118,7 +118,7 @@ SENSORS: Final[Mapping[str, tuple[str, str, Mapping[str, Callable[[], Any]], str
             "sync-rate": occurrence_rate,
             "sync-total": Occurrences,
         },
-        "time SyncGroup takes, in ms",
+        "time until a SyncGroup response, in ms",
     ),
     "rebalance-latency": (
         "network",
@@ -130,7 +130,7 @@ SENSORS: Final[Mapping[str, tuple[str, str, Mapping[str, Callable[[], Any]], str
             "rebalance-total": Occurrences,
             "rebalance-rate-per-hour": _per_hour,
         },
-        "time a rebalance takes until the listener has taken the assignment over, in ms",
+        "time from the start of a rebalance until on_partitions_assigned returned, in ms",
     ),
     "failed-rebalance": (
         "network",
@@ -139,25 +139,25 @@ SENSORS: Final[Mapping[str, tuple[str, str, Mapping[str, Callable[[], Any]], str
             "failed-rebalance-total": Occurrences,
             "failed-rebalance-rate-per-hour": _per_hour,
         },
-        "rebalances that came to nothing",
+        "rebalances that failed",
     ),
     "partition-assigned-latency": (
         "application",
         COORDINATOR,
         {"partition-assigned-latency-avg": Avg, "partition-assigned-latency-max": Max},
-        "time on_partitions_assigned takes, in ms",
+        "duration of on_partitions_assigned, in ms",
     ),
     "partition-revoked-latency": (
         "application",
         COORDINATOR,
         {"partition-revoked-latency-avg": Avg, "partition-revoked-latency-max": Max},
-        "time on_partitions_revoked takes, in ms",
+        "duration of on_partitions_revoked, in ms",
     ),
     "partition-lost-latency": (
         "application",
         COORDINATOR,
         {"partition-lost-latency-avg": Avg, "partition-lost-latency-max": Max},
-        "time on_partitions_lost takes, in ms",
+        "duration of on_partitions_lost, in ms",
     ),
     "connections-created": (
         "network",
@@ -181,13 +181,13 @@ SENSORS: Final[Mapping[str, tuple[str, str, Mapping[str, Callable[[], Any]], str
         "application",
         CONSUMER,
         {"poll-idle-ratio-avg": Avg},
-        "share of the time that the application spends waiting in poll()",
+        "share of time that the application spends waiting in poll()",
     ),
 }
 
 
-#: What goes over the connections, written by the network thread: statistics by metric name, and
-#: what is measured. In total in the group `CONSUMER`, for each broker in `NODE`.
+#: Traffic on connections: statistics by metric name, and their meaning. The group `CONSUMER` has
+#: the totals, `NODE` the values of each broker. Writer: the network thread.
 TRAFFIC: Final[Mapping[str, tuple[Mapping[str, Callable[[], Any]], str]]] = {
     "bytes-sent": (
         {
@@ -212,12 +212,20 @@ TRAFFIC: Final[Mapping[str, tuple[Mapping[str, Callable[[], Any]], str]]] = {
     ),
 }
 
-#: Requests and responses together, in total only.
+#: Requests and responses together; totals only.
 OPERATIONS: Final[Mapping[str, Callable[[], Any]]] = {"network-io-rate": occurrence_rate}
 
 
-#: Gauge of the seconds since something happened last, -1 before: (writer, group, meaning).
+#: Gauges of the seconds since an event, -1 before the first: (writer, group, meaning).
 AGES: Final[Mapping[str, tuple[str, str, str]]] = {
-    "last-heartbeat-seconds-ago": ("network", COORDINATOR, "since the last heartbeat was sent"),
-    "last-rebalance-seconds-ago": ("network", COORDINATOR, "since the last rebalance succeeded"),
+    "last-heartbeat-seconds-ago": (
+        "network",
+        COORDINATOR,
+        "seconds since the last heartbeat was sent",
+    ),
+    "last-rebalance-seconds-ago": (
+        "network",
+        COORDINATOR,
+        "seconds since the last successful rebalance",
+    ),
 }

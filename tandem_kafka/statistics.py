@@ -1,8 +1,8 @@
-"""kafka-python's statistics, given many measurements at once.
+"""kafka-python's statistics, updated with batches of measurements.
 
-One of its sensors takes about 10 µs for a measurement, most of it to find the sample of the
-moment. With a poll() or a fetch every few hundred microseconds that is felt, so measurements are
-collected and written several times a second.
+A sensor of kafka-python takes about 10 µs per measurement, most of it to find the current sample.
+This matters when there is a poll() or fetch every few hundred microseconds. Measurements are
+therefore collected and written several times a second.
 """
 
 from __future__ import annotations
@@ -16,7 +16,13 @@ __all__ = ["Avg", "Batch", "Max", "Occurrences", "Total", "occurrence_rate", "ra
 
 
 class Batch(NamedTuple):
-    """Measurements of one sensor, taken at about the same time."""
+    """Measurements of one sensor, made at about the same time.
+
+    Attributes:
+        number: Number of measurements.
+        total: Their sum.
+        highest: The highest of them.
+    """
 
     number: int
     total: float
@@ -24,7 +30,7 @@ class Batch(NamedTuple):
 
 
 class _Sampled:
-    """Puts a batch into the sample of the moment."""
+    """Adds a batch to the current sample."""
 
     def record(self: Any, config: Any, batch: Batch, now: float) -> None:
         sample = self.current(now)
@@ -38,7 +44,7 @@ class Avg(_Sampled, stats.Avg):
     """The mean of the measurements."""
 
     def added(self, value: float, batch: Batch) -> float:
-        """Return a sample's sum with a batch in it."""
+        """Return the sum of a sample and a batch."""
         return value + batch.total
 
 
@@ -46,7 +52,7 @@ class Max(_Sampled, stats.Max):
     """The highest measurement."""
 
     def added(self, value: float, batch: Batch) -> float:
-        """Return a sample's maximum with a batch in it."""
+        """Return the maximum of a sample and a batch."""
         return max(value, batch.highest)
 
 
@@ -69,7 +75,7 @@ class Total(stats.Total):
 
 
 class Occurrences(stats.Total):
-    """Counts the measurements since the start."""
+    """The number of measurements since the start."""
 
     def record(self, config: Any, batch: Batch, now: float) -> None:
         """Add a batch."""
@@ -77,10 +83,10 @@ class Occurrences(stats.Total):
 
 
 def rate() -> Any:
-    """Make a statistic of the sum per second."""
+    """Return a statistic of the sum per second."""
     return stats.Rate(sampled_stat=_Sum())
 
 
 def occurrence_rate(unit: Any = TimeUnit.SECONDS) -> Any:
-    """Make a statistic of the measurements per second, or per another unit."""
+    """Return a statistic of the number of measurements per unit of time."""
     return stats.Rate(unit, _Count())

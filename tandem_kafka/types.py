@@ -1,4 +1,4 @@
-"""Value types that users meet: kafka-python's own classes where it has them, ours beside them."""
+"""Value types of the public API: classes of kafka-python and additional ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
         TopicPartition,
     )
 else:
-    # kafka-python's, which have no types.
+    # The classes of kafka-python, which have no type annotations.
     from kafka.structs import (
         ConsumerGroupMetadata,
         OffsetAndMetadata,
@@ -46,11 +46,11 @@ __all__ = [
 
 Header = tuple[str, bytes | None]
 
-#: What keys and values are: bytes, or what their deserializer returns.
+#: The types of keys and values: bytes, or the return type of their deserializer.
 KeyT = TypeVar("KeyT", default=bytes | None)
 ValueT = TypeVar("ValueT", default=bytes | None)
 
-#: What the protocol sends for an offset or a leader epoch that is not known.
+#: The protocol's values for an unknown offset or leader epoch.
 UNKNOWN_OFFSET: Final = -1
 UNKNOWN_EPOCH: Final = -1
 
@@ -73,47 +73,50 @@ if TYPE_CHECKING:
         serialized_header_size: int
 
 else:
-    # kafka-python's class has no types, and programs ask whether a record is one of it.
+    # The base class at run time, because programs check isinstance() against it.
     from kafka.consumer.fetcher import ConsumerRecord as _RecordFields
 
 
 class ConsumerRecord(_RecordFields[KeyT, ValueT]):
-    """One record of a partition: a tuple, and one of kafka-python's records.
+    """One record of a partition: a tuple, and an instance of kafka-python's ``ConsumerRecord``.
 
     Attributes:
         topic: Name of the topic.
         partition: Partition number.
-        leader_epoch: Leader epoch of the record's batch, -1 where unknown (KIP-320).
+        leader_epoch: Leader epoch of the record's batch, -1 if unknown (KIP-320).
         offset: Offset in the partition.
-        timestamp: Milliseconds since the Unix epoch (UTC), -1 where there is none.
-        timestamp_type: 0 for the producer's time, 1 for the broker's (log append) time,
-            None for message format v0.
-        key: Key, as the key deserializer made it; ``bytes`` or None without one.
-        value: Value, as the value deserializer made it; ``bytes`` or None (a tombstone).
-        headers: Pairs of name and value; a list of its own, which you may change.
-        checksum: CRC of message formats v0 and v1; None for v2, whose CRC covers the batch.
-        serialized_key_size: Length of the key in bytes before deserializing, -1 for None.
-        serialized_value_size: Length of the value in bytes before deserializing, -1 for None.
-        serialized_header_size: Length of names and values of all headers, -1 for none.
+        timestamp: Milliseconds since the Unix epoch (UTC), -1 if there is none.
+        timestamp_type: 0 if the producer set the timestamp, 1 if the broker did (log append
+            time), None for message format v0.
+        key: The result of the key deserializer. Without one, ``bytes`` or None.
+        value: The result of the value deserializer. Without one, ``bytes``, or None for a
+            tombstone.
+        headers: Pairs of name and value. The list belongs to this record and may be modified.
+        checksum: CRC of the record in message formats v0 and v1; None for v2, where the CRC
+            covers the whole batch.
+        serialized_key_size: Size of the serialized key in bytes, -1 for None.
+        serialized_value_size: Size of the serialized value in bytes, -1 for None.
+        serialized_header_size: Size of all header names and values in bytes, -1 if there are
+            none.
     """
 
     __slots__ = ()
 
     @property
     def key_view(self) -> memoryview | None:
-        """The key as a read-only memoryview."""
+        """The key as a read-only memoryview, or None."""
         key: Any = self.key
         return None if key is None else memoryview(key)
 
     @property
     def value_view(self) -> memoryview | None:
-        """The value as a read-only memoryview."""
+        """The value as a read-only memoryview, or None."""
         value: Any = self.value
         return None if value is None else memoryview(value)
 
 
 class Node(NamedTuple):
-    """A broker as the cluster's metadata names it; a bootstrap server has a negative id."""
+    """A broker of the cluster; a bootstrap server has a negative id."""
 
     node_id: int
     host: str
@@ -121,17 +124,17 @@ class Node(NamedTuple):
     rack: str | None = None
 
     def __str__(self) -> str:
-        """Read well in a log line."""
+        """Return a description for log lines."""
         if self.node_id < 0:
             return f"bootstrap server {self.host}:{self.port}"
         return f"broker {self.node_id} ({self.host}:{self.port})"
 
 
 class LeaveOperation(enum.Enum):
-    """What close() does about the group (KIP-1092).
+    """Whether close() leaves the group (KIP-1092).
 
-    DEFAULT leaves, but a static member stays and is expected back; LEAVE leaves in any case;
-    REMAIN stays in any case, until the session times out.
+    DEFAULT leaves, unless the consumer is a static member, which is expected to return. LEAVE
+    always leaves. REMAIN never leaves; the membership ends with the session timeout.
     """
 
     DEFAULT = "default"
@@ -144,22 +147,22 @@ class SubscriptionPattern:
     """A regular expression that the coordinator matches against topic names (KIP-848).
 
     Attributes:
-        pattern: In RE2J's syntax; it must match a name from beginning to end.
+        pattern: A regular expression in RE2/J syntax, which must match the whole topic name.
     """
 
     pattern: str
 
 
 def epoch_of(offset: OffsetAndMetadata) -> int:
-    """Return the leader epoch of an offset, which programs leave out or set to None."""
+    """Return the leader epoch of an offset; None means unknown."""
     return UNKNOWN_EPOCH if offset.leader_epoch is None else offset.leader_epoch
 
 
 def named(partitions: Iterable[TopicPartition]) -> str:
-    """Name partitions in a message: `orders-0, orders-1`."""
+    """Return partitions as text for a message: ``orders-0, orders-1``."""
     return ", ".join(f"{tp.topic}-{tp.partition}" for tp in sorted(partitions)) or "nothing"
 
 
 def described(offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> str:
-    """Name offsets in a message: `orders-0 at 17, orders-1 at 4`."""
+    """Return offsets as text for a message: ``orders-0 at 17, orders-1 at 4``."""
     return ", ".join(f"{tp.topic}-{tp.partition} at {offsets[tp].offset}" for tp in sorted(offsets))

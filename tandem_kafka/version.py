@@ -1,4 +1,4 @@
-"""The version of the package: told to brokers (KIP-511), and that of the distribution."""
+"""The version of the package, which is also sent to brokers (KIP-511)."""
 
 from __future__ import annotations
 

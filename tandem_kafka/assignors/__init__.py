@@ -1,7 +1,7 @@
 """Partition assignors: pure functions from members and topics to an assignment.
 
-Name the four classes of `strategies.py` in `partition_assignment_strategy`. A `PartitionAssignor`
-is for `group_local_assignors`.
+The option `partition_assignment_strategy` takes the four classes of `strategies.py`. The option
+`group_local_assignors` takes subclasses of `PartitionAssignor`.
 """
 
 from tandem_kafka.assignors.local import GroupMember, MemberAssignment, PartitionAssignor

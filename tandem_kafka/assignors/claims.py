@@ -1,7 +1,7 @@
-"""Which member owns a partition, from what the members claim (KIP-792).
+"""Finds the owner of each partition from the claims of the members (KIP-792).
 
-A member that missed a rebalance still claims what it owned before. The newest generation wins; two
-claims of the same generation cancel each other out, because no assignor has assigned both.
+A member that missed a rebalance still claims its previous partitions, so the newest generation
+wins. Two claims of the same generation are both ignored, because no assignor has assigned both.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _Claim = tuple[int, str]
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """What the members of a group own.
+    """The partitions that the members of a group own.
 
     Attributes:
-        owners: The owner of each partition that a member claims; None where claims of the same
-            generation contradict each other.
+        owners: The owner of each claimed partition; None for conflicting claims of the same
+            generation.
         owned: The partitions of each member, in the order of its claims.
-        previous: Of partitions that a member claims from an older generation than the group's
-            newest: that member, the newest one if there are several.
+        previous: For partitions claimed from a generation older than the newest one of the group,
+            the member with the newest of these claims.
     """
 
     owners: Mapping[TopicPartition, str | None]

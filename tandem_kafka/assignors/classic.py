@@ -1,4 +1,4 @@
-"""Runs assignors with kafka-python's interface in a classic group: ours, or the user's own."""
+"""Runs assignors with kafka-python's interface in a classic group: built-in or the user's own."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 
 from kafka.coordinator.assignors.abstract import RebalanceProtocol
 from kafka.coordinator.assignors.cooperative_sticky import (
-    CooperativeStickyAssignor as TheirCooperativeStickyAssignor,
+    CooperativeStickyAssignor as KafkaPythonCooperativeStickyAssignor,
 )
-from kafka.coordinator.assignors.range import RangePartitionAssignor as TheirRangeAssignor
+from kafka.coordinator.assignors.range import RangePartitionAssignor as KafkaPythonRangeAssignor
 from kafka.coordinator.assignors.roundrobin import (
-    RoundRobinPartitionAssignor as TheirRoundRobinAssignor,
+    RoundRobinPartitionAssignor as KafkaPythonRoundRobinAssignor,
 )
 from kafka.coordinator.assignors.sticky.sticky_assignor import (
-    StickyPartitionAssignor as TheirStickyAssignor,
+    StickyPartitionAssignor as KafkaPythonStickyAssignor,
 )
 from kafka.protocol.consumer.metadata import (
     ConsumerProtocolAssignment,
@@ -39,33 +39,33 @@ __all__ = [
     "topics_of",
 ]
 
-#: Owned partitions came with version 1, the generation with 2, the rack with 3; a reader of an
-#: older version leaves out what it does not know.
+#: Version 1 adds owned partitions, version 2 the generation and version 3 the rack. A reader of an
+#: older version ignores the additional fields.
 SUBSCRIPTION_VERSION = 3
 
-#: kafka-python's assignors take up to half a minute for large groups, and lose members before and
-#: after static ones. Ours take their place; a subclass is the user's own and runs as it is.
+#: kafka-python's assignors take up to half a minute for large groups, and lose members if dynamic
+#: ones come both before and after static ones. They are replaced; subclasses of the user are not.
 _REPLACEMENTS = {
-    TheirRangeAssignor: RangePartitionAssignor,
-    TheirRoundRobinAssignor: RoundRobinPartitionAssignor,
-    TheirStickyAssignor: StickyPartitionAssignor,
-    TheirCooperativeStickyAssignor: CooperativeStickyAssignor,
+    KafkaPythonRangeAssignor: RangePartitionAssignor,
+    KafkaPythonRoundRobinAssignor: RoundRobinPartitionAssignor,
+    KafkaPythonStickyAssignor: StickyPartitionAssignor,
+    KafkaPythonCooperativeStickyAssignor: CooperativeStickyAssignor,
 }
 
 
 class ClusterView:
-    """What an assignor asks of kafka-python's ClusterMetadata, answered from a snapshot."""
+    """Provides the part of kafka-python's ClusterMetadata that assignors use, from a snapshot."""
 
     def __init__(self, snapshot: ClusterSnapshot) -> None:
         self._snapshot = snapshot
 
     def partitions_for_topic(self, topic: str) -> set[int] | None:
-        """Return the partition numbers of a topic, None if it is not known."""
+        """Return the partition numbers of a topic, or None if it is unknown."""
         info = self._snapshot.topics.get(topic)
         return set(info.partitions) if info is not None else None
 
     def available_partitions_for_topic(self, topic: str) -> set[int] | None:
-        """Return those that have a leader, None if the topic is not known."""
+        """Return the partitions with a leader, or None if the topic is unknown."""
         info = self._snapshot.topics.get(topic)
         if info is None:
             return None
@@ -76,9 +76,9 @@ class ClusterView:
         return set(self._snapshot.topics)
 
     def replica_racks(self, topic: str) -> dict[int, frozenset[str]]:
-        """Return the racks of each partition's replicas, also of replicas that are offline.
+        """Return the racks of each partition's replicas, including offline replicas.
 
-        A replica whose broker or rack is not known is left out.
+        Replicas with an unknown broker or rack are left out.
         """
         info = self._snapshot.topics.get(topic)
         partitions = info.partitions if info is not None else {}
@@ -97,16 +97,16 @@ class ClassicAssignors:
     def __init__(self, strategy: Sequence[Any]) -> None:
         instances = [_instance(each) for each in strategy]
         self._by_name = {each.name: each for each in instances}
-        #: Partitions are kept across a rebalance (KIP-429) if every assignor can do that.
+        #: Members keep their partitions during a rebalance (KIP-429) if all assignors support it.
         self.cooperative = all(_cooperative(each) for each in instances)
 
     def describe(
         self, topics: Iterable[str], owned: Iterable[TopicPartition], generation: int, rack: str
     ) -> dict[str, bytes]:
-        """Return what a member says of itself in JoinGroup, by assignor.
+        """Return the member's subscription for JoinGroup, by assignor.
 
-        The owned partitions are those of the consumer, not those an assignor remembers: what was
-        lost meanwhile must not be claimed.
+        The owned partitions are those of the consumer, not those that an assignor remembers: lost
+        partitions must not be claimed.
         """
         return {
             name: _subscription(
@@ -118,22 +118,22 @@ class ClassicAssignors:
     def assign(
         self, name: str, snapshot: ClusterSnapshot, members: Sequence[Any]
     ) -> Mapping[str, bytes]:
-        """Compute everybody's assignment; `members` are those of a JoinGroup response."""
+        """Compute the assignments of all members of a JoinGroup response."""
         for member in members:
             member.metadata = ConsumerProtocolSubscription.decode(member.metadata)
-        # kafka-python's range and round-robin lose members that come before and after static ones,
-        # and so does a subclass of them that a user has written.
+        # Static members come first: kafka-python's range and round-robin assignors, and subclasses
+        # of them, lose members if dynamic ones come both before and after static ones.
         members = sorted(members, key=lambda member: member.group_instance_id is None)
         assignment = self._by_name[name].assign(ClusterView(snapshot), members)
         return {member_id: bytes(each.encode()) for member_id, each in assignment.items()}
 
     def on_assignment(self, name: str, assignment: Any, generation: int) -> None:
-        """Tell the assignor that computed it of this member's assignment."""
+        """Notify the assignor that computed it of this member's assignment."""
         if name in self._by_name:
             self._by_name[name].on_assignment(assignment, generation)
 
     def lost(self) -> None:
-        """Everything was lost: no assignor may claim it as its own in the next round."""
+        """Notify all assignors that the partitions are lost, so that none claims them again."""
         nothing = ConsumerProtocolAssignment(0, [], b"")
         for assignor in self._by_name.values():
             assignor.on_assignment(nothing, -1)
@@ -162,7 +162,7 @@ def topics_of(members: Iterable[Any]) -> frozenset[str]:
 
 
 def _instance(given: Any) -> Any:
-    """Return the assignor that runs for a class or an instance in the user's strategy."""
+    """Return the assignor to run for a class or an instance in the user's strategy."""
     kind = given if isinstance(given, type) else type(given)
     if kind in _REPLACEMENTS:
         return _REPLACEMENTS[kind]()
@@ -177,7 +177,7 @@ def _cooperative(assignor: Any) -> bool:
 def _subscription(
     topics: list[str], own: Any, owned: Iterable[TopicPartition], generation: int, rack: str
 ) -> bytes:
-    """Encode a subscription: the assignor's user data, and what we know better than it."""
+    """Encode a subscription with the assignor's user data and the consumer's own data."""
     entry = ConsumerProtocolSubscription.TopicPartition
     by_topic: dict[str, list[int]] = defaultdict(list)
     for tp in sorted(owned):

@@ -1,4 +1,4 @@
-"""Sticky shares of equal size, for members that all subscribe to the same topics."""
+"""The sticky assignment for members that all subscribe to the same topics."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ __all__ = ["share_evenly"]
 def share_evenly(
     members: Sequence[Member], topics: Topics, claims: Claims, placement: Placement
 ) -> Assignment:
-    """Give every member the same number of partitions, some of them one more.
+    """Assign the same number of partitions to every member, or one more to some of them.
 
     Args:
         members: The members of the group, ordered by id; at least one.
-        topics: The partitions of all topics that they subscribe to.
-        claims: What they own.
-        placement: Where members and replicas are.
+        topics: The partitions of all subscribed topics.
+        claims: The partitions that the members own.
+        placement: The racks of members and replicas.
 
     Returns:
         The partitions of each member: first those that it keeps, then new ones.
@@ -36,14 +36,14 @@ def share_evenly(
     every = (TopicPartition(name, number) for name in sorted(topics) for number in topics[name])
     free = [tp for tp in every if tp not in kept]
     if placement.matters:
-        # Partitions with few members nearby come first: the others find a place anyway.
+        # Partitions with few members in their racks come first, because they have less choice.
         free = shares.fill_within_racks(sorted(free, key=placement.neighbours))
     shares.fill(free)
     return shares.assignment
 
 
 class _Shares:
-    """How many partitions each member still gets: at least `_quota`, some of them one more."""
+    """The assignment so far; each member gets `_quota` partitions, some of them one more."""
 
     def __init__(self, members: Sequence[Member], partitions: int, placement: Placement) -> None:
         self.assignment: Assignment = {member.member_id: [] for member in members}
@@ -51,13 +51,13 @@ class _Shares:
         self._quota, self._extra = divmod(partitions, len(members))
         #: Members below the quota, by id.
         self._below: list[str] = []
-        #: Members at the quota, in the order in which they may get one partition more.
+        #: Members at the quota, in the order in which they may get one more partition.
         self._at_quota: dict[str, None] = {}
 
     def keep(self, member_id: str, owned: Iterable[TopicPartition]) -> None:
-        """Leave a member the partitions it owns, up to its share."""
+        """Let a member keep the partitions that it owns, up to its share."""
         kept = [tp for tp in owned if not self._placement.mismatch(member_id, tp)]
-        # A member that has too many gives away the highest numbers, of every topic in turn.
+        # A member with too many releases the partitions with the highest numbers of all topics.
         kept.sort(key=lambda tp: (tp.partition, tp.topic))
         if len(kept) < self._quota:
             self._below.append(member_id)
@@ -70,7 +70,7 @@ class _Shares:
         self.assignment[member_id] = kept
 
     def fill_within_racks(self, free: Sequence[TopicPartition]) -> list[TopicPartition]:
-        """Assign partitions to members nearby; return those for which there is none."""
+        """Assign partitions to members in the racks of replicas; return the other partitions."""
         ring = _Ring(self._below, self._placement.rack_of)
         queues = _Queues(self._at_quota if self._extra else (), self._placement.rack_of)
         rest = []
@@ -87,12 +87,12 @@ class _Shares:
                 self._extra -= 1
             else:
                 rest.append(tp)
-        self._below = ring.left()
-        self._at_quota = queues.left()
+        self._below = ring.remaining()
+        self._at_quota = queues.remaining()
         return rest
 
     def fill(self, free: Iterable[TopicPartition]) -> None:
-        """Assign partitions to members below the quota in turn, then one to others."""
+        """Assign partitions to members below the quota in turn, then one each to others."""
         below, at_quota = deque(self._below), deque(self._at_quota)
         for tp in free:
             member_id = (below or at_quota).popleft()
@@ -105,12 +105,12 @@ class _Shares:
 
 
 class _Ring:
-    """Members that take turns, where only those of certain racks are asked."""
+    """Members that are chosen in turn, limited to certain racks."""
 
     def __init__(self, member_ids: Sequence[str], rack_of: Mapping[str, str]) -> None:
         self._member_ids = member_ids
         self._rack_of = rack_of
-        #: Places of the members of each rack, in ascending order.
+        #: The places of the members of each rack, in ascending order.
         self._places: dict[str, list[int]] = defaultdict(list)
         for place, member_id in enumerate(member_ids):
             if member_id in rack_of:
@@ -119,7 +119,7 @@ class _Ring:
         self._last = -1
 
     def next(self, racks: Iterable[str]) -> str | None:
-        """Return the next member of one of these racks, None if there is none."""
+        """Return the next member in one of these racks, or None."""
         nearest: tuple[int, int] | None = None
         for rack in racks:
             places = self._places.get(rack)
@@ -133,17 +133,17 @@ class _Ring:
         return self._member_ids[self._last]
 
     def remove(self, member_id: str) -> None:
-        """Take the member out that `next` has returned last."""
+        """Remove the member that `next` returned last."""
         self._removed.add(member_id)
         self._places[self._rack_of[member_id]].remove(self._last)
 
-    def left(self) -> list[str]:
-        """Return the members that have not been removed, in their order."""
+    def remaining(self) -> list[str]:
+        """Return the members that have not been removed, in order."""
         return [each for each in self._member_ids if each not in self._removed]
 
 
 class _Queues:
-    """Members that wait in line, where only those of certain racks are served."""
+    """A queue of members, from which those of certain racks can be taken."""
 
     def __init__(self, member_ids: Iterable[str], rack_of: Mapping[str, str]) -> None:
         self._rack_of = rack_of
@@ -154,13 +154,13 @@ class _Queues:
             self.append(member_id)
 
     def append(self, member_id: str) -> None:
-        """Put a member at the end of the line."""
+        """Add a member at the end of the queue."""
         self._places[member_id] = next(self._next_place)
         if member_id in self._rack_of:
             self._queues[self._rack_of[member_id]].append(member_id)
 
     def pop(self, racks: Iterable[str]) -> str | None:
-        """Take the first member of one of these racks out of the line, None if there is none."""
+        """Remove and return the first member in one of these racks, or None."""
         heads = [queue[0] for rack in racks if (queue := self._queues.get(rack))]
         if not heads:
             return None
@@ -169,6 +169,6 @@ class _Queues:
         del self._places[first]
         return first
 
-    def left(self) -> dict[str, None]:
-        """Return the members that still wait, in their order."""
+    def remaining(self) -> dict[str, None]:
+        """Return the members in the queue, in order."""
         return dict.fromkeys(self._places)

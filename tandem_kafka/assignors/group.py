@@ -24,12 +24,12 @@ class Member:
     """A member of the group.
 
     Attributes:
-        member_id: Its id.
-        topics: Topics that it subscribes to.
-        instance_id: Its `group.instance.id`, None for a dynamic member.
-        rack: Its rack, empty if unknown.
-        owned: Partitions that it claims to own.
-        generation: Generation in which it owned them, -1 if unknown.
+        member_id: The member id.
+        topics: The subscribed topics.
+        instance_id: The `group.instance.id`, None for a dynamic member.
+        rack: The rack, empty if unknown.
+        owned: The partitions that the member claims to own.
+        generation: The generation in which it owned them, -1 if unknown.
     """
 
     member_id: str
@@ -43,7 +43,7 @@ class Member:
 def by_instance(members: Iterable[Member]) -> list[Member]:
     """Return static members by instance id, then dynamic members by member id.
 
-    A static member that restarts has a new member id, and keeps its place.
+    A static member keeps its place after a restart, although it has a new member id.
     """
     return sorted(members, key=lambda m: (m.instance_id is None, m.instance_id or "", m.member_id))
 

@@ -1,4 +1,4 @@
-"""Members in the order of how much they have."""
+"""Members ordered by their number of partitions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Loads:
         self._ascending = sorted((count, member_id) for member_id, count in counts.items())
 
     def __getitem__(self, member_id: str) -> int:
-        """Return how many partitions a member has."""
+        """Return the number of a member's partitions."""
         return self._counts[member_id]
 
     def add(self, member_id: str, change: int) -> None:
@@ -27,18 +27,18 @@ class Loads:
         insort(self._ascending, (count + change, member_id))
 
     def lightest(self, candidates: Collection[str]) -> str:
-        """Return the candidate with the fewest partitions, the first by id of several.
+        """Return the candidate with the fewest partitions, or the first of them by id.
 
         Args:
-            candidates: Some of the members, at least one.
+            candidates: Some of the members; at least one.
         """
-        # Either all candidates are compared, or members are looked at until one is a candidate.
+        # Few candidates are compared directly; otherwise the first member that is one is chosen.
         if len(candidates) ** 2 <= len(self._counts):
             return min((self._counts[each], each) for each in candidates)[1]
         return next(member_id for _, member_id in self._ascending if member_id in candidates)
 
     def even(self, candidates: Collection[str]) -> bool:
-        """Tell whether no candidate has two partitions more than another."""
+        """Tell whether no candidate has at least two partitions more than another."""
         if len(candidates) ** 2 <= len(self._counts):
             counts = [self._counts[each] for each in candidates]
             return max(counts) - min(counts) < 2

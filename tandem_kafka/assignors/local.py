@@ -1,6 +1,6 @@
-"""Assignors that a KIP-848 group's members bring along and run themselves.
+"""The interface of client-side assignors for KIP-848 groups.
 
-No released broker has a group's members compute: `tandem_kafka.testing` does.
+No released broker supports them; the simulated cluster of `tandem_kafka.testing` does.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ class GroupMember:
     """A member of the group, as an assignor sees it.
 
     Attributes:
-        member_id: Its id.
-        instance_id: Its name, if it is a static member.
-        rack: Its rack, empty if it did not say.
-        topics: What it subscribes to; expressions are resolved.
-        owned: What it has, or has still to give back.
-        target: What it was to have so far.
-        metadata_version: Version of its metadata.
-        metadata: What its own assignor of this name said.
-        reason: Why its metadata has changed, 0 for no reason.
+        member_id: The member id.
+        instance_id: The ``group_instance_id`` of a static member, else None.
+        rack: The rack (``client_rack``), empty if unknown.
+        topics: The subscribed topics; regular expressions are resolved.
+        owned: The partitions that the member owns, including those it must still release.
+        target: The member's previous target assignment.
+        metadata_version: The version of the metadata.
+        metadata: The result of ``metadata()`` of the member's own assignor of this name.
+        reason: The reason for a change of the metadata, 0 for none.
     """
 
     member_id: str
@@ -43,15 +43,14 @@ class GroupMember:
 
 @dataclass(frozen=True, slots=True)
 class MemberAssignment:
-    """What one member is to have.
+    """The assignment of one member.
 
     Attributes:
-        partitions: Its partitions.
-        metadata: What its own assignor of the same name is told along with them; only the
-            assignors read it.
-        metadata_version: Version of the metadata, from 0 to 32767.
-        error: A number that says what is wrong with this member's share, for its own assignor to
-            understand; from 0, nothing, to 127.
+        partitions: The assigned partitions.
+        metadata: Data for the member's own assignor of the same name, which only the assignors
+            interpret.
+        metadata_version: The version of the metadata, from 0 to 32767.
+        error: An error code for the member's own assignor, from 0 (no error) to 127.
     """
 
     partitions: Collection[TopicPartition]
@@ -61,17 +60,18 @@ class MemberAssignment:
 
 
 class PartitionAssignor(ABC):
-    """For `group_local_assignors`; its methods run on a thread of their own, one at a time.
+    """The base class of assignors for the option ``group_local_assignors``.
 
-    The group uses an assignor that all members have, and lets one compute that reads everybody's
-    metadata: its `minimum_version` to `maximum_version` must hold every member's `version`.
+    Its methods run on a separate thread, one at a time. The coordinator chooses an assignor that
+    all members have, and a member whose assignor can read the metadata of all members: their
+    ``version`` must be between its ``minimum_version`` and ``maximum_version``.
 
     Attributes:
-        name: What members know it by.
-        minimum_version: The oldest version of metadata that `assign` reads.
-        maximum_version: The newest.
-        version: That of what `metadata` returns.
-        reason: Sent along with the metadata, 0 for no reason.
+        name: The name, which must be the same for all members.
+        minimum_version: The oldest version of metadata that ``assign`` can read.
+        maximum_version: The newest version of metadata that ``assign`` can read.
+        version: The version of the metadata that ``metadata`` returns.
+        reason: The reason for a change of the metadata, 0 for none.
     """
 
     name: str
@@ -81,9 +81,9 @@ class PartitionAssignor(ABC):
     reason: int = 0
 
     def metadata(self) -> bytes:
-        """Return what the member that computes is to know of this one.
+        """Return data about this member for the member that computes the assignment.
 
-        Asked before each heartbeat; when it returns something new, the group is assigned anew.
+        This method is called before each heartbeat. A new value triggers a new assignment.
         """
         return b""
 
@@ -91,24 +91,25 @@ class PartitionAssignor(ABC):
     def assign(
         self, members: Mapping[str, GroupMember], topics: Mapping[str, int]
     ) -> Mapping[str, Collection[TopicPartition] | MemberAssignment]:
-        """Return the partitions of each member, with metadata for its own assignor if there is any.
+        """Compute the assignment of all members.
 
         Args:
-            members: All members, by id.
-            topics: How many partitions each topic has, by name.
+            members: All members by member id.
+            topics: The number of partitions by topic name.
 
         Returns:
-            Partitions by member id, each partition at most once and of a topic that the member
-            subscribes to. Who is left out gets nothing.
+            The partitions by member id, optionally with metadata for the member's own assignor.
+            Each partition may occur only once, and the member must subscribe to its topic. A
+            member without an entry gets no partitions.
         """
 
     def on_assignment(self, assignment: MemberAssignment) -> None:  # noqa: B027 - few need it
-        """This member is about to take over what an assignor of this name computed, here or there.
+        """Process this member's new assignment, which an assignor of this name has computed.
 
-        Called before the rebalance listener, and again whenever partitions or metadata change. Of
-        the partitions that the member is to have, those are named that are free already: others
-        follow when their owners have given them back, with the same metadata.
+        This method is called before the rebalance listener, and again when the partitions or the
+        metadata change. The assignment only contains partitions that are already free. Others
+        follow with the same metadata after their owners have released them.
 
         Args:
-            assignment: What this member has from now on, and what `assign` handed to it.
+            assignment: The partitions and metadata of this member.
         """

@@ -1,4 +1,4 @@
-"""Partitions that have moved while the sticky assignor balances, so that none moves for nothing."""
+"""Records moves of the sticky assignor, to avoid unnecessary ones."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ __all__ = ["Moves"]
 
 
 class Moves:
-    """Where partitions came from.
+    """The origins of moved partitions.
 
-    Two partitions of a topic that have changed places would have done better to stay. So when a
-    partition is to follow one that came the other way, that one returns instead.
+    It is pointless to exchange two partitions of a topic between two members. If a partition of the
+    same topic has moved in the opposite direction, it therefore returns instead.
     """
 
     def __init__(self) -> None:
@@ -22,11 +22,11 @@ class Moves:
         self._moved: dict[tuple[str, str, str], dict[TopicPartition, None]] = defaultdict(dict)
 
     def to(self, tp: TopicPartition, source: str, target: str) -> list[tuple[TopicPartition, str]]:
-        """Return what to move where, for the source to have one partition less and the target more.
+        """Return the moves that take one partition from the source and add one to the target.
 
         Args:
             tp: A partition of the source.
-            source: The member that has too many partitions.
+            source: The member with too many partitions.
             target: Another member that subscribes to the topic.
         """
         origin = self._origins.get(tp, source)

@@ -1,8 +1,8 @@
-"""The second round of a cooperative rebalance: it assigns what the first one has planned.
+"""The plan of a cooperative rebalance, which the second round assigns.
 
-The first round revokes what moves. If the second one balanced anew, it could find something else to
-revoke and call for a third round. Kafka's `cooperative-sticky` does so without end for some groups
-whose members differ in topics and racks.
+The first round revokes the partitions that move. If the second round balanced again, it could
+revoke further partitions and require a third round. For this reason, Kafka's `cooperative-sticky`
+rebalances without end for some groups whose members differ in topics and racks.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ _Situation = dict[str, tuple[frozenset[str], str, frozenset[TopicPartition]]]
 
 
 class Plan:
-    """What the members of a group are to have in the end."""
+    """The target assignment of the last round."""
 
     def __init__(self) -> None:
-        #: What a round expects to find next, and its target. One field: a round that was given up
-        #: may still be computing on another thread.
+        #: The situation that the next round must find, and the target. It is a single field,
+        #: because an abandoned round may still be running on another thread.
         self._last: tuple[_Situation, Topics, Assignment] | None = None
 
     def remember(
         self, members: Sequence[Member], topics: Topics, target: Assignment, assigned: Assignment
     ) -> None:
-        """Take note of a round.
+        """Store the target of a round.
 
         Args:
             members: The members of the group.
             topics: Partitions by topic.
-            target: What the members are to have in the end.
-            assigned: What they get in this round, and are expected to own in the next.
+            target: The target assignment.
+            assigned: The assignment of this round, which the members must own in the next one.
         """
         self._last = _situation(members, assigned), topics, target
 
     def recall(self, members: Sequence[Member], topics: Topics) -> Assignment | None:
-        """Return the target of the last round, None if the group has changed since in any way."""
+        """Return the target of the last round, or None if the group has changed since."""
         if self._last is None:
             return None
         situation, known, target = self._last

@@ -1,4 +1,4 @@
-"""Which members are near a partition, for the sticky assignors (KIP-881)."""
+"""The racks of members and partitions, for the sticky assignors (KIP-881)."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class Placement:
     """The racks of members and replicas, if they matter to the group.
 
     Attributes:
-        matters: Whether the assignment has to look at racks.
-        rack_of: The rack of each member that has one; empty if racks do not matter.
+        matters: Whether the assignment must consider racks.
+        rack_of: The rack of each member with a known rack; empty if racks do not matter.
     """
 
     def __init__(self, members: Sequence[Member], topics: Topics) -> None:
@@ -37,5 +37,5 @@ class Placement:
         return rack is not None and rack not in self.racks(tp)
 
     def neighbours(self, tp: TopicPartition) -> int:
-        """Return how many members are in a rack that has a replica of a partition."""
+        """Return the number of members in racks with a replica of a partition."""
         return sum(self._population[rack] for rack in self.racks(tp))

@@ -1,7 +1,7 @@
-"""When racks decide about an assignment (KIP-881).
+"""Decides whether an assignment must consider racks (KIP-881).
 
-An assignor looks at racks if a member and a replica share one, and if some partition lacks a
-replica in some rack: otherwise every member finds a replica nearby, or none does.
+Racks only matter if a member and a replica share one, and if some partition has no replica in some
+rack. Otherwise either all members have replicas in their racks, or none has.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["racks_matter"]
 
 
 def racks_matter(members: Iterable[Member], replica_racks: Collection[frozenset[str]]) -> bool:
-    """Tell whether an assignment has to look at racks.
+    """Tell whether an assignment must consider racks.
 
     Args:
         members: The members among which the partitions are shared.

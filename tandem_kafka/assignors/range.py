@@ -1,7 +1,7 @@
-"""The range assignor: of each topic, each subscriber gets one stretch of partitions.
+"""The range assignor, which gives each subscriber a contiguous range of each topic's partitions.
 
-Racks come first where they are known (KIP-881). Topics with the same subscribers and the same
-partitions stay co-partitioned even then: a member gets the same numbers of all of them.
+Racks take precedence if they are known (KIP-881). Even then, topics with the same subscribers and
+partitions stay co-partitioned: a member gets the same partition numbers of all of them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["assign_range"]
 
 
 def assign_range(members: Sequence[Member], topics: Topics) -> Assignment:
-    """Share each topic among its subscribers; the first ones get one partition more if need be.
+    """Divide each topic among its subscribers; the first ones may get one more partition.
 
     Args:
         members: The members of the group, in any order.
@@ -27,8 +27,11 @@ def assign_range(members: Sequence[Member], topics: Topics) -> Assignment:
     Returns:
         The partitions of each member, sorted.
     """
-    takers = subscribers(by_instance(members), topics)
-    shared = [_SharedTopic(name, topics[name], takers[name]) for name in sorted(takers)]
+    members_by_topic = subscribers(by_instance(members), topics)
+    shared = [
+        _SharedTopic(name, topics[name], members_by_topic[name])
+        for name in sorted(members_by_topic)
+    ]
     if any(member.rack for member in members):
         _assign_within_racks(shared)
     assignment: Assignment = {member.member_id: [] for member in members}
@@ -40,7 +43,7 @@ def assign_range(members: Sequence[Member], topics: Topics) -> Assignment:
 
 
 class _SharedTopic:
-    """The partitions of one topic, and how many each of its subscribers still takes."""
+    """The partitions of one topic, and the room of each of its subscribers."""
 
     def __init__(
         self, name: str, racks: Mapping[int, frozenset[str]], members: Sequence[Member]
@@ -50,16 +53,16 @@ class _SharedTopic:
         self.members = members
         self._owners: dict[int, str] = {}
         self._counts: dict[str, int] = defaultdict(int)
-        #: Partitions of every member, and the members that may have one more.
+        #: The partitions per member, and the number of members that may have one more.
         self._quota, self._extra = divmod(len(racks), len(members))
 
     def room(self, member: Member) -> int:
-        """Return how many partitions a member can still take."""
+        """Return how many more partitions a member may get."""
         most = self._quota + (self._extra > 0)
         return max(0, most - self._counts[member.member_id])
 
     def give(self, member: Member, numbers: Sequence[int]) -> None:
-        """Assign partitions to a member that has room for them."""
+        """Assign partitions to a member with enough room."""
         before = self._counts[member.member_id]
         self._owners.update(dict.fromkeys(numbers, member.member_id))
         self._counts[member.member_id] = before + len(numbers)
@@ -67,7 +70,7 @@ class _SharedTopic:
             self._extra -= 1
 
     def assign_within_racks(self) -> None:
-        """Give each member partitions of its rack; a member without a rack takes any."""
+        """Assign partitions to members in the same rack; members without a rack get any."""
         waiting: dict[str, Iterator[int]] = {"": iter(self.racks)}
         for rack in {member.rack for member in self.members if member.rack}:
             waiting[rack] = iter([n for n, racks in self.racks.items() if rack in racks])
@@ -75,7 +78,7 @@ class _SharedTopic:
             self.give(member, self._next_free(waiting[member.rack], self.room(member)))
 
     def assign_rest(self) -> None:
-        """Give the remaining partitions to the members in their order."""
+        """Assign the remaining partitions to the members in order."""
         waiting = iter(self.racks)
         for member in self.members:
             if len(self._owners) == len(self.racks):
@@ -83,7 +86,7 @@ class _SharedTopic:
             self.give(member, self._next_free(waiting, self.room(member)))
 
     def owners_in_order(self) -> Iterator[tuple[int, str]]:
-        """Return each partition with its owner, by number."""
+        """Return the partition numbers in order, with their owners."""
         return ((number, self._owners[number]) for number in self.racks)
 
     def _next_free(self, waiting: Iterator[int], count: int) -> list[int]:
@@ -106,9 +109,9 @@ def _assign_within_racks(topics: Sequence[_SharedTopic]) -> None:
 
 
 def _assign_together(topics: Sequence[_SharedTopic]) -> None:
-    """Give a partition of all these topics to the first member with room and a matching rack.
+    """Assign each partition number of all these topics to the first member with room in its rack.
 
-    Every topic has given the same numbers to the same members, so the first one speaks for all.
+    All topics have the same assignment at any time, so it is enough to check the first one.
     """
     one = topics[0]
     waiting: dict[str, deque[tuple[int, Member]]] = defaultdict(deque)
@@ -119,7 +122,7 @@ def _assign_together(topics: Sequence[_SharedTopic]) -> None:
         queues = [waiting[rack] for rack in (*racks, "") if rack in waiting]
         for queue in queues:
             while queue and not one.room(queue[0][1]):
-                queue.popleft()  # A member that is full stays full.
+                queue.popleft()  # it never gets room again
         heads = [queue[0] for queue in queues if queue]
         if heads:
             _, member = min(heads, key=lambda head: head[0])

@@ -1,4 +1,4 @@
-"""The round-robin assignor: all partitions in order, dealt to all members in turn."""
+"""The round-robin assignor, which assigns all partitions in order to all members in turn."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["assign_round_robin"]
 
 
 def assign_round_robin(members: Sequence[Member], topics: Topics) -> Assignment:
-    """Deal the partitions of all topics; a member without the topic misses its turn.
+    """Assign the partitions of all topics in turn; members without the topic are skipped.
 
     Args:
         members: The members of the group, in any order.
@@ -30,14 +30,14 @@ def assign_round_robin(members: Sequence[Member], topics: Topics) -> Assignment:
             places[topic].append(place)
     turn = 0
     for topic in sorted(topics):
-        takers = places.get(topic)
-        if not takers:
+        candidates = places.get(topic)
+        if not candidates:
             continue
-        # The first subscriber at or after the place whose turn it is.
-        taker = bisect_left(takers, turn)
+        # The first subscriber at or after the next place.
+        index = bisect_left(candidates, turn)
         for number in topics[topic]:
-            place = takers[taker % len(takers)]
+            place = candidates[index % len(candidates)]
             assignment[ordered[place].member_id].append(TopicPartition(topic, number))
             turn = place + 1
-            taker += 1
+            index += 1
     return assignment

@@ -1,6 +1,6 @@
-"""The sticky assignors: balanced first, then as few partitions moved as that allows.
+"""The sticky assignors, which balance partitions and then move as few as possible.
 
-`even.py` shares the partitions if all members subscribe to the same topics, `uneven.py` if not.
+`even.py` assigns if all members subscribe to the same topics, `uneven.py` otherwise.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["assign_cooperative_sticky", "assign_sticky", "without_revoked"]
 
 
 def assign_sticky(members: Sequence[Member], topics: Topics) -> Assignment:
-    """Balance the partitions among the members, and keep them where they are if possible.
+    """Balance the partitions among the members, and keep their owners if possible.
 
     Args:
         members: The members of the group, in any order.
@@ -39,17 +39,17 @@ def assign_sticky(members: Sequence[Member], topics: Topics) -> Assignment:
 
 
 def assign_cooperative_sticky(members: Sequence[Member], topics: Topics) -> Assignment:
-    """Do the same, but leave out every partition that another member has to revoke first."""
+    """Like `assign_sticky`, but without partitions that another member must revoke first."""
     return without_revoked(assign_sticky(members, topics), members, topics)
 
 
 def without_revoked(
     target: Mapping[str, Sequence[TopicPartition]], members: Sequence[Member], topics: Topics
 ) -> Assignment:
-    """Leave out of a target every partition that its owner has to revoke first (KIP-429).
+    """Remove from a target all partitions that their owners must revoke first (KIP-429).
 
-    The owner finds it missing, revokes it and joins again; the next round assigns it. A partition
-    with contradictory claims is left out for all members that claim it.
+    The owner revokes the missing partition and rejoins, and the next round assigns it. A partition
+    with conflicting claims is removed for all members.
     """
     owners = resolve_claims(sorted(members, key=lambda each: each.member_id), topics).owners
     return {

@@ -1,4 +1,4 @@
-"""The assignors to name in `partition_assignment_strategy`, with kafka-python's interface."""
+"""The assignors for `partition_assignment_strategy`, with kafka-python's interface."""
 
 from __future__ import annotations
 
@@ -37,38 +37,38 @@ _NO_RACKS: frozenset[str] = frozenset()
 
 
 class _ClassicAssignor(AbstractPartitionAssignor):
-    """What the four have in common; kafka-python's consumer takes them too.
+    """The common base class of the assignors, which kafka-python's consumer can use as well.
 
     Attributes:
-        name: The name that the members of the group agree on.
-        version: Version of the subscriptions and assignments that are written.
+        name: The name of the assignor, on which all members must agree.
+        version: The version of encoded subscriptions and assignments.
     """
 
     name: str
     version = 0
 
     def supported_protocols(self) -> list[RebalanceProtocol]:
-        """Return whether rebalances are eager or cooperative (KIP-429)."""
+        """Return the supported rebalance protocols: eager or cooperative (KIP-429)."""
         return [RebalanceProtocol.EAGER]
 
     def metadata(self, topics: Iterable[str]) -> ConsumerProtocolSubscription:
-        """Return the subscription of a member to these topics."""
+        """Return the subscription of a member to topics."""
         return ConsumerProtocolSubscription(self.version, list(topics), b"")
 
     def on_assignment(self, assignment: ConsumerProtocolAssignment, generation: int) -> None:
-        """Take note of this member's assignment in a generation of the group."""
+        """Process this member's assignment in a generation of the group."""
 
     def assign(self, cluster: Any, members: Sequence[Any]) -> dict[str, ConsumerProtocolAssignment]:
         """Compute the assignment of a group.
 
         Args:
-            cluster: Its `partitions_for_topic(topic)` returns the partition numbers of a topic,
-                None if the topic is unknown; its `replica_racks(topic)`, if there is such a method,
-                the racks of each partition's replicas.
-            members: The members of a JoinGroup response, their metadata decoded.
+            cluster: An object with a method ``partitions_for_topic(topic)``, which returns the
+                partition numbers of a topic, or None if it is unknown. An optional method
+                ``replica_racks(topic)`` returns the racks of each partition's replicas.
+            members: The members of a JoinGroup response, with decoded metadata.
 
         Returns:
-            The assignment of each member, by member id.
+            The assignments by member id.
         """
         group = [self._member(each) for each in members]
         topics = _topics(cluster, {topic for member in group for topic in member.topics})
@@ -96,13 +96,13 @@ class _ClassicAssignor(AbstractPartitionAssignor):
 
 
 class RangePartitionAssignor(_ClassicAssignor):
-    """Gives each subscriber of a topic one stretch of its partitions (`range`).
+    """Assigns a contiguous range of each topic's partitions to each subscriber (``range``).
 
-    With two members and two topics of three partitions, one member gets the partitions 0 and 1 of
-    both topics, the other one partition 2 of both: topics with the same number of partitions are
-    co-partitioned. Static members come first, by instance id, and so keep their partitions through
-    a restart. If racks are known, members get partitions with a replica in their rack as far as
-    balance and co-partitioning allow (KIP-881).
+    With two members and two topics of three partitions, one member gets partitions 0 and 1 of both
+    topics, and the other gets partition 2 of both. Topics with the same number of partitions are
+    therefore co-partitioned. Static members come first, ordered by instance id, and keep their
+    partitions after a restart. If racks are known, members get partitions with a replica in their
+    rack as far as balance and co-partitioning allow (KIP-881).
     """
 
     name = "range"
@@ -112,11 +112,11 @@ class RangePartitionAssignor(_ClassicAssignor):
 
 
 class RoundRobinPartitionAssignor(_ClassicAssignor):
-    """Deals the partitions of all topics to the members in turn (`roundrobin`).
+    """Assigns the partitions of all topics to the members in turn (``roundrobin``).
 
-    With two members and two topics of three partitions, one member gets 0 and 2 of the first topic
-    and 1 of the second, the other member the rest. Static members come first, by instance id. Racks
-    have no effect.
+    With two members and two topics of three partitions, one member gets partitions 0 and 2 of the
+    first topic and 1 of the second, and the other gets the rest. Static members come first, ordered
+    by instance id. Racks have no effect.
     """
 
     name = "roundrobin"
@@ -126,11 +126,11 @@ class RoundRobinPartitionAssignor(_ClassicAssignor):
 
 
 class StickyPartitionAssignor(_ClassicAssignor):
-    """Balances the partitions and moves as few as that allows (`sticky`, KIP-54).
+    """Balances the partitions and moves as few as possible (``sticky``, KIP-54).
 
-    Rebalances are eager: all members give everything back, most partitions return to where they
-    were. If racks are known, members get partitions with a replica in their rack as far as balance
-    allows (KIP-881); a partition without one may move for that.
+    Rebalances are eager: all members release all partitions, and get most of them back. If racks
+    are known, members get partitions with a replica in their rack as far as balance allows
+    (KIP-881). Partitions may move for this purpose.
     """
 
     name = "sticky"
@@ -142,7 +142,7 @@ class StickyPartitionAssignor(_ClassicAssignor):
         self._leader_is_kafka_python = False
 
     def metadata(self, topics: Iterable[str]) -> ConsumerProtocolSubscription:
-        """Return the subscription of a member, with its previous assignment."""
+        """Return the subscription of a member with its previous assignment."""
         data = b""
         if self.member_assignment is not None:
             data = encode_sticky_user_data(
@@ -156,7 +156,7 @@ class StickyPartitionAssignor(_ClassicAssignor):
         """Remember this member's assignment for its next subscription."""
         self.member_assignment = assignment.partitions()
         self.generation = generation
-        # Java's leader writes a newer version, and so does ours. Leaders rarely change.
+        # Leaders of the Java client and of this package write a newer version.
         self._leader_is_kafka_python = assignment.version == 0
 
     def _assign(self, members: Sequence[Member], topics: Topics) -> Assignment:
@@ -167,25 +167,25 @@ class StickyPartitionAssignor(_ClassicAssignor):
 
 
 class CooperativeStickyAssignor(StickyPartitionAssignor):
-    """Does the same without giving everything back (`cooperative-sticky`, KIP-429).
+    """Balances like ``StickyPartitionAssignor``, but rebalances cooperatively (KIP-429).
 
-    Members keep reading through a rebalance. A partition that moves is revoked in one round and
-    assigned in the next.
+    Its name is ``cooperative-sticky``. Members keep reading during a rebalance. A partition that
+    moves is revoked in one round and assigned in the next.
     """
 
     name = "cooperative-sticky"
-    version = 2  # Owned partitions came with version 1, their generation with version 2.
+    version = 2  # version 1 adds owned partitions, version 2 their generation
 
     def __init__(self) -> None:
         super().__init__()
         self._plan = Plan()
 
     def supported_protocols(self) -> list[RebalanceProtocol]:
-        """Return whether rebalances are eager or cooperative (KIP-429)."""
+        """Return the supported rebalance protocols: eager or cooperative (KIP-429)."""
         return [RebalanceProtocol.COOPERATIVE]
 
     def metadata(self, topics: Iterable[str]) -> ConsumerProtocolSubscription:
-        """Return the subscription of a member, with what it owns."""
+        """Return the subscription of a member with its owned partitions."""
         entry = ConsumerProtocolSubscription.TopicPartition
         known = self.generation != NO_GENERATION
         return ConsumerProtocolSubscription(

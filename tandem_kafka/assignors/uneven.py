@@ -1,8 +1,8 @@
-"""Sticky shares for members that subscribe to different topics.
+"""The sticky assignment for members that subscribe to different topics.
 
-First every free partition goes to the subscriber with the fewest partitions. Then partitions move,
-one at a time, from a member to a subscriber with at least two less, until none can. Each such move
-makes the shares more even, so this ends.
+First, every free partition is assigned to the subscriber with the fewest partitions. Then
+partitions move, one at a time, to subscribers with at least two partitions less than their owner,
+until no such move is possible. Each move makes the assignment more even, so this ends.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ def share_unevenly(
     Args:
         members: The members of the group, ordered by id; at least one.
         topics: The partitions of all topics that a member subscribes to.
-        claims: What the members own.
-        placement: Where members and replicas are.
+        claims: The partitions that the members own.
+        placement: The racks of members and replicas.
 
     Returns:
         The partitions of each member, ordered by topic and number.
     """
     balancer = _Balancer(members, topics, claims, placement)
-    # Topics with few subscribers come first: the others can still make up for them.
-    order = sorted(topics, key=lambda name: (len(balancer.takers[name]), name))
+    # Topics with few subscribers come first, because they have less choice.
+    order = sorted(topics, key=lambda name: (len(balancer.subscribers_of[name]), name))
     every = [TopicPartition(name, number) for name in order for number in topics[name]]
     free = [tp for tp in every if tp not in balancer.owners]
     balancer.place(free)
@@ -55,18 +55,18 @@ def share_unevenly(
 
 
 class _Balancer:
-    """The owner of every partition, and the moves that are left.
+    """The owner of every partition, and the moves that balance them.
 
     Attributes:
-        takers: The members that subscribe to each topic.
+        subscribers_of: The members that subscribe to each topic.
         owners: The owner of each partition that has one.
-        revoked: Whether a member has to give up what it owns, for its subscription or its rack.
+        revoked: Whether a member must release a partition because of its subscription or rack.
     """
 
     def __init__(
         self, members: Sequence[Member], topics: Topics, claims: Claims, placement: Placement
     ) -> None:
-        self.takers = {
+        self.subscribers_of = {
             name: frozenset(member.member_id for member in found)
             for name, found in subscribers(members, topics).items()
         }
@@ -75,7 +75,9 @@ class _Balancer:
         counts = {member.member_id: 0 for member in members}
         for member_id in counts:
             for tp in claims.owned.get(member_id, ()):
-                if member_id not in self.takers[tp.topic] or placement.mismatch(member_id, tp):
+                if member_id not in self.subscribers_of[tp.topic] or placement.mismatch(
+                    member_id, tp
+                ):
                     self.revoked = True
                 else:
                     self.owners[tp] = member_id
@@ -87,36 +89,38 @@ class _Balancer:
         self._near: dict[tuple[str, frozenset[str]], frozenset[str]] = {}
 
     def place(self, free: Iterable[TopicPartition]) -> None:
-        """Give each partition to its lightest subscriber, of those nearby if racks matter."""
+        """Assign each partition to its lightest subscriber, preferably in a replica's rack."""
         rest = []
         for tp in free:
-            near = self._near_takers(tp)
+            near = self._near_subscribers(tp)
             if near:
                 self._give(tp, near)
             else:
                 rest.append(tp)
         for tp in rest:
-            self._give(tp, self.takers[tp.topic])
+            self._give(tp, self.subscribers_of[tp.topic])
 
     def balance(self, partitions: Sequence[TopicPartition]) -> None:
-        """Move partitions to lighter members until that makes nothing more even."""
-        by_topic = [(self.takers[name], list(tps)) for name, tps in groupby(partitions, _topic)]
+        """Move partitions to lighter members until no move improves the balance."""
+        by_topic = [
+            (self.subscribers_of[name], list(tps)) for name, tps in groupby(partitions, _topic)
+        ]
         moving = True
         while moving:
             moving = False
-            for takers, of_topic in by_topic:
-                if not self._loads.even(takers):
+            for candidates, of_topic in by_topic:
+                if not self._loads.even(candidates):
                     moving = self._balance_topic(of_topic) or moving
 
-    def _near_takers(self, tp: TopicPartition) -> frozenset[str]:
-        """Return the subscribers in a rack with a replica, and those whose rack is not known."""
-        takers = self.takers[tp.topic]
+    def _near_subscribers(self, tp: TopicPartition) -> frozenset[str]:
+        """Return the subscribers in a rack with a replica, and those with an unknown rack."""
+        candidates = self.subscribers_of[tp.topic]
         if not self._placement.matters:
-            return takers
+            return candidates
         key = tp.topic, self._placement.racks(tp)
         if key not in self._near:
             self._near[key] = frozenset(
-                each for each in takers if not self._placement.mismatch(each, tp)
+                each for each in candidates if not self._placement.mismatch(each, tp)
             )
         return self._near[key]
 
@@ -126,7 +130,7 @@ class _Balancer:
 
     def _balance_topic(self, partitions: Iterable[TopicPartition]) -> bool:
         moved = False
-        #: Members that can hand no partition of this topic on, as the loads are.
+        #: Members that cannot pass on a partition of this topic, with the present loads.
         stuck: set[str] = set()
         for tp in partitions:
             owner = self.owners[tp]
@@ -140,12 +144,12 @@ class _Balancer:
         return moved
 
     def _improve(self, tp: TopicPartition) -> bool:
-        """Move a partition, or one like it, if a subscriber has at least two less."""
+        """Move a partition, or an equivalent one, to a subscriber with at least two less."""
         most = self._loads[self.owners[tp]] - 2
-        takers = self.takers[tp.topic]
+        candidates = self.subscribers_of[tp.topic]
         target = self._previous.get(tp, "")
-        if target not in takers or self._loads[target] > most:
-            target = self._loads.lightest(takers)
+        if target not in candidates or self._loads[target] > most:
+            target = self._loads.lightest(candidates)
             if self._loads[target] > most:
                 return False
         for moved, member_id in self._moves.to(tp, self.owners[tp], target):

@@ -1,8 +1,8 @@
-"""What the sticky assignors of members tell the leader's.
+"""The user data that the sticky assignors of members send to the leader.
 
 `sticky` sends the previous assignment and, since version 1, its generation. `cooperative-sticky`
-sends the generation alone: what the member owns is part of its subscription. The bytes are the Java
-client's. kafka-python 3.0 puts a version in front of those of `sticky`, and reads nothing else.
+only sends the generation, because the subscription has the owned partitions. The format is that of
+the Java client. kafka-python 3.0 adds a version before that of `sticky`, and reads no other.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = [
 
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
-#: In front of kafka-python's user data. Java's begins with the number of topics, below 65,536.
+#: The prefix in kafka-python. The Java client starts with the number of topics, below 65,536.
 _VERSION = b"\x00\x01"
 
 
@@ -35,7 +35,7 @@ def encode_sticky_user_data(
     Args:
         owned: The previous assignment.
         generation: Its generation.
-        for_kafka_python: Whether the leader is kafka-python's.
+        for_kafka_python: Whether the leader uses kafka-python.
     """
     by_topic: dict[str, list[int]] = defaultdict(list)
     for tp in sorted(owned):
@@ -49,9 +49,9 @@ def encode_sticky_user_data(
 
 
 def decode_sticky_user_data(data: bytes | None) -> tuple[list[TopicPartition], int]:
-    """Return what a member of `sticky` owned, and in which generation.
+    """Return the partitions that a member of `sticky` owned, and their generation.
 
-    User data that cannot be read says nothing: the member owns nothing.
+    Invalid user data mean that the member owns nothing.
     """
     try:
         return _read_sticky(bytes(data or b""))
@@ -65,9 +65,9 @@ def encode_cooperative_user_data(generation: int) -> bytes:
 
 
 def decode_cooperative_user_data(data: bytes | None) -> int:
-    """Return the generation of a member of `cooperative-sticky`, -1 if it does not say.
+    """Return the generation of a member of `cooperative-sticky`, or -1 if unknown.
 
-    librdkafka sends the user data of `sticky` with both.
+    librdkafka sends the user data of `sticky` with both assignors.
     """
     if data is not None and len(data) == _INT32.size:
         generation: int = _INT32.unpack(data)[0]

@@ -1,1 +1,1 @@
-"""The application thread's side: the facade that users call."""
+"""The application thread: `KafkaConsumer` and its parts."""

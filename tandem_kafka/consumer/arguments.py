@@ -1,4 +1,4 @@
-"""Checks of what users pass in; every error names the argument, the value and what is allowed."""
+"""Checks of arguments; every error names the argument, its value and the allowed values."""
 
 from __future__ import annotations
 
@@ -41,19 +41,19 @@ __all__ = [
 
 
 def check_subscription(topics: Any, pattern: Any) -> frozenset[str]:
-    """Return the names of topics to subscribe to, none if there is a pattern.
+    """Return the topics to subscribe to; empty if there is a pattern.
 
     Raises:
-        IllegalStateError: There are names and a pattern.
-        InvalidArgumentError: There is neither, or a name is not allowed.
-        TypeError: The topics are no collection, or one of them is no str.
+        IllegalStateError: Both topics and a pattern are given.
+        InvalidArgumentError: Neither is given, or a topic name is invalid.
+        TypeError: `topics` is not a collection of str.
     """
     names = check_topics(() if topics is None else topics)
     if names and pattern is not None:
-        msg = "subscribe() takes topics or a pattern, not both"
+        msg = f"subscribe() takes topics or a pattern, not both; got {topics!r} and {pattern!r}"
         raise IllegalStateError(msg)
     if not names and pattern is None:
-        msg = "subscribe() needs topics or a pattern; to drop a subscription call unsubscribe()"
+        msg = "subscribe() needs topics or a pattern; to end a subscription, call unsubscribe()"
         raise InvalidArgumentError(msg)
     for name in names:
         _check_topic_name(name)
@@ -71,8 +71,8 @@ def check_topics(topics: Any) -> frozenset[str]:
     """Return topic names.
 
     Raises:
-        TypeError: A string, or something that is not a collection of strings.
-        InvalidArgumentError: An empty name.
+        TypeError: `topics` is not a collection of str.
+        InvalidArgumentError: A name is blank.
     """
     if isinstance(topics, str | bytes) or not isinstance(topics, Iterable):
         msg = f"topics must be a collection of names, got {topics!r}"
@@ -92,7 +92,7 @@ def compile_pattern(pattern: Any) -> re.Pattern[str]:
     """Return a compiled pattern.
 
     Raises:
-        InvalidArgumentError: It is neither a str nor a compiled pattern, or no regular expression.
+        InvalidArgumentError: It is neither a str nor a compiled pattern, or it does not compile.
     """
     if isinstance(pattern, re.Pattern):
         return pattern
@@ -102,7 +102,7 @@ def compile_pattern(pattern: Any) -> re.Pattern[str]:
     try:
         return re.compile(pattern)
     except re.error as error:
-        msg = f"pattern {pattern!r} is no regular expression: {error}"
+        msg = f"pattern {pattern!r} is not a valid regular expression: {error}"
         raise InvalidArgumentError(msg) from error
 
 
@@ -111,32 +111,32 @@ def check_partition(partition: Any, name: str = "partition") -> TopicPartition:
 
     Raises:
         TypeError: It is not a TopicPartition.
-        InvalidArgumentError: Its topic is empty or its number negative.
+        InvalidArgumentError: Its topic is blank or its partition number is negative.
     """
     if not isinstance(partition, TopicPartition):
         msg = f"{name} must be a TopicPartition, got {partition!r}"
         raise TypeError(msg)
     topic, number = _unchecked(partition)
     if not isinstance(topic, str) or not topic.strip():
-        msg = f"{name} must have a non-empty topic, got {partition!r}"
+        msg = f"the topic of {name} must be a non-empty str, got {partition!r}"
         raise InvalidArgumentError(msg)
     if not isinstance(number, int) or number < 0:
-        msg = f"{name} must have a number of at least 0, got {partition!r}"
+        msg = f"the partition number of {name} must be an int of at least 0, got {partition!r}"
         raise InvalidArgumentError(msg)
     return partition
 
 
 def _unchecked(fields: Any) -> Any:
-    """Return what was put into a tuple, whatever its fields are declared to be."""
+    """Drop the declared types: users may put anything into the tuple."""
     return fields
 
 
 def check_partitions(partitions: Any) -> tuple[TopicPartition, ...]:
-    """Return partitions, each once and in order.
+    """Return the partitions in order, without duplicates.
 
     Raises:
-        TypeError: It is not a collection of TopicPartitions.
-        InvalidArgumentError: It is None, or one of them is not allowed.
+        TypeError: It is not a collection of TopicPartition.
+        InvalidArgumentError: It is None, or a partition is invalid.
     """
     if partitions is None:
         msg = "partitions must be a collection of TopicPartition, got None"
@@ -148,17 +148,17 @@ def check_partitions(partitions: Any) -> tuple[TopicPartition, ...]:
 
 
 def each_partition(partitions: Iterable[Any]) -> tuple[TopicPartition, ...]:
-    """Return the partitions of a method that takes them as arguments.
+    """Return the partitions that a method takes as positional arguments.
 
     Raises:
         TypeError: One of them is not a TopicPartition.
-        InvalidArgumentError: One of them is not allowed.
+        InvalidArgumentError: One of them is invalid.
     """
     return tuple(check_partition(tp) for tp in partitions)
 
 
 def check_offset(offset: Any) -> OffsetAndMetadata:
-    """Return where to seek to: an int, or an OffsetAndMetadata with its leader epoch.
+    """Return the target of a seek, given as an int or as an OffsetAndMetadata.
 
     Raises:
         TypeError: It is neither.
@@ -172,7 +172,7 @@ def check_offset(offset: Any) -> OffsetAndMetadata:
 
 
 def check_offsets(offsets: Any) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Return a copy of offsets to commit.
+    """Return a copy of the offsets to commit.
 
     Raises:
         TypeError: It is not a mapping of TopicPartition to OffsetAndMetadata.
@@ -185,7 +185,7 @@ def check_offsets(offsets: Any) -> dict[TopicPartition, OffsetAndMetadata]:
     for tp, offset in offsets.items():
         check_partition(tp, "a key of offsets")
         if not isinstance(offset, OffsetAndMetadata):
-            msg = f"a value of offsets must be an OffsetAndMetadata, got {offset!r} for {tp}"
+            msg = f"the offset of {tp} must be an OffsetAndMetadata, got {offset!r}"
             raise TypeError(msg)
         _check_number(offset.offset, f"the offset of {tp}")
         copy[tp] = OffsetAndMetadata(offset.offset, offset.metadata or "", epoch_of(offset))
@@ -193,7 +193,7 @@ def check_offsets(offsets: Any) -> dict[TopicPartition, OffsetAndMetadata]:
 
 
 def check_limit(max_records: Any, default: int) -> int:
-    """Return how many records a poll may return.
+    """Return the maximum number of records of a poll.
 
     Raises:
         TypeError: It is not an int.
@@ -209,10 +209,10 @@ def check_limit(max_records: Any, default: int) -> int:
 
 
 def check_leave(leave_group: Any) -> LeaveOperation:
-    """Return what close() does about the group.
+    """Return whether close() leaves the group.
 
     Raises:
-        InvalidArgumentError: It is none of the three.
+        InvalidArgumentError: It is not a `LeaveOperation`.
     """
     try:
         return LeaveOperation(leave_group)
@@ -223,14 +223,14 @@ def check_leave(leave_group: Any) -> LeaveOperation:
 
 
 def check_regex(pattern: SubscriptionPattern, protocol: str) -> str:
-    """Return the expression of a pattern that the coordinator is to match.
+    """Return the regular expression of a pattern that the coordinator matches.
 
     Raises:
         InvalidArgumentError: It is empty.
-        UnsupportedVersionError: The classic protocol has no such thing.
+        UnsupportedVersionError: The classic protocol does not support it.
     """
     if not str(pattern.pattern or "").strip():
-        msg = f"a SubscriptionPattern must have a non-empty str, got {pattern.pattern!r}"
+        msg = f"the pattern of a SubscriptionPattern must not be empty, got {pattern.pattern!r}"
         raise InvalidArgumentError(msg)
     if protocol == "classic":
         msg = (
@@ -242,7 +242,7 @@ def check_regex(pattern: SubscriptionPattern, protocol: str) -> str:
 
 
 def check_timestamps(timestamps: Any) -> dict[TopicPartition, int]:
-    """Return a copy of timestamps to look up.
+    """Return a copy of the timestamps to look up.
 
     Raises:
         TypeError: It is not a mapping of TopicPartition to milliseconds.
@@ -270,17 +270,20 @@ def _check_number(value: Any, name: str) -> None:
 
 
 def check_arrow_usable(*, deserializing: bool, intercepting: bool) -> None:
-    """Check that nothing wants to see single records.
+    """Check that no deserializer or interceptor needs `ConsumerRecord` objects.
 
     Raises:
         IllegalStateError: A deserializer or an interceptor does.
     """
     if deserializing:
         msg = (
-            "poll_arrow() hands out bytes: it cannot be used with key_deserializer or "
-            "value_deserializer"
+            "poll_arrow() returns bytes and cannot be used with key_deserializer or "
+            "value_deserializer: create the consumer without them, and decode the columns"
         )
         raise IllegalStateError(msg)
     if intercepting:
-        msg = "poll_arrow() makes no records: it cannot be used with interceptors' on_consume()"
+        msg = (
+            "poll_arrow() creates no ConsumerRecord objects and cannot be used with interceptors "
+            "that have on_consume(): remove them from interceptor_classes, or call poll()"
+        )
         raise IllegalStateError(msg)

@@ -1,4 +1,4 @@
-"""Deals with what the network thread tells: errors are raised, rebalance callbacks are run."""
+"""Processes events from the network thread: raises errors and runs rebalance callbacks."""
 
 from __future__ import annotations
 
@@ -38,21 +38,21 @@ class BackgroundEvents:
         self._commits = commits
         self._collector = collector
         self._listener = listener
-        #: Callbacks that have run, and their errors, until the network thread knows.
-        self._ran: deque[tuple[int, Exception | None]] = deque()
+        #: Completed callbacks and their errors, until the network thread has been notified.
+        self._completed: deque[tuple[int, Exception | None]] = deque()
 
     def __len__(self) -> int:
         begun = self._listener.due is not None
-        return len(self._core.engine.background) + begun + len(self._ran)
+        return len(self._core.engine.background) + begun + len(self._completed)
 
     def process(self) -> None:
-        """Deal with everything there is; then raise the first error, if there was one.
+        """Process all events, then raise the first error, if any.
 
-        After an interrupt the next call goes on with the same event. No callback that has begun
-        is called again for it.
+        After an interrupt, the next call continues with the same event. A callback that has
+        already started is not called again.
         """
         first: Exception | None = None
-        self._tell()
+        self._report_completed()
         while (event := self._next()) is not None:
             try:
                 self._handle(event)
@@ -60,7 +60,7 @@ class BackgroundEvents:
                 if first is None:
                     first = error
                 else:
-                    log.exception("a further error, after the one that poll() raises")
+                    log.exception("a further error besides the one that poll() raises")
             self._listener.due = None
         if first is not None:
             raise first
@@ -68,7 +68,7 @@ class BackgroundEvents:
     def _next(self) -> BackgroundEvent | None:
         queue = self._core.engine.background
         event = self._listener.due or queue.first
-        self._listener.due = event  # before it leaves the queue, or an interrupt would lose it
+        self._listener.due = event  # before it leaves the queue: an interrupt must not lose it
         if event is not None and queue.first is event:
             queue.take()
         return event
@@ -79,14 +79,14 @@ class BackgroundEvents:
                 return
             raise event.error
         if self._cancelled(event.number):
-            return  # cancelled: the membership it belonged to is over
+            return  # the membership that it belonged to has ended
         match event:
             case PartitionsAssigned():
-                self._take_over(event)
+                self._apply_assignment(event)
             case PartitionsRevoked():
                 self._revoke(event)
             case PartitionsLost(partitions):
-                left = self._listener.not_given_back(partitions)
+                left = self._listener.unreleased(partitions)
                 self._call(event, lambda: self._listener.lost(left))
             case _:
                 assert_never(event)
@@ -99,19 +99,20 @@ class BackgroundEvents:
             timeout_ms = self._core.config.max_poll_interval_ms
             self._commits.commit_quietly(self._core.deadline_ms(timeout_ms))
             if self._cancelled(event.number):
-                return  # the membership ended during the commit: they are lost, not revoked
+                return  # the membership ended during the commit: partitions are lost, not revoked
 
         def revoked() -> None:
             try:
                 self._listener.revoked(event.partitions)
             except Exception as error:
                 if not isinstance(error, WakeupError):
-                    self._listener.given_back = frozenset()  # it failed: it is called again
+                    # It failed, so it must be called again.
+                    self._listener.released_partitions = frozenset()
                 raise
 
         self._call(event, revoked)
 
-    def _take_over(self, event: PartitionsAssigned) -> None:
+    def _apply_assignment(self, event: PartitionsAssigned) -> None:
         applied = self._core.ask(
             ApplyAssignment(
                 deadline_ms=self._core.deadline_ms(None),
@@ -120,39 +121,39 @@ class BackgroundEvents:
             )
         )
         if applied:
-            self._listener.given_back = frozenset()
+            self._listener.released_partitions = frozenset()
             self._collector.purge()
             self._call(event, lambda: self._listener.assigned(event.added))
 
     def _call(self, event: RebalanceEvent, callback: Callable[[], None]) -> None:
-        """Run a callback and tell the network thread how it went, whatever happens."""
+        """Run a callback and report its outcome to the network thread in any case."""
         try:
             callback()
-            self._ran.append((event.number, None))
+            self._completed.append((event.number, None))
         except WakeupError:
-            # The callback itself ended well enough: it was interrupted on purpose.
-            self._ran.append((event.number, None))
+            # An intended interruption is not a failure of the callback.
+            self._completed.append((event.number, None))
             raise
         except Exception as error:
-            self._ran.append((event.number, error))
+            self._completed.append((event.number, error))
             raise callback_error(error) from error
         except BaseException:
-            if self._listener.due is not event:  # it had begun
-                self._ran.append((event.number, None))
+            if self._listener.due is not event:  # the callback had started
+                self._completed.append((event.number, None))
             raise
         finally:
-            self._tell()
+            self._report_completed()
 
-    def _tell(self) -> None:
-        """Tell the network thread of callbacks that have run."""
-        while self._ran:
-            number, error = self._ran[0]
-            if not self._core.closed:  # by the callback
-                # Waited for, so that what follows from it is done before poll() goes on: the
-                # assignment changes inside poll() or not at all.
+    def _report_completed(self) -> None:
+        """Report completed callbacks to the network thread."""
+        while self._completed:
+            number, error = self._completed[0]
+            if not self._core.closed:  # the callback may have closed it
+                # Wait until the network thread has processed it: the assignment must change
+                # inside poll() or not at all.
                 deadline_ms = self._core.deadline_ms(None)
                 self._core.ask(
                     CallbackCompleted(deadline_ms=deadline_ms, number=number, error=error)
                 )
                 self._collector.purge()
-            self._ran.popleft()
+            self._completed.popleft()

@@ -1,8 +1,8 @@
-"""What the network thread is given of the options: nothing that keeps the user's objects alive.
+"""The options for the network thread, without strong references to the user's objects.
 
-A deserializer is often a bound method of the object that owns the consumer. Were it reachable from
-the network thread, that object and its consumer would never be collected, and a consumer that was
-forgotten would keep its thread and its connections for ever.
+A deserializer is often a bound method of the object that owns the consumer. If the network thread
+could reach it, neither object would ever be garbage-collected. A consumer that the application has
+dropped would keep its thread and its connections forever.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from tandem_kafka.config import Config
 
-__all__ = ["BorrowedProvider", "for_network_thread"]
+__all__ = ["WeakTokenProvider", "for_network_thread"]
 
 
 def for_network_thread(config: Config) -> Config:
     """Return the options without the objects that only the application thread calls.
 
-    The token provider is called by neither; it is only borrowed.
+    The token provider is replaced by a weak reference, because logins call it.
     """
     provider = config.sasl_oauth_token_provider
     return dataclasses.replace(
@@ -32,37 +32,40 @@ def for_network_thread(config: Config) -> Config:
         interceptor_classes=(),
         metric_reporters=(),
         default_offset_commit_callback=None,
-        sasl_oauth_token_provider=None if provider is None else _borrow(provider),
+        sasl_oauth_token_provider=None if provider is None else _weak_provider(provider),
     )
 
 
-def _borrow(provider: Any) -> Any:
+def _weak_provider(provider: Any) -> Any:
     try:
-        return BorrowedProvider(provider)
-    except TypeError:  # its class has __slots__ without __weakref__: such objects own no consumer
+        return WeakTokenProvider(provider)
+    except TypeError:  # its class has __slots__ without __weakref__
         return provider
 
 
-class BorrowedProvider(AbstractTokenProvider):
-    """A user's token provider, for as long as the consumer keeps it."""
+class WeakTokenProvider(AbstractTokenProvider):
+    """Refers to the user's token provider for as long as the consumer keeps it alive."""
 
     def __init__(self, provider: Any) -> None:
         super().__init__()
         self._provider = weakref.ref(provider)
 
     def token(self) -> Any:
-        """Ask the provider."""
-        return self._lent().token()
+        """Return the provider's token."""
+        return self._resolve().token()
 
     def extensions(self) -> Mapping[Any, Any]:
-        """Ask the provider, if it has any."""
-        extensions = getattr(self._lent(), "extensions", None)
+        """Return the provider's SASL extensions, if it has any."""
+        extensions = getattr(self._resolve(), "extensions", None)
         found: Mapping[Any, Any] = {} if extensions is None else extensions()
         return found
 
-    def _lent(self) -> Any:
+    def _resolve(self) -> Any:
         provider = self._provider()
         if provider is None:
-            msg = "the consumer was dropped, and its sasl_oauth_token_provider with it"
+            msg = (
+                "sasl_oauth_token_provider no longer exists: the application dropped the consumer "
+                "without close()"
+            )
             raise LookupError(msg)
         return provider

@@ -1,4 +1,4 @@
-"""Closing, phase by phase: nothing that fails in one keeps the next from being done."""
+"""Closes the consumer in phases; a failed phase does not prevent the next one."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ __all__ = ["Closing", "Hook"]
 log = logging.getLogger(__name__)
 
 DEFAULT_TIMEOUT_MS = 30_000
-#: The same when the coordinator has been out of reach since before the consumer was closed.
+#: The default if the coordinator was already unreachable before close().
 UNREACHABLE_TIMEOUT_MS = 5_000
-#: What the coordinator is told (KIP-800).
-REASON = "the consumer unsubscribes or is closed"
-#: The network thread is given this long beyond the deadline to end.
+#: The reason sent to the coordinator (KIP-800).
+REASON = "the consumer unsubscribes or closes"
+#: How long after the deadline the network thread may still run.
 JOIN_GRACE_MS = 2_000
 
 
 class Hook(Protocol):
-    """What the user has put in and is to be closed in the end."""
+    """A user's object that the consumer closes."""
 
     def close(self) -> None:
-        """Close it."""
+        """Close the object."""
         ...
 
 
 class Closing:
-    """What unsubscribe() and close() have in common, and the rest of close()."""
+    """Implements unsubscribe() and close()."""
 
     def __init__(
         self,
@@ -59,20 +59,20 @@ class Closing:
         self._errors: list[BaseException] = []
 
     def unsubscribe(self) -> None:
-        """Give partitions back, leave the group, drop the subscription.
+        """Release the partitions, leave the group and end the subscription.
 
         Raises:
-            RebalanceCallbackError: The listener raised; everything else has been done.
+            RebalanceCallbackError: The listener raised; all other steps were completed.
         """
         with self._collecting():
             deadline_ms = self._core.deadline_ms(None)
             commit = self._commits.automatic
-            self._give_back(deadline_ms, commit=commit, leave=LeaveOperation.DEFAULT)
+            self._release_partitions(deadline_ms, commit=commit, leave=LeaveOperation.DEFAULT)
             if not self._core.closed:
                 self._attempt(lambda: self._core.ask(Unsubscribe(deadline_ms=deadline_ms)))
 
     def deadline_ms(self, timeout_ms: float | None) -> int:
-        """Return when a close() with this timeout must be over."""
+        """Return the deadline of a close() with this timeout."""
         if timeout_ms is None:
             unreachable = self._core.engine.coordinator_unreachable
             timeout_ms = UNREACHABLE_TIMEOUT_MS if unreachable else DEFAULT_TIMEOUT_MS
@@ -82,24 +82,25 @@ class Closing:
     def close(
         self, deadline_ms: int, *, commit: bool, leave: LeaveOperation, alone: bool = True
     ) -> None:
-        """Close the consumer until the deadline.
+        """Close the consumer before the deadline.
 
         Args:
-            deadline_ms: When to be done.
-            commit: Whether to commit first, with auto-commit on.
-            leave: What to do about the group.
-            alone: False if another thread is in a listener or deserializer and does not come back.
-                Then there is no commit and no call of the listener.
+            deadline_ms: When the close must have finished.
+            commit: Whether to commit first, if auto-commit is on.
+            leave: Whether to leave the group.
+            alone: False if another thread does not return from a listener or deserializer. Then
+                the close neither commits nor calls the listener.
 
         Raises:
             RebalanceCallbackError: The listener raised.
-            BaseException: KeyboardInterrupt and the like, once the consumer is closed.
+            BaseException: An interrupt such as KeyboardInterrupt; the consumer is closed.
         """
         with self._collecting():
             if not alone:
                 log.warning(
-                    "closing without a commit and without the rebalance listener: another thread "
-                    "has been inside poll() the whole time, in a listener or deserializer"
+                    "closing without a commit and without calling the rebalance listener: another "
+                    "thread did not return from poll() in time; its listener or deserializer "
+                    "blocks"
                 )
             self._close(deadline_ms, commit=commit, leave=leave, alone=alone)
 
@@ -107,22 +108,22 @@ class Closing:
         try:
             if alone:
                 commit = commit and self._commits.automatic
-                self._give_back(deadline_ms, commit=commit, leave=leave)
+                self._release_partitions(deadline_ms, commit=commit, leave=leave)
             elif self._core.engine.subscription.auto_assigned:
                 self._leave(self._core.clock.now_ms() + JOIN_GRACE_MS, leave)
             self._attempt(lambda: self._core.ask(DrainCommits(deadline_ms=deadline_ms)))
             self._attempt(lambda: self._commits.await_pending(deadline_ms, interruptible=False))
         finally:
             self._end_network_thread(deadline_ms)
-        # What could not be sent any more has been failed by now: its callbacks run too.
+        # By now, commits that could not be sent have failed. Their callbacks must run as well.
         self._attempt(self._commits.run_callbacks)
         for hook in self._hooks:
             self._attempt(hook.close)
 
     # --- phases --------------------------------------------------------------------------------
 
-    def _give_back(self, deadline_ms: int, *, commit: bool, leave: LeaveOperation) -> None:
-        """Commit, run the listener, leave the group: in this order."""
+    def _release_partitions(self, deadline_ms: int, *, commit: bool, leave: LeaveOperation) -> None:
+        """Commit, run the listener and leave the group, in this order."""
         subscription = self._core.engine.subscription
         if subscription.auto_assigned:
             self._attempt(lambda: self._core.ask(PrepareToLeave(deadline_ms=deadline_ms)))
@@ -130,13 +131,13 @@ class Closing:
             self._attempt(lambda: self._commits.commit_quietly(deadline_ms))
         if not subscription.auto_assigned:
             return
-        held = self._listener.not_given_back(frozenset(subscription.assigned))
+        held = self._listener.unreleased(frozenset(subscription.assigned))
         group = self._core.engine.group
         grouped = self._core.config.group_id is not None
         if grouped and (group.lost or group.metadata.generation_id == NO_GENERATION):
-            self._attempt(lambda: _wrapped(lambda: self._listener.lost(held)))
+            self._attempt(lambda: _call_listener(lambda: self._listener.lost(held)))
         else:
-            self._attempt(lambda: _wrapped(lambda: self._listener.revoked(held)))
+            self._attempt(lambda: _call_listener(lambda: self._listener.revoked(held)))
         if self._core.closed:
             return  # the listener has closed the consumer
         self._leave(deadline_ms, leave)
@@ -150,26 +151,29 @@ class Closing:
         join_by_ms = max(deadline_ms, self._core.clock.now_ms()) + JOIN_GRACE_MS
         try:
             ended = self._core.driver.join(join_by_ms)
-        except BaseException as error:  # noqa: BLE001 - Ctrl-C: raised when all is done
+        except BaseException as error:  # noqa: BLE001 - Ctrl-C; raised after all phases
             self._errors.append(error)
             self._core.engine.loop.stop()
             ended = self._core.driver.join(self._core.clock.now_ms() + JOIN_GRACE_MS)
         if not ended:
-            log.warning("the network thread did not end in time; it is left to end by itself")
+            log.warning(
+                "the network thread did not end by the deadline of close(); it ends in the "
+                "background"
+            )
             self._core.engine.loop.stop()
 
     def _attempt(self, step: Callable[[], object]) -> None:
-        """Do a step; what it raises is kept, and only that."""
+        """Run a step; log a timeout, and keep any other error for the end."""
         try:
             step()
         except KafkaTimeoutError as error:
-            log.warning("closing: %s", error)
-        except BaseException as error:  # noqa: BLE001 - raised when all is done
+            log.warning("a step of close() timed out: %s", error)
+        except BaseException as error:  # noqa: BLE001 - raised after all phases
             self._errors.append(error)
 
     @contextmanager
     def _collecting(self) -> Iterator[None]:
-        """Collect what is raised, and raise it at the end; a listener may close while we do."""
+        """Collect errors and raise the first at the end; a listener may close recursively."""
         outer, self._errors = self._errors, []
         try:
             yield
@@ -179,12 +183,12 @@ class Closing:
             return
         first, *others = errors
         for error in others:
-            log.error("a further error while closing: %r", error)
+            log.error("a further error while closing, besides the one that is raised: %r", error)
         raise first
 
 
-def _wrapped(callback: Callable[[], None]) -> None:
-    """Call a listener's method; what it raises gets the name that poll() gives it too."""
+def _call_listener(callback: Callable[[], None]) -> None:
+    """Call a listener's method; wrap its error as poll() does."""
     try:
         callback()
     except Exception as error:

@@ -1,4 +1,4 @@
-"""The consumer's methods about its group, the cluster and itself."""
+"""The methods of the consumer that concern its group, the cluster, metrics and options."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 
 class ClusterMethods(Owned):
-    """A part of `KafkaConsumer`."""
+    """A part of ``KafkaConsumer``."""
 
     _config: Config
     _written: dict[str, Any]
@@ -38,22 +38,28 @@ class ClusterMethods(Owned):
     # --- the group -----------------------------------------------------------------------------
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """Return who we are in the group, as a transactional producer needs it (KIP-447).
+        """Return this consumer's membership, for a transactional producer (KIP-447).
 
-        A membership that was lost is named on, so that what is committed for it is refused, until
-        there is a new one; without any, as after `unsubscribe()`, the generation is -1.
+        After a membership is lost, this method returns its data until a new one begins, so that
+        the coordinator rejects offsets committed for it. Without any membership, for example
+        after ``unsubscribe()``, the generation is -1. Any thread may call this, even after close().
 
-        Without a `group_id` it names no group. Any thread may ask, also after close().
+        Returns:
+            Group id (None without a group), generation or member epoch, member id and
+            ``group_instance_id``.
         """
         self._core.check_readable()
         return self._core.engine.group.last
 
     @shared
     def enforce_rebalance(self, reason: str = "the application asks for it") -> None:
-        """Have the group rebalance (KIP-568); the next poll takes part.
+        """Ask the group to rebalance (KIP-568). The next poll starts to rejoin.
+
+        Args:
+            reason: Sent to the coordinator, which logs it.
 
         Raises:
-            NoGroupError: There is no `group_id`.
+            NoGroupError: There is no ``group_id``.
         """
         self._core.require_group()
         self._core.ask(EnforceRebalance(deadline_ms=self._core.deadline_ms(None), reason=reason))
@@ -62,11 +68,14 @@ class ClusterMethods(Owned):
 
     @shared
     def topics(self, timeout_ms: float | None = None) -> set[str]:
-        """Return the names of all topics this client may see, without internal ones.
+        """Return the names of all topics that this client may see, without internal topics.
+
+        Args:
+            timeout_ms: How long to wait, in milliseconds; ``default_api_timeout_ms`` by default.
 
         Raises:
-            KafkaTimeoutError: The cluster did not answer in time.
-            WakeupError: `wakeup()` was called.
+            KafkaTimeoutError: The cluster did not respond in time.
+            WakeupError: ``wakeup()`` was called.
         """
         event = ListTopics(deadline_ms=self._core.deadline_ms(timeout_ms))
         found = self._core.ask(event, interruptible=True)
@@ -74,11 +83,14 @@ class ClusterMethods(Owned):
 
     @shared
     def cluster(self, timeout_ms: float | None = None) -> ClusterSnapshot:
-        """Return brokers by id and all topics this client may see, internal ones too.
+        """Return the brokers and all topics that this client may see, including internal topics.
+
+        Args:
+            timeout_ms: How long to wait, in milliseconds; ``default_api_timeout_ms`` by default.
 
         Raises:
-            KafkaTimeoutError: The cluster did not answer in time.
-            WakeupError: `wakeup()` was called.
+            KafkaTimeoutError: The cluster did not respond in time.
+            WakeupError: ``wakeup()`` was called.
         """
         deadline_ms = self._core.deadline_ms(timeout_ms)
         if not self.bootstrap_connected():
@@ -87,13 +99,17 @@ class ClusterMethods(Owned):
         return dataclasses.replace(self._core.engine.metadata.snapshot, topics=dict(found))
 
     def partitions_for_topic(self, topic: str, timeout_ms: float | None = None) -> set[int]:
-        """Return the partition numbers of a topic; empty if we see no such topic.
+        """Return the partition numbers of a topic; empty if the topic is not visible.
 
-        Asking creates no topic. What is known is told after close() too.
+        This method never creates the topic. Cached metadata can be read even after close().
+
+        Args:
+            topic: Name of the topic.
+            timeout_ms: How long to wait, in milliseconds; ``default_api_timeout_ms`` by default.
 
         Raises:
-            KafkaTimeoutError: The cluster did not answer in time.
-            WakeupError: `wakeup()` was called.
+            KafkaTimeoutError: The cluster did not respond in time.
+            WakeupError: ``wakeup()`` was called.
         """
         self._core.check_readable()
         (name,) = check_topics([topic])
@@ -104,20 +120,20 @@ class ClusterMethods(Owned):
             try:
                 known = self._core.ask(event, interruptible=True)
             except (TopicAuthorizationFailedError, InvalidTopicError) as error:
-                log.warning("partitions_for_topic(%r) finds none: %s", name, error)
+                log.warning("partitions_for_topic(%r) returns no partitions: %s", name, error)
         return set(known.partitions) if known is not None else set()
 
     @shared
     def bootstrap(self, timeout_ms: float | None = None, refresh: bool = False) -> None:
-        """Wait for the first contact with the cluster, by default `bootstrap_timeout_ms`.
+        """Wait until the cluster has been reached.
 
         Args:
-            timeout_ms: How long to wait, in milliseconds.
-            refresh: Wait for the next answer to a metadata request, whatever is known already.
+            timeout_ms: How long to wait, in milliseconds; ``bootstrap_timeout_ms`` by default.
+            refresh: Wait for the next metadata response even if the cluster was reached before.
 
         Raises:
-            KafkaTimeoutError: No bootstrap server answered in time.
-            KafkaError: The cluster refused.
+            KafkaTimeoutError: No bootstrap server responded in time.
+            KafkaError: The cluster rejected the connection.
         """
         if timeout_ms is None:
             timeout_ms = self._config.bootstrap_timeout_ms
@@ -127,32 +143,32 @@ class ClusterMethods(Owned):
         except KafkaTimeoutError as error:
             servers = ", ".join(f"{host}:{port}" for host, port in self._config.bootstrap_servers)
             msg = (
-                f"no broker answered within {timeout_ms} ms; bootstrap_servers: {servers} "
-                "(the log says why each could not be reached)"
+                f"no broker responded within {timeout_ms} ms; bootstrap_servers: {servers} "
+                "(the log has the reason for each server)"
             )
             raise KafkaTimeoutError(msg) from error
 
     def bootstrap_connected(self) -> bool:
-        """Tell whether the cluster has been reached."""
+        """Return whether the cluster has been reached."""
         self._core.check_readable()
         return self._core.engine.metadata.snapshot.version > 0
 
     def metrics(self, raw: bool = False) -> Any:
-        """Return what the consumer measures, None with `metrics_enabled=False`.
+        """Return the consumer's metrics, or None if ``metrics_enabled`` is False.
 
         Args:
-            raw: Return kafka-python's metric objects by `MetricName` instead of values by group
-                and name. What belongs to a topic or partition stands in a group of its own.
+            raw: If True, return kafka-python's metric objects by ``MetricName``. Otherwise return
+                values by group and name; each topic and each partition has its own group.
         """
         measured = self._core.engine.metrics
         return measured.raw() if raw else measured.values()
 
     @property
     def config(self) -> dict[str, Any]:
-        """The options as they were given, and the defaults, by name; changing it changes nothing.
+        """The options by name, with defaults for those not given; changing it has no effect.
 
-        Once the cluster has been reached, `api_version` is the release that its brokers speak. Its
-        `repr()` shows no secrets, its values do.
+        Once the cluster has been reached, ``api_version`` is the release of its brokers. The
+        ``repr()`` hides secrets; the values do not.
         """
         if not self._release_known:
             release = self._core.engine.release()

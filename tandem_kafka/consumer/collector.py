@@ -1,12 +1,10 @@
-"""From the fetch buffer to records, on the application thread.
+"""Turns the fetch buffer into records, on the application thread.
 
-What a fetch brought becomes visible here and nowhere else, so this is where stale data is
-dropped: records of a partition that is not ours any more, or fetched for a position that a seek
-has replaced.
+Fetched data becomes visible only here, so this module also drops stale data: records of a partition
+that is no longer assigned, or fetched for a position that a seek has replaced.
 
-Nothing here moves a position past a record; that is left to the `Publication`. What has been
-returned is known by the position alone: the next collection begins there, so that what an
-interrupted poll() had collected is collected again.
+This module never moves a position past a record; the `Publication` does. Each collection starts at
+the position, so that records of an interrupted poll() are collected again.
 """
 
 from __future__ import annotations
@@ -28,15 +26,15 @@ from tandem_kafka.types import ConsumerRecord, OffsetAndMetadata, TopicPartition
 
 __all__ = ["Collector"]
 
-#: As a reader hands them out, or deserialized.
+#: Records as a reader returns them, or deserialized records.
 Records = TakenRecords | list[ConsumerRecord]
 
 
 class Collector:
-    """Takes records partition by partition, in turn, so that none starves.
+    """Takes records from one partition after the other in turn, so that none starves.
 
     Attributes:
-        publication: Of the last collection; its positions move when it is done.
+        publication: Belongs to the last collection, whose positions move when it is done.
     """
 
     def __init__(
@@ -52,28 +50,29 @@ class Collector:
         self._deserializers = deserializers
         self._wake_network = wake_network
         self._max_bytes = max_bytes
-        #: What has been taken from the buffer, by partition; whose turn it is comes first.
+        #: Chunks taken from the buffer, by partition. The first partition is served next.
         self._open: OrderedDict[AssignedPartition, deque[OpenedChunk]] = OrderedDict()
-        #: A count that has begun: the chunk, what the counters are to be, and whether it is the
-        #: chunk's last.
+        #: An unfinished update of the counters: the chunk, their new values, and whether the chunk
+        #: is released.
         self._counting: tuple[OpenedChunk, Counts, bool] | None = None
         #: Partitions whose positions the last collection moves.
         self._moved: list[AssignedPartition] = []
         self.publication = Publication()
-        #: The loop deserializes records itself, those that it can.
+        #: Leave deserialization to the iteration, which supports it for native records only.
         self.raw = False
 
     def collect(self, max_records: int) -> ConsumerRecords:
         """Return up to `max_records` records; positions move when `publication` is done.
 
-        The batch ends by bytes too: what a few batches unpack to may be larger than memory.
+        The result is limited in bytes as well: a few batches may decompress to more than memory
+        can hold.
 
         Raises:
-            KafkaError: The next thing in line is an error (a corrupt batch, a record that cannot
-                be deserialized, an offset out of range). Records before it came first.
+            KafkaError: The next item is an error: a corrupt batch, a record that cannot be
+                deserialized, an offset out of range. All records before it have been returned.
         """
-        # A reset that waits for the position to reach what was read ahead was asleep when the last
-        # collection was published.
+        # A partition may wait until the position has reached its read-ahead. Publishing the last
+        # collection moved the position but did not wake the network thread.
         if self._buffer.starved and any(state.wait_for_drain for state in self._moved):
             self._wake_network()
         self._moved = []
@@ -84,21 +83,22 @@ class Collector:
         for state in tuple(self._open):
             if room.records <= 0:
                 break
-            position = self._settle(state)
+            position = self._drop_stale(state)
             if position is not None and state.returnable:
                 self._collect_partition(state, position, room, batch)
         return batch
 
     def purge(self) -> None:
-        """Drop what was fetched for partitions that are not assigned any more."""
+        """Drop the data of partitions that are no longer assigned."""
         self._begin()
         for state in tuple(self._open):
-            self._settle(state)
+            self._drop_stale(state)
 
-    def crowding_out(self) -> frozenset[TopicPartition]:
-        """Return paused partitions whose records leave the others too little room.
+    def paused_over_budget(self) -> frozenset[TopicPartition]:
+        """Return the paused partitions that must give up their records.
 
-        Half of a full buffer is theirs. Those that hold most come first.
+        Together, paused partitions may hold half of a full buffer. The partitions that hold most
+        are returned first.
         """
         paused = self._subscription.paused() if self._buffer.is_full else ()
         if not paused or len(paused) == len(self._subscription.assigned):
@@ -113,7 +113,7 @@ class Collector:
         return frozenset(chosen)
 
     def _begin(self) -> None:
-        """Finish what an interrupt may have left half done, and take over what has arrived."""
+        """Finish an interrupted update of the counters, and take new chunks from the buffer."""
         self._finish_counting()
         while (chunk := self._buffer.first) is not None:
             chunks = self._open.setdefault(chunk.partition, deque())
@@ -123,10 +123,11 @@ class Collector:
 
     # --- one partition -------------------------------------------------------------------------
 
-    def _settle(self, state: AssignedPartition) -> Position | None:
-        """Drop what is stale or has been returned; None if nothing is left.
+    def _drop_stale(self, state: AssignedPartition) -> Position | None:
+        """Drop chunks that are stale or have been returned.
 
-        Else the position, which is where the next record to return is.
+        Returns:
+            The position, at which the next record starts; None if no chunk is left.
         """
         chunks, position = self._open[state], state.position
         if self._subscription.assigned.get(state.tp) is not state:
@@ -136,7 +137,7 @@ class Collector:
             if position is not None and opened.chunk.base is state.base:
                 offset = position.offset
                 if not (opened.released and opened.ends_at(offset)):
-                    opened.settle(offset)
+                    opened.forget_before(offset)
                     return position
             self._release(opened)
             chunks.popleft()
@@ -148,36 +149,36 @@ class Collector:
     ) -> None:
         """Add a partition's records to the batch."""
         base = self._open[state][0].chunk.base
-        pieces, at = self._gather(state, begin, room, first=not batch)
+        pieces, at = self._read_partition(state, begin, room, first=not batch)
         if pieces:
             batch[state.tp] = join_records(pieces)
-            if not self._uses_up(state):
-                # To the end of the turn, so that a busy partition cannot starve the others.
+            if not self._must_finish_batch(state):
+                # Move it to the end, so that a busy partition cannot starve the others.
                 self._open.move_to_end(state)
             state.consumed = Handed(base, begin, at, self.publication)
         elif at is not begin:
-            # There is nothing to lose: what is passed over is never shown.
+            # This skips only data that is never returned, so an interrupt cannot lose records.
             state.consumed = Consumed(base, at)
         if at.offset != begin.offset:
             self._moved.append(state)
             batch.next_offsets[state.tp] = OffsetAndMetadata(at.offset, "", at.leader_epoch)
 
-    def _uses_up(self, state: AssignedPartition) -> bool:
-        """Tell whether a partition's decoded batch is to be used up before another is decoded.
+    def _must_finish_batch(self, state: AssignedPartition) -> bool:
+        """Tell whether to finish a partition's decoded batch before decoding another one.
 
-        Otherwise each of many partitions could have a large batch decoded at the same time.
+        Otherwise many partitions could each hold a large decoded batch at the same time.
         """
         return self._buffer.is_full and any(
             opened.reader is not None and opened.reader.open_bytes > 0
             for opened in self._open[state]
         )
 
-    def _gather(
+    def _read_partition(
         self, state: AssignedPartition, at: Position, room: Room, *, first: bool
     ) -> tuple[list[Records], Position]:
-        """Return records of a partition, and the position behind them.
+        """Return records of a partition, and the position after them.
 
-        Only what comes `first` in the batch may raise.
+        Only the first partition of a batch may raise an error.
         """
         chunks, index = self._open[state], 0
         pieces: list[Records] = []
@@ -191,7 +192,7 @@ class Collector:
             if found is None:
                 break
             if pieces and self.raw and self._is_raw(pieces[0]) != self._is_raw(found[0]):
-                break  # an old message format beside a newer one
+                break  # one chunk has an old message format, the other does not
             records, at = found
             if len(records):
                 pieces.append(records)
@@ -206,14 +207,15 @@ class Collector:
     def _read(
         self, opened: OpenedChunk, at: Position, room: Room, *, raising: bool
     ) -> tuple[Records, Position] | None:
-        """Return the next records of a chunk, and the position behind them.
+        """Return the next records of a chunk, and the position after them.
 
-        None when there is no room for them, or an error is in the way that may not be raised
-        before what comes first.
+        Returns:
+            None if there is no room, or if an error follows that must wait until the records
+            before it have been returned.
         """
         try:
             if opened.chunk.error is not None:
-                return self._meet_error(opened, at, opened.chunk.error, raising=raising)
+                return self._raise_in_turn(opened, at, opened.chunk.error, raising=raising)
             found = opened.read(at.offset, room)
             if found is None or not self._deserializers.active or self._is_raw(found[0]):
                 return found
@@ -224,23 +226,23 @@ class Collector:
             return None
 
     def _is_raw(self, records: Records) -> bool:
-        """Tell whether the loop deserializes these; it cannot do that with Python's."""
+        """Tell whether the iteration deserializes these records; it needs native records."""
         return self.raw and native is not None and type(records) is native.Records
 
-    def _deserialize(self, records: TakenRecords, behind: Position) -> tuple[Records, Position]:
-        """Deserialize until one fails; those before it come first."""
+    def _deserialize(self, records: TakenRecords, after: Position) -> tuple[Records, Position]:
+        """Deserialize up to the first failure; raise it only if no record precedes it."""
         done: list[ConsumerRecord] = []
         error = self._deserializers.apply(records, done)
         if error is None:
-            return done, behind
+            return done, after
         if not done:
             raise error
         return done, Position(error.offset, done[-1].leader_epoch)
 
-    def _meet_error(
+    def _raise_in_turn(
         self, opened: OpenedChunk, at: Position, error: Exception, *, raising: bool
     ) -> tuple[Records, Position] | None:
-        """Raise what a fetch brought in place of records, if it has its turn."""
+        """Raise a chunk's error if no records precede it in the batch."""
         if opened.released:
             return [], at
         if not raising:
@@ -252,14 +254,14 @@ class Collector:
     # --- the buffer ----------------------------------------------------------------------------
 
     def _recount(self, opened: OpenedChunk) -> None:
-        """Count what a chunk holds now: batches of it were decoded, or used up."""
+        """Update the counted size of a chunk, which changes as batches are decoded and freed."""
         chunk = opened.chunk
         if not opened.released and chunk.size_bytes != chunk.counted_bytes:
             self._counting = (opened, self._buffer.counts_with(chunk), False)
             self._finish_counting()
 
     def _release(self, opened: OpenedChunk) -> None:
-        """Count a chunk's memory no longer."""
+        """Stop counting a chunk's memory."""
         if not opened.released:
             self._counting = (opened, self._buffer.counts_without(opened.chunk), True)
             self._finish_counting()

@@ -1,4 +1,4 @@
-"""What `commit_async()` returns: kafka-python's future, which ends without a further call."""
+"""The future that `commit_async()` returns; it completes without another call."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ Offload = Callable[[Callable[[], None], Callable[[Any], None]], None]
 
 
 class CommitFuture(Future):
-    """Ends as soon as the commit does; its value are the offsets.
+    """Completes together with the commit; its value is the committed offsets.
 
-    What the user adds to it (`add_callback`, `add_errback`) is never called on the network thread:
-    the next call of the consumer does it, or, if there is none, a thread of its own.
+    Callbacks that the user adds (`add_callback`, `add_errback`) never run on the network thread.
+    The next call of the consumer runs them; without such a call, a separate thread does.
     """
 
     __slots__ = ("_completion", "_offsets")
@@ -33,34 +33,34 @@ class CommitFuture(Future):
 
     @property
     def is_done(self) -> bool:
-        """Whether the commit has ended, well or not."""
+        """Whether the commit has succeeded or failed."""
         return self._completion.done
 
     @is_done.setter
     def is_done(self, value: bool) -> None:
-        """The base class sets it; the completion is what counts."""
+        """Ignore the value that the base class sets: the completion determines it."""
 
     @property
     def value(self) -> Mapping[TopicPartition, OffsetAndMetadata] | None:
-        """The offsets, once they are committed."""
+        """The offsets, once they have been committed."""
         done = self._completion.done and self._completion.error is None
         return self._offsets if done else None
 
     @value.setter
     def value(self, value: object) -> None:
-        """The base class sets it; the completion is what counts."""
+        """Ignore the value that the base class sets: the completion determines it."""
 
     @property
     def exception(self) -> BaseException | None:
-        """Why the commit failed."""
+        """The error of a failed commit."""
         return self._completion.error if self._completion.done else None
 
     @exception.setter
     def exception(self, value: object) -> None:
-        """The base class sets it; the completion is what counts."""
+        """Ignore the value that the base class sets: the completion determines it."""
 
     def settle(self) -> None:
-        """Call what was added; once. For any thread but the network thread."""
+        """Call each added callback once; on any thread but the network thread."""
         error = self._completion.error
         if error is None:
             self.success(self._offsets)
@@ -68,12 +68,12 @@ class CommitFuture(Future):
             self.failure(error)
 
     def settle_elsewhere(self, offload: Offload) -> None:
-        """Network thread: have it settled, if somebody waits to be called."""
+        """Network thread: have another thread settle the future if it has callbacks."""
         lock = self._lock
         if lock.acquire(blocking=False):
             waiting = bool(self._callbacks or self._errbacks)
             lock.release()
         else:
-            waiting = True  # somebody is adding a callback at this moment
+            waiting = True  # another thread is adding a callback
         if waiting:
             offload(self.settle, lambda _: None)

@@ -1,4 +1,4 @@
-"""Commits as the application thread sees them: sync, async with callbacks, on an interval."""
+"""Commits on the application thread: synchronous, asynchronous and automatic."""
 
 from __future__ import annotations
 
@@ -27,58 +27,59 @@ Callback = Callable[[Any, Any], object]
 
 @dataclass(slots=True, eq=False)
 class _Pending:
-    """An async commit.
+    """An asynchronous commit.
 
     Attributes:
-        told: Interceptors and the future have heard of its end.
-        begun: Its callback has been called.
+        notified: The interceptors have been notified of the outcome.
+        begun: The call of its callback has started.
     """
 
     event: CommitAsync
     future: CommitFuture
     callback: Callback | None
-    told: bool = False
+    notified: bool = False
     begun: bool = False
 
 
 class Commits:
-    """Keeps async commits in order until their callbacks have run.
+    """Keeps asynchronous commits in order until their callbacks have run.
 
-    Any thread may commit. Callbacks run in the order of the commits, on one thread at a time: the
-    first that comes by.
+    Any thread may commit. Callbacks run in the order of the commits. Any thread that calls the
+    consumer may run them, but only one thread at a time.
     """
 
     def __init__(self, core: Core, interceptors: Interceptors) -> None:
         self._core = core
         self._interceptors = interceptors
         self._pending: deque[_Pending] = deque()
-        self._turn = OwnerLock()
-        #: Commits of the interval that interceptors have not been told of.
+        self._callback_lock = OwnerLock()
+        #: Automatic commits whose outcome has not been passed on yet.
         self._automatic: list[AutoCommit] = []
         self._interval_ms = core.config.auto_commit_interval_ms
         self._next_auto_ms = core.clock.now_ms() + self._interval_ms
 
     @property
     def automatic(self) -> bool:
-        """True when positions are committed in the background."""
+        """True if positions are committed in the background."""
         config = self._core.config
         return config.enable_auto_commit and config.group_id is not None
 
-    def _chosen(self, offsets: Offsets | None) -> tuple[dict[str, UUID], Offsets]:
-        """Return what to commit, and which topics it is of.
+    def _offsets_to_commit(self, offsets: Offsets | None) -> tuple[dict[str, UUID], Offsets]:
+        """Return the topic ids and the offsets to commit.
 
-        The topics come first: who reads an old one and then a position of a new one commits
-        nothing, and the other way round a position of the old topic would be the new one's.
+        The topic ids are read first, because a topic may be deleted and recreated in between. A
+        position of the new topic with the old id is not committed. In the other order, a position
+        of the old topic could be committed for the new one.
         """
         subscription = self._core.engine.subscription
         topic_ids = subscription.topic_ids(offsets)
         return topic_ids, dict(subscription.consumed_offsets() if offsets is None else offsets)
 
-    # --- sync ----------------------------------------------------------------------------------
+    # --- synchronous ---------------------------------------------------------------------------
 
     def commit_sync(self, offsets: Offsets | None, timeout_ms: float | None) -> None:
-        """Commit and wait; async commits asked for earlier are dealt with first."""
-        topic_ids, chosen = self._chosen(offsets)
+        """Commit and wait; earlier asynchronous commits complete first."""
+        topic_ids, chosen = self._offsets_to_commit(offsets)
         deadline_ms = self._core.deadline_ms(timeout_ms)
         self.await_pending(deadline_ms, interruptible=True)
         if chosen:
@@ -87,19 +88,19 @@ class Commits:
             self._interceptors.on_commit(chosen)
 
     def commit_quietly(self, deadline_ms: int) -> None:
-        """Commit before partitions are given back; a failure is logged and stops nothing."""
-        topic_ids, chosen = self._chosen(None)
+        """Commit before partitions are released; a failure is only logged."""
+        topic_ids, chosen = self._offsets_to_commit(None)
         if not chosen:
             return
         event = CommitSync(
-            deadline_ms=deadline_ms, offsets=chosen, topic_ids=topic_ids, giving_back=True
+            deadline_ms=deadline_ms, offsets=chosen, topic_ids=topic_ids, releasing=True
         )
         try:
             self._core.ask(event)
-        except Exception as error:  # noqa: BLE001 - giving back must go on
+        except Exception as error:  # noqa: BLE001 - the release must continue
             log.warning(
-                "some of these offsets were not committed before the partitions were given back, "
-                "what follows them is read again: %s (%s)",
+                "offsets were not committed before the partitions were released, so records "
+                "may be read again: %s (%s)",
                 described(chosen),
                 error,
             )
@@ -107,11 +108,11 @@ class Commits:
             self._interceptors.on_commit(chosen)
         self._next_auto_ms = self._core.clock.now_ms() + self._interval_ms
 
-    # --- async ---------------------------------------------------------------------------------
+    # --- asynchronous --------------------------------------------------------------------------
 
     def commit_async(self, offsets: Offsets | None, callback: Callback | None) -> CommitFuture:
         """Commit without waiting; the callback runs in a later call."""
-        topic_ids, chosen = self._chosen(offsets)
+        topic_ids, chosen = self._offsets_to_commit(offsets)
         if callback is None:
             callback = self._core.config.default_offset_commit_callback
         event = CommitAsync(offsets=chosen, topic_ids=topic_ids)
@@ -119,18 +120,18 @@ class Commits:
         event.future.then(lambda _: future.settle_elsewhere(offload))
         pending = _Pending(event, future, callback)
         self._core.engine.queue.add(event)
-        # Sent first: an interrupt in between must not leave a commit that is waited for in vain.
+        # Send it first: after an interrupt in between, nothing must wait for an unsent commit.
         self._pending.append(pending)
         self.run_callbacks()
         return future
 
     @property
     def waiting(self) -> bool:
-        """True when a callback can run now."""
-        return self._ended() is not None
+        """True if a callback can run now."""
+        return self._oldest_if_done() is not None
 
-    def _ended(self) -> _Pending | None:
-        """Return the oldest commit if it has ended; another thread may take it meanwhile."""
+    def _oldest_if_done(self) -> _Pending | None:
+        """Return the oldest commit if it is done. Another thread may remove it concurrently."""
         try:
             oldest = self._pending[0]
         except IndexError:
@@ -138,12 +139,14 @@ class Commits:
         return oldest if oldest.event.future.done else None
 
     def run_callbacks(self) -> None:
-        """Run the callbacks of what is done, in the order of the commits.
+        """Run the callbacks of completed commits, in the order of the commits.
 
-        Not if another thread is at it: it goes on until all are called.
+        If another thread is running callbacks, it runs these as well.
         """
-        while self._something_ended():
-            held = self._turn.acquire() or self._turn.take_over(self._calling)
+        while self._has_finished_commits():
+            held = self._callback_lock.acquire() or self._callback_lock.take_over(
+                self._holds_callback_lock
+            )
             if isinstance(held, str):
                 return
             try:
@@ -151,40 +154,41 @@ class Commits:
             finally:
                 held.release()
 
-    def _something_ended(self) -> bool:
+    def _has_finished_commits(self) -> bool:
         return self.waiting or any(event.future.done for event in self._automatic)
 
-    def _calling(self, frame: FrameType) -> bool:
-        """Tell whether a stack frame is one that holds the turn."""
+    def _holds_callback_lock(self, frame: FrameType) -> bool:
+        """Tell whether a stack frame holds the callback lock."""
         is_ours = frame.f_code is Commits.run_callbacks.__code__
         return is_ours and frame.f_locals.get("self") is self
 
     def _run_callbacks(self) -> None:
-        self._tell_automatic()
-        while (pending := self._ended()) is not None:
+        self._notify_automatic()
+        while (pending := self._oldest_if_done()) is not None:
             if not pending.begun:
                 self._finish(pending)
-            # Removed last, or an interrupt would lose its callback. That may have called this.
+            # Remove it last, or an interrupt would lose its callback. The callback itself may
+            # have called this method and removed it.
             if self._pending and self._pending[0] is pending:
                 self._pending.popleft()
 
     def _finish(self, pending: _Pending) -> None:
-        """Call the callback of a commit that is done."""
+        """Notify interceptors, the future and the callback of a completed commit."""
         error, offsets = pending.event.future.error, pending.event.offsets
-        if not pending.told:
+        if not pending.notified:
             if error is None:
                 self._interceptors.on_commit(offsets)
             elif pending.callback is None:
                 log.warning("asynchronous commit of %s failed: %s", described(offsets), error)
-            pending.told = True
+            pending.notified = True
         pending.future.settle()
         pending.begun = True
         if pending.callback is not None:
             pending.callback(offsets, error)
 
-    def _tell_automatic(self) -> None:
+    def _notify_automatic(self) -> None:
         callback = self._core.config.default_offset_commit_callback
-        # Looked for anew each time: a callback that commits comes here too.
+        # Search again each time: a callback that commits calls this method too.
         while (event := next((e for e in self._automatic if e.future.done), None)) is not None:
             self._automatic.remove(event)
             if event.future.error is None:
@@ -193,24 +197,25 @@ class Commits:
                 callback(event.offsets, event.future.error)
 
     def await_pending(self, deadline_ms: int, *, interruptible: bool) -> None:
-        """Wait for the async commits asked for so far, and run their callbacks."""
+        """Wait for the asynchronous commits so far, and run their callbacks."""
         asked = [pending.event.future for pending in tuple(self._pending)]
         if asked:
             done = lambda: all(future.done for future in asked)  # noqa: E731
             self._core.wait(done, deadline_ms, interruptible=interruptible)
         self.run_callbacks()
 
-    # --- on an interval ------------------------------------------------------------------------
+    # --- automatic -----------------------------------------------------------------------------
 
     def auto_commit(self, now_ms: int, *, due: bool = True) -> None:
-        """Commit in the background what was handed out, once per interval.
+        """Commit the positions in the background, once per interval.
 
-        Called before new records are handed out: what is positioned now has been dealt with.
+        Call this before new records are returned: the application has then processed all records
+        before the positions.
         """
         if not self.automatic or (due and now_ms < self._next_auto_ms):
             return
         self._next_auto_ms = now_ms + self._interval_ms
-        topic_ids, offsets = self._chosen(None)
+        topic_ids, offsets = self._offsets_to_commit(None)
         if offsets:
             event = AutoCommit(offsets=offsets, topic_ids=topic_ids)
             self._core.engine.queue.add(event)

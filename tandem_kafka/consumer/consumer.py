@@ -1,4 +1,4 @@
-"""`KafkaConsumer`: the methods users call, each one an event, a wait and a result."""
+"""`KafkaConsumer`, the public API: most methods send an event and wait for its result."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ __all__ = ["KafkaConsumer"]
 
 log = logging.getLogger(__name__)
 
-#: The loop's records are made in advance; more at once would cost memory and gain nothing.
+#: Iteration creates records in advance. A larger batch would use more memory without any gain.
 MAX_RUN_RECORDS = 1_000
 
 _numbers = itertools.count(1)
@@ -64,29 +64,30 @@ class KafkaConsumer(
 ):
     """Reads records from a Kafka cluster.
 
-    Args:
-        *topics: Topics to subscribe to at once.
-        **options: See `ConsumerOptions`; the names are those of kafka-python, and the Java
-            client's with underscores.
+    Each consumer has a network thread, which does all input and output. Deserializers, callbacks
+    and listeners run on the application's threads. Only one thread at a time may poll or iterate;
+    any thread may call the other methods meanwhile. ``timeout_ms=None`` means
+    ``default_api_timeout_ms``, unless the method's documentation says otherwise.
 
-    A network thread of its own does all input and output; the thread that calls the methods runs
-    deserializers, callbacks and listeners. One thread at a time may poll or iterate; all other
-    methods may be called by any thread, beside it. Every blocking method takes `timeout_ms`, by
-    default `default_api_timeout_ms`.
+    Args:
+        *topics: Topics to subscribe to.
+        **options: See ``ConsumerOptions``. Option names are those of kafka-python, or those of the
+            Java client with underscores.
 
     Raises:
-        KafkaConfigurationError: An option is unknown or has a value that is not allowed.
-        InvalidGroupIdError: `group_id` is blank.
-        KafkaTimeoutError: No bootstrap server answered within `bootstrap_timeout_ms` (with 0,
-            or with `api_version` given, the constructor does not wait).
-        NetworkThreadError: The system has no thread to spare.
-        KafkaError: The cluster refused the connection, for example its authentication.
+        KafkaConfigurationError: An option is unknown or has an invalid value.
+        InvalidGroupIdError: ``group_id`` is blank.
+        KafkaTimeoutError: No bootstrap server responded within ``bootstrap_timeout_ms``. The
+            constructor does not wait if this is 0 or if ``api_version`` is given.
+        NetworkThreadError: The system cannot start another thread.
+        KafkaError: The cluster rejected the connection, for example because authentication
+            failed.
     """
 
-    #: The options and their defaults.
+    #: All options with their default values.
     DEFAULT_CONFIG: ClassVar[dict[str, Any]] = default_config()
 
-    # What deserializers return is what keys and values are.
+    # The types of keys and values are those that the deserializers return.
     @overload
     def __init__(
         self: KafkaConsumer[bytes | None, bytes | None],
@@ -166,7 +167,7 @@ class KafkaConsumer(
         )
         self._background = BackgroundEvents(core, self._commits, self._collector, self._listener)
         self._poller = Poller(core, self._commits, self._collector, self._background, reporters)
-        #: The loop calls deserializers when a record's turn comes, if no interceptor is before it.
+        #: Iteration deserializes each record when it is due, unless an interceptor comes first.
         self._loop_deserializes = self._deserializers.active and not self._interceptors.consuming
         self._iteration = Iteration(
             engine.subscription, self._deserializers if self._loop_deserializes else None
@@ -197,32 +198,33 @@ class KafkaConsumer(
         max_records: int | None = None,
         update_offsets: bool = True,
     ) -> ConsumerRecords[KeyT, ValueT]:
-        """Return records as soon as there are any, none when the timeout is over.
+        """Return records as soon as any are available, or an empty result after the timeout.
 
-        Rebalance listeners and commit callbacks run in here.
+        This method also runs rebalance listeners and commit callbacks.
 
         Args:
-            timeout_ms: How long to wait for the first record, in milliseconds.
-            max_records: How many records at most; by default `max_poll_records`. Fewer are
-                returned if they reach `fetch_buffer_max_bytes`, but at least one.
-            update_offsets: False leaves positions where they are; kafka-python has it for itself.
+            timeout_ms: How long to wait for the first record, in milliseconds. With 0, return
+                only records that have already been fetched.
+            max_records: Maximum number of records, ``max_poll_records`` by default. The batch is
+                also limited to ``fetch_buffer_max_bytes``, unless its first record is larger.
+            update_offsets: If False, positions do not move. For compatibility with kafka-python.
 
         Returns:
-            Records by partition, in the order of their offsets. Positions move with the return:
-            an interrupt (Ctrl-C) before it loses nothing, the next call returns the same records.
+            Records by partition, in offset order. Positions move when this method returns. If an
+            interrupt (Ctrl-C) ends it before, the next call returns the same records.
 
         Raises:
-            ConsumerClosedError: The consumer has been closed; a poll that another thread closes
-                returns what it has.
-            ConcurrentModificationError: Another thread is reading.
-            WakeupError: `wakeup()` was called.
-            NoOffsetForPartitionError, OffsetOutOfRangeError: There is no position and
-                `auto_offset_reset` is "none"; raised until a seek.
-            RecordDeserializationError, CorruptRecordError: The next record cannot be read; raised
-                until a seek behind it.
+            ConsumerClosedError: The consumer has been closed. If another thread closes the
+                consumer during the call, the call returns without this error.
+            ConcurrentModificationError: Another thread is polling or iterating.
+            WakeupError: ``wakeup()`` was called.
+            NoOffsetForPartitionError, OffsetOutOfRangeError: A partition has no valid position
+                and ``auto_offset_reset`` is "none". Raised on every call until a seek.
+            RecordDeserializationError, CorruptRecordError: The next record cannot be read.
+                Raised on every call until a seek past the record.
             TopicAuthorizationFailedError, GroupAuthorizationFailedError, InvalidTopicError: The
-                cluster refuses.
-            RebalanceCallbackError: A listener raised.
+                cluster denies access to a topic or group, or rejects the name of a topic.
+            RebalanceCallbackError: A rebalance listener raised; the cause is its exception.
         """
         core = self._core
         held = core.acquire()
@@ -233,21 +235,21 @@ class KafkaConsumer(
             batch, publication = self._next_batch(deadline_ms, limit, held)
         finally:
             held.release()
-        # All positions move by this one store. Nothing may stand between it and the return: an
-        # interrupt there would lose the records.
+        # This single store moves all positions. It must directly precede the return: an interrupt
+        # in between would lose the records.
         publication.done = update_offsets
         return batch
 
     def _next_batch(
         self, deadline_ms: int, limit: int, held: Held, *, raw: bool = False
     ) -> tuple[ConsumerRecords[Any, Any], Publication]:
-        """Return records, and what is done once they are returned to the user.
+        """Return records, and the publication that moves their positions.
 
         Args:
             deadline_ms: When to return without records.
-            limit: How many records at most.
-            held: What `acquire` returned.
-            raw: Leave deserializing to the loop.
+            limit: Maximum number of records.
+            held: The lock that `acquire` returned.
+            raw: Leave deserialization to the iteration.
         """
         self._collector.raw = raw
         batch = self._poller.poll(deadline_ms, limit, held)
@@ -265,28 +267,32 @@ class KafkaConsumer(
         columns: Sequence[str] | None = None,
         binary_view: bool = False,
     ) -> pa.RecordBatch:
-        """Return records as an Arrow record batch; empty when the timeout is over.
+        """Return records as an Arrow record batch, which is empty after the timeout.
 
-        Like `poll()` in everything else: positions, commits, pauses and rebalances. Needs pyarrow
-        (`pip install tandem-kafka[arrow]`).
+        Positions, commits, pauses and rebalances work as in ``poll()``. Requires pyarrow
+        (``pip install tandem-kafka[arrow]``).
 
         Args:
             timeout_ms: How long to wait for the first record, in milliseconds.
-            max_records: How many records at most; by default all that have been fetched. Fewer
-                are returned if they reach `fetch_buffer_max_bytes`, but at least one.
-            columns: Which columns to build, by default all: topic (dictionary of string),
-                partition (int32), offset (int64), timestamp (milliseconds, UTC; null where there
-                is none), timestamp_type (int8: 0 producer's, 1 broker's), key, value (binary),
-                headers (list of struct of key and value), leader_epoch (int32).
-            binary_view: Give key and value the type binary_view, which does without a copy: the
-                batch then keeps the memory it was received in.
+            max_records: Maximum number of records; by default, all fetched records. The batch
+                is also limited to ``fetch_buffer_max_bytes``, unless its first record is larger.
+            columns: Names of the columns to build; all by default. They are topic (dictionary of
+                string), partition (int32), offset (int64), timestamp (milliseconds, UTC; null if
+                the record has none), timestamp_type (int8; 0 set by the producer, 1 by the
+                broker), key and value (binary), headers (list of structs of key and value) and
+                leader_epoch (int32).
+            binary_view: Use the type binary_view for key and value. This avoids a copy, but the
+                batch then keeps the received response in memory.
+
+        Returns:
+            The record batch. As in ``poll()``, positions move when this method returns.
 
         Raises:
             ImportError: pyarrow is not installed.
-            IllegalStateError: There are deserializers or interceptors with on_consume(), which
-                have no place here.
-            InvalidArgumentError: There is no such column.
-            KafkaError: As for `poll()`.
+            IllegalStateError: The consumer has deserializers, or interceptors with
+                ``on_consume()``. Neither can be used with Arrow.
+            InvalidArgumentError: A column does not exist.
+            KafkaError: As for ``poll()``.
         """
         core = self._core
         held = core.acquire()
@@ -307,15 +313,15 @@ class KafkaConsumer(
 
     @guarded
     def _find_feed(self) -> None:
-        """Have the loop go on with what comes next; see `Loop`."""
+        """Give the loop the feed with the next record; see `Loop`."""
         core = self._core
         try:
             held = core.acquire()
         except ConsumerClosedError:
-            raise StopIteration from None  # by this thread or another, before or while it is read
+            raise StopIteration from None  # any thread may close the consumer during iteration
         try:
             changes = core.engine.subscription.changes
-            seen = changes.count  # before looking: a change meanwhile is looked at next time
+            seen = changes.count  # read first, so that a concurrent change triggers another check
             run = self._iteration.ready()
             if run is None:
                 seen, run = self._await_run(held)
@@ -327,7 +333,7 @@ class KafkaConsumer(
         core, timeout_ms = self._core, self._config.consumer_timeout_ms
         endless = timeout_ms is None or timeout_ms < 0
         if endless and core.engine.subscription.kind is SubscriptionKind.NONE:
-            log.warning("iteration ends at once: nothing is subscribed or assigned")
+            log.warning("iteration ends without a subscription; call subscribe() or assign() first")
             raise StopIteration
         deadline_ms = core.deadline_ms(2**40 if endless else timeout_ms)
         limit = min(self._config.max_poll_records, MAX_RUN_RECORDS)
@@ -344,14 +350,14 @@ class KafkaConsumer(
                 raise StopIteration
 
     def wakeup(self) -> None:
-        """End the running poll, commit, committed, position, topics or partitions call.
+        """Interrupt a blocked call, or else the next one; it raises ``WakeupError``.
 
-        It raises `WakeupError`; where none is running, the next one does. Any thread and any
-        signal handler may call this.
+        This applies to poll, iteration, commit, committed, position, topics, cluster and
+        partitions_for_topic. Any thread or signal handler may call this method.
         """
         self._core.wakeup()
 
-    # --- the end -------------------------------------------------------------------------------
+    # --- closing -------------------------------------------------------------------------------
 
     @guarded
     def close(
@@ -360,21 +366,22 @@ class KafkaConsumer(
         timeout_ms: float | None = None,
         leave_group: Literal["default", "leave", "remain"] = "default",
     ) -> None:
-        """Commit (if auto-commit is on), run the listener, leave the group, end the thread.
+        """Commit if auto-commit is on, run the listener, leave the group and stop the thread.
+
+        Any thread may call this; a second call waits for the first. A poll() or iteration in
+        another thread ends without losing records. If that thread does not return from a listener
+        or deserializer in time, this method neither commits nor calls the listener.
 
         Args:
-            autocommit: Leave the commit out if False.
-            timeout_ms: A hard bound, by default 30 s; never more than `request_timeout_ms`. Without
-                one, a coordinator that was unreachable before the close is given 5 s.
-            leave_group: "default" leaves the group, but a static member (`group_instance_id`)
-                stays in it and is expected back; "leave" leaves in any case, "remain" stays in
-                any case until the session times out (KIP-1092).
+            autocommit: If False, do not commit.
+            timeout_ms: Time limit in milliseconds, never more than ``request_timeout_ms``. The
+                default is 30,000, or 5,000 if the coordinator is already unreachable.
+            leave_group: Whether to leave the group (KIP-1092). "default" leaves, unless this is a
+                static member (``group_instance_id``), which is expected to return. "leave" always
+                leaves. "remain" never leaves; the membership ends with the session timeout.
 
-        Any thread may close: a poll() or an iteration of another one ends, its records are not
-        lost. If the other thread does not come back from a listener or deserializer in time, there
-        is no last commit and no call of the listener. A second close waits for the first.
-
-        Raises the listener's error, once everything is done.
+        Raises:
+            RebalanceCallbackError: The listener raised. The consumer is closed nevertheless.
         """
         core = self._core
         operation = check_leave(leave_group)
@@ -385,9 +392,8 @@ class KafkaConsumer(
             core.closing = True
             visit = core.visit(deadline_ms)
         except BaseException:
-            core.closing = (
-                not first
-            )  # interrupted before anything was done: the next close() does it
+            # Interrupted before the close began: the next close() must start it.
+            core.closing = not first
             raise
         try:
             if first and not core.closed:
@@ -406,11 +412,11 @@ class KafkaConsumer(
 
     @property
     def _closed(self) -> bool:
-        """Whether `close()` was called; programs and frameworks look at kafka-python's."""
+        """Whether `close()` was called; some programs read this attribute of kafka-python."""
         return self._core.closing or self._core.closed
 
     def __enter__(self) -> Self:
-        """Close at the end of the block."""
+        """Return this consumer; the end of the block closes it."""
         return self
 
     def __exit__(
@@ -419,11 +425,11 @@ class KafkaConsumer(
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Close; commit only if the block ended well."""
+        """Close the consumer; commit only if the block raised nothing."""
         self.close(autocommit=exc_type is None)
 
     def __del__(self) -> None:
-        """Warn about a consumer that was never closed; its thread ends, it does not commit."""
+        """Warn that the consumer was never closed; stop its thread without a commit."""
         core = getattr(self, "_core", None)
         if core is None or core.closed or not core.in_own_process:
             return
@@ -431,7 +437,7 @@ class KafkaConsumer(
         core.engine.loop.stop()
 
     def __repr__(self) -> str:
-        """Name the client and its group."""
+        """Show the client id and the group id."""
         group = f", group {self._config.group_id!r}" if self._config.group_id is not None else ""
         return f"<KafkaConsumer {self._config.client_id!r}{group}>"
 

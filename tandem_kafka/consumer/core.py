@@ -1,4 +1,4 @@
-"""How the application thread asks and waits: one event, one future, one deadline."""
+"""How the application thread sends an event and waits for its future until a deadline."""
 
 from __future__ import annotations
 
@@ -29,26 +29,26 @@ log = logging.getLogger(__name__)
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-#: The functions that enter a core; each calls it `core`.
+#: Code of the functions that enter a core; each has it in a local variable named `core`.
 _GUARDED: Final[set[CodeType]] = set()
 
-#: Who waits for another thread of the application looks again this often.
-LOOK_AGAIN_MS = 250
+#: How often a thread that waits for another application thread checks its condition again.
+RECHECK_MS = 250
 
-#: The network thread fails what is overdue; only if it is stuck does this end the wait.
+#: The network thread fails overdue events. This bound only ends a wait if that thread is stuck.
 STUCK_MS = 30_000
 
 
 class _Process:
-    """This process. Asking the system for its number would be a system call for each record."""
+    """Caches the process id: asking the system would cost a system call for each record."""
 
     def __init__(self) -> None:
-        self.look()
-        if hasattr(os, "register_at_fork"):  # not on Windows, which has no forks
-            os.register_at_fork(after_in_child=self.look)
+        self.update()
+        if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork()
+            os.register_at_fork(after_in_child=self.update)
 
-    def look(self) -> None:
-        """Note the number of the process."""
+    def update(self) -> None:
+        """Read the process id."""
         self.pid = os.getpid()
 
 
@@ -56,17 +56,17 @@ _process: Final = _Process()
 
 
 def guarded(function: F) -> F:
-    """Mark a function that enters a core, which its local variable `core` names.
+    """Mark a function that enters the core in its local variable `core`.
 
-    By this a thread that is turned away finds out whether another one is inside, or has only
-    left the lock behind because an interrupt ended the function.
+    A thread that cannot get the lock searches the other stacks for such functions. If there is
+    none, an interrupt ended the function before it could release the lock.
     """
     _GUARDED.add(function.__code__)
     return function
 
 
 class Visit:
-    """A thread other than the reader is inside, until it releases this."""
+    """Exclusive access of a thread that interrupted the reader, until it is released."""
 
     def __init__(self, visitors: list[int], visitor: int, held: Held, driver: Driver) -> None:
         self._visitors = visitors
@@ -75,7 +75,7 @@ class Visit:
         self._driver = driver
 
     def release(self) -> None:
-        """Leave."""
+        """Leave, and let the reader continue."""
         self._held.release()
         if self._visitor in self._visitors:
             self._visitors.remove(self._visitor)
@@ -83,7 +83,7 @@ class Visit:
 
 
 class Core:
-    """Owner, clock and the way to the network thread."""
+    """The lock of the reader, the clock, and the connection to the network thread."""
 
     def __init__(self, config: Config, runtime: Runtime, engine: EngineHandle) -> None:
         self.config = config
@@ -93,20 +93,20 @@ class Core:
         self.closing = False
         self.closed = False
         self._owner = OwnerLock()
-        #: Threads that change what is read, or wait for the reader to let them.
+        #: Threads that change the subscription or close, or wait for the reader to let them in.
         self._visitors: list[int] = []
         self._visits = 0
         self._pid = _process.pid
-        #: The thread inside poll() or iteration, while it works or waits there.
+        #: The thread that is inside poll() or iteration, if any.
         self.reader: int | None = None
-        # Writer: whoever calls wakeup(); taken back by who is woken.
+        # Set by the thread that calls wakeup(), reset by the thread that it wakes.
         self._woken = False
 
     def start_network_thread(self) -> None:
         """Start the network thread.
 
         Raises:
-            NetworkThreadError: The system has no thread to spare.
+            NetworkThreadError: The system cannot start another thread.
         """
         loop = self.engine.loop
         try:
@@ -115,10 +115,10 @@ class Core:
             loop.finish(error)
             raise loop.error() from error
 
-    # --- who may come in -----------------------------------------------------------------------
+    # --- access --------------------------------------------------------------------------------
 
     def check_usable(self) -> None:
-        """Raise if no call can do anything any more. Any thread.
+        """Raise if the consumer can no longer be used. Any thread may call this.
 
         Raises:
             ForkedConsumerError: This process is a fork of the one that made the consumer.
@@ -131,7 +131,7 @@ class Core:
         self.check_readable()
 
     def check_readable(self) -> None:
-        """Raise if what is known may be wrong; a closed consumer still tells what it knew.
+        """Raise if cached state may be wrong. The state of a closed consumer can still be read.
 
         Raises:
             ForkedConsumerError: This process is a fork of the one that made the consumer.
@@ -142,25 +142,26 @@ class Core:
             raise self.engine.loop.error()
 
     def check_process(self) -> None:
-        """Raise in a fork.
+        """Raise if this process is a fork.
 
         Raises:
             ForkedConsumerError: This process is a fork of the one that made the consumer.
         """
         if self._pid != _process.pid:
             msg = (
-                f"this consumer was made in process {self._pid} and cannot be used in its fork "
-                f"{_process.pid}: its network thread and connections stayed behind; make a new one"
+                f"the consumer was created in process {self._pid} and cannot be used in its fork "
+                f"{_process.pid}, which has neither its network thread nor its connections; "
+                "create a consumer in each process"
             )
             raise ForkedConsumerError(msg)
 
     def raise_closed(self) -> NoReturn:
-        """Say that the consumer is closed."""
+        """Raise the error of a closed consumer."""
         msg = "This consumer has already been closed."
         raise ConsumerClosedError(msg)
 
     def acquire(self) -> Held:
-        """Enter as the reader: poll() or iteration. Returns what to release in the end.
+        """Enter as the reader, for poll() or iteration; return the lock to release afterwards.
 
         Raises:
             ConcurrentModificationError: Another thread is reading.
@@ -174,7 +175,7 @@ class Core:
         return held
 
     def _acquire_contended(self) -> Held:
-        """Wait for visitors to leave; raise if another reader is inside."""
+        """Wait until visitors have left; raise if another reader is inside."""
         while True:
             visits, visited = self._visits, bool(self._visitors)
             held = self._owner.acquire() or self._owner.take_over(self._inside)
@@ -182,19 +183,20 @@ class Core:
                 return held
             if self.closing:
                 self.raise_closed()
-            if not visited and visits == self._visits:  # nobody but a reader can have been there
+            if not visited and visits == self._visits:  # only a reader can hold it
                 msg = (
-                    "KafkaConsumer is not safe for two threads that read: thread "
-                    f"{thread_name()!r} called poll() while {held!r} is reading; give each thread "
-                    "a consumer of its own (other methods may be called from any thread)"
+                    f"thread {thread_name()!r} called poll() while {held!r} is reading; "
+                    "only one thread at a time may poll or iterate over a KafkaConsumer: use one "
+                    "consumer per thread (any thread may call the other methods)"
                 )
                 raise ConcurrentModificationError(msg)
-            self.driver.wait(lambda: not self._visitors, self.clock.now_ms() + LOOK_AGAIN_MS)
+            self.driver.wait(lambda: not self._visitors, self.clock.now_ms() + RECHECK_MS)
 
     def visit(self, deadline_ms: int) -> Visit | None:
-        """Enter to change what is read; a reader is asked to let us in.
+        """Enter to change what is read; the reader gives way at its next opportunity.
 
-        Returns what to release in the end, None if the reader did not come to it in time.
+        Returns:
+            The visit to release afterwards, or None if the reader did not give way in time.
         """
         self.check_process()
         visitor = thread_id()
@@ -220,26 +222,26 @@ class Core:
 
     @property
     def visited(self) -> bool:
-        """Whether another thread waits to be let in."""
+        """Whether another thread is waiting to enter."""
         return bool(self._visitors) and any(each != thread_id() for each in self._visitors)
 
     def give_way(self, held: Held) -> None:
-        """Let visitors in, then go on; for the outermost method of the reader."""
+        """Let visitors in, then continue. Only the outermost method of the reader may do this."""
         held.release()
         try:
             self.driver.notify()
             self.driver.wait(self._alone, self.clock.now_ms() + STUCK_MS)
         finally:
             while self._owner.acquire() is None:
-                self.driver.wait(self._alone, self.clock.now_ms() + LOOK_AGAIN_MS)
+                self.driver.wait(self._alone, self.clock.now_ms() + RECHECK_MS)
 
     def _alone(self) -> bool:
         if self._visitors and self._owner.nobody_else(self._inside):
-            self._visitors.clear()  # an interrupt ended a visit before it could say so
+            self._visitors.clear()  # an interrupt ended a visit before its release
         return not self._visitors
 
     def _inside(self, frame: FrameType) -> bool:
-        """Tell whether a stack frame is one of a method of this consumer."""
+        """Tell whether a stack frame belongs to a method of this consumer."""
         return frame.f_code in _GUARDED and frame.f_locals.get("core") is self
 
     @property
@@ -250,7 +252,7 @@ class Core:
     # --- time ----------------------------------------------------------------------------------
 
     def deadline_ms(self, timeout_ms: float | None) -> int:
-        """Return when a call with this timeout must end; None takes `default_api_timeout_ms`."""
+        """Return the deadline for a timeout; None means `default_api_timeout_ms`."""
         if timeout_ms is None:
             timeout_ms = self.config.default_api_timeout_ms
         if timeout_ms < 0:
@@ -258,14 +260,14 @@ class Core:
             raise InvalidArgumentError(msg)
         return self.clock.after_ms(min(timeout_ms, NO_DEADLINE_MS // 2))
 
-    # --- asking and waiting --------------------------------------------------------------------
+    # --- events and waiting --------------------------------------------------------------------
 
     def ask(self, event: ApplicationEvent, *, interruptible: bool = False) -> Any:
         """Send an event and wait for its result.
 
         Raises:
-            WakeupError: `wakeup()` was called and this call may be ended by it.
-            KafkaError: Whatever the event ended with; KafkaTimeoutError past its deadline.
+            WakeupError: `wakeup()` was called and the call is interruptible.
+            KafkaError: The error of the event; KafkaTimeoutError after its deadline.
         """
         if interruptible:
             self.raise_if_woken()
@@ -274,17 +276,20 @@ class Core:
         limit_ms = min(event.deadline_ms, NO_DEADLINE_MS // 2) + STUCK_MS
         self.wait(lambda: future.done, limit_ms, interruptible=interruptible)
         if not future.done:
-            msg = f"the network thread did not answer {event.operation}"
+            msg = (
+                f"the network thread did not process {event.operation} within "
+                f"{STUCK_MS} ms of its deadline; it may be blocked"
+            )
             raise KafkaTimeoutError(msg)
         return future.result()
 
     def wait(
         self, ready: Callable[[], bool], deadline_ms: int, *, interruptible: bool = True
     ) -> None:
-        """Block until `ready()`, the deadline, or the end of the network thread.
+        """Block until `ready()` is true, the deadline passes or the network thread ends.
 
         Raises:
-            WakeupError: `wakeup()` was called and this wait may be ended by it.
+            WakeupError: `wakeup()` was called and the wait is interruptible.
             NetworkThreadError: The network thread has ended.
         """
         loop = self.engine.loop
@@ -300,17 +305,17 @@ class Core:
             raise loop.error()
 
     def wakeup(self) -> None:
-        """End the running or the next interruptible wait. Any thread, any signal handler."""
+        """End the current or the next interruptible wait; for any thread or signal handler."""
         self._woken = True
         self.driver.notify()
 
     @property
     def woken(self) -> bool:
-        """Whether `wakeup()` was called for this thread: the reader, if there is one."""
+        """Whether `wakeup()` was called for this thread, which is the reader if there is one."""
         return self._woken and self.reader in (None, thread_id())
 
     def raise_if_woken(self) -> None:
-        """Raise if `wakeup()` was called; once."""
+        """Raise once for each `wakeup()`."""
         if self.woken:
             self._woken = False
             msg = "wakeup() was called"
@@ -319,7 +324,7 @@ class Core:
     # --- the group -----------------------------------------------------------------------------
 
     def require_group(self) -> None:
-        """Raise if there is no group.
+        """Raise if the consumer has no group.
 
         Raises:
             NoGroupError: `group_id` was not given.

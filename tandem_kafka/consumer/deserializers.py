@@ -14,12 +14,12 @@ from tandem_kafka.types import ConsumerRecord, TopicPartition
 
 __all__ = ["Deserializers"]
 
-#: Called with the bytes, or, if the second is True, with topic, headers and bytes.
+#: A function of the bytes, or, if the flag is True, of topic, headers and bytes.
 Deserialize = tuple[Callable[..., Any], bool]
 
 
 class Deserializers:
-    """The pair for keys and values; `active` is False where neither is configured."""
+    """The deserializers of keys and values; `active` is False if neither is configured."""
 
     def __init__(self, config: Config) -> None:
         self._objects = (config.key_deserializer, config.value_deserializer)
@@ -30,10 +30,10 @@ class Deserializers:
     def apply(
         self, records: TakenRecords, done: list[ConsumerRecord]
     ) -> RecordDeserializationError | None:
-        """Put the records with their keys and values deserialized into `done`, one by one.
+        """Deserialize keys and values, and append each finished record to `done`.
 
         Returns:
-            None, or the error that is to be raised for the record behind those in `done`.
+            None, or the error of the first record that is not in `done`.
         """
         if native is not None and type(records) is native.Records:
             deserialize: Callable[..., Any] = native.deserialize
@@ -49,7 +49,7 @@ class Deserializers:
     def feed(self, records: Any) -> Any:
         """Return a native `Feed` of native records, each deserialized when its turn comes."""
         if native is None:
-            raise AssertionError("there is no native feed")
+            raise AssertionError("a feed needs the native extension, which is not loaded")
         if not self.active:
             return native.Feed(records)
         return native.Feed(records, self._key, self._value, self.error_of)
@@ -57,7 +57,7 @@ class Deserializers:
     def error_of(
         self, origin: str, error: Exception, record: ConsumerRecord
     ) -> RecordDeserializationError:
-        """Return what is raised for a record, which is as it was received."""
+        """Return the error to raise for a record that has not been deserialized."""
         partition = TopicPartition(record.topic, record.partition)
         place = (partition, record.offset, record.timestamp)
         return RecordDeserializationError.caused_by(
@@ -65,7 +65,7 @@ class Deserializers:
         )
 
     def close(self) -> None:
-        """Close deserializers that can be closed."""
+        """Close the deserializers that have a `close()` method."""
         for each in self._objects:
             close = getattr(each, "close", None)
             if close is not None:
@@ -73,18 +73,18 @@ class Deserializers:
 
 
 def _as_function(deserializer: Any) -> Deserialize | None:
-    """Make one shape of the two: kafka-python's objects, and functions of the bytes alone."""
+    """Return a deserializer as a function; it may be an object of kafka-python's or a function."""
     if deserializer is None:
         return None
     method = getattr(deserializer, "deserialize", None)
-    # As in kafka-python, either is given None for a missing key or a tombstone's value.
+    # As in kafka-python, both receive None for a missing key or the value of a tombstone.
     if method is None:
         return deserializer, False
     return (_without_headers(method) if _takes_no_headers(method) else method), True
 
 
 def _takes_no_headers(method: Callable[..., Any]) -> bool:
-    """Tell whether it is of kafka-python before 3.0: given a topic and bytes."""
+    """Tell whether a method takes topic and bytes only, as before kafka-python 3.0."""
     try:
         signature = inspect.signature(method)
     except (TypeError, ValueError):
@@ -110,14 +110,14 @@ def _deserialize(
     value: Deserialize | None,
     done: list[ConsumerRecord],
 ) -> tuple[str, Exception] | None:
-    """Do what the native `deserialize` does."""
+    """Replace the native `deserialize` where there is no native extension."""
     for record in records:
         origin = "key"
         try:
             new_key = _called(key, record, record.key)
             origin = "value"
             new_value = _called(value, record, record.value)
-        except Exception as error:  # noqa: BLE001 - raised once its turn has come
+        except Exception as error:  # noqa: BLE001 - raised when the record is next
             return origin, error
         done.append(record._replace(key=new_key, value=new_value))
     return None

@@ -1,4 +1,4 @@
-"""Interceptors: they see what is handed out and what is committed, on the application thread."""
+"""Interceptors: they see returned records and committed offsets, on the application thread."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 
 
 class Interceptors:
-    """Those of `interceptor_classes`, in their order; what they raise is logged, as in Java.
+    """Calls the interceptors of `interceptor_classes` in order; logs their errors, as in Java.
 
     Attributes:
-        consuming: Whether one of them wants to see records.
-        committing: Whether one of them wants to see commits.
+        consuming: Whether any interceptor has `on_consume()`.
+        committing: Whether any interceptor has `on_commit()`.
     """
 
     def __init__(self, given: Sequence[Any]) -> None:
@@ -43,35 +43,35 @@ class Interceptors:
         return [method for method in found if method is not None]
 
     def on_consume(self, records: ConsumerRecords) -> ConsumerRecords:
-        """Return the records as the interceptors leave them, each after the one before.
+        """Pass the records through all interceptors and return the result.
 
-        One that raises, or returns what are no records of the same partitions, changes nothing;
-        None stands for what it was given.
+        The result of an interceptor is ignored if it raises or returns anything but records of
+        the same partitions. None means that it left the records unchanged.
         """
         for method in self._consume:
             try:
                 records = _replaced(records, method(records))
             except Exception:
-                log.warning("an interceptor failed in on_consume()", exc_info=True)
+                log.warning("on_consume() of an interceptor failed; ignored", exc_info=True)
         return records
 
     def on_commit(self, offsets: Offsets) -> None:
-        """Tell of offsets that have been committed."""
+        """Pass committed offsets to all interceptors."""
         for method in self._commit:
             try:
                 method(dict(offsets))
             except Exception:
-                log.warning("an interceptor failed in on_commit()", exc_info=True)
+                log.warning("on_commit() of an interceptor failed; ignored", exc_info=True)
 
     def close(self) -> None:
-        """Close those that can be closed."""
+        """Close the interceptors that have a `close()` method."""
         for each in self._objects:
             close = getattr(each, "close", None)
             try:
                 if close is not None:
                     close()
             except Exception:
-                log.warning("an interceptor failed in close()", exc_info=True)
+                log.warning("close() of an interceptor failed; ignored", exc_info=True)
 
 
 def _are_records(
@@ -86,11 +86,11 @@ def _are_records(
 
 
 def _replaced(before: ConsumerRecords, after: object) -> ConsumerRecords:
-    """Take what an interceptor returned; positions stay where poll() has moved them."""
+    """Return the records of an interceptor; the next offsets stay those of poll()."""
     if after is None or after is before:
         return before
     if not _are_records(after, before):
-        message = f"on_consume() must return records of the partitions it was given, got {after!r}"
+        message = f"on_consume() must return records of the partitions it received, got {after!r}"
         raise TypeError(message)
     given: Mapping[TopicPartition, Any] = after
     found: ConsumerRecords[Any, Any] = ConsumerRecords()

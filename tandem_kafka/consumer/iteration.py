@@ -1,7 +1,7 @@
-"""`for record in consumer`: one record at a time, the position moving with each.
+"""Iteration (`for record in consumer`): each record moves the position.
 
-The native `Loop` hands out the records of a `Feed` without running Python. It comes here, by
-`_find_feed`, when there is none, and when something has changed that may keep the next record back.
+The native `Loop` returns the records of a `Feed` without running Python code. It calls `_find_feed`
+when it has no feed, and when a change may prevent it from returning the next record.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ __all__ = ["Feed", "Iteration", "Loop", "PythonFeed", "PythonLoop", "Run"]
 
 
 class Feed(Protocol):
-    """Records of one partition, and how many of them the loop was given."""
+    """Records of one partition, and how many of them the loop has returned."""
 
     @property
     def given(self) -> int:
-        """How many records the loop was given."""
+        """The number of records that the loop has returned."""
         ...
 
     def __len__(self) -> int:
-        """Return how many there are."""
+        """Return the number of all records."""
         ...
 
     def place_of(self, index: int) -> tuple[int, int]:
@@ -38,17 +38,17 @@ class Feed(Protocol):
         ...
 
     def stop(self) -> None:
-        """Give no further record."""
+        """Return no further record."""
         ...
 
 
 class PythonFeed:
-    """What the native `Feed` is, for `PythonLoop`.
+    """Implements `Feed` in Python, for `PythonLoop`.
 
     Attributes:
-        records: All of them.
-        given: How many the loop was given. The one store that moves the position.
-        stopped: No further record is given.
+        records: All records.
+        given: The number of records that the loop has returned. Storing it moves the position.
+        stopped: Whether the loop must return no further record.
     """
 
     __slots__ = ("given", "records", "stopped")
@@ -67,17 +67,17 @@ class PythonFeed:
         return record.offset, record.leader_epoch
 
     def stop(self) -> None:
-        """Give no further record."""
+        """Return no further record."""
         self.stopped = True
 
 
 class PythonLoop:
-    """What the native `Loop` is: the part of a consumer that hands out records in a loop."""
+    """Implements the native `Loop` in Python: a consumer's iteration over records."""
 
     _find_feed: Callable[[], None]
 
     def __new__(cls, *_arguments: Any, **_options: Any) -> Self:
-        """Begin without records; the arguments are the constructor's."""
+        """Start without records; the arguments are those of the constructor."""
         made = super().__new__(cls)
         made._current = None
         return made
@@ -85,24 +85,24 @@ class PythonLoop:
     _current: tuple[PythonFeed, Changes, int] | None
 
     def __iter__(self) -> Self:
-        """Iterate over records; ends after `consumer_timeout_ms` without one."""
+        """Iterate over records; stop after `consumer_timeout_ms` without a record."""
         return self
 
     def __next__(self) -> ConsumerRecord[Any, Any]:
-        """Return the next record; the position moves behind it."""
+        """Return the next record and move the position past it."""
         while True:
-            # For each record, so that a fork, a closed consumer and another thread are noticed.
+            # Called for each record, to detect a fork, a closed consumer or another thread.
             self._find_feed()
             if self._current is not None:
                 feed, changes, seen = self._current
                 given = feed.given
                 if changes.count == seen and not feed.stopped and given < len(feed.records):
                     record = feed.records[given]
-                    feed.given = given + 1  # with nothing but the return behind it
+                    feed.given = given + 1  # must directly precede the return
                     return record
 
     def _follow(self, feed: Any, changes: Changes, seen: int) -> None:
-        """Take records from `feed` as long as `changes.count` is `seen`."""
+        """Return the records of `feed` while `changes.count` equals `seen`."""
         self._current = (feed, changes, seen)
 
 
@@ -111,36 +111,36 @@ if TYPE_CHECKING or native is None:  # noqa: SIM108 - a type checker sees a clas
 else:
     Loop = native.Loop
 
-#: What a native feed is made of.
-_FED: Final = {list} if native is None else {list, native.Records}
+#: The types of records that a native feed accepts.
+_NATIVE_FEED_TYPES: Final = {list} if native is None else {list, native.Records}
 
 
 class Run:
-    """Records of one partition that the loop is given one by one.
+    """Records of one partition that iteration returns one by one.
 
-    The partition's `consumed` meanwhile, so that a record costs no new position: `position` is
-    made when it is asked for.
+    During iteration it is the partition's `consumed`. It creates a `Position` only when one is
+    requested, so that a record does not cost one.
     """
 
-    __slots__ = ("_made", "base", "feed", "handed", "state", "version")
+    __slots__ = ("_cached", "base", "feed", "handed", "state", "version")
 
     def __init__(self, state: AssignedPartition, handed: Handed, feed: Feed) -> None:
         self.state = state
         self.handed = handed
         self.base = handed.base
         self.feed = feed
-        #: The version of the subscription in which the partition was last seen to be ours.
+        #: The version of the subscription in which the partition was last found assigned.
         self.version = -1
-        self._made = (0, handed.before)
+        self._cached = (0, handed.before)
 
     @property
     def position(self) -> Position:
-        """Where the loop is; the same object until it moves on."""
+        """The current position; the same object until the next record is returned."""
         given = self.feed.given
-        made, position = self._made
+        made, position = self._cached
         if made != given:
             position = self._position(given)
-            self._made = (given, position)
+            self._cached = (given, position)
         return position
 
     def _position(self, given: int) -> Position:
@@ -151,22 +151,22 @@ class Run:
 
 
 class Iteration:
-    """Records that poll() would have returned at once, and that the loop is given one by one.
+    """Returns records one by one where poll() would return them all at once.
 
-    Only what the loop has been given counts as returned, so a commit covers no more, and poll()
-    begins with the rest.
+    Only records that the loop has returned are covered by a commit. A later poll() starts with
+    the remaining ones.
     """
 
     def __init__(
         self, subscription: SubscriptionState, deserializers: Deserializers | None = None
     ) -> None:
         self._subscription = subscription
-        #: For records that come as they were received.
+        #: For records that have not been deserialized yet.
         self._deserializers = deserializers
         self._runs: deque[Run] = deque()
 
     def add(self, batch: ConsumerRecords, publication: Publication) -> None:
-        """Take over a batch, in place of returning it."""
+        """Take over a batch instead of returning it."""
         for tp, records in batch.items():
             state = self._subscription.assigned.get(tp)
             handed = state.consumed if state is not None else None
@@ -174,7 +174,7 @@ class Iteration:
                 run = Run(state, handed, self._feed(records))
                 state.consumed = run
                 self._runs.append(run)
-        # The runs have positions of their own; this moves partitions without records to give.
+        # Runs have their own positions. This store moves the partitions that returned no records.
         publication.done = True
 
     def _feed(self, records: Sequence[ConsumerRecord]) -> Feed:
@@ -184,11 +184,11 @@ class Iteration:
         if type(records) is native.Records and deserializers is not None:
             feed: Feed = deserializers.feed(records)
         else:
-            feed = native.Feed(records if type(records) in _FED else list(records))
+            feed = native.Feed(records if type(records) in _NATIVE_FEED_TYPES else list(records))
         return feed
 
     def ready(self) -> Run | None:
-        """Return the run whose next record is due, None when there is none."""
+        """Return the run with the next record, or None if there is none."""
         runs = self._runs
         for _ in range(len(runs)):
             run = runs[0]
@@ -196,19 +196,19 @@ class Iteration:
                 _end(run)
                 runs.popleft()
             elif not run.state.returnable:
-                runs.rotate(-1)  # paused: what is left waits
+                runs.rotate(-1)  # paused: its remaining records wait
             else:
                 return run
         return None
 
     def end(self) -> None:
-        """The user goes on with poll(), which begins where the loop has stopped."""
+        """End the iteration; poll() continues where it stopped."""
         while self._runs:
             _end(self._runs[0])
             self._runs.popleft()
 
     def _valid(self, run: Run) -> bool:
-        """Tell whether no seek, no rebalance and no poll() has come in between."""
+        """Tell whether no seek, rebalance or poll() has invalidated the run."""
         state, subscription = run.state, self._subscription
         if state.base is not run.base or state.consumed is not run:
             return False
@@ -221,7 +221,7 @@ class Iteration:
 
 
 def _end(run: Run) -> None:
-    """Leave the position where it is, without the records."""
-    run.feed.stop()  # before the position is read: no record goes out behind it
+    """Drop the remaining records and keep the position."""
+    run.feed.stop()  # before the position is read, so that no further record is returned
     if run.state.consumed is run:
         run.state.consumed = Consumed(run.base, run.position)

@@ -1,4 +1,4 @@
-"""Rebalance listeners: kafka-python's classes, or any object with their methods."""
+"""Rebalance listeners: subclasses of kafka-python's class, or any object with its methods."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tandem_kafka.consumer.core import LOOK_AGAIN_MS, Core
+from tandem_kafka.consumer.core import RECHECK_MS, Core
 from tandem_kafka.errors import ArgumentTypeError, RebalanceCallbackError
 from tandem_kafka.events.background import BackgroundEvent
 from tandem_kafka.events.completable import Completion
@@ -31,23 +31,32 @@ _REQUIRED = ("on_partitions_revoked", "on_partitions_assigned")
 
 
 class RebalanceListener(Protocol):
-    """What `subscribe()` takes as a listener: methods or coroutines, each given a set.
+    """The interface of a listener for ``subscribe()``. Its methods may be coroutines.
 
-    A third, `on_partitions_lost`, may be there; without it `on_partitions_revoked` is called.
+    A third method, ``on_partitions_lost(lost)``, is optional. Without it, lost partitions are
+    passed to ``on_partitions_revoked``.
     """
 
     def on_partitions_revoked(self, revoked: set[TopicPartition], /) -> object:
-        """Give partitions back; they still are assigned."""
+        """Release partitions, which are still assigned during the call.
+
+        Args:
+            revoked: The partitions that this consumer must release.
+        """
 
     def on_partitions_assigned(self, assigned: set[TopicPartition], /) -> object:
-        """Take over the partitions that are new."""
+        """Prepare for newly assigned partitions, which have not been fetched yet.
+
+        Args:
+            assigned: The new partitions; empty if the assignment did not grow.
+        """
 
 
 def check_listener(listener: Any) -> None:
-    """Raise if an object cannot be a listener.
+    """Check that an object can be a listener.
 
     Raises:
-        ArgumentTypeError: A method is missing.
+        ArgumentTypeError: A required method is missing.
     """
     missing = [name for name in _REQUIRED if not callable(getattr(listener, name, None))]
     if listener is not None and missing:
@@ -59,7 +68,7 @@ def check_listener(listener: Any) -> None:
 
 
 def callback_error(error: Exception) -> RebalanceCallbackError:
-    """Return what is raised for an exception of a listener, which is its cause."""
+    """Return the error to raise for an exception of a listener."""
     return RebalanceCallbackError(f"User rebalance callback throws an error: {error!r}")
 
 
@@ -68,74 +77,74 @@ async def _ended(result: Awaitable[object]) -> object:
 
 
 class ListenerCalls:
-    """Calls the listener that is registered now, if there is one."""
+    """Calls the registered listener, if any."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
         self.listener: Any = None
-        # Both in one, so that they change in one step: an interrupt may come before each store.
+        # One attribute, so that both values change in one step: an interrupt may precede any store.
         self._progress: tuple[frozenset[TopicPartition], BackgroundEvent | None]
         self._progress = frozenset(), None
 
     @property
-    def given_back(self) -> frozenset[TopicPartition]:
-        """Partitions whose `on_partitions_revoked` or `on_partitions_lost` has begun.
+    def released_partitions(self) -> frozenset[TopicPartition]:
+        """Partitions that have been passed to `on_partitions_revoked` or `on_partitions_lost`.
 
-        They still are assigned. Should the membership end meanwhile, by another's doing or because
-        the listener itself unsubscribes or closes, they are not given back twice.
+        They are still assigned. The membership may end in the meantime, even because the listener
+        itself unsubscribes or closes. These partitions must not be passed to the listener again.
         """
         return self._progress[0]
 
-    @given_back.setter
-    def given_back(self, partitions: frozenset[TopicPartition]) -> None:
+    @released_partitions.setter
+    def released_partitions(self, partitions: frozenset[TopicPartition]) -> None:
         self._progress = partitions, self.due
 
     @property
     def due(self) -> BackgroundEvent | None:
-        """The event that poll() deals with, until the listener's method has begun."""
+        """The event that poll() is processing, until the call of the listener's method starts."""
         return self._progress[1]
 
     @due.setter
     def due(self, event: BackgroundEvent | None) -> None:
-        self._progress = self.given_back, event
+        self._progress = self.released_partitions, event
 
-    def not_given_back(self, held: frozenset[TopicPartition]) -> frozenset[TopicPartition]:
-        """Return what the listener is still to hear of when membership ends."""
-        return held - self.given_back
+    def unreleased(self, held: frozenset[TopicPartition]) -> frozenset[TopicPartition]:
+        """Return the partitions that the listener must release when the membership ends."""
+        return held - self.released_partitions
 
     def assigned(self, partitions: AbstractSet[TopicPartition]) -> None:
-        """Call `on_partitions_assigned`, also with nothing new."""
+        """Call `on_partitions_assigned`, even if no partition is new."""
         if self.listener is not None:
             method = self.listener.on_partitions_assigned
-            self._call("assigned", method, partitions, self.given_back)
+            self._call("assigned", method, partitions, self.released_partitions)
 
     def revoked(self, partitions: AbstractSet[TopicPartition]) -> None:
-        """Call `on_partitions_revoked`, unless there is nothing to revoke."""
+        """Call `on_partitions_revoked` if there are partitions to revoke."""
         if self.listener is not None and partitions:
             method = self.listener.on_partitions_revoked
-            self._call("revoked", method, partitions, self.given_back | partitions)
+            self._call("revoked", method, partitions, self.released_partitions | partitions)
 
     def lost(self, partitions: AbstractSet[TopicPartition]) -> None:
-        """Call `on_partitions_lost`, or where there is none `on_partitions_revoked`."""
+        """Call `on_partitions_lost`, or `on_partitions_revoked` if the listener lacks it."""
         if self.listener is not None and partitions:
             lost = getattr(self.listener, "on_partitions_lost", None)
             method = lost or self.listener.on_partitions_revoked
-            self._call("lost", method, partitions, self.given_back | partitions)
+            self._call("lost", method, partitions, self.released_partitions | partitions)
 
     def _call(
         self,
         what: str,
         method: Callable[[set[TopicPartition]], object],
         partitions: AbstractSet[TopicPartition],
-        given_back: frozenset[TopicPartition],
+        released_partitions: frozenset[TopicPartition],
     ) -> None:
         clock = self._core.clock
-        told, progress = set(partitions), (given_back, None)
+        argument, progress = set(partitions), (released_partitions, None)
         began_ms = clock.now_ms()
         try:
-            # Right before the call: an interrupt comes before both, or to the method.
+            # Directly before the call: an interrupt then precedes both or occurs in the method.
             self._progress = progress
-            result = method(told)
+            result = method(argument)
             if inspect.isawaitable(result):
                 self._await(result)
         finally:
@@ -143,9 +152,10 @@ class ListenerCalls:
             self._core.engine.metrics.record(f"partition-{what}-latency", took_ms)
 
     def _await(self, result: Awaitable[object]) -> None:
-        """Run a coroutine of the listener to its end, on an event loop of its own.
+        """Run a coroutine of the listener to completion, in a new event loop.
 
-        A thread with a running loop cannot have another: there the coroutine runs elsewhere.
+        A thread that already runs an event loop cannot run another one. In this case the
+        coroutine runs on a different thread.
         """
         try:
             asyncio.get_running_loop()
@@ -163,6 +173,6 @@ class ListenerCalls:
             driver.notify()
 
         driver.offload(lambda: asyncio.run(_ended(result)), done)
-        while not driver.wait(lambda: outcome.done, clock.now_ms() + LOOK_AGAIN_MS):
+        while not driver.wait(lambda: outcome.done, clock.now_ms() + RECHECK_MS):
             pass
         outcome.result()

@@ -1,4 +1,4 @@
-"""The consumer's methods about positions, offsets and commits."""
+"""The methods of the consumer that concern positions, offsets and commits."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ __all__ = ["OffsetMethods"]
 
 _EARLIEST, _LATEST = -2, -1
 
-#: Called with the offsets, and with the error or None.
+#: A function of the offsets and of the error, which is None after a successful commit.
 CommitCallback: TypeAlias = Callable[
     [dict[TopicPartition, OffsetAndMetadata], Exception | None], object
 ]
 
 
 class OffsetMethods(Owned):
-    """A part of `KafkaConsumer`."""
+    """A part of ``KafkaConsumer``."""
 
     _positions: Positions
     _commits: Commits
@@ -47,17 +47,23 @@ class OffsetMethods(Owned):
     def position(self, partition: TopicPartition, timeout_ms: float | None) -> int | None: ...
 
     def position(self, partition: TopicPartition, timeout_ms: float | None = None) -> int | None:
-        """Return the offset of the next record of a partition, looking it up if need be.
+        """Return the offset of the next record of a partition, and look it up if necessary.
 
-        None if it could not be looked up within `timeout_ms`. A position that is known is told
-        after close() too.
+        A known position can be read even after close().
+
+        Args:
+            partition: An assigned partition.
+            timeout_ms: How long to wait for a lookup, in milliseconds.
+
+        Returns:
+            The offset, or None if the lookup did not finish within ``timeout_ms``.
 
         Raises:
             NotAssignedError: The partition is not assigned.
-            NoOffsetForPartitionError: It has no position and `auto_offset_reset` is "none".
-            KafkaTimeoutError: No `timeout_ms` is given, and it could not be looked up within
-                `default_api_timeout_ms`.
-            WakeupError: `wakeup()` was called.
+            NoOffsetForPartitionError: It has no position and ``auto_offset_reset`` is "none".
+            KafkaTimeoutError: ``timeout_ms`` is None, and the lookup did not finish within
+                ``default_api_timeout_ms``.
+            WakeupError: ``wakeup()`` was called.
         """
         self._core.check_readable()
         tp = check_partition(partition)
@@ -71,7 +77,12 @@ class OffsetMethods(Owned):
 
     @shared
     def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
-        """Go on at an offset. An `OffsetAndMetadata` with a leader epoch is validated (KIP-320).
+        """Continue a partition at an offset.
+
+        Args:
+            partition: An assigned partition.
+            offset: The offset of the next record. An ``OffsetAndMetadata`` with a leader epoch is
+                validated before records are fetched (KIP-320).
 
         Raises:
             NotAssignedError: The partition is not assigned.
@@ -83,9 +94,13 @@ class OffsetMethods(Owned):
 
     @shared
     def pause(self, *partitions: TopicPartition) -> None:
-        """Hand out no records of these partitions.
+        """Stop returning records of these partitions until ``resume()``.
 
-        They keep what is fetched already, up to half of a full buffer (`fetch_buffer_max_bytes`).
+        Records that have already been fetched stay in memory. If the buffer is full, paused
+        partitions keep at most half of it (``fetch_buffer_max_bytes``).
+
+        Args:
+            *partitions: Assigned partitions.
 
         Raises:
             NotAssignedError: One of them is not assigned.
@@ -94,7 +109,10 @@ class OffsetMethods(Owned):
 
     @shared
     def resume(self, *partitions: TopicPartition) -> None:
-        """Hand out records of these partitions again.
+        """Return records of these partitions again.
+
+        Args:
+            *partitions: Assigned partitions.
 
         Raises:
             NotAssignedError: One of them is not assigned.
@@ -102,16 +120,20 @@ class OffsetMethods(Owned):
         self._positions.resume(each_partition(partitions))
 
     def paused(self) -> set[TopicPartition]:
-        """Return the partitions paused now."""
+        """Return the paused partitions."""
         self._core.check_readable()
         return {state.tp for state in self._core.engine.subscription.paused()}
 
     @shared
     def stop_at(self, partition: TopicPartition, offset: int | None) -> None:
-        """Fetch nothing of a partition from an offset on, for readers of a range.
+        """Stop fetching a partition at an offset, to read a range of offsets.
 
-        A fetch may bring more than it was asked for, so records from the offset on may still be
-        handed out. Lasts as long as the partition is assigned; None ends it.
+        A fetch may return more data than requested, so the application must still check for
+        records at or after the offset. The limit lasts until the partition is unassigned.
+
+        Args:
+            partition: An assigned partition.
+            offset: The first offset not to fetch; None removes the limit.
 
         Raises:
             NotAssignedError: The partition is not assigned.
@@ -123,26 +145,34 @@ class OffsetMethods(Owned):
 
     @shared
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
-        """Go on at the first offset there is; of all partitions if none is named.
+        """Continue at the first available offset.
 
-        The offset is looked up by the next poll() or position().
+        The next poll() or position() looks up the offset.
+
+        Args:
+            *partitions: Assigned partitions; all of them if none is given.
 
         Raises:
-            NotAssignedError: A partition is not assigned, or none is.
+            NotAssignedError: A partition is not assigned, or no partition is.
         """
         self._positions.reset(each_partition(partitions), _EARLIEST)
 
     @shared
     def seek_to_end(self, *partitions: TopicPartition) -> None:
-        """Go on behind the last offset (last stable one under read_committed), likewise lazily.
+        """Continue at the end: the high watermark, or the last stable offset if read_committed.
+
+        The next poll() or position() looks up the offset.
+
+        Args:
+            *partitions: Assigned partitions; all of them if none is given.
 
         Raises:
-            NotAssignedError: A partition is not assigned, or none is.
+            NotAssignedError: A partition is not assigned, or no partition is.
         """
         self._positions.reset(each_partition(partitions), _LATEST)
 
     def highwater(self, partition: TopicPartition) -> int | None:
-        """Return the high watermark that the last fetch told, None before the first.
+        """Return the high watermark of the last fetch response, or None before the first.
 
         Raises:
             NotAssignedError: The partition is not assigned.
@@ -153,9 +183,13 @@ class OffsetMethods(Owned):
 
     @shared
     def current_lag(self, partition: TopicPartition) -> int | None:
-        """Return how many records are left to read; None while the end is not known (KIP-666).
+        """Return the difference between the end of a partition and its position (KIP-666).
 
-        Asks no broker itself, but has the end looked up for the next call where it is unknown.
+        This method does not wait for a broker. If the end is unknown, it starts a lookup, so that
+        a later call can return the lag.
+
+        Returns:
+            The lag in offsets, or None while the position or the end is unknown.
 
         Raises:
             NotAssignedError: The partition is not assigned.
@@ -166,11 +200,15 @@ class OffsetMethods(Owned):
     def beginning_offsets(
         self, partitions: Iterable[TopicPartition], timeout_ms: float | None = None
     ) -> dict[TopicPartition, int]:
-        """Return the first offset of each partition.
+        """Return the first available offset of each partition.
+
+        Args:
+            partitions: Assigned or not.
+            timeout_ms: How long to wait, in milliseconds. The default is the smaller of
+                ``request_timeout_ms`` and ``default_api_timeout_ms``. With 0, the result is empty.
 
         Raises:
-            KafkaTimeoutError: They could not be looked up in time, by default
-                `request_timeout_ms` (never more than `default_api_timeout_ms`).
+            KafkaTimeoutError: The lookup did not finish in time.
         """
         return self._edges(partitions, _EARLIEST, timeout_ms)
 
@@ -178,13 +216,18 @@ class OffsetMethods(Owned):
     def end_offsets(
         self, partitions: Iterable[TopicPartition], timeout_ms: float | None = None
     ) -> dict[TopicPartition, int]:
-        """Return the offset behind the last record of each partition.
+        """Return the end of each partition: the offset after its last readable record.
 
-        That is the high watermark; under read_committed the last stable offset.
+        This is the high watermark, or the last stable offset if ``isolation_level`` is
+        "read_committed".
+
+        Args:
+            partitions: Assigned or not.
+            timeout_ms: How long to wait, in milliseconds. The default is the smaller of
+                ``request_timeout_ms`` and ``default_api_timeout_ms``. With 0, the result is empty.
 
         Raises:
-            KafkaTimeoutError: They could not be looked up in time, by default
-                `request_timeout_ms` (never more than `default_api_timeout_ms`).
+            KafkaTimeoutError: The lookup did not finish in time.
         """
         return self._edges(partitions, _LATEST, timeout_ms)
 
@@ -193,7 +236,7 @@ class OffsetMethods(Owned):
     ) -> dict[TopicPartition, int]:
         chosen = check_partitions(partitions)
         if timeout_ms == 0:
-            return {}  # as in the Java client: no time, no answer, no error
+            return {}  # as in the Java client: no request and no error
         found = self._positions.look_up(dict.fromkeys(chosen, timestamp), timeout_ms)
         return {tp: offset.offset for tp, offset in found.items() if offset is not None}
 
@@ -201,14 +244,19 @@ class OffsetMethods(Owned):
     def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, int], timeout_ms: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """Return the first record at or after a time (ms since the epoch) of each partition.
+        """Return the first offset of each partition whose record is at or after a timestamp.
 
-        None where no record is that young.
+        Args:
+            timestamps: Milliseconds since the Unix epoch, by partition.
+            timeout_ms: How long to wait, in milliseconds. The default is the smaller of
+                ``request_timeout_ms`` and ``default_api_timeout_ms``. With 0, all values are None.
+
+        Returns:
+            Offset and timestamp by partition; None if no record is recent enough.
 
         Raises:
             InvalidArgumentError: A timestamp is negative.
-            KafkaTimeoutError: They could not be looked up in time, by default
-                `request_timeout_ms` (never more than `default_api_timeout_ms`).
+            KafkaTimeoutError: The lookup did not finish in time.
         """
         chosen = check_timestamps(timestamps)
         if timeout_ms == 0:
@@ -223,16 +271,23 @@ class OffsetMethods(Owned):
         offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None,
         timeout_ms: float | None = None,
     ) -> None:
-        """Commit and wait: the positions of what was handed out, or the offsets given.
+        """Commit offsets and wait for the response. Transient errors are retried.
 
-        Callbacks of earlier `commit_async` calls run first.
+        Callbacks of earlier ``commit_async()`` calls run first.
+
+        Args:
+            offsets: The offsets to commit, each one past the last processed record. By default,
+                the positions of all records that have been returned.
+            timeout_ms: How long to retry, in milliseconds; ``default_api_timeout_ms`` by default.
 
         Raises:
-            NoGroupError: There is no `group_id`.
-            CommitFailedError: The group has moved on without us; a `CommitDuringRebalanceError`
-                if it is only rebalancing, and a poll() later the commit will do.
-            KafkaTimeoutError: It kept failing for passing reasons until the timeout.
-            TypeError, InvalidArgumentError: The offsets are not what they should be.
+            NoGroupError: The consumer has no ``group_id``.
+            CommitFailedError: This consumer is no longer a member of the group, so its partitions
+                may belong to another member. If the group is only rebalancing, this is a
+                ``CommitDuringRebalanceError``: call poll(), then commit again.
+            KafkaTimeoutError: Retriable errors continued until the timeout.
+            WakeupError: ``wakeup()`` was called.
+            TypeError, InvalidArgumentError: ``offsets`` is invalid.
         """
         self._core.require_group()
         chosen = None if offsets is None else check_offsets(offsets)
@@ -243,7 +298,7 @@ class OffsetMethods(Owned):
         offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None,
         timeout_ms: float | None = None,
     ) -> None:
-        """Commit and wait; the Java client's name for `commit`."""
+        """Commit offsets and wait; the Java client's name for ``commit()``."""
         self.commit(offsets, timeout_ms)
 
     @shared
@@ -252,19 +307,22 @@ class OffsetMethods(Owned):
         offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None,
         callback: CommitCallback | None = None,
     ) -> Future:
-        """Commit without waiting, once; it is not retried.
+        """Commit offsets without waiting. The commit is sent once and never retried.
 
         Args:
-            offsets: What to commit; by default the positions of what was handed out.
-            callback: Called with offsets and error (None if it went well) inside a later poll,
-                commit or close, by the thread that calls it; in the order of the commits.
+            offsets: The offsets to commit, each one past the last processed record. By default,
+                the positions of all records that have been returned.
+            callback: Called with the offsets and the error (None after success) during a later
+                poll, commit or close, on the thread that makes this call. Callbacks run in the
+                order of the commits.
 
         Returns:
-            kafka-python's future, which ends with the commit, without another call.
+            kafka-python's ``Future``. It completes together with the commit, even if the
+            application makes no further call.
 
         Raises:
-            NoGroupError: There is no `group_id`.
-            TypeError, InvalidArgumentError: The offsets are not what they should be.
+            NoGroupError: The consumer has no ``group_id``.
+            TypeError, InvalidArgumentError: ``offsets`` is invalid.
         """
         self._core.require_group()
         chosen = None if offsets is None else check_offsets(offsets)
@@ -294,17 +352,17 @@ class OffsetMethods(Owned):
         metadata: bool = False,
         timeout_ms: float | None = None,
     ) -> int | OffsetAndMetadata | None:
-        """Return the committed offset of a partition, None if there is none.
+        """Return the group's committed offset of a partition, or None if there is none.
 
         Args:
             partition: Assigned or not.
-            metadata: Return the whole `OffsetAndMetadata` instead of the offset.
-            timeout_ms: How long to try, in milliseconds.
+            metadata: If True, return an ``OffsetAndMetadata`` instead of the offset.
+            timeout_ms: How long to retry, in milliseconds; ``default_api_timeout_ms`` by default.
 
         Raises:
-            NoGroupError: There is no `group_id`.
-            KafkaTimeoutError: It could not be looked up in time.
-            WakeupError: `wakeup()` was called.
+            NoGroupError: The consumer has no ``group_id``.
+            KafkaTimeoutError: The lookup did not finish in time.
+            WakeupError: ``wakeup()`` was called.
         """
         self._core.check_usable()
         self._core.require_group()

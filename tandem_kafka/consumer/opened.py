@@ -1,4 +1,4 @@
-"""A fetched chunk whose records are being handed out."""
+"""A fetched chunk whose records are being returned."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ __all__ = ["OpenedChunk", "Room"]
 
 
 class Room:
-    """How many records, and how many bytes of them, one poll() may still add to its batch.
+    """The number of records and bytes that one poll() may still add to its batch.
 
-    A record counts as the bytes of its key, value and headers as they were received, and as one
-    byte at least. The first record of a batch always has room.
+    The size of a record is the received size of its key, value and headers, but at least one byte.
+    The first record of a batch always fits.
 
     Attributes:
-        records: How many records; 0 as well when there is no room for further bytes.
-        bytes: How many bytes.
+        records: Remaining records; also 0 if no bytes remain.
+        bytes: Remaining bytes.
         empty: True while the batch is empty.
     """
 
@@ -31,7 +31,7 @@ class Room:
         self.empty = True
 
     def add(self, count: int, size: int) -> bool:
-        """Take room for records of so many bytes; False if there is too little."""
+        """Reserve room for records of `size` bytes in total; False if they do not fit."""
         left = self.bytes - size
         if left < 0 and not self.empty:
             self.records = 0
@@ -43,7 +43,7 @@ class Room:
         return True
 
     def fill(self, records: TakenRecords) -> TakenRecords:
-        """Return the first of some records, as many as there is room for."""
+        """Return as many of the first records as fit."""
         count = 0
         for record in records.part(0, self.records):
             if not self.add(1, _size_of(record)):
@@ -53,15 +53,15 @@ class Room:
 
 
 class OpenedChunk:
-    """Keeps what was read until poll() has returned it: a reader hands each record out once.
+    """Keeps records until poll() has returned them, because a reader returns each record once.
 
-    An interrupted poll() loses nothing by that: what it read is in `taken`, and the next poll()
-    begins there.
+    An interrupted poll() therefore loses nothing: the next poll() starts with the records in
+    `taken`.
 
     Attributes:
-        chunk: What the network thread put into the buffer.
-        taken: What was read and may not have been returned yet, in order.
-        released: Its memory is no longer counted.
+        chunk: The chunk from the buffer.
+        taken: Records that were read and may not have been returned yet, in order.
+        released: Whether the buffer no longer counts the chunk's memory.
     """
 
     __slots__ = ("_reading", "_start", "chunk", "reader", "released", "taken")
@@ -72,23 +72,23 @@ class OpenedChunk:
         self.taken: list[TakenRecords] = []
         self.released = False
         self._start = 0 if chunk.reader is None else chunk.reader.next_offset
-        #: True while the reader works. If it is True before, the reader was interrupted.
+        #: True while the reader works. If it is already True before, the reader was interrupted.
         self._reading = False
 
-    def settle(self, offset: int) -> None:
-        """Forget the records before `offset`, which have been returned."""
+    def forget_before(self, offset: int) -> None:
+        """Drop the records before `offset`, which have been returned."""
         reader = self.reader
         if reader is None or not (self.taken or self._reading):
             return
         if self._reading:
-            self._mend(offset)
+            self._rewind(offset)
         if reader.next_offset <= offset:
             self.taken = []
         else:
             self.taken = [rest for piece in self.taken if len(rest := _from(piece, offset))]
 
-    def _mend(self, offset: int) -> None:
-        """Stand behind what was taken: an interrupted reader may stand anywhere."""
+    def _rewind(self, offset: int) -> None:
+        """Move an interrupted reader, which may be anywhere, to the end of the taken records."""
         if self.reader is None:
             return
         pieces = [piece for piece in self.taken if len(piece)]
@@ -97,28 +97,29 @@ class OpenedChunk:
         self._reading = False
 
     def read(self, offset: int, room: Room) -> tuple[TakenRecords, Position] | None:
-        """Return records from `offset` on, those first that were taken before, and what follows.
+        """Return records from `offset` on, and the position after them; taken records come first.
 
-        None if there is no room for the next one.
+        Returns:
+            None if there is no room for the next record.
 
         Raises:
             KafkaError: The next batch cannot be read.
         """
         if self._reading:
-            self._mend(offset)
+            self._rewind(offset)
         for piece in self.taken:
             rest = _from(piece, offset)
             if len(rest):
                 records = room.fill(rest)
-                return (records, self._behind(records)) if len(records) else None
+                return (records, self._position_after(records)) if len(records) else None
         reader = self.reader
         if reader is None:
             return None
         bytes_before = reader.taken_bytes
         self._reading = True
         try:
-            # Between a call and the store of its result an interrupt would lose the result: the
-            # cursor has moved. list.extend() calls the reader and keeps its result in one step.
+            # An interrupt between a call and the store of its result would lose the records,
+            # because the reader has moved on. list.extend() calls and stores in one step.
             self.taken.extend(map(reader.take, (room.records,), (room.bytes,)))
         except KafkaError:
             self._reading = False  # the reader has not moved
@@ -127,18 +128,18 @@ class OpenedChunk:
         records = self.taken[-1]
         if not room.add(len(records), reader.taken_bytes - bytes_before):
             return None
-        # Behind control batches and aborted records too.
+        # This position is also past control batches and aborted records.
         return records, Position(reader.next_offset, reader.leader_epoch)
 
-    def _behind(self, records: TakenRecords) -> Position:
-        """Return the position behind some of the records that were taken."""
+    def _position_after(self, records: TakenRecords) -> Position:
+        """Return the position after some of the taken records."""
         newest, reader, (offset, epoch) = self.taken[-1], self.reader, _end_of(records)
         if reader is not None and len(newest) and _end_of(newest)[0] == offset:
             return Position(reader.next_offset, reader.leader_epoch)
         return Position(offset + 1, epoch)
 
     def ends_at(self, offset: int) -> bool:
-        """Tell whether nothing is left from `offset` on."""
+        """Tell whether there are no records from `offset` on."""
         reader = self.reader
         return reader is None or (reader.exhausted and reader.next_offset <= offset)
 

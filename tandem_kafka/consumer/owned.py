@@ -1,4 +1,4 @@
-"""Which methods which thread may call: most of them any, at any time."""
+"""Decorators for methods that any thread may call while another thread polls."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ class Owned:
 
 
 def shared(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
-    """Let any thread call a method, beside a poll() too, until the consumer is closed.
+    """Let any thread call a method, even during a poll(), until the consumer is closed.
 
-    Such a method asks the network thread or reads a snapshot; it touches nothing of the reader's.
+    The method may send events to the network thread and read snapshots. It must not use the state
+    of the reader.
     """
 
     @functools.wraps(method)
@@ -37,7 +38,7 @@ def shared(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P]
 
 
 def steering(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
-    """Let any thread change what is read: a poll() of another thread stops for it, and goes on."""
+    """Let any thread change the subscription; a poll() in another thread is suspended for it."""
 
     @functools.wraps(method)
     def entered(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -46,8 +47,8 @@ def steering(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, 
         visit = core.visit(core.deadline_ms(None))
         if visit is None:
             msg = (
-                f"{method.__name__}() had to wait too long for the thread that reads: "
-                "a rebalance listener or deserializer of its does not end"
+                f"{method.__name__}() timed out waiting for the thread that is polling: its "
+                "rebalance listener or deserializer did not return within default_api_timeout_ms"
             )
             raise KafkaTimeoutError(msg)
         try:

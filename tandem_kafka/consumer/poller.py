@@ -1,4 +1,4 @@
-"""The loop inside `poll()`, and iteration over single records."""
+"""The loop inside `poll()`, which iteration uses too."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from tandem_kafka.consumer.reporters import Reporters
 from tandem_kafka.events.application import DropReadAhead, Poll
 from tandem_kafka.runtime import Held, thread_id
 
-__all__ = ["NOTE_MS", "Poller"]
+__all__ = ["ALIVE_INTERVAL_MS", "Poller"]
 
-#: While poll() waits, it notes this often that the application is alive.
-NOTE_MS = 1_000
+#: How often a waiting poll() records that the application is alive.
+ALIVE_INTERVAL_MS = 1_000
 
 
 class Poller:
-    """Collects what has been fetched, or waits for it."""
+    """Collects fetched records, or waits for them."""
 
     def __init__(
         self,
@@ -34,23 +34,23 @@ class Poller:
         self._background = background
         self._reporters = reporters
         self._event: Poll | None = None
-        #: What had changed when the last event was sent.
-        self._told_at = -1
+        #: The count of changes at the time of the last event.
+        self._sent_changes = -1
         self._polled_ms = 0
         self._idle_ms = 0
-        self._interval_ms = max(1, min(NOTE_MS, core.config.max_poll_interval_ms // 4))
+        self._interval_ms = max(1, min(ALIVE_INTERVAL_MS, core.config.max_poll_interval_ms // 4))
 
     def poll(self, deadline_ms: int, max_records: int, held: Held) -> ConsumerRecords:
-        """Return records as soon as there are any; empty at the deadline, and when closed.
+        """Return records as soon as there are any; empty at the deadline or once closed.
 
         Args:
             deadline_ms: When to stop waiting for the first record.
-            max_records: How many to return at most.
-            held: By what this thread is the reader.
+            max_records: Maximum number of records.
+            held: The lock that makes this thread the reader.
 
         Raises:
             WakeupError: `wakeup()` was called.
-            KafkaError: What the network thread has to tell, or the next record cannot be read.
+            KafkaError: The network thread reported an error, or the next record cannot be read.
         """
         core = self._core
         outer = core.reader
@@ -74,12 +74,12 @@ class Poller:
             if fatal is not None:
                 raise fatal.with_traceback(None)
             if self._core.closed:
-                return ConsumerRecords()  # by a listener, a signal handler or another thread
+                return ConsumerRecords()  # a listener, signal handler or other thread closed it
             self._make_room()
             seen = self._core.engine.buffer.added
             batch = self._collector.collect(max_records)
             now_ms = self._core.clock.now_ms()
-            self._tell_alive(now_ms)
+            self._note_alive(now_ms)
             if batch or batch.next_offsets or now_ms >= deadline_ms:
                 self._note_records(batch)
                 return batch
@@ -87,12 +87,12 @@ class Poller:
             self._idle_ms += self._core.clock.now_ms() - now_ms
 
     def _make_room(self) -> None:
-        """Drop what paused partitions hold, if others have no room for it.
+        """Drop records of paused partitions if other partitions need the room.
 
-        Before records are collected, when no position is about to move: the network thread takes
-        the positions as they are.
+        Call this before records are collected: the network thread reads the positions, so none
+        may be about to move.
         """
-        partitions = self._collector.crowding_out()
+        partitions = self._collector.paused_over_budget()
         if partitions:
             deadline_ms = self._core.deadline_ms(None)
             self._core.ask(DropReadAhead(deadline_ms=deadline_ms, partitions=partitions))
@@ -111,26 +111,27 @@ class Poller:
 
         self._core.wait(news, deadline_ms)
 
-    def _tell_alive(self, now_ms: int) -> None:
-        """Note that the application polls; send an event if something has to get going for it.
+    def _note_alive(self, now_ms: int) -> None:
+        """Record that the application polls; send an event only if something waits for it.
 
-        While all can be read none is sent, which saves the network thread a wake-up, and the GIL
-        a hand-over, for each poll(). Of partitions that are being looked up it is told once.
+        While all partitions can be fetched, no event is sent. This saves a wakeup of the network
+        thread and a handover of the GIL for each poll(). If positions must be looked up, one
+        event is enough.
         """
         engine = self._core.engine
         engine.polls.polled_ms = now_ms
         changes = engine.subscription.changes.count
-        news = changes != self._told_at and not engine.subscription.all_settled()
-        if (news or engine.polls.wanted) and (self._event is None or self._event.future.done):
+        news = changes != self._sent_changes and not engine.subscription.all_settled()
+        if (news or engine.polls.event_needed) and (self._event is None or self._event.future.done):
             event = Poll(deadline_ms=now_ms + self._core.config.default_api_timeout_ms)
             engine.queue.add(event)
-            # Noted last: were it the other way round, an interrupt in between would leave an event
-            # that is never sent and keeps all others back.
+            # Stored last: otherwise an interrupt in between would leave an event that is never
+            # sent but prevents all later ones.
             self._event = event
-            self._told_at = changes
+            self._sent_changes = changes
 
     def _note_poll(self) -> None:
-        """Measure the time since the last poll(), and how much of it went by waiting."""
+        """Measure the time since the last poll(), and the share of it spent waiting."""
         now_ms = self._core.clock.now_ms()
         since_ms = now_ms - self._polled_ms
         if self._polled_ms and since_ms > 0:

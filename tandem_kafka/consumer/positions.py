@@ -1,4 +1,4 @@
-"""Positions and offsets as the application thread asks for them."""
+"""Positions and offsets, requested from the network thread."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Positions:
     def committed(
         self, partitions: Iterable[TopicPartition], timeout_ms: float | None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """Return committed offsets; None where there is none."""
+        """Return committed offsets; None for a partition without one."""
         event = FetchCommitted(
             deadline_ms=self._core.deadline_ms(timeout_ms), partitions=frozenset(partitions)
         )
@@ -61,7 +61,7 @@ class Positions:
         return found
 
     def seek(self, tp: TopicPartition, offset: OffsetAndMetadata) -> None:
-        """Go on at an offset."""
+        """Continue at an offset."""
         event = Seek(
             deadline_ms=self._core.deadline_ms(None),
             partition=tp,
@@ -71,15 +71,15 @@ class Positions:
         self._core.ask(event)
 
     def stop_at(self, tp: TopicPartition, offset: int | None) -> None:
-        """Fetch nothing from an offset on."""
+        """Stop fetching at an offset."""
         deadline_ms = self._core.deadline_ms(None)
         self._core.ask(StopAt(deadline_ms=deadline_ms, partition=tp, offset=offset))
 
     def reset(self, partitions: Iterable[TopicPartition], timestamp: int) -> None:
-        """Look positions up anew when they are needed; no partitions means all."""
+        """Look up new positions when they are needed; without partitions, those of all."""
         chosen = frozenset(partitions) or frozenset(self._core.engine.subscription.assigned)
         if not chosen:
-            msg = "No partitions are currently assigned"
+            msg = "no partitions are assigned; call assign(), or subscribe() and poll() first"
             raise NotAssignedError(msg)
         deadline_ms = self._core.deadline_ms(None)
         self._core.ask(
@@ -87,15 +87,15 @@ class Positions:
         )
 
     def look_up(self, timestamps: Mapping[TopicPartition, int], timeout_ms: float | None) -> Found:
-        """Look offsets up by timestamp.
+        """Look up offsets by timestamp.
 
         Raises:
-            KafkaTimeoutError: They were not found in time.
+            KafkaTimeoutError: The lookup did not finish in time.
         """
         if not timestamps:
             return {}
         if timeout_ms is None:
-            # As kafka-python waits; Java's client has default.api.timeout.ms alone.
+            # The default of kafka-python; the Java client only uses default.api.timeout.ms.
             config = self._core.config
             timeout_ms = min(config.request_timeout_ms, config.default_api_timeout_ms)
         deadline_ms = self._core.deadline_ms(timeout_ms)
@@ -109,17 +109,17 @@ class Positions:
         return found
 
     def lag(self, tp: TopicPartition) -> int | None:
-        """Return the lag, None while the end of the partition is not known."""
+        """Return the lag, or None while the end of the partition is unknown."""
         event = CurrentLag(deadline_ms=self._core.deadline_ms(None), partition=tp)
         lag: int | None = self._core.ask(event)
         return lag
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
-        """Hand out nothing of these."""
+        """Stop returning records of these partitions."""
         deadline_ms = self._core.deadline_ms(None)
         self._core.ask(Pause(deadline_ms=deadline_ms, partitions=frozenset(partitions)))
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
-        """Hand out records of these again."""
+        """Return records of these partitions again."""
         deadline_ms = self._core.deadline_ms(None)
         self._core.ask(Resume(deadline_ms=deadline_ms, partitions=frozenset(partitions)))

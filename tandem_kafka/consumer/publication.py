@@ -1,9 +1,9 @@
-"""When positions move: all of them at once, when a call returns its records.
+"""Moves all positions at once, when a call returns its records.
 
 An interrupt (Ctrl-C, `SystemExit` from a signal handler) can end poll() between any two
 bytecodes. Records that were read but not returned must not be committed, and the next poll()
-must return them. poll() therefore moves no position while it works: it prepares where each
-partition will be, and one store publishes all of it, with nothing but the return behind it.
+must return them. poll() therefore prepares the new position of each partition, and publishes all
+of them with a single store directly before it returns.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class Publication:
     """Whether the records of one call have been returned.
 
     Attributes:
-        done: Set last, by the method that the user called; by this one store all positions move.
+        done: Set by the public method as its last action. This store moves all positions.
     """
 
     __slots__ = ("done",)
@@ -27,12 +27,12 @@ class Publication:
 
 
 class Handed:
-    """How far one call hands out a partition; a partition's `consumed` until the next call.
+    """The progress of a partition in one call; its `consumed` until the next call.
 
     Attributes:
         base: The position from which its records were fetched.
-        before: Where the partition is until the publication is done.
-        after: Where it is from then on.
+        before: The position until the publication is done.
+        after: The position from then on.
     """
 
     __slots__ = ("after", "base", "before", "publication")
@@ -47,5 +47,5 @@ class Handed:
 
     @property
     def position(self) -> Position:
-        """Where the application is."""
+        """The current position of the application."""
         return self.after if self.publication.done else self.before

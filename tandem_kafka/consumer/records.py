@@ -1,4 +1,4 @@
-"""What `poll()` returns."""
+"""`ConsumerRecords`, the result of `poll()`."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ __all__ = ["ConsumerRecords"]
 class ConsumerRecords(
     dict[TopicPartition, MutableSequence[ConsumerRecord[KeyT, ValueT]]], Generic[KeyT, ValueT]
 ):
-    """Records by partition: a dict of lists, as kafka-python returns it, with Java's extras.
+    """Records by partition: a dict of lists as in kafka-python, with additions of the Java client.
 
-    Of the native twin, the records of a partition become Python objects when they are looked at.
-    Until then what stands for their list is another type that behaves as a list.
+    With the native extension, a partition's list is a sequence type that behaves like a list and
+    creates each record when it is first accessed.
 
     Attributes:
-        next_offsets: For each partition whose position moved, where it stands now: what to
-            commit once these records are dealt with (KIP-1094).
+        next_offsets: The new position of each partition whose position moved. Commit these
+            offsets after processing the records (KIP-1094).
     """
 
     __slots__ = ("next_offsets",)
@@ -32,9 +32,13 @@ class ConsumerRecords(
 
     @property
     def count(self) -> int:
-        """Number of records."""
+        """The number of records in all partitions."""
         return sum(map(len, self.values()))
 
     def records(self, topic: str) -> Iterator[ConsumerRecord[KeyT, ValueT]]:
-        """Return the records of one topic, partition after partition."""
+        """Return the records of one topic, one partition after the other.
+
+        Args:
+            topic: Name of the topic.
+        """
         return chain.from_iterable(rs for tp, rs in self.items() if tp.topic == topic)

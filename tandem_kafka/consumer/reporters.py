@@ -1,7 +1,7 @@
-"""Metric reporters: kafka-python's interface, served on the application thread.
+"""Metric reporters with kafka-python's interface, called on the application thread.
 
-Metrics come and go on both threads, but the network thread runs no user code. It notes what has
-changed; reporters hear of it at the end of the constructor, in each `poll()` and in `close()`.
+Both threads add and remove metrics, but the network thread runs no user code. Changes are recorded,
+and reporters are notified at the end of the constructor, in each `poll()` and in `close()`.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ log = logging.getLogger(__name__)
 
 
 class Reporters:
-    """The objects of `metric_reporters`; classes are instantiated. None with metrics switched off.
+    """Calls the reporters of `metric_reporters`; there are none if metrics are disabled.
 
     Raises:
-        Exception: What a reporter raises when it is made or in `init()`.
+        Exception: The constructor or `init()` of a reporter raised it.
     """
 
     def __init__(self, config: Config) -> None:
@@ -34,21 +34,21 @@ class Reporters:
             each.init([])
 
     def follow(self, metrics: ConsumerMetrics) -> None:
-        """Report the metrics that there are, and from now on what changes about them."""
+        """Report all metrics now, and later changes on each `report()`."""
         if self._reporters:
             self._changes = metrics.note_changes()
             self.report()
 
     def report(self) -> None:
-        """Tell what has changed since the last call; what a reporter raises is logged."""
+        """Report changes since the last call; log errors of the reporters."""
         while self._changes:
             change = self._changes.popleft()
             for each in self._reporters:
-                tell = each.metric_change if change.present else each.metric_removal
-                _logged(tell, change.metric)
+                notify = each.metric_change if change.present else each.metric_removal
+                _logged(notify, change.metric)
 
     def close(self) -> None:
-        """Report for the last time, and close the reporters."""
+        """Report the last changes, and close the reporters."""
         self.report()
         for each in self._reporters:
             _logged(each.close)
@@ -58,4 +58,4 @@ def _logged(method: Callable[..., Any], *arguments: Any) -> None:
     try:
         method(*arguments)
     except Exception:
-        log.warning("a metric reporter failed in %s()", method.__name__, exc_info=True)
+        log.warning("%s() of a metric reporter failed; ignored", method.__name__, exc_info=True)

@@ -1,4 +1,4 @@
-"""The consumer's methods about what it reads: topics, patterns, partitions."""
+"""The methods of the consumer that choose topics, patterns and partitions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["SubscriptionMethods"]
 
 
 class SubscriptionMethods(Owned):
-    """A part of `KafkaConsumer`."""
+    """A part of ``KafkaConsumer``."""
 
     _config: Config
     _listener: ListenerCalls
@@ -40,26 +40,33 @@ class SubscriptionMethods(Owned):
         pattern: str | re.Pattern[str] | SubscriptionPattern | None = None,
         listener: RebalanceListener | None = None,
     ) -> None:
-        """Subscribe to topics, or to all that a pattern matches; the next poll joins the group.
+        """Subscribe to topics, or to all topics that match a pattern. The next poll joins.
 
-        Replaces what was subscribed before, and the listener. Without a `group_id` every partition
-        of the topics is assigned to this consumer, new ones too; nothing is committed.
+        This replaces the previous subscription and its listener. Without a ``group_id``, all
+        partitions of the topics are assigned to this consumer, including partitions that are
+        added later, and nothing is committed.
 
         Args:
-            topics: Names.
-            pattern: Regular expression, a str or compiled; matched here, from the beginning of a
-                name (`re.match`). Internal topics are left out unless
-                `exclude_internal_topics=False`. A `SubscriptionPattern` is matched by the
-                coordinator, against whole names (needs `group_protocol` "consumer" or "auto").
-            listener: A `ConsumerRebalanceListener` or any object with its methods, which may be
-                coroutines (kafka-python's `AsyncConsumerRebalanceListener`); called inside poll(),
-                by the thread that polls.
+            topics: Names of the topics.
+            pattern: A regular expression, as a str or compiled. The client matches it against the
+                beginning of each name (``re.match``). Internal topics do not match unless
+                ``exclude_internal_topics`` is False. The coordinator matches a
+                ``SubscriptionPattern`` against whole names (KIP-848; requires ``group_protocol``
+                "consumer" or "auto").
+            listener: A ``ConsumerRebalanceListener``, or any object with its methods. The methods
+                may be coroutines, as in kafka-python's ``AsyncConsumerRebalanceListener``. They run
+                inside poll(), on the thread that polls.
 
         Raises:
-            IllegalStateError: Partitions are assigned, or topics and a pattern would be mixed.
-            NoGroupError: A `SubscriptionPattern` is given, and there is no `group_id`.
-            InvalidArgumentError: There are neither topics nor a pattern, or one is not allowed.
-            TypeError: Something is of a type that cannot be a topic, pattern or listener.
+            IllegalStateError: The consumer already has another kind of subscription or
+                assignment, or both topics and a pattern are given.
+            NoGroupError: A ``SubscriptionPattern`` is given and the consumer has no ``group_id``.
+            InvalidArgumentError: Neither topics nor a pattern is given, or one is invalid.
+            UnsupportedVersionError: The group uses the classic protocol, which does not support
+                ``SubscriptionPattern``.
+            TypeError: An argument has the wrong type.
+            KafkaTimeoutError: The listener or deserializer of a polling thread did not return
+                within ``default_api_timeout_ms``.
         """
         names = check_subscription(topics, pattern)
         check_listener(listener)
@@ -84,14 +91,20 @@ class SubscriptionMethods(Owned):
 
     @steering
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read these partitions, without a group's say; those assigned before keep their state.
+        """Assign partitions manually, without group management.
 
-        No partitions at all means `unsubscribe()`. With auto-commit on, what was handed out is
-        committed first.
+        This replaces the previous assignment; partitions in both keep their positions. If
+        auto-commit is on, the positions are committed first.
+
+        Args:
+            partitions: The partitions to read; if empty, this is ``unsubscribe()``.
 
         Raises:
-            IllegalStateError: Topics or a pattern are subscribed.
-            TypeError, InvalidArgumentError: Something is not a TopicPartition.
+            IllegalStateError: The consumer is subscribed to topics or a pattern.
+            TypeError, InvalidArgumentError: ``partitions`` is not a collection of valid
+                ``TopicPartition`` objects.
+            KafkaTimeoutError: The listener or deserializer of a polling thread did not return
+                within ``default_api_timeout_ms``.
         """
         chosen = check_partitions(partitions)
         if not chosen:
@@ -104,7 +117,13 @@ class SubscriptionMethods(Owned):
 
     @steering
     def unsubscribe(self) -> None:
-        """Give partitions back, leave the group, and drop subscription or assignment."""
+        """Release all partitions, leave the group and end the subscription or assignment.
+
+        If auto-commit is on, the positions are committed first.
+
+        Raises:
+            RebalanceCallbackError: The listener raised; all other steps were completed.
+        """
         self._unsubscribe()
 
     def _unsubscribe(self) -> None:
@@ -114,15 +133,15 @@ class SubscriptionMethods(Owned):
             self._collector.purge()
 
     def subscription(self) -> set[str] | None:
-        """Return the topics subscribed to (or matched), None when there is no subscription.
+        """Return the subscribed or matched topics, or None without a subscription.
 
-        Any thread may ask, also after close(); `assignment()` likewise.
+        Any thread may call this, even after close().
         """
         self._core.check_readable()
         subscription = self._core.engine.subscription
         return set(subscription.topics) if subscription.auto_assigned else None
 
     def assignment(self) -> set[TopicPartition]:
-        """Return the partitions assigned now."""
+        """Return the assigned partitions. Any thread may call this, even after close()."""
         self._core.check_readable()
         return set(self._core.engine.subscription.assigned)

@@ -1,1 +1,1 @@
-"""The network thread: its loop, what events set going, and the application's handle to both."""
+"""The network thread: its loop, the processing of events, and the application's handle."""

@@ -1,4 +1,4 @@
-"""Looks at each application event once, on the network thread, and sets things going."""
+"""Processes each application event once, on the network thread."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 class ApplicationEventProcessor:
-    """One method per kind of event that takes more than a line."""
+    """Passes each event on to the request manager that handles it."""
 
     def __init__(self, context: ManagerContext, managers: RequestManagers) -> None:
         self._context = context
@@ -27,17 +27,21 @@ class ApplicationEventProcessor:
         self._managers = managers
 
     def process(self, event: events.ApplicationEvent) -> None:
-        """Set an event going; an error of the user's, or a defect of ours, fails its future."""
+        """Process an event; an error fails its future."""
         try:
             self._dispatch(event)
         except KafkaError as error:
             event.future.fail(error)
         except Exception as error:
-            log.exception("%s failed on the network thread", event.operation)
+            log.exception(
+                "%s failed on the network thread because of a defect in tandem-kafka; please "
+                "report it",
+                event.operation,
+            )
             event.future.fail(internal_error(error))
 
     def _dispatch(self, event: events.ApplicationEvent) -> None:  # noqa: C901, PLR0912, PLR0915
-        """Choose by kind: long, but flat, and mypy tells when a kind is missing."""
+        """Handle an event by its type; mypy checks that no type is missing."""
         managers = self._managers
         match event:
             case events.Poll():
@@ -50,7 +54,7 @@ class ApplicationEventProcessor:
                     event.future,
                     event.topic_ids,
                     retry=True,
-                    giving_back=event.giving_back,
+                    releasing=event.releasing,
                 )
             case events.CommitAsync():
                 self._group.commit.commit(event.offsets, event.future, event.topic_ids, retry=False)
@@ -59,7 +63,7 @@ class ApplicationEventProcessor:
             case events.ListOffsets():
                 managers.list_offsets.collect(event.timestamps, event.future)
             case events.UpdatePositions():
-                managers.validation.want()
+                managers.validation.application_polled()
                 managers.positions.wait_for(event)
             case events.Seek():
                 managers.positions.seek(event.partition, event.offset, event.leader_epoch)
@@ -77,7 +81,7 @@ class ApplicationEventProcessor:
             case events.SubscribePattern():
                 self._subscription.subscribe_pattern(event.pattern)
                 managers.metadata.request_update()
-                self._tell_membership()
+                self._notify_membership()
                 event.future.complete(None)
             case events.SubscribeRegex():
                 self._subscribe_regex(event)
@@ -119,7 +123,7 @@ class ApplicationEventProcessor:
                     managers.group.commit.drain()
                 event.future.complete(None)
             case events.Close():
-                event.future.complete(None)  # the loop looks at it too
+                event.future.complete(None)  # the loop handles it
             case _:
                 assert_never(event)
 
@@ -127,18 +131,18 @@ class ApplicationEventProcessor:
     def _group(self) -> GroupManagers:
         group = self._managers.group
         if group is None:
-            msg = "the consumer has no group: set group_id to commit"
+            msg = "the consumer has no group; set group_id to commit offsets"
             raise NoGroupError(msg)
         return group
 
     def _poll(self, event: events.Poll) -> None:
         managers = self._managers
-        # First: what waits for a poll() after this one says so below.
-        self._context.polls.wanted = False
+        # Reset first: the calls below set it again if they wait for the next poll().
+        self._context.polls.event_needed = False
         if self._subscription.auto_assigned:
             managers.membership.application_polled()
-        managers.validation.want()
-        managers.positions.want()
+        managers.validation.application_polled()
+        managers.positions.start_lookups()
         event.future.complete(None)
 
     def _assign(self, event: events.Assign) -> None:
@@ -152,29 +156,30 @@ class ApplicationEventProcessor:
         changed = self._subscription.subscribe(event.topics)
         if changed:
             self._managers.metadata.request_update()
-        self._tell_membership()
+        self._notify_membership()
         event.future.complete(None)
 
     def _subscribe_regex(self, event: events.SubscribeRegex) -> None:
         membership = self._managers.membership
         if not membership.resolves_regex:
             msg = (
-                "SubscriptionPattern needs KIP-848, which the cluster did not have when "
-                "group_protocol='auto' took 'classic'; subscribe to names or a Python pattern"
+                "SubscriptionPattern needs KIP-848, but group_protocol='auto' has chosen the "
+                "classic protocol because the cluster did not support KIP-848; subscribe to topic "
+                "names or to a str or re.Pattern"
             )
             raise UnsupportedVersionError(msg)
         self._subscription.subscribe_regex(event.regex)
-        self._tell_membership()
+        self._notify_membership()
         event.future.complete(None)
 
-    def _tell_membership(self) -> None:
-        """Who is no member yet joins when the application polls."""
-        self._context.polls.wanted = True
+    def _notify_membership(self) -> None:
+        """Notify the membership; a consumer that is not a member joins on the next poll()."""
+        self._context.polls.event_needed = True
         self._managers.membership.subscription_changed()
 
     def _apply_assignment(self, event: events.ApplyAssignment) -> None:
         if event.number != self._context.group.callback:
-            event.future.complete(False)  # cancelled meanwhile: there is another one coming
+            event.future.complete(False)  # cancelled; another rebalance event follows
             return
         known = self._subscription.assigned
         self._subscription.set_assigned(sorted(event.partitions))
@@ -200,7 +205,7 @@ class ApplicationEventProcessor:
                 state.drop_read_ahead()
 
     def _lag(self, tp: TopicPartition) -> int | None:
-        """Return end minus position; where the end is unknown one look-up finds it for later."""
+        """Return end minus position; if the end is unknown, start a lookup for a later call."""
         state = self._subscription.get(tp)
         position = state.position
         committed_only = self._context.read_committed

@@ -1,4 +1,4 @@
-"""Builds what runs on the network thread, and hands the application thread its end of it."""
+"""Builds the objects of the network thread, and the application thread's handle to them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["assemble"]
 
 
 def assemble(config: Config, runtime: Runtime, transport: Transport | None = None) -> EngineHandle:
-    """Wire everything up; nothing runs yet.
+    """Create and connect all objects without starting the network thread.
 
     Raises:
         KafkaConfigurationError: A certificate, key or CA file cannot be used.
@@ -78,11 +78,11 @@ def _register_gauges(
 ) -> None:
     metrics, counters, buffer = context.metrics, client.counters, context.buffer
     assigned = lambda: len(context.subscription.assigned)  # noqa: E731
-    metrics.gauge("assigned-partitions", COORDINATOR, "partitions assigned now", assigned)
+    metrics.gauge("assigned-partitions", COORDINATOR, "currently assigned partitions", assigned)
     for name, meaning, value in (
         (
             "connection-count",
-            "connections open now",
+            "open connections",
             lambda: counters.connections_opened - counters.connections_closed,
         ),
         ("connection-creation-total", "connections opened", lambda: counters.connections_opened),
@@ -98,6 +98,6 @@ def _register_gauges(
             "events for the application thread",
             lambda: len(context.background),
         ),
-        ("fetch-buffer-bytes", "bytes read ahead of poll()", lambda: buffer.held_bytes),
+        ("fetch-buffer-bytes", "bytes in the fetch buffer", lambda: buffer.held_bytes),
     ):
         metrics.gauge(name, CONSUMER, meaning, value)

@@ -1,4 +1,4 @@
-"""What the application thread holds of the engine: queues, shared state and the loop's end."""
+"""The application thread's handle to the engine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["EngineHandle"]
 
 @dataclass(frozen=True, slots=True)
 class EngineHandle:
-    """The application thread's end: queues to speak through, shared state to read."""
+    """The queues, the shared state and the loop, as the application thread uses them."""
 
     loop: NetworkLoop
     queue: ApplicationQueue
@@ -32,12 +32,12 @@ class EngineHandle:
     polls: Polls
     transport: Transport
     metrics: ConsumerMetrics
-    #: Returns the release of Kafka that brokers speak, None before the first contact.
+    #: Returns the Kafka release of the brokers, None before the first contact.
     release: Callable[[], tuple[int, ...] | None]
 
     @property
     def coordinator_unreachable(self) -> bool:
-        """True when the group's coordinator does not answer, or cannot be found, as of now."""
+        """True if the group coordinator currently does not respond or cannot be found."""
         node = self.group.coordinator
         if node is None:
             return self.group.coordinator_missing

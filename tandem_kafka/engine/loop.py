@@ -1,11 +1,11 @@
 """The network thread's loop: `run_once` is `complete(transport.poll(prepare()))`.
 
-    prepare    application events are processed, every request manager says what it wants to
-               send, the client queues and sends
-    poll       the one place where this thread sleeps
-    complete   answers reach their futures, events past their deadline fail
+    prepare    processes application events, collects requests from all request managers, and
+               queues and sends them
+    poll       the only place where this thread sleeps
+    complete   delivers responses to their futures, and fails overdue events
 
-The cut is where the thread sleeps, so that a simulation can park the loop there.
+The methods are split where the thread sleeps, so that a simulation can suspend the loop there.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ __all__ = ["MAX_SLEEP_MS", "NetworkLoop"]
 
 log = logging.getLogger(__name__)
 
-#: The longest sleep, so that a clock that jumps does no lasting harm.
+#: The longest sleep. It limits the effect of a clock that jumps.
 MAX_SLEEP_MS = 5_000
 
-#: From here on asking for more comes before handing over what came: throughput counts, not the
-#: time of a single record.
+#: From this size on, sending the next fetch comes before waking the application: throughput then
+#: matters more than the latency of a single record.
 MANY_BYTES = 65_536
 
-#: How long the network thread goes on after close: everything that the user waits for has been
-#: waited for before, what is left are courtesies (ending fetch sessions).
-LAST_WORDS_MS = 1_000
+#: How long the network thread runs after close. All requests that the user waits for are done by
+#: then. The final requests only release resources of brokers, such as fetch sessions.
+FINAL_REQUESTS_MS = 1_000
 
 
 class NetworkLoop:
-    """Everything that happens on the network thread starts here."""
+    """Runs everything that happens on the network thread."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class NetworkLoop:
     ) -> None:
         self._context = context
         self._managers = managers
-        self._in_turn: tuple[RequestManager, ...] = tuple(managers)
+        self._poll_order: tuple[RequestManager, ...] = tuple(managers)
         self._processor = ApplicationEventProcessor(context, managers)
         self._client = client
         self._transport = transport
@@ -65,93 +65,97 @@ class NetworkLoop:
         self._driver = driver
         self._reaper = Reaper()
         self._close_deadline_ms: int | None = None
-        self._last_words: list[Completion[ClientResponse]] = []
+        self._final_requests: list[Completion[ClientResponse]] = []
         self._stopped = False
-        #: Everything has been failed and closed: nobody needs to wait any longer.
+        #: Everything has been failed and closed, so no thread needs to wait any longer.
         self.finished = False
-        #: What ended the thread, if it was not `stop` or a `Close` event.
+        #: The error that ended the thread, if it was neither `stop` nor a `Close` event.
         self.failure: BaseException | None = None
-        self._told = 0
-        #: Managers are asked if one was told something, or at the time that one has named.
-        self._stirred = True
+        self._notified_version = 0
+        #: Whether to poll the managers now. Otherwise they are polled at `_due_ms`.
+        self._needs_poll = True
         self._due_ms = 0
 
     @property
     def running(self) -> bool:
-        """False once close has nothing more to send, or no more time."""
+        """False once close has sent its final requests or its time is over."""
         return not self._stopped
 
     def run_once(self) -> None:
-        """One turn."""
+        """Run one iteration."""
         self.complete(self._transport.poll(self.prepare()))
 
     def stop(self) -> None:
-        """End after this turn, without a word to anyone (the consumer was dropped unclosed)."""
+        """End after this iteration without final requests: the consumer was never closed."""
         self._stopped = True
         self._transport.wakeup()
 
-    # --- the turn ------------------------------------------------------------------------------
+    # --- one iteration -------------------------------------------------------------------------
 
     def prepare(self) -> int:
-        """Do all there is to do before the thread may sleep; returns for how long, in ms."""
+        """Do all pending work, and return for how many ms the thread may sleep."""
         self._take_events()
-        self._stirred |= self._context.user_code.deliver()
+        self._needs_poll |= self._context.user_code.deliver()
         now_ms = self._context.clock.now_ms()
         closing = self._close_deadline_ms is not None
         managers_ms = self._close_managers(now_ms) if closing else self._ask_managers(now_ms)
         client_ms = self._client.prepare(now_ms)
-        self._stirred |= client_ms == 0
-        self._tell_application()
+        self._needs_poll |= client_ms == 0
+        self._notify_application()
         if self._queue:
             return 0
         reaper_ms = self._reaper.next_deadline_ms() - now_ms
         return max(0, min(MAX_SLEEP_MS, managers_ms, client_ms, reaper_ms))
 
     def complete(self, transport_events: list[TransportEvent]) -> None:
-        """Deal with what came in while the thread slept."""
+        """Process what the transport received."""
         now_ms = self._context.clock.now_ms()
         bytes_before = self._context.buffer.added_bytes
-        self._stirred |= self._client.complete(transport_events, now_ms)
+        self._needs_poll |= self._client.complete(transport_events, now_ms)
         self._hand_over_metadata_error()
-        # After the client's turn: an operation with no time at all has had its one attempt.
-        self._stirred |= self._reaper.reap(now_ms) > 0
+        # After the client, so that even an operation with a timeout of 0 gets one attempt.
+        self._needs_poll |= self._reaper.reap(now_ms) > 0
         few = self._context.buffer.added_bytes - bytes_before < MANY_BYTES
-        self._tell_application(first=few)
+        self._notify_application(first=few)
         if self._close_deadline_ms is not None:
-            self._stopped = now_ms >= self._close_deadline_ms or self._said_all()
+            self._stopped = now_ms >= self._close_deadline_ms or self._final_requests_done()
 
     def finish(self, failure: BaseException | None = None) -> None:
-        """Fail what is still open and close the sockets; raises nothing.
+        """Fail all pending events and close the sockets; never raises.
 
         Args:
-            failure: What ended the loop, if it did not end by itself. Every later call of the
-                consumer raises a `NetworkThreadError` with this cause.
+            failure: The error that ended the loop, if any. Every later call of the consumer
+                raises a `NetworkThreadError` with this cause.
         """
         self.failure = failure
         try:
             self._close_everything(self.error())
-        except BaseException as error:  # the transport, after a panic in it
-            log.exception("the network thread could not close everything")
+        except BaseException as error:  # the transport may fail after a panic
+            log.exception("the network thread could not release all connections")
             self.failure = self.failure or error
         finally:
             self.finished = True
 
     def error(self) -> KafkaError:
-        """Return what a call gets that the ended network thread cannot serve."""
+        """Return the error for a call that the ended network thread cannot complete."""
         if self.failure is None:
             closed: KafkaError = ConsumerClosedError(
-                "the consumer was closed before this could be completed"
+                "the consumer was closed before the call completed"
             )
             return closed
         error = NetworkThreadError(
-            f"the network thread has ended: {self.failure!r}; make a new consumer"
+            f"the network thread has failed: {self.failure!r}; create a new consumer"
         )
         error.__cause__ = self.failure
         return error
 
     def _close_everything(self, error: KafkaError) -> None:
         if self.failure is not None:
-            log.critical("the network thread has ended; every call raises this", exc_info=error)
+            log.critical(
+                "the network thread has failed, and every call of the consumer raises this "
+                "error; create a new consumer",
+                exc_info=error,
+            )
         while (event := self._queue.take()) is not None:
             event.future.fail(error)
         self._reaper.fail_all(error)
@@ -161,34 +165,35 @@ class NetworkLoop:
     # --- parts ---------------------------------------------------------------------------------
 
     def _take_events(self) -> None:
-        # A bounded number: an event added meanwhile has its turn next time round.
+        # A fixed number, so that a busy application cannot keep the loop here.
         for _ in range(len(self._queue)):
             event = self._queue.take()
             if event is None:
                 return
-            self._stirred = True
+            self._needs_poll = True
             self._processor.process(event)
             self._reaper.watch(event)
             if isinstance(event, events.Close):
                 self._close_deadline_ms = min(
-                    event.deadline_ms, self._context.clock.now_ms() + LAST_WORDS_MS
+                    event.deadline_ms, self._context.clock.now_ms() + FINAL_REQUESTS_MS
                 )
 
     def _ask_managers(self, now_ms: int) -> int:
-        """Have managers send what they want to; returns how long none of them needs a turn.
+        """Poll the managers and queue their requests; return when the next poll is due, in ms.
 
-        Not in a turn that concerns none of them: a connection was opened, say. Who has made room in
-        the buffer only wakes this thread.
+        They are not polled in iterations that do not concern them, for example when a connection
+        was opened. An application that has made room in the buffer only wakes this thread, so
+        `starved` is checked as well.
         """
-        if not self._stirred and now_ms < self._due_ms and not self._context.buffer.starved:
+        if not self._needs_poll and now_ms < self._due_ms and not self._context.buffer.starved:
             return self._due_ms - now_ms
-        self._stirred = False
+        self._needs_poll = False
         waits_ms = []
-        for manager in self._in_turn:
+        for manager in self._poll_order:
             try:
                 unsent, manager_wait_ms = manager.poll(now_ms)
-            except Exception as error:  # noqa: BLE001 - one's defect must not stop the others
-                self._defect(error)
+            except Exception as error:  # noqa: BLE001 - a defect must not stop other managers
+                self._report_defect(error)
                 unsent, manager_wait_ms = (), self._context.retry_pause_ms
             for request in unsent:
                 self._client.add(request, now_ms)
@@ -197,30 +202,34 @@ class NetworkLoop:
         self._due_ms = now_ms + wait_ms
         return wait_ms
 
-    def _defect(self, error: Exception) -> None:
-        log.error("a request manager failed; poll() raises this", exc_info=error)
+    def _report_defect(self, error: Exception) -> None:
+        log.error(
+            "a request manager failed because of a defect in tandem-kafka, and poll() raises "
+            "this error; please report it",
+            exc_info=error,
+        )
         self._context.background.add_error(ErrorEvent(internal_error(error)))
 
     def _close_managers(self, now_ms: int) -> int:
         for manager in self._managers:
             try:
                 result = manager.close(now_ms)
-            except Exception as error:  # noqa: BLE001 - the others have something to say too
-                self._defect(error)
+            except Exception as error:  # noqa: BLE001 - the others have final requests too
+                self._report_defect(error)
                 continue
             for unsent in result.unsent:
                 self._client.add(unsent, now_ms)
-                self._last_words.append(unsent.future)
-        if self._said_all():
-            return 0  # nothing will arrive that would end the sleep
+                self._final_requests.append(unsent.future)
+        if self._final_requests_done():
+            return 0  # no response is due that would end the sleep
         return max(0, (self._close_deadline_ms or now_ms) - now_ms)
 
-    def _said_all(self) -> bool:
-        """Tell whether what close had to send is answered; a parked fetch is not waited for."""
-        return all(future.done for future in self._last_words)
+    def _final_requests_done(self) -> bool:
+        """Tell whether all final requests are done; parked fetches do not count."""
+        return all(future.done for future in self._final_requests)
 
     def _hand_over_metadata_error(self) -> None:
-        """Give an error of the metadata to the call that waits for it, else to poll()."""
+        """Fail the calls that wait for metadata with a metadata error, else raise it in poll()."""
         error = self._managers.metadata.take_error()
         if error is None:
             return
@@ -230,12 +239,12 @@ class NetworkLoop:
         if not waiting:
             self._context.raise_in_poll(error)
 
-    def _tell_application(self, *, first: bool = False) -> None:
+    def _notify_application(self, *, first: bool = False) -> None:
         """Wake the application thread if anything it may wait for has changed."""
         done = self._reaper.forget_done()
         news = self._context.buffer.added + self._context.background.added
-        if done or news != self._told:
-            self._told = news
+        if done or news != self._notified_version:
+            self._notified_version = news
             self._driver.notify(first=first)
 
 

@@ -1,1 +1,1 @@
-"""What the two threads say to each other."""
+"""Events between the two threads."""

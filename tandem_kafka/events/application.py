@@ -1,7 +1,7 @@
-"""What the application thread asks of the network thread.
+"""Events from the application thread to the network thread.
 
-Every event carries a future and an absolute deadline. The network thread looks at each one once,
-in order (`engine/application_event_processor.py`); the future may end much later.
+Every event has a future and an absolute deadline. The network thread processes each event once,
+in order (`engine/application_event_processor.py`). The future may complete much later.
 """
 
 from __future__ import annotations
@@ -60,15 +60,15 @@ TopicIds = Mapping[str, UUID]
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Event:
-    """What all events have.
+    """The fields of all events.
 
     Attributes:
-        deadline_ms: When the caller stops waiting, in the clock's time.
+        deadline_ms: When the caller stops waiting, in the time of the clock.
         future: The result.
     """
 
     operation: ClassVar[str] = ""
-    #: A metadata error (an invalid topic, a refused log-in) fails an event of this kind.
+    #: Whether a metadata error (an invalid topic, a rejected login) fails an event of this kind.
     needs_metadata: ClassVar[bool] = False
 
     deadline_ms: int = NO_DEADLINE_MS
@@ -77,14 +77,14 @@ class Event:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Poll(Event):
-    """The application is in poll(), and something waits for that: join, look positions up."""
+    """The application is in poll(): join the group and look up positions, if necessary."""
 
     operation: ClassVar[str] = "poll()"
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class AutoCommit(Event):
-    """The auto-commit interval is over; `offsets` are those of the records handed out."""
+    """The auto-commit interval is over; `offsets` are the positions of the returned records."""
 
     operation: ClassVar[str] = "auto-commit"
     offsets: Offsets
@@ -93,22 +93,23 @@ class AutoCommit(Event):
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class CommitSync(Event):
-    """Commit, retrying until the deadline.
+    """Commit and retry until the deadline.
 
-    `topic_ids` are the topics that the positions are of, where they are known.
-    `giving_back`: the partitions are about to be given back, so a topic that is gone is not
-    waited for, and the member epoch that counts is the newest, not the one at the call.
+    Attributes:
+        topic_ids: The ids of the topics that the positions belong to, if known.
+        releasing: The partitions are about to be released. The commit does not wait for a topic
+            that no longer exists, and uses the newest member epoch instead of that of the call.
     """
 
     operation: ClassVar[str] = "commit()"
     offsets: Offsets
     topic_ids: TopicIds = field(default_factory=dict)
-    giving_back: bool = False
+    releasing: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class CommitAsync(Event):
-    """Commit once; what comes of it goes to a callback."""
+    """Commit once; a callback receives the outcome."""
 
     operation: ClassVar[str] = "commit_async()"
     offsets: Offsets
@@ -117,7 +118,7 @@ class CommitAsync(Event):
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class FetchCommitted(Event):
-    """Look committed offsets up; the result has None for a partition without one."""
+    """Look up committed offsets; the result has None for a partition without one."""
 
     operation: ClassVar[str] = "committed()"
     partitions: frozenset[TopicPartition]
@@ -125,9 +126,9 @@ class FetchCommitted(Event):
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class ListOffsets(Event):
-    """Look offsets up by timestamp (-1 end, -2 beginning); None where there is no such record."""
+    """Look up offsets by timestamp (-1 end, -2 beginning); None if there is no such record."""
 
-    operation: ClassVar[str] = "looking offsets up"
+    operation: ClassVar[str] = "an offset lookup"
     needs_metadata: ClassVar[bool] = True
     timestamps: Mapping[TopicPartition, int]
     future: Completion[dict[TopicPartition, OffsetAndTimestamp | None]] = field(
@@ -137,7 +138,7 @@ class ListOffsets(Event):
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class UpdatePositions(Event):
-    """Give every assigned partition a valid position; done when `partition` has one."""
+    """Find a valid position for every assigned partition; done when `partition` has one."""
 
     operation: ClassVar[str] = "position()"
     needs_metadata: ClassVar[bool] = True
@@ -146,7 +147,7 @@ class UpdatePositions(Event):
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Seek(Event):
-    """Go on at an offset; with a leader epoch the position is validated first (KIP-320)."""
+    """Continue at an offset; with a leader epoch, the position is validated first (KIP-320)."""
 
     operation: ClassVar[str] = "seek()"
     partition: TopicPartition
@@ -156,7 +157,7 @@ class Seek(Event):
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class StopAt(Event):
-    """Fetch nothing of a partition from an offset on; None ends that."""
+    """Stop fetching a partition at an offset; None removes the limit."""
 
     operation: ClassVar[str] = "stop_at()"
     partition: TopicPartition
@@ -165,7 +166,7 @@ class StopAt(Event):
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class ResetOffsets(Event):
-    """Look the position up anew by timestamp (-1 end, -2 beginning)."""
+    """Look up new positions by timestamp (-1 end, -2 beginning)."""
 
     operation: ClassVar[str] = "seek_to_beginning() or seek_to_end()"
     partitions: frozenset[TopicPartition]
@@ -174,7 +175,7 @@ class ResetOffsets(Event):
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Assign(Event):
-    """Read these partitions, without a group's say."""
+    """Assign these partitions manually, without group management."""
 
     operation: ClassVar[str] = "assign()"
     partitions: tuple[TopicPartition, ...]
@@ -182,7 +183,7 @@ class Assign(Event):
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Subscribe(Event):
-    """Read what the group assigns of these topics; the next poll joins."""
+    """Subscribe to these topics; the next poll joins the group."""
 
     operation: ClassVar[str] = "subscribe()"
     topics: frozenset[str]
@@ -190,7 +191,7 @@ class Subscribe(Event):
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class SubscribePattern(Event):
-    """Read what the group assigns of the topics that match here, in the client."""
+    """Subscribe to the topics that match in the client."""
 
     operation: ClassVar[str] = "subscribe(pattern=...)"
     pattern: re.Pattern[str]
@@ -198,7 +199,7 @@ class SubscribePattern(Event):
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class SubscribeRegex(Event):
-    """Read what the group assigns of the topics that match at the coordinator (KIP-848)."""
+    """Subscribe to the topics that the coordinator matches (KIP-848)."""
 
     operation: ClassVar[str] = "subscribe(pattern=SubscriptionPattern(...))"
     regex: str
@@ -206,14 +207,14 @@ class SubscribeRegex(Event):
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Unsubscribe(Event):
-    """Drop subscription and assignment (the group has been left before)."""
+    """End the subscription or assignment, after the consumer has left the group."""
 
     operation: ClassVar[str] = "unsubscribe()"
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class LeaveGroup(Event):
-    """Leave the group; done when the coordinator answered or cannot be asked."""
+    """Leave the group; done when the coordinator has responded or cannot be reached."""
 
     operation: ClassVar[str] = "leaving the group"
     reason: str
@@ -222,14 +223,14 @@ class LeaveGroup(Event):
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class PrepareToLeave(Event):
-    """The application is leaving the group: its listener runs next."""
+    """The application is about to leave the group; its listener runs first."""
 
     operation: ClassVar[str] = "leaving the group"
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Pause(Event):
-    """Hand out nothing of these partitions."""
+    """Stop returning records of these partitions."""
 
     operation: ClassVar[str] = "pause()"
     partitions: frozenset[TopicPartition]
@@ -237,7 +238,7 @@ class Pause(Event):
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Resume(Event):
-    """Hand out records of these partitions again."""
+    """Return records of these partitions again."""
 
     operation: ClassVar[str] = "resume()"
     partitions: frozenset[TopicPartition]
@@ -245,7 +246,7 @@ class Resume(Event):
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class DropReadAhead(Event):
-    """Fetch these partitions again from where they are, when they are resumed."""
+    """Drop the read-ahead of these partitions; on resume, fetch from their positions again."""
 
     operation: ClassVar[str] = "poll()"
     partitions: frozenset[TopicPartition]
@@ -253,7 +254,7 @@ class DropReadAhead(Event):
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class CurrentLag(Event):
-    """Records between the position and the end; None (and a look-up begins) while unknown."""
+    """Return the lag; while the end is unknown, return None and start a lookup."""
 
     operation: ClassVar[str] = "current_lag()"
     partition: TopicPartition
@@ -262,7 +263,7 @@ class CurrentLag(Event):
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class PartitionsForTopic(Event):
-    """Describe one topic; None if it is not there."""
+    """Describe one topic; None if it does not exist."""
 
     operation: ClassVar[str] = "partitions_for_topic()"
     topic: str
@@ -270,14 +271,14 @@ class PartitionsForTopic(Event):
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class ListTopics(Event):
-    """Describe all topics that may be seen."""
+    """Describe all topics that the client may see."""
 
     operation: ClassVar[str] = "topics()"
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Bootstrap(Event):
-    """Reach the cluster: done with the first metadata, or with the next if `refresh`."""
+    """Done with the first metadata response, or with the next one if `refresh` is set."""
 
     refresh: bool = False
     operation: ClassVar[str] = "bootstrap()"
@@ -294,7 +295,7 @@ class EnforceRebalance(Event):
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class ApplyAssignment(Event):
-    """The application is inside poll(): the new assignment may take effect."""
+    """Apply the new assignment: the application is inside poll()."""
 
     operation: ClassVar[str] = "applying an assignment"
     number: int
@@ -303,7 +304,7 @@ class ApplyAssignment(Event):
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class CallbackCompleted(Event):
-    """A rebalance callback has run, well or badly."""
+    """A rebalance callback has returned or raised."""
 
     operation: ClassVar[str] = "a rebalance callback"
     number: int
@@ -312,14 +313,14 @@ class CallbackCompleted(Event):
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class DrainCommits(Event):
-    """The consumer is closing: commits that cannot be sent soon fail."""
+    """The consumer is closing: fail the commits that cannot be sent soon."""
 
     operation: ClassVar[str] = "close()"
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Close(Event):
-    """Send what must still be sent, then end the network thread."""
+    """Send the final requests, then end the network thread."""
 
     operation: ClassVar[str] = "close()"
 

@@ -1,7 +1,7 @@
-"""What the network thread tells the application thread, to be dealt with inside poll().
+"""Events from the network thread to the application thread, processed inside poll().
 
-Rebalance events are numbered: the answer names the number, and one that was cancelled meanwhile
-(`GroupIdentity.callback` holds another) is not run.
+Rebalance events are numbered, and `CallbackCompleted` repeats the number. An event is cancelled if
+`GroupIdentity.callback` has a different number; its callback then does not run.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class ErrorEvent:
-    """Raise this from poll().
+    """An error that poll() raises.
 
     Attributes:
-        about: Partitions and the positions that the error is about; once all of them have been
-            sought elsewhere there is nothing to raise.
+        about: The partitions and positions that the error concerns. Once all of these positions
+            have changed, for example by a seek, the error is no longer raised.
     """
 
     error: Exception
@@ -34,7 +34,7 @@ class ErrorEvent:
 
     @property
     def outdated(self) -> bool:
-        """True when the positions it is about are no longer those."""
+        """True if all of the positions that it concerns have changed."""
         return bool(self.about) and all(state.position is not at for state, at in self.about)
 
 
@@ -43,8 +43,8 @@ class PartitionsAssigned:
     """The group assigned partitions: apply them, then call `on_partitions_assigned(added)`.
 
     Attributes:
-        assignment: All partitions that are ours from now on.
-        added: What the listener is told.
+        assignment: All partitions of the new assignment.
+        added: The partitions for the listener.
     """
 
     assignment: frozenset[TopicPartition]
@@ -54,7 +54,7 @@ class PartitionsAssigned:
 
 @dataclass(frozen=True, slots=True)
 class PartitionsRevoked:
-    """The group takes partitions back: commit if asked to, then `on_partitions_revoked`."""
+    """The group revokes partitions: auto-commit if enabled, then call `on_partitions_revoked`."""
 
     partitions: frozenset[TopicPartition]
     number: int = 0
@@ -62,7 +62,7 @@ class PartitionsRevoked:
 
 @dataclass(frozen=True, slots=True)
 class PartitionsLost:
-    """Membership is gone, others may own the partitions already: `on_partitions_lost`."""
+    """The membership ended, and others may own its partitions: call `on_partitions_lost`."""
 
     partitions: frozenset[TopicPartition]
     number: int = 0

@@ -1,4 +1,4 @@
-"""A result that the network thread will deliver, and the reaper that lets none wait for ever."""
+"""Results that the network thread delivers, and the reaper that enforces their deadlines."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-#: Deadline of what is bounded by something else (for example the request's own timeout).
+#: The deadline of an event that has another bound, for example the timeout of its request.
 NO_DEADLINE_MS = 2**62
 
 
 class Completion(Generic[T]):
-    """A result to come: completed once by the network thread, read by whoever holds it.
+    """A future that the network thread completes once, and that any thread may read.
 
-    Unlike `concurrent.futures.Future` it has no lock and no wait of its own: waiting goes
-    through the `Driver`, and only one thread ever completes it. What comes second is ignored,
-    because a deadline and an answer may both be on their way.
+    Unlike `concurrent.futures.Future`, it has neither a lock nor a wait. Threads wait through the
+    `Driver`, and only one thread completes it. A second completion is ignored, because both the
+    deadline and the response may complete it.
     """
 
     __slots__ = ("_callbacks", "_error", "_result", "done")
@@ -35,13 +35,13 @@ class Completion(Generic[T]):
         self._callbacks: list[Callable[[Completion[T]], None]] = []
 
     def complete(self, result: T) -> None:
-        """Deliver the result."""
+        """Complete it with a result."""
         if not self.done:
             self._result = result
             self._finish()
 
     def fail(self, error: BaseException) -> None:
-        """Deliver an error."""
+        """Complete it with an error."""
         if not self.done:
             self._error = error
             self._finish()
@@ -54,20 +54,20 @@ class Completion(Generic[T]):
 
     @property
     def error(self) -> BaseException | None:
-        """The error, if that is how it ended."""
+        """The error of a failed completion."""
         return self._error
 
     def result(self) -> T:
-        """Return the result or raise the error; only when `done`."""
+        """Return the result or raise the error; it must be `done`."""
         if not self.done:
-            msg = "the result is not there yet"
+            msg = "the result is not available yet; wait until done is True"
             raise RuntimeError(msg)
         if self._error is not None:
             raise self._error
         return self._result  # type: ignore[return-value]
 
     def then(self, callback: Callable[[Completion[T]], None]) -> None:
-        """Call `callback` with this object once it is done (now, if it is)."""
+        """Call `callback` with this object once it is done; immediately if it already is."""
         if self.done:
             callback(self)
         else:
@@ -75,26 +75,26 @@ class Completion(Generic[T]):
 
 
 class Completable(Protocol):
-    """What a reaper watches: something with a result and a deadline."""
+    """What a reaper watches: a future with a deadline."""
 
     @property
     def deadline_ms(self) -> int:
-        """When the caller stops waiting, in the clock's time."""
+        """When the caller stops waiting, in the time of the clock."""
         ...
 
     @property
     def future(self) -> Completion[Any]:
-        """The result."""
+        """The future."""
         ...
 
     @property
     def operation(self) -> str:
-        """What the user called, for the message of the timeout."""
+        """The user's call, for the message of the timeout."""
         ...
 
 
 class Reaper:
-    """Fails what is past its deadline, so that no caller waits on a lost answer."""
+    """Fails overdue events, so that no caller waits forever for a lost response."""
 
     def __init__(self) -> None:
         self._watched: list[Completable] = []
@@ -103,22 +103,22 @@ class Reaper:
         return len(self._watched)
 
     def watch(self, event: Completable) -> None:
-        """Take care of an event from now on."""
+        """Watch an event from now on."""
         self._watched.append(event)
 
     def watched(self) -> tuple[Completable, ...]:
-        """Return what is still open."""
+        """Return the events that are not done."""
         return tuple(event for event in self._watched if not event.future.done)
 
     def forget_done(self) -> int:
-        """Drop what is done; returns how many there were."""
+        """Drop completed events and return their number."""
         before = len(self._watched)
         if before:
             self._watched = [event for event in self._watched if not event.future.done]
         return before - len(self._watched)
 
     def reap(self, now_ms: int) -> int:
-        """Fail what is due; returns how many."""
+        """Fail the overdue events and return their number."""
         failed = 0
         for event in self._watched:
             if not event.future.done and now_ms >= event.deadline_ms:
@@ -126,13 +126,14 @@ class Reaper:
                 late_ms = now_ms - event.deadline_ms
                 event.future.fail(
                     KafkaTimeoutError(
-                        f"{event.operation} did not finish in time ({late_ms} ms past its deadline)"
+                        f"{event.operation} did not finish before its deadline "
+                        f"({late_ms} ms late); check that the brokers respond, or allow more time"
                     )
                 )
         return failed
 
     def next_deadline_ms(self) -> int:
-        """When `reap` is needed next."""
+        """Return when `reap` must be called next."""
         if not self._watched:
             return NO_DEADLINE_MS
         return min(
@@ -141,7 +142,7 @@ class Reaper:
         )
 
     def fail_all(self, error: Exception) -> None:
-        """Fail everything that is still open."""
+        """Fail all events that are not done."""
         watched, self._watched = self._watched, []
         for event in watched:
             event.future.fail(error)

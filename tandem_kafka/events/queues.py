@@ -22,12 +22,12 @@ class ApplicationQueue:
         return len(self._events)
 
     def add(self, event: ApplicationEvent) -> None:
-        """Application thread: append, and end the network thread's sleep."""
+        """Application thread: append the event and wake the network thread."""
         self._events.append(event)
         self._wakeup()
 
     def take(self) -> ApplicationEvent | None:
-        """Network thread: take the oldest."""
+        """Network thread: remove and return the oldest event."""
         return self._events.popleft() if self._events else None
 
 
@@ -36,28 +36,28 @@ class BackgroundQueue:
 
     def __init__(self) -> None:
         self._events: deque[BackgroundEvent] = deque()
-        #: Events ever added. Writer: the network thread.
+        #: The number of events added so far. Writer: the network thread.
         self.added = 0
 
     def __len__(self) -> int:
         return len(self._events)
 
     def add(self, event: BackgroundEvent) -> None:
-        """Network thread: append."""
+        """Network thread: append the event."""
         self._events.append(event)
         self.added += 1
 
     def add_error(self, event: ErrorEvent) -> None:
-        """Network thread: append, unless the same error already waits to be raised."""
+        """Network thread: append the error unless the queue already has the same one."""
         waiting = [e.error for e in tuple(self._events) if isinstance(e, ErrorEvent)]
         if not any(type(e) is type(event.error) and e.args == event.error.args for e in waiting):
             self.add(event)
 
     @property
     def first(self) -> BackgroundEvent | None:
-        """Application thread: the oldest."""
+        """Application thread: the oldest event."""
         return self._events[0] if self._events else None
 
     def take(self) -> BackgroundEvent | None:
-        """Application thread: take the oldest."""
+        """Application thread: remove and return the oldest event."""
         return self._events.popleft() if self._events else None

@@ -1,1 +1,1 @@
-"""The network thread: its loop, the client and the sockets."""
+"""The network client: connections, transports and requests."""

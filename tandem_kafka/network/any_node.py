@@ -1,4 +1,4 @@
-"""Requests that any broker can answer: which one is asked, and which one instead."""
+"""Sends requests that any broker can answer, and resends them to another one if necessary."""
 
 from __future__ import annotations
 
@@ -20,29 +20,32 @@ __all__ = ["AnyNodeRequests"]
 
 log = logging.getLogger(__name__)
 
-#: A broker that has not answered in this time is left to it, and another one is asked as well.
-_ANOTHER_AFTER_MS: Final = 3_000
+#: After this time without a response, the request is sent to another broker as well.
+_RESEND_AFTER_MS: Final = 3_000
 
 
 @dataclass(slots=True)
-class _Asked:
-    """A request in flight, the brokers that have it, and when one more is asked."""
+class _InFlight:
+    """A request in flight, its brokers, and when to send it to another one."""
 
     request: UnsentRequest
     node_ids: set[int]
-    another_ms: int
+    resend_ms: int
 
 
 class AnyNodeRequests:
-    """Sends each to the least busy broker that is connected, or connects to one.
+    """Sends each request to the least busy connected broker, or connects to one.
 
-    A broker that has left something unanswered is asked only if there is no other.
+    A broker that has not responded to an earlier request is only used if there is no other.
 
     Args:
-        rebootstrap: Forgets the brokers, so that the bootstrap servers are known next.
+        settings: The network options.
+        pool: The connections.
+        random: Random numbers, to choose a broker.
+        rebootstrap: Forgets the brokers, so that the bootstrap servers are used next.
 
     Attributes:
-        queue: Those that have not been sent.
+        queue: Requests that have not been sent.
     """
 
     def __init__(
@@ -57,89 +60,89 @@ class AnyNodeRequests:
         self._random = random
         self._rebootstrap = rebootstrap
         self.queue: deque[UnsentRequest] = deque()
-        self._asked: list[_Asked] = []
+        self._in_flight: list[_InFlight] = []
         self._known: Sequence[Node] = ()
-        # Once is enough until a broker has answered again.
+        # Not repeated until a request could be sent.
         self._rebootstrapped = False
 
     def __bool__(self) -> bool:
-        return bool(self.queue or self._asked)
+        return bool(self.queue or self._in_flight)
 
     @property
     def known(self) -> Sequence[Node]:
-        """The brokers that can be asked."""
+        """The brokers to choose from."""
         return self._known
 
-    def follow(self, known: Sequence[Node]) -> None:
-        """Ask one of these from now on."""
+    def update(self, known: Sequence[Node]) -> None:
+        """Choose from these brokers from now on."""
         self._known = known
 
     def send(self, now_ms: int) -> bool:
-        """Send what can be sent; True when the brokers have been forgotten instead."""
+        """Send all requests that can be sent; return True if the brokers were forgotten instead."""
         while self.queue:
             if self.queue[0].future.done:
                 self.queue.popleft()
                 continue
             link = self._choose(now_ms)
             if link is None:
-                if self._find_a_node(now_ms):
+                if self._connect_to_node(now_ms):
                     return True
                 break
             self._rebootstrapped = False
             request = self.queue.popleft()
             self._pool.send(link, request, now_ms)
-            another_ms = now_ms + _ANOTHER_AFTER_MS
-            self._asked.append(_Asked(request, {link.key[0]}, another_ms))
-        if self._asked:
-            self._ask_others(now_ms)
+            resend_ms = now_ms + _RESEND_AFTER_MS
+            self._in_flight.append(_InFlight(request, {link.key[0]}, resend_ms))
+        if self._in_flight:
+            self._resend(now_ms)
         return False
 
     def next_ms(self, now_ms: int) -> int:
-        """Return when time alone lets something be sent."""
-        moments = [asked.another_ms for asked in self._asked]
+        """Return when a request may be sent without any other event."""
+        moments = [sent.resend_ms for sent in self._in_flight]
         if self.queue:
             moments += [request.deadline_ms for request in self.queue]
             moments.append(self._sendable_ms(now_ms))
         return min((moment for moment in moments if moment > now_ms), default=NO_DEADLINE_MS)
 
-    # --- another one ---------------------------------------------------------------------------
+    # --- resending -----------------------------------------------------------------------------
 
-    def _ask_others(self, now_ms: int) -> None:
-        """Send what is long unanswered to one more broker; the first answer counts."""
-        self._asked = [asked for asked in self._asked if not asked.request.future.done]
-        for asked in self._asked:
-            if now_ms < asked.another_ms:
+    def _resend(self, now_ms: int) -> None:
+        """Send overdue requests to one more broker; the first response counts."""
+        self._in_flight = [sent for sent in self._in_flight if not sent.request.future.done]
+        for sent in self._in_flight:
+            if now_ms < sent.resend_ms:
                 continue
-            for node_id in asked.node_ids:
+            for node_id in sent.node_ids:
                 self._pool.mark_silent(node_id)
-            link = self._choose(now_ms, without=asked.node_ids)
+            link = self._choose(now_ms, without=sent.node_ids)
             if link is not None:
-                log.debug("%s is unanswered: asking %s too", asked.request.message.name, link.node)
-                self._pool.send(link, asked.request, now_ms)
-                asked.node_ids.add(link.key[0])
-                asked.another_ms = now_ms + _ANOTHER_AFTER_MS
-            elif self._find_a_node(now_ms, without=asked.node_ids):
+                log.debug("%s is unanswered: asking %s too", sent.request.message.name, link.node)
+                self._pool.send(link, sent.request, now_ms)
+                sent.node_ids.add(link.key[0])
+                sent.resend_ms = now_ms + _RESEND_AFTER_MS
+            elif self._connect_to_node(now_ms, without=sent.node_ids):
                 return
             else:
-                asked.another_ms = now_ms + _ANOTHER_AFTER_MS // 10
+                sent.resend_ms = now_ms + _RESEND_AFTER_MS // 10
 
-    # --- which one -----------------------------------------------------------------------------
+    # --- choosing a broker ---------------------------------------------------------------------
 
     def _choose(self, now_ms: int, without: Container[int] = ()) -> Link | None:
-        """Return the least busy connection that is ready; a silent broker's as the last resort."""
+        """Return the least busy connection that is ready; prefer brokers that are not silent."""
         limit = self._settings.max_in_flight_requests_per_connection
         ready = [
             link
             for link in self._main_links()
             if link.key[0] not in without and link.can_send(now_ms, limit)
         ]
-        answering = [link for link in ready if not self._pool.state(link.node).silent]
-        if not answering and self._others_may_answer(now_ms, without):
+        responsive = [link for link in ready if not self._pool.state(link.node).silent]
+        if not responsive and self._others_may_respond(now_ms, without):
             return None
-        return min(answering or ready, key=lambda link: link.connection.in_flight, default=None)
+        return min(responsive or ready, key=lambda link: link.connection.in_flight, default=None)
 
-    def _others_may_answer(self, now_ms: int, without: Container[int]) -> bool:
-        """Tell whether a broker that is not silent can be connected to, or is just now."""
+    def _others_may_respond(self, now_ms: int, without: Container[int]) -> bool:
+        """Tell whether a broker that is not silent is connecting or can be connected to."""
         for node in self._known:
             state = self._pool.state(node)
             if node.node_id in without or state.silent:
@@ -153,15 +156,15 @@ class AnyNodeRequests:
         links = (self._pool.link((node.node_id, Purpose.MAIN)) for node in self._known)
         return [link for link in links if link is not None]
 
-    def _find_a_node(self, now_ms: int, without: Container[int] = ()) -> bool:
-        """Connect to a broker; True when all have been forgotten instead."""
+    def _connect_to_node(self, now_ms: int, without: Container[int] = ()) -> bool:
+        """Connect to a broker; return True if all brokers were forgotten instead."""
         links = [link for link in self._main_links() if link.key[0] not in without]
         connecting = [link for link in links if not link.ready]
         if connecting:
             connecting[0].for_any = True
             return False
-        if not self._main_links() and self._is_lost():
-            self._forget_all()
+        if not self._main_links() and self._all_failed():
+            self._start_rebootstrap()
             return True
         taken = {link.key[0] for link in links}
         candidates = [
@@ -171,23 +174,23 @@ class AnyNodeRequests:
             and node.node_id not in without
             and not self._pool.state(node).in_backoff(now_ms)
         ]
-        answering = [node for node in candidates if not self._pool.state(node).silent]
+        responsive = [node for node in candidates if not self._pool.state(node).silent]
         if candidates:
-            node = self._random.choice(answering or candidates)
+            node = self._random.choice(responsive or candidates)
             self._pool.open(node, Purpose.MAIN, now_ms, for_any=True)
         return False
 
-    def _is_lost(self) -> bool:
-        """True when every broker known has failed since it last worked, none is connected."""
+    def _all_failed(self) -> bool:
+        """Tell whether a rebootstrap is due, because connections to all known brokers failed."""
         if self._settings.metadata_recovery_strategy != "rebootstrap" or self._rebootstrapped:
             return False
         return bool(self._known) and all(
             node.node_id >= 0 and self._pool.state(node).failures > 0 for node in self._known
         )
 
-    def _forget_all(self) -> None:
+    def _start_rebootstrap(self) -> None:
         log.info(
-            "none of the %d known brokers can be reached: going back to the bootstrap servers",
+            "none of the %d known brokers can be reached; rebootstrapping from bootstrap_servers",
             len(self._known),
         )
         self._rebootstrapped = True
@@ -196,7 +199,7 @@ class AnyNodeRequests:
     def _sendable_ms(self, now_ms: int) -> int:
         links = self._main_links()
         if any(not link.ready for link in links):
-            return NO_DEADLINE_MS  # its opening, failure or time-out is what comes next
+            return NO_DEADLINE_MS  # until the connection opens, fails or times out
         moments = [link.connection.throttled_until_ms for link in links]
         moments += [self._pool.state(node).retry_at_ms for node in self._known]
         return min((moment for moment in moments if moment > now_ms), default=NO_DEADLINE_MS)

@@ -1,9 +1,9 @@
-"""SASL: proving to a broker who we are, by kafka-python's mechanisms.
+"""SASL authentication with the mechanisms of kafka-python.
 
-The exchange is sans-I/O. It is asked for the next message to send and told every answer; its
-connection moves the bytes. What may block (a provider of tokens, a Kerberos ticket) is done
-elsewhere: one call for a token at a time, shared by the connections that wait for one, and a few
-steps of other mechanisms at a time.
+The exchange does no input or output: it returns the next message to send and receives each
+response, while its connection transfers the bytes. Calls that may block, for example of a token
+provider or for a Kerberos ticket, run on other threads. Only one call for a token runs at a time,
+and all waiting connections share its result. Steps of other mechanisms run a few at a time.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from tandem_kafka.errors import (
     for_code,
 )
 from tandem_kafka.network.settings import NetworkSettings
-from tandem_kafka.network.tokens import Token, ask_for_token
+from tandem_kafka.network.tokens import Token, request_token
 from tandem_kafka.wire.messages import SaslAuthenticateRequest, SaslHandshakeRequest
 
-__all__ = ["Elsewhere", "SaslExchange"]
+__all__ = ["BlockingCalls", "SaslExchange"]
 
 _UNSUPPORTED_MECHANISM: Final = 33
 _AUTHENTICATION_FAILED: Final = 58
 
-#: Mechanisms that only compute; all others, users' own too, may wait for something.
+#: Mechanisms that never block. All others may block, including those of users.
 _COMPUTE_ONLY: Final = frozenset({"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"})
 
 _PROVIDER: Final = "sasl_oauth_token_provider"
 
-#: The least that SaslAuthenticate needs: version 0 of the handshake goes on with bare tokens.
+#: The minimum for SaslAuthenticate; after version 0 of the handshake, tokens are sent unframed.
 _HANDSHAKE_VERSION: Final = 1
 
 _OPTIONS: Final = (
@@ -51,23 +51,23 @@ _OPTIONS: Final = (
 )
 
 
-class Elsewhere(Protocol):
-    """Where to do what may block: `Offloading`."""
+class BlockingCalls(Protocol):
+    """Runs calls that may block on other threads; implemented by `Offloading`."""
 
     def share(
         self, name: str, work: Callable[[], Any], done: Callable[[Any | BaseException], None]
     ) -> None:
-        """Do `work` once for all who ask for it meanwhile; `done` gets what came of it."""
+        """Run `work` once for all concurrent callers; pass the result to each `done`."""
         ...
 
     def queue(self, work: Callable[[], Any], done: Callable[[Any | BaseException], None]) -> None:
-        """Do `work` when it is its turn; `done` gets what came of it."""
+        """Run `work` after earlier calls; pass the result to `done`."""
         ...
 
 
 class _Step(enum.Enum):
-    HANDSHAKE = "tell the broker the mechanism"
-    COMPUTING = "the mechanism works on a token"
+    HANDSHAKE = "sending the mechanism"
+    COMPUTING = "computing a token"
     TOKEN = "a token is ready to be sent"  # noqa: S105 - not a password
     WAITING = "waiting for the broker"
     DONE = "authenticated"
@@ -77,22 +77,24 @@ class SaslExchange:
     """One authentication on one connection.
 
     Attributes:
-        session_lifetime_ms: How long the broker will accept the connection; 0 for ever.
+        session_lifetime_ms: How long the broker accepts the connection; 0 for unlimited.
     """
 
-    def __init__(self, settings: NetworkSettings, host: str, elsewhere: Elsewhere) -> None:
+    def __init__(self, settings: NetworkSettings, host: str, blocking_calls: BlockingCalls) -> None:
         name = settings.sasl_mechanism
         if not name:
-            raise KafkaConfigurationError("sasl_mechanism is needed with SASL")
+            raise KafkaConfigurationError(
+                f"security_protocol={settings.security_protocol!r} requires sasl_mechanism"
+            )
         self._name = name
         self._config = {option: getattr(settings, option) for option in _OPTIONS}
         self._config["host"] = host
         if name in _COMPUTE_ONLY:
-            # All they use it for is a warning with every connection.
+            # They only use it to log a warning for each connection.
             del self._config["security_protocol"]
-        self._elsewhere = elsewhere
-        self._with_token = get_sasl_mechanism(name) is SaslMechanismOAuth
-        self._inline = self._with_token or name in _COMPUTE_ONLY
+        self._blocking_calls = blocking_calls
+        self._needs_token = get_sasl_mechanism(name) is SaslMechanismOAuth
+        self._inline = self._needs_token or name in _COMPUTE_ONLY
         self._step = _Step.HANDSHAKE
         self._mechanism: Any = None
         self._token = b""
@@ -102,11 +104,11 @@ class SaslExchange:
 
     @property
     def done(self) -> bool:
-        """True once the broker has accepted us."""
+        """True once the broker has accepted the credentials."""
         return self._step is _Step.DONE
 
     def next_message(self) -> Any | None:
-        """Return the message to send now, None while there is none.
+        """Return the message to send now, or None if there is none.
 
         Raises:
             SaslAuthenticationFailedError: The mechanism failed.
@@ -122,25 +124,25 @@ class SaslExchange:
         return None
 
     def receive(self, answer: Any) -> None:
-        """Take in the broker's answer to the last message.
+        """Process the response to the last message.
 
         Raises:
-            SaslAuthenticationFailedError: The broker turned us away.
-            UnsupportedSaslMechanismError: It does not know the mechanism.
+            SaslAuthenticationFailedError: The broker rejected the credentials.
+            UnsupportedSaslMechanismError: The broker has not enabled the mechanism.
         """
         if hasattr(answer, "mechanisms"):
             self._check_mechanism(answer)
-            if self._with_token:
+            if self._needs_token:
                 self._step = _Step.COMPUTING
-                ask = partial(ask_for_token, self._config[_PROVIDER])
-                self._elsewhere.share("token", ask, self._take_token)
+                ask = partial(request_token, self._config[_PROVIDER])
+                self._blocking_calls.share("token", ask, self._use_token)
             else:
-                self._compute(self._begin)
+                self._compute(self._first_token)
         else:
             self._check_token(answer)
             self.session_lifetime_ms = max(0, answer.session_lifetime_ms)
             self._received = bytes(answer.auth_bytes or b"")
-            self._compute(self._go_on)
+            self._compute(self._next_token)
         if self._error is not None:
             raise self._error
 
@@ -148,10 +150,12 @@ class SaslExchange:
         if answer.error_code == _UNSUPPORTED_MECHANISM:
             enabled = ", ".join(sorted(answer.mechanisms or ())) or "none"
             raise for_code(answer.error_code)(
-                f"the broker has not enabled SASL mechanism {self._name}; it has: {enabled}"
+                f"the broker has not enabled sasl_mechanism {self._name!r}; enabled: {enabled}"
             )
         if answer.error_code:
-            raise for_code(answer.error_code)(f"SASL {self._name}: the broker refused to begin")
+            raise for_code(answer.error_code)(
+                f"SASL {self._name}: the broker rejected the handshake"
+            )
 
     def _check_token(self, answer: Any) -> None:
         if answer.error_code == _AUTHENTICATION_FAILED:
@@ -164,36 +168,36 @@ class SaslExchange:
     def _compute(self, work: Callable[[], bytes | None]) -> None:
         self._step = _Step.COMPUTING
         if not self._inline:
-            self._elsewhere.queue(work, self._computed)
+            self._blocking_calls.queue(work, self._finish_step)
             return
         try:
             result: bytes | BaseException | None = work()
-        except Exception as error:  # noqa: BLE001 - a mechanism raises what it likes
+        except Exception as error:  # noqa: BLE001 - a mechanism may raise anything
             result = error
-        self._computed(result)
+        self._finish_step(result)
 
-    def _take_token(self, token: Token | BaseException) -> None:
+    def _use_token(self, token: Token | BaseException) -> None:
         if isinstance(token, BaseException):
-            self._computed(token)
+            self._finish_step(token)
         else:
             self._config[_PROVIDER] = token
-            self._compute(self._begin)
+            self._compute(self._first_token)
 
-    def _begin(self) -> bytes | None:
+    def _first_token(self) -> bytes | None:
         self._mechanism = get_sasl_mechanism(self._name)(**self._config)
         return bytes(self._mechanism.auth_bytes())
 
-    def _go_on(self) -> bytes | None:
+    def _next_token(self) -> bytes | None:
         self._mechanism.receive(self._received)
         if not self._mechanism.is_done():
             return bytes(self._mechanism.auth_bytes())
         if not self._mechanism.is_authenticated():
             raise SaslAuthenticationFailedError(
-                f"SASL {self._name}: the exchange ended without success"
+                f"SASL {self._name}: the authentication ended without success"
             )
         return None
 
-    def _computed(self, result: bytes | BaseException | None) -> None:
+    def _finish_step(self, result: bytes | BaseException | None) -> None:
         if isinstance(result, SaslAuthenticationFailedError):
             self._error = result
         elif isinstance(result, BaseException):

@@ -1,4 +1,4 @@
-"""Exponential back-off between attempts, and the wait that never ends."""
+"""Exponential backoff between attempts."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from tandem_kafka.runtime import Random
 
 __all__ = ["FOREVER_MS", "Backoff"]
 
-#: "Nothing to wait for here": the loop sleeps at most its own maximum.
+#: An unlimited wait; the loop limits it to its own maximum.
 FOREVER_MS: Final = 2**31 - 1
 
-#: A back-off grows at least this far, whatever the options say.
+#: The minimum for the maximum backoff, whatever the options are.
 SMALLEST_MAX_MS: Final = 20
 
 
 class Backoff:
-    """Exponential back-off with jitter, from `initial_ms` doubling up to `max_ms` (KIP-580)."""
+    """Exponential backoff with jitter, doubling from `initial_ms` up to `max_ms` (KIP-580)."""
 
     __slots__ = ("_attempts", "_initial_ms", "_jitter", "_max_ms", "_random")
 
     def __init__(self, initial_ms: int, max_ms: int, random: Random, jitter: float = 0.2) -> None:
-        # A back-off of 0, or one that never grows, would let a failing request spin.
+        # With a backoff of 0, or one that never grows, a failing request would spin.
         self._initial_ms = max(1, initial_ms)
         self._max_ms = max(self._initial_ms, max_ms, SMALLEST_MAX_MS)
         self._random = random
@@ -30,15 +30,15 @@ class Backoff:
 
     @property
     def attempts(self) -> int:
-        """Failures in a row."""
+        """The number of failures in a row."""
         return self._attempts
 
     def reset(self) -> None:
-        """Start over: it worked."""
+        """Start over after a success."""
         self._attempts = 0
 
     def next_ms(self) -> int:
-        """How long to wait after one more failure."""
+        """Return how long to wait after another failure."""
         exponent = min(self._attempts, 30)
         self._attempts += 1
         plain = min(self._initial_ms * 2**exponent, self._max_ms)

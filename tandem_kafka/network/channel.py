@@ -1,8 +1,7 @@
-"""One socket of the Python transport: connect, TLS handshake, write queue, frames.
+"""One socket of the Python transport: connect, TLS handshake, write queue and frames.
 
-A channel never blocks and never waits: the selector tells it what its socket is ready for, it
-does what can be done and says by `interest()` what it waits for next. Errors are raised and end
-the channel.
+A channel never blocks. The selector calls it when its socket is ready; the channel does what is
+possible and returns by `interest()` what it waits for next. A raised error ends the channel.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from tandem_kafka.network.transport import (
 
 __all__ = ["Channel"]
 
-#: Bytes that one connection may take in one turn before the others get theirs.
+#: The bytes that one connection may receive before the other connections are served.
 RECEIVE_BUDGET: Final = 8 * 1024 * 1024
 
 _READ: Final = selectors.EVENT_READ
@@ -38,7 +37,7 @@ _WRITE: Final = selectors.EVENT_WRITE
 
 class _Phase(enum.Enum):
     CONNECTING = "connecting"
-    PROXY = "asking the proxy"
+    PROXY = "connecting through the proxy"
     HANDSHAKE = "TLS handshake"
     OPEN = "open"
 
@@ -84,12 +83,12 @@ class Channel:
         self._outgoing: deque[memoryview] = deque()
         self.received_bytes = 0
         self._tls: ssl.SSLSocket | None = None
-        # TLS may need to write in order to read (a change of keys), and the other way round.
+        # TLS may have to write in order to read, for a key update, and vice versa.
         self._read_wants_write = False
         self._write_wants_read = False
 
     def interest(self) -> int:
-        """Return what the socket must become ready for before anything can be done."""
+        """Return the events that the socket must become ready for."""
         if self._phase is _Phase.CONNECTING:
             return _WRITE
         if self._phase is _Phase.PROXY and self._tunnel is not None:
@@ -100,17 +99,17 @@ class Channel:
         return _READ | _WRITE if to_write or self._read_wants_write else _READ
 
     def has_unread(self) -> bool:
-        """True when TLS holds decrypted bytes, of which the selector knows nothing."""
+        """Tell whether TLS holds decrypted bytes, which the selector cannot detect."""
         return self._tls is not None and self._tls.pending() > 0
 
     def advance(self, ready: int, events: list[TransportEvent]) -> None:
-        """Do what the socket is ready for."""
+        """Do what is possible now that the socket is ready."""
         if self._phase is _Phase.CONNECTING:
             self._finish_connect(events)
         elif self._phase is _Phase.PROXY and self._tunnel is not None:
             self._ask_proxy(self._tunnel, events)
         elif self._phase is _Phase.HANDSHAKE and self._tls is not None:
-            self._shake_hands(self._tls, events)
+            self._do_handshake(self._tls, events)
         else:
             if ready & _READ:
                 self._write_wants_read = False
@@ -120,14 +119,14 @@ class Channel:
                 self.receive(events)
 
     def send(self, frame: bytes) -> None:
-        """Queue a frame and send what the socket takes."""
+        """Queue a frame and send as much as the socket accepts."""
         idle = not self._outgoing
         self._outgoing.append(memoryview(frame))
         if idle and self._phase is _Phase.OPEN:
             self.flush()
 
     def flush(self) -> None:
-        """Send until the queue is empty or the socket is full."""
+        """Send until the queue is empty or the socket buffer is full."""
         outgoing = self._outgoing
         while outgoing and not self._write_wants_read:
             try:
@@ -143,7 +142,7 @@ class Channel:
                 outgoing[0] = outgoing[0][count:]
 
     def receive(self, events: list[TransportEvent]) -> None:
-        """Receive what is there, within the budget."""
+        """Receive available data, up to the budget."""
         reader, budget = self._reader, RECEIVE_BUDGET
         while budget > 0:
             buffer = reader.buffer()
@@ -154,15 +153,15 @@ class Channel:
                 raise KafkaConnectionError(f"{self.where} closed the connection")
             self.received_bytes += count
             budget -= count
-            # `extend` keeps what it was given before an inadmissible frame raises.
+            # `extend` keeps the frames before one whose invalid length raises.
             events.extend(FrameReceived(self.number, frame) for frame in reader.advance(count))
-            # A short read emptied the socket: asking again would only cost a system call, and
-            # with it a hand-over of the GIL. TLS always reads short: one record at a time.
+            # A short read means that the socket is empty. Another read would only cost a system
+            # call and a handover of the GIL. TLS reads are always short: one record at a time.
             if count < len(buffer) and self._context is None:
                 return
 
     def _receive_into(self, buffer: memoryview) -> int:
-        """Return how many bytes came, 0 at the end of the stream, -1 for none as yet."""
+        """Return the number of bytes, 0 at the end of the stream, or -1 if none are available."""
         try:
             return self.sock.recv_into(buffer)
         except (BlockingIOError, ssl.SSLWantReadError):
@@ -171,7 +170,7 @@ class Channel:
             self._read_wants_write = True
             return -1
         except ssl.SSLError as error:
-            # In TLS 1.3 the broker refuses our certificate after our side of the handshake.
+            # In TLS 1.3, the broker rejects our certificate after our handshake has finished.
             if not self.received_bytes and "ALERT" in (error.reason or ""):
                 raise TlsAuthenticationError(f"TLS with {self.where}: {error}") from error
             raise
@@ -184,7 +183,7 @@ class Channel:
             self._phase = _Phase.PROXY
             self._ask_proxy(self._tunnel, events)
         else:
-            self._reached(events)
+            self._broker_reached(events)
 
     def _ask_proxy(self, tunnel: Tunnel, events: list[TransportEvent]) -> None:
         try:
@@ -193,10 +192,10 @@ class Channel:
             reason = error.args[0] if isinstance(error, KafkaConnectionError) else error
             raise KafkaConnectionError(f"cannot connect to {self.where}: {reason}") from error
         if done:
-            self._reached(events)
+            self._broker_reached(events)
 
-    def _reached(self, events: list[TransportEvent]) -> None:
-        """The broker is at the other end."""
+    def _broker_reached(self, events: list[TransportEvent]) -> None:
+        """Start TLS, or open the channel: the socket is connected to the broker."""
         if self._context is None:
             self._open(events)
             return
@@ -206,9 +205,9 @@ class Channel:
             server_hostname=self.address.host.strip("[]").rstrip("."),
             do_handshake_on_connect=False,
         )
-        self._shake_hands(self._tls, events)
+        self._do_handshake(self._tls, events)
 
-    def _shake_hands(self, tls: ssl.SSLSocket, events: list[TransportEvent]) -> None:
+    def _do_handshake(self, tls: ssl.SSLSocket, events: list[TransportEvent]) -> None:
         self._read_wants_write = False
         try:
             tls.do_handshake()
@@ -227,7 +226,7 @@ class Channel:
         self.flush()
 
     def failure(self, error: Exception) -> KafkaError:
-        """Say in a user's words what ended the channel."""
+        """Return the error that ended the channel, with a message for the user."""
         if isinstance(error, KafkaError):
             return error
         doing = "cannot connect to" if self._phase is _Phase.CONNECTING else "lost"
@@ -236,7 +235,7 @@ class Channel:
 
 
 def describe(address: ServerAddress) -> str:
-    """Name an address for a message."""
+    """Return an address as text for a message."""
     if address.via is not None:
         direct = describe(replace(address, via=None))
         return f"{direct} through the proxy {address.via[0]}:{address.via[1]}"

@@ -1,8 +1,8 @@
-"""Requests to connections: queues, the choice of a node, deadlines; the managers' way out.
+"""Sends the requests of the managers: queues, choice of a node, and deadlines.
 
-A turn of the network loop is `complete(transport.poll(prepare(now)), now)`. Nothing here blocks.
-Futures are completed only at the end of `prepare` and `complete`, so a callback that adds or
-disconnects never meets the client in the middle of something.
+An iteration of the network loop is `complete(transport.poll(prepare(now)), now)`. Nothing here
+blocks. Futures are only completed at the end of `prepare` and `complete`, so callbacks that add
+requests or disconnect never interrupt the client in an inconsistent state.
 """
 
 from __future__ import annotations
@@ -35,26 +35,26 @@ log = logging.getLogger(__name__)
 
 
 class Nodes(Protocol):
-    """Who can be asked; `ClusterMetadata` is one."""
+    """The known brokers; implemented by `ClusterMetadata`."""
 
-    #: Brokers that did not answer when they were last asked; written by the client.
+    #: Brokers that did not respond to the last attempt. Writer: the client.
     unreachable: AbstractSet[int]
 
     def nodes(self) -> Sequence[Node]:
-        """Return the brokers, or the bootstrap servers (with negative ids) before the first."""
+        """Return the brokers, or the bootstrap servers (with negative ids) if none is known."""
         ...
 
     def rebootstrap(self) -> None:
-        """Forget the brokers and begin again with the bootstrap servers."""
+        """Forget the brokers and use the bootstrap servers again."""
         ...
 
-    def take_promising(self) -> Iterable[int]:
-        """Return the brokers that there is good news of since the last call."""
+    def take_retry_nodes(self) -> Iterable[int]:
+        """Return the brokers that responses have named since the last call."""
         ...
 
 
 class NetworkClient:
-    """Sends requests to brokers and completes their futures; used by the network thread only."""
+    """Sends requests to brokers and completes their futures. Network thread only."""
 
     def __init__(
         self,
@@ -70,126 +70,128 @@ class NetworkClient:
         self._nodes = nodes
         self._pool = ConnectionPool(settings, transport, driver, random, metrics)
         self._queues: dict[ConnectionKey, deque[UnsentRequest]] = {}
-        self._any = AnyNodeRequests(settings, self._pool, random, nodes.rebootstrap)
+        self._any_node = AnyNodeRequests(settings, self._pool, random, nodes.rebootstrap)
         self._known_by_id: dict[int, Node] = {}
-        self._asked_for: dict[int, Node] = {}
+        self._destinations: dict[int, Node] = {}
         self._deliveries: list[Delivery] = []
-        #: No request that waits is overdue before that.
+        #: The earliest deadline of the queued requests.
         self._expires_ms = NO_DEADLINE_MS
-        #: There may be connections to servers that are asked no more.
-        self._leftovers = False
+        #: Whether there may be connections to servers that are no longer used.
+        self._has_unused = False
 
     @property
     def counters(self) -> NetworkCounters:
-        """Totals since the start; cheap to read."""
+        """The totals since the start."""
         return self._pool.counters
 
     def release(self) -> tuple[int, ...] | None:
-        """Return the release of Kafka that brokers speak, None before the first contact.
+        """Return the Kafka release of the brokers, or None before the first contact.
 
-        Any thread may ask.
+        Any thread may call this.
         """
         versions = self._pool.versions
         return release_of(versions) if versions is not None else None
 
-    # What the loop calls.
+    # Calls of the loop.
 
     def add(self, request: UnsentRequest, now_ms: int) -> None:
-        """Queue a request; the next `prepare` sends it or sees to its connection."""
-        del now_ms  # part of the contract with the managers; the deadline is in the request
+        """Queue a request; the next `prepare` sends it or opens its connection."""
+        del now_ms  # part of the interface; the request has its own deadline
         destination = request.destination
         self._expires_ms = min(self._expires_ms, request.deadline_ms)
         if isinstance(destination, AnyNode):
-            self._any.queue.append(request)
+            self._any_node.queue.append(request)
         else:
             node = destination.node
-            self._asked_for[node.node_id] = node
+            self._destinations[node.node_id] = node
             key = (node.node_id, destination.purpose)
             self._queues.setdefault(key, deque()).append(request)
 
     def prepare(self, now_ms: int) -> int:
-        """Send what can be sent, end what is overdue; return how long `poll` may wait.
+        """Send requests, fail overdue ones, and return how long `poll` may wait, in ms.
 
-        0 means that futures ended here or that new nodes are known: the managers should be
-        asked again before the thread sleeps.
+        0 means that futures were completed or new nodes are known, so the managers must be polled
+        again before the thread sleeps.
         """
-        self._notice_nodes()
-        self._pool.turn(now_ms)
+        self._update_nodes()
+        self._pool.maintain(now_ms)
         self._nodes.unreachable = self._pool.unreachable
-        if self._queues or self._any or self._leftovers or self._pool.has_outcomes:
-            self._take_downs()
+        if self._queues or self._any_node or self._has_unused or self._pool.has_outcomes:
+            self._collect_outcomes()
             self._expire(now_ms)
             self._send_to_nodes(now_ms)
-            changed = self._any.send(now_ms)
-            if self._leftovers and not self._any.queue:
-                self._leftovers = self._pool.close_unused(self._known_by_id)
-            self._take_downs()
+            changed = self._any_node.send(now_ms)
+            if self._has_unused and not self._any_node.queue:
+                self._has_unused = self._pool.close_unused(self._known_by_id)
+            self._collect_outcomes()
             if self._deliver() or changed:
                 return 0
-        return max(1, min(self._attention_ms(now_ms) - now_ms, FOREVER_MS))
+        return max(1, min(self._next_action_ms(now_ms) - now_ms, FOREVER_MS))
 
     def complete(self, events: Iterable[TransportEvent], now_ms: int) -> bool:
-        """Take what `poll` returned; completes the futures of the requests concerned.
+        """Process the events of `poll` and complete the futures of their requests.
 
-        Returns True if a manager was told anything: of a connection's own affairs none is.
+        Returns:
+            Whether a manager was notified of anything; events of the connections themselves do
+            not concern the managers.
         """
-        told = False
+        handled = False
         for event in events:
-            told |= self._pool.handle(event, now_ms)
-        self._take_downs()
-        return self._deliver() or told
+            handled |= self._pool.handle(event, now_ms)
+        self._collect_outcomes()
+        return self._deliver() or handled
 
     def close(self) -> None:
-        """Fail everything that is open and close every connection."""
+        """Fail all requests and close all connections."""
         error = KafkaConnectionError("the consumer is closing")
         for node_id in {link.key[0] for link in self._pool.links()}:
             self._pool.disconnect(node_id, "the consumer is closing")
-        self._take_downs()
-        for queue in (*self._queues.values(), self._any.queue):
-            self._refuse(queue, error)
+        self._collect_outcomes()
+        for queue in (*self._queues.values(), self._any_node.queue):
+            self._fail_queue(queue, error)
         self._transport.close()
         self._deliver()
 
-    # What managers ask.
+    # Calls of others.
 
     @property
     def queued(self) -> int:
-        """How many requests have not been sent."""
-        return len(self._any.queue) + sum(map(len, self._queues.values()))
+        """The number of requests that have not been sent."""
+        return len(self._any_node.queue) + sum(map(len, self._queues.values()))
 
     @property
     def in_flight(self) -> int:
-        """How many requests wait for an answer, on all connections."""
+        """The number of requests in flight, on all connections."""
         return sum(link.connection.in_flight for link in self._pool.links())
 
     def disconnect(self, node_id: int) -> None:
-        """Close the connections to a broker; its requests fail with the next turn."""
-        self._pool.disconnect(node_id, "as asked")
+        """Close the connections to a broker; its requests fail in the next iteration."""
+        self._pool.disconnect(node_id, "on request")
 
     def backoff_until_ms(self, node: Node) -> int:
-        """Return when the next attempt to connect to a node may be made."""
+        """Return when the next attempt to connect to a node is allowed."""
         return self._pool.state(self._current(node)).retry_at_ms
 
     def connection_error(self, node: Node) -> Exception | None:
-        """Return why the node could not be used last; None if it could."""
+        """Return the error of the last attempt to use a node, or None after success."""
         return self._pool.state(self._current(node)).last_error
 
     # Nodes.
 
-    def _notice_nodes(self) -> None:
+    def _update_nodes(self) -> None:
         known = self._nodes.nodes()
-        for node_id in self._nodes.take_promising():
-            self._pool.hope(node_id)
-        if known is self._any.known or known == self._any.known:
+        for node_id in self._nodes.take_retry_nodes():
+            self._pool.allow_retry(node_id)
+        if known is self._any_node.known or known == self._any_node.known:
             return
-        self._any.follow(known)
-        self._leftovers = True
+        self._any_node.update(known)
+        self._has_unused = True
         self._known_by_id = {node.node_id: node for node in known}
         for node in known:
             self._pool.move(node)
 
     def _current(self, node: Node) -> Node:
-        """Return where the metadata says a node is; a request may have been made before."""
+        """Return a node with its current address, which may be newer than that of a request."""
         return self._known_by_id.get(node.node_id, node)
 
     # Sending.
@@ -206,7 +208,7 @@ class NetworkClient:
 
     def _open(self, key: ConnectionKey, now_ms: int) -> None:
         node_id, purpose = key
-        node = self._current(self._asked_for[node_id])
+        node = self._current(self._destinations[node_id])
         if not self._pool.state(node).in_backoff(now_ms):
             self._pool.open(node, purpose, now_ms)
 
@@ -217,19 +219,19 @@ class NetworkClient:
             if not request.future.done:
                 self._pool.send(link, request, now_ms)
 
-    # Ending.
+    # Failing.
 
-    def _take_downs(self) -> None:
-        downs, deliveries = self._pool.take_outcomes()
-        for down in downs:
+    def _collect_outcomes(self) -> None:
+        losses, deliveries = self._pool.take_outcomes()
+        for loss in losses:
             for key in list(self._queues):
-                if key == down.key or (down.final and key[0] == down.key[0]):
-                    self._refuse(self._queues.pop(key), down.error)
-            if down.final and down.for_any:
-                self._refuse(self._any.queue, down.error)
+                if key == loss.key or (loss.final and key[0] == loss.key[0]):
+                    self._fail_queue(self._queues.pop(key), loss.error)
+            if loss.final and loss.for_any:
+                self._fail_queue(self._any_node.queue, loss.error)
         self._deliveries += deliveries
 
-    def _refuse(self, queue: deque[UnsentRequest], error: Exception) -> None:
+    def _fail_queue(self, queue: deque[UnsentRequest], error: Exception) -> None:
         self._deliveries += [Delivery(request, error) for request in queue]
         queue.clear()
 
@@ -237,10 +239,10 @@ class NetworkClient:
         if now_ms < self._expires_ms:
             return
         self._expires_ms = NO_DEADLINE_MS
-        for queue in (*self._queues.values(), self._any.queue):
+        for queue in (*self._queues.values(), self._any_node.queue):
             waiting = [request for request in queue if now_ms < request.deadline_ms]
             self._deliveries += [
-                Delivery(request, self._too_late(request))
+                Delivery(request, self._timeout_error(request))
                 for request in queue
                 if now_ms >= request.deadline_ms
             ]
@@ -249,21 +251,21 @@ class NetworkClient:
             deadlines = [request.deadline_ms for request in waiting]
             self._expires_ms = min([self._expires_ms, *deadlines])
 
-    def _too_late(self, request: UnsentRequest) -> Exception:
+    def _timeout_error(self, request: UnsentRequest) -> Exception:
         destination = request.destination
         if isinstance(destination, ToNode):
             where, nodes = str(destination.node), [destination.node]
         else:
-            where, nodes = "any broker", list(self._any.known)
+            where, nodes = "any broker", list(self._any_node.known)
         errors = [error for error in map(self.connection_error, nodes) if error is not None]
         reason = f" (last failure: {errors[0]})" if errors else ""
         late: Exception = KafkaTimeoutError(
-            f"{request.message.name} could not be sent to {where} in time{reason}"
+            f"{request.message.name} could not be sent to {where} before its deadline{reason}"
         )
         return late
 
     def _deliver(self) -> bool:
-        """End the futures; True when there were any."""
+        """Complete the futures; return whether there were any."""
         some = False
         while self._deliveries:
             deliveries, self._deliveries = self._deliveries, []
@@ -274,24 +276,24 @@ class NetworkClient:
 
     # Waiting.
 
-    def _attention_ms(self, now_ms: int) -> int:
-        attention_ms = self._pool.attention_ms(now_ms)
-        if not self._queues and not self._any:
-            return attention_ms
-        moments = [attention_ms]
+    def _next_action_ms(self, now_ms: int) -> int:
+        next_action_ms = self._pool.next_action_ms(now_ms)
+        if not self._queues and not self._any_node:
+            return next_action_ms
+        moments = [next_action_ms]
         for key, queue in self._queues.items():
             moments += [request.deadline_ms for request in queue]
             if queue:
                 moments.append(self._sendable_ms(key, now_ms))
-        moments.append(self._any.next_ms(now_ms))
+        moments.append(self._any_node.next_ms(now_ms))
         return min(moments)
 
     def _sendable_ms(self, key: ConnectionKey, now_ms: int) -> int:
-        """Return when time alone lets a queue move on."""
+        """Return when a queue may continue without any other event."""
         link = self._pool.link(key)
         if link is not None:
             moment = link.connection.throttled_until_ms
         else:
-            moment = self.backoff_until_ms(self._asked_for[key[0]])
-        # A connection that is full or being set up waits for an answer, not for the clock.
+            moment = self.backoff_until_ms(self._destinations[key[0]])
+        # A connection that is full or being set up waits for a response, not for a time.
         return moment if moment > now_ms else NO_DEADLINE_MS

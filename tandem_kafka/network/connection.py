@@ -1,14 +1,14 @@
-r"""What is said on one connection to a broker, without sockets and without a clock.
+r"""The protocol on one connection to a broker, without sockets and without a clock.
 
-Bytes go in by `receive`, come out by `data_to_send`; the time is an argument. A connection goes
+Frames are passed to `receive` and returned by `data_to_send`; the time is an argument. The states:
 
     CONNECTING --opened--> NEGOTIATING --versions--> READY
                                       \--versions, SASL--> AUTHENTICATING --accepted--> READY
     any of them --lost--> CLOSED
 
-which is the table below; an event that is not in the table is a defect here or in the broker.
-A broker answers the requests of a connection in their order, so the oldest request in flight is
-the one that a frame belongs to, and the one to blame when a frame makes no sense.
+An event that is not in the table below is a defect of this client or of the broker. A broker
+responds to the requests of a connection in order, so each frame belongs to the oldest request in
+flight. That request fails if the frame is invalid.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from tandem_kafka.network.request import ClientResponse, UnsentRequest
 from tandem_kafka.network.response import parse_header, throttle_ms
 from tandem_kafka.types import Node
 from tandem_kafka.version import __version__
-from tandem_kafka.wire.framing import decoded, framed, nullable, response_class
+from tandem_kafka.wire.framing import decode_message, encode_nullable, frame_request, response_class
 from tandem_kafka.wire.messages import ApiVersionsRequest
-from tandem_kafka.wire.nulls import refuse_nulls
+from tandem_kafka.wire.nulls import reject_nulls
 from tandem_kafka.wire.versions import BrokerVersionData, agreed_versions, choose_version, kind_of
 
 __all__ = ["TRANSITIONS", "BrokerConnection", "ConnectionState", "Delivery"]
@@ -49,8 +49,8 @@ log = logging.getLogger(__name__)
 
 _API_VERSIONS_KEY: Final = 18
 _UNSUPPORTED_VERSION: Final = 35
-#: Nearly three times the window in which brokers measure by default (11 s). More is seldom asked
-#: for, and may be a garbled number. A broker that means it reads nothing until then (KIP-219).
+#: Nearly three times the default measurement window of brokers (11 s). A longer delay is rare and
+#: may be a corrupted number. If it is real, the broker itself reads nothing until then (KIP-219).
 _LONGEST_DELAY_MS: Final = 30_000
 _ASK_VERSIONS: Final = ApiVersionsRequest(
     client_software_name="tandem-kafka", client_software_version=__version__
@@ -58,10 +58,10 @@ _ASK_VERSIONS: Final = ApiVersionsRequest(
 
 
 class ConnectionState(enum.Enum):
-    """Where a connection stands."""
+    """The state of a connection."""
 
     CONNECTING = "connecting"
-    NEGOTIATING = "asking for versions"
+    NEGOTIATING = "requesting API versions"
     AUTHENTICATING = "authenticating"
     READY = "ready"
     CLOSED = "closed"
@@ -70,7 +70,7 @@ class ConnectionState(enum.Enum):
 class _Event(enum.Enum):
     OPENED = "opened"
     VERSIONS = "versions known"
-    VERSIONS_FIRST = "versions known, credentials wanted"
+    VERSIONS_FIRST = "versions known, credentials required"
     ACCEPTED = "accepted"
     LOST = "lost"
 
@@ -87,13 +87,13 @@ TRANSITIONS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """A request and what became of it."""
+    """A request and its outcome."""
 
     request: UnsentRequest
     outcome: ClientResponse | Exception
 
     def deliver(self) -> None:
-        """End the request's future."""
+        """Complete the request's future."""
         if isinstance(self.outcome, Exception):
             self.request.future.fail(self.outcome)
         else:
@@ -102,7 +102,7 @@ class Delivery:
 
 @dataclass(slots=True)
 class _InFlight:
-    """A request that waits for its answer; `request` is None for the connection's own."""
+    """A request in flight; `request` is None for requests of the connection itself."""
 
     correlation_id: int
     message: Any
@@ -116,11 +116,11 @@ class BrokerConnection:
     """The protocol on one connection.
 
     Attributes:
-        state: Where it stands.
-        versions: What the broker speaks, once it has said so.
-        throttled_until_ms: Before that nothing may be sent (KIP-219).
-        ready_ms: When it became ready.
-        heard_ms: When the last answer came.
+        state: The state of the connection.
+        versions: The API versions of the broker, once known.
+        throttled_until_ms: When requests may be sent again (KIP-219).
+        ready_ms: When the connection became ready.
+        last_response_ms: When the last response arrived.
     """
 
     def __init__(
@@ -135,8 +135,8 @@ class BrokerConnection:
         self.versions: BrokerVersionData | None = None
         self.throttled_until_ms = 0
         self.ready_ms = 0
-        self.heard_ms = 0
-        self._client_id = nullable(client_id)
+        self.last_response_ms = 0
+        self._client_id = encode_nullable(client_id)
         self._limits = limits
         self._make_exchange = exchange
         self._exchange: SaslExchange | None = None
@@ -147,69 +147,75 @@ class BrokerConnection:
 
     @property
     def in_flight(self) -> int:
-        """How many requests wait for an answer."""
+        """The number of requests in flight."""
         return len(self._in_flight)
 
     @property
     def session_lifetime_ms(self) -> int:
-        """How long the broker accepts our credentials, 0 for ever (KIP-368)."""
+        """How long the broker accepts the credentials, 0 for unlimited (KIP-368)."""
         return self._exchange.session_lifetime_ms if self._exchange is not None else 0
 
     def next_deadline_ms(self, default: int) -> int:
-        """Return when the first request in flight is over its time."""
+        """Return the earliest deadline of the requests in flight."""
         if len(self._in_flight) == 1:
             return self._in_flight[0].deadline_ms
         return min((sent.deadline_ms for sent in self._in_flight), default=default)
 
     @property
     def due_ms(self) -> int:
-        """When the next answer is due, whatever the broker holds back on purpose."""
+        """When the next response is due, even if the broker parks the request."""
         oldest = self._in_flight[0]
         held_ms = oldest.request.held_ms if oldest.request is not None else 0
-        return NO_DEADLINE_MS if held_ms is None else max(oldest.sent_ms, self.heard_ms) + held_ms
+        return (
+            NO_DEADLINE_MS
+            if held_ms is None
+            else max(oldest.sent_ms, self.last_response_ms) + held_ms
+        )
 
     def data_to_send(self) -> list[bytes]:
-        """Take the frames that are to be sent."""
+        """Return the frames to send, once."""
         frames, self._outgoing = self._outgoing, []
         return frames
 
-    # The beginning: versions, then credentials.
+    # Setup: versions, then credentials.
 
     def opened(self, now_ms: int) -> None:
-        """The transport carries bytes: ask for versions."""
-        self._become(_Event.OPENED)
+        """Request API versions, after the transport has opened the connection."""
+        self._transition(_Event.OPENED)
         self._ask_versions(ApiVersionsRequest.max_version, now_ms)
 
     def _ask_versions(self, version: int, now_ms: int) -> None:
         self._put(_ASK_VERSIONS, version, now_ms)
 
-    def _versions_answered(self, answer: Any, asked: int, now_ms: int) -> None:
-        offered = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys or ()}
-        if answer.error_code == _UNSUPPORTED_VERSION and asked > 0:
-            # Since 2.4 the refusal says which versions there are; before, only 0 is certain.
+    def _handle_versions(self, response: Any, asked: int, now_ms: int) -> None:
+        offered = {
+            api.api_key: (api.min_version, api.max_version) for api in response.api_keys or ()
+        }
+        if response.error_code == _UNSUPPORTED_VERSION and asked > 0:
+            # Since Kafka 2.4, the error response has the supported versions; earlier, 0 is safe.
             _, highest = offered.get(_API_VERSIONS_KEY, (0, 0))
             self._ask_versions(min(highest, asked - 1), now_ms)
-        elif answer.error_code == _UNSUPPORTED_VERSION:
+        elif response.error_code == _UNSUPPORTED_VERSION:
             raise UnsupportedVersionError(
-                f"{self.node} speaks no version of ApiVersions known here"
+                f"{self.node} supports no version of ApiVersions that this client supports"
             )
-        elif answer.error_code:
-            raise for_code(answer.error_code)(f"{self.node} refused ApiVersions")
+        elif response.error_code:
+            raise for_code(response.error_code)(f"{self.node} rejected ApiVersions")
         else:
             self._versions_known(agreed_versions(offered, self._limits), now_ms)
 
     def _versions_known(self, versions: BrokerVersionData, now_ms: int) -> None:
         self.versions = versions
         if self._make_exchange is None:
-            self._become(_Event.VERSIONS)
+            self._transition(_Event.VERSIONS)
             self.ready_ms = now_ms
         else:
-            self._become(_Event.VERSIONS_FIRST)
+            self._transition(_Event.VERSIONS_FIRST)
             self._exchange = self._make_exchange()
             self.advance(now_ms)
 
     def advance(self, now_ms: int) -> None:
-        """Send the next token, if one is ready by now.
+        """Send the next token if it is ready.
 
         Raises:
             KafkaError: The authentication failed; close the connection with it.
@@ -217,20 +223,20 @@ class BrokerConnection:
         if self.state is not ConnectionState.AUTHENTICATING or self._exchange is None:
             return
         if self._exchange.done:
-            self._become(_Event.ACCEPTED)
+            self._transition(_Event.ACCEPTED)
             self.ready_ms = now_ms
             return
         message = self._exchange.next_message()
         if message is not None:
             self._put(message, choose_version(message, self._known_versions()), now_ms)
 
-    # Requests and their answers.
+    # Requests and responses.
 
     def send(self, request: UnsentRequest, now_ms: int) -> None:
         """Encode a request.
 
         Raises:
-            UnsupportedVersionError: There is no version that both sides speak.
+            UnsupportedVersionError: No version is supported by both sides.
             KafkaProtocolError: The message cannot be encoded.
         """
         self._put(request.message, self._version_of(request.message), now_ms, request)
@@ -240,7 +246,7 @@ class BrokerConnection:
     ) -> None:
         self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
         self._outgoing.append(self._encode(message, version, self._correlation_id))
-        # The set-up of a connection has a deadline of its own.
+        # The setup of a connection has its own deadline.
         timeout_ms = request.timeout_ms if request is not None else FOREVER_MS
         deadline_ms = now_ms + timeout_ms
         self._in_flight.append(
@@ -249,36 +255,36 @@ class BrokerConnection:
 
     def _encode(self, message: Any, version: int, correlation_id: int) -> bytes:
         try:
-            return framed(message, version, correlation_id, self._client_id)
+            return frame_request(message, version, correlation_id, self._client_id)
         except Exception as error:
             raise KafkaProtocolError(f"cannot encode {message.name} v{version}: {error}") from error
 
-    def encode_aside(self, message: Any) -> tuple[bytes, int]:
-        """Encode a request that the transport numbers and sends by itself; add its version."""
+    def encode_keep_alive(self, message: Any) -> tuple[bytes, int]:
+        """Return the frame and version of a request that the transport numbers and sends."""
         version = self._version_of(message)
         return self._encode(message, version, 0), version
 
     def receive(self, frame: memoryview, now_ms: int) -> Delivery | None:
-        """Take in a frame; returns the answered request, None for one of the connection's own.
+        """Process a frame; return the request and its response, None for the connection's own.
 
         Raises:
-            KafkaError: The frame makes no sense or the broker turned us away; the request it
-                belongs to is still in flight, `close` tells it.
+            KafkaError: The frame is invalid, or the broker rejected the credentials. The request
+                is still in flight; `close` fails it.
         """
         if not self._in_flight:
-            raise CorrelationIdError(f"{self.node} sent an answer that nobody asked for")
+            raise CorrelationIdError(f"{self.node} sent a response without a request")
         sent = self._in_flight[0]
-        answer = self._decode(sent, frame)
-        self._throttle(answer, sent, now_ms)
+        message = self._decode(sent, frame)
+        self._throttle(message, sent, now_ms)
         self._in_flight.popleft()
-        self.heard_ms = now_ms
+        self.last_response_ms = now_ms
         if sent.request is not None:
-            response = ClientResponse(answer, sent.version, self.node, now_ms - sent.sent_ms)
+            response = ClientResponse(message, sent.version, self.node, now_ms - sent.sent_ms)
             return Delivery(sent.request, response)
         if self.state is ConnectionState.NEGOTIATING:
-            self._versions_answered(answer, sent.version, now_ms)
+            self._handle_versions(message, sent.version, now_ms)
         elif self._exchange is not None:
-            self._exchange.receive(answer)
+            self._exchange.receive(message)
             self.advance(now_ms)
         return None
 
@@ -288,41 +294,41 @@ class BrokerConnection:
             if correlation_id == sent.correlation_id:
                 if sent.request is not None and sent.request.decode is not None:
                     return sent.request.decode(body, sent.version)
-                return _decode_answer(sent, body)
+                return _decode_response(sent, body)
         except KafkaError:
             raise
         except Exception as error:
             raise KafkaProtocolError(
-                f"cannot decode the answer of {self.node} to {sent.message.name} "
+                f"cannot decode the response of {self.node} to {sent.message.name} "
                 f"v{sent.version} ({len(frame)} bytes): {type(error).__name__}: {error}"
             ) from error
         raise CorrelationIdError(
-            f"{self.node} answered request {correlation_id} where the answer to "
-            f"{sent.message.name} {sent.correlation_id} was due"
+            f"{self.node} responded to request {correlation_id}, but the next response must be "
+            f"for {sent.message.name} {sent.correlation_id}"
         )
 
-    def _throttle(self, answer: Any, sent: _InFlight, now_ms: int) -> None:
-        delay_ms = throttle_ms(answer, sent.message.API_KEY, sent.version)
+    def _throttle(self, response: Any, sent: _InFlight, now_ms: int) -> None:
+        delay_ms = throttle_ms(response, sent.message.API_KEY, sent.version)
         if delay_ms > 0:
             log.debug("%s throttles this client for %d ms", self.node, delay_ms)
             delay_ms = min(delay_ms, _LONGEST_DELAY_MS)
             self.throttled_until_ms = max(self.throttled_until_ms, now_ms + delay_ms)
-            # The broker reads nothing from this connection either: what was sent waits as well.
+            # The broker does not read from this connection either, which delays sent requests.
             for other in self._in_flight:
                 other.deadline_ms += delay_ms
 
-    # The end.
+    # Closing.
 
     def overdue(self, now_ms: int) -> bool:
-        """True when a request has not been answered in its time."""
+        """Tell whether a request in flight has passed its deadline."""
         return any(now_ms >= sent.deadline_ms for sent in self._in_flight)
 
     def close(self, error: Exception, now_ms: int) -> list[Delivery]:
-        """Close for good; returns what was in flight, each request with its own reason."""
-        self._become(_Event.LOST)
+        """Close the connection; return the requests in flight with their errors."""
+        self._transition(_Event.LOST)
         in_flight, self._in_flight = self._in_flight, deque()
         self._outgoing.clear()
-        # A broken frame is the answer to the oldest request; the others had only bad luck.
+        # An invalid frame belongs to the oldest request; the others get a retriable error.
         blamed = in_flight[0] if in_flight and isinstance(error, KafkaProtocolError) else None
         deliveries = []
         for sent in in_flight:
@@ -337,7 +343,7 @@ class BrokerConnection:
             return as_connection_error(error, self.node)
         waited_ms = now_ms - sent.sent_ms
         late: Exception = RequestTimedOutError(
-            f"{self.node} did not answer {sent.message.name} within {waited_ms} ms"
+            f"{self.node} did not respond to {sent.message.name} within {waited_ms} ms"
         )
         return late
 
@@ -350,35 +356,35 @@ class BrokerConnection:
 
     def _known_versions(self) -> BrokerVersionData:
         if self.versions is None:
-            raise IllegalStateError(f"{self.node}: versions are not known yet")
+            raise IllegalStateError(f"{self.node}: API versions are not known yet")
         return self.versions
 
-    def _become(self, event: _Event) -> None:
+    def _transition(self, event: _Event) -> None:
         try:
             self.state = TRANSITIONS[self.state, event]
         except KeyError:
             raise IllegalStateError(f"{event.value} while {self.state.value}") from None
 
 
-def _decode_answer(sent: _InFlight, body: memoryview) -> Any:
-    response = response_class(sent.message.API_KEY, sent.version)
+def _decode_response(sent: _InFlight, body: memoryview) -> Any:
+    kind = response_class(sent.message.API_KEY, sent.version)
     try:
         if sent.message.API_KEY == _API_VERSIONS_KEY:
-            return _versions_answer(response, sent.version, bytes(body))
-        answer = decoded(response, sent.version, body)
+            return _decode_versions(kind, sent.version, bytes(body))
+        response = decode_message(kind, sent.version, body)
     except Exception:
-        refused = bytes(body[:2]) == _UNSUPPORTED_VERSION.to_bytes(2, "big")
-        if sent.request is None and sent.message.API_KEY == _API_VERSIONS_KEY and refused:
-            # librdkafka's mock broker refuses a version in a form that no version has.
-            return response(error_code=_UNSUPPORTED_VERSION, api_keys=[])
+        rejected = bytes(body[:2]) == _UNSUPPORTED_VERSION.to_bytes(2, "big")
+        if sent.request is None and sent.message.API_KEY == _API_VERSIONS_KEY and rejected:
+            # librdkafka's mock broker rejects a version with a response that no version defines.
+            return kind(error_code=_UNSUPPORTED_VERSION, api_keys=[])
         raise
-    refuse_nulls(answer, sent.version)
-    return answer
+    reject_nulls(response, sent.version)
+    return response
 
 
 @lru_cache(maxsize=16)
-def _versions_answer(response: Any, version: int, body: bytes) -> Any:
-    """Decode what the brokers of a cluster answer to every connection alike."""
-    answer = response.decode(body)
-    refuse_nulls(answer, version)
-    return answer
+def _decode_versions(kind: Any, version: int, body: bytes) -> Any:
+    """Decode the response to ApiVersions, which all brokers of a cluster send alike."""
+    response = kind.decode(body)
+    reject_nulls(response, version)
+    return response

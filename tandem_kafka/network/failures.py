@@ -1,35 +1,36 @@
-"""What it means when a connection ends, in words that say what to look at."""
+"""Errors of lost connections, with hints about their likely causes."""
 
 from __future__ import annotations
 
 from tandem_kafka.errors import KafkaConnectionError
 from tandem_kafka.types import Node
 
-__all__ = ["as_connection_error", "cut_at_first_request", "cut_while_negotiating"]
+__all__ = ["as_connection_error", "closed_at_first_request", "closed_while_negotiating"]
 
 
 def as_connection_error(error: Exception, node: Node) -> Exception:
-    """Return the retriable error for those who only shared a connection with the culprit."""
+    """Return a retriable error for the other requests on a connection that an error has ended."""
     if not isinstance(error, KafkaConnectionError):
         cause, error = error, KafkaConnectionError(f"connection to {node} lost: {error}")
         error.__cause__ = cause
     return error
 
 
-def cut_while_negotiating(node: Node, error: Exception) -> Exception:
-    """Say what it may mean; it proves nothing, a proxy without its broker does the same."""
+def closed_while_negotiating(node: Node, error: Exception) -> Exception:
+    """Return an error with likely causes; a proxy without its broker behaves alike."""
     named: Exception = KafkaConnectionError(
-        f"{node} hung up when asked for its versions: it may be going down, have a port with other "
-        f"security_protocol, or be older than Kafka 0.11: {error}"
+        f"{node} closed the connection after ApiVersions; it may be shutting down, require a "
+        f"different security_protocol on this port, or be older than Kafka 0.11: {error}"
     )
     named.__cause__ = error
     return named
 
 
-def cut_at_first_request(node: Node, error: Exception) -> Exception:
-    """Say what it may mean: a listener with SASL tells its versions to anyone, then hangs up."""
+def closed_at_first_request(node: Node, error: Exception) -> Exception:
+    """Return an error with the likely cause: a SASL listener only responds to ApiVersions."""
     named: Exception = KafkaConnectionError(
-        f"{node} hung up on the first request; if it wants SASL, set security_protocol: {error}"
+        f"{node} closed the connection at the first request; if it requires SASL, set "
+        f"security_protocol to 'SASL_SSL' or 'SASL_PLAINTEXT': {error}"
     )
     named.__cause__ = error
     return named

@@ -1,4 +1,4 @@
-"""Bytes to frames: every frame gets a buffer of exactly its size, filled in place."""
+"""Splits received bytes into frames, each with a buffer of exactly its size."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _LENGTH = struct.Struct(">i")
 
 
 class FrameReader:
-    """Cuts one connection's bytes into frames; no input or output.
+    """Splits the bytes of one connection into frames; does no input or output.
 
-    Between frames bytes arrive in `scratch`, which all connections of a transport share: one
-    receive then takes a length and what follows it, often many small frames at once. The rest
-    of a large frame goes straight into the frame's own buffer.
+    Between frames, bytes are received into `scratch`, which all connections of a transport share.
+    A single receive then returns a length and the following data, often many small frames at once.
+    The rest of a large frame is received directly into its own buffer.
     """
 
     __slots__ = ("_head", "_limit", "_rest", "_scratch", "_view", "_where")
@@ -26,24 +26,24 @@ class FrameReader:
         self._scratch = scratch
         self._limit = limit
         self._where = where
-        self._head = b""  # the beginning of a length
-        self._view: memoryview | None = None  # the frame that is being filled
-        self._rest: memoryview | None = None  # what of it is still to come
+        self._head = b""  # an incomplete length
+        self._view: memoryview | None = None  # an incomplete frame
+        self._rest: memoryview | None = None  # the part of it that has not been received
 
     @property
     def inside(self) -> bool:
-        """True when a frame has begun and is not complete."""
+        """True if a frame is incomplete."""
         return self._rest is not None
 
     def buffer(self) -> memoryview:
-        """Return where the next bytes belong."""
+        """Return the buffer for the next bytes."""
         return self._scratch if self._rest is None else self._rest
 
     def advance(self, count: int) -> Iterable[memoryview]:
-        """Take note of `count` bytes put into `buffer()`; give the frames now complete.
+        """Process `count` bytes received into `buffer()`; return the complete frames.
 
-        To be gone through to its end. An inadmissible length raises `InvalidReceiveError` only
-        after the frames before it, for it is the answer to the request behind theirs.
+        The result must be consumed completely. An invalid length raises `InvalidReceiveError`
+        after the frames before it, because it belongs to a later request.
         """
         if self._rest is None or self._view is None:
             return self._split(self._scratch[:count])
@@ -62,7 +62,7 @@ class FrameReader:
             self._check(size)
             position += _LENGTH.size
             present = min(size, end - position)
-            # Never from a pool: records, and the application behind them, keep the memory.
+            # Never from a pool, because records that the application keeps refer to the memory.
             frame = memoryview(bytearray(size))
             frame[:present] = data[position : position + present]
             position += present

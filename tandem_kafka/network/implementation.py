@@ -1,12 +1,12 @@
-"""Which transport a consumer uses: the native one wherever it can be used."""
+"""Chooses the transport of a consumer: the native one if possible."""
 
 from __future__ import annotations
 
 import logging
 
 from tandem_kafka import green
-from tandem_kafka.native import native_available, tell_absence
-from tandem_kafka.network.native_tls import NotNativeError
+from tandem_kafka.native import log_fallback, native_available
+from tandem_kafka.network.native_tls import NativeUnsupportedError
 from tandem_kafka.network.native_transport import NativeTransport
 from tandem_kafka.network.selector import SelectorTransport
 from tandem_kafka.network.settings import NetworkSettings
@@ -21,40 +21,41 @@ log = logging.getLogger(__name__)
 
 
 def open_transport(settings: NetworkSettings, clock: Clock, options: ReaderOptions) -> Transport:
-    """Make the transport of a consumer.
+    """Create the transport of a consumer.
 
     Args:
         settings: The consumer's options.
-        clock: Time, for the Python transport.
-        options: How the native one is to decode the answers to fetches.
+        clock: The clock for the Python transport.
+        options: How the native transport decodes fetch responses.
 
     Raises:
         KafkaConfigurationError: The TLS options cannot be used.
     """
     if not native_available:
-        tell_absence()
+        log_fallback()
         return SelectorTransport(settings, clock)
     try:
-        _refuse(settings)
+        _check_supported(settings)
         native = NativeTransport(settings, options)
-    except NotNativeError as reason:
-        log.info("using the Python transport, not the native one: %s", reason)
+    except NativeUnsupportedError as reason:
+        log.info("using the Python transport instead of the native one: %s", reason)
         return SelectorTransport(settings, clock)
     if not settings.security_protocol.endswith("SSL"):
         return native
     return TlsTransport(native, lambda: SelectorTransport(settings, clock))
 
 
-def _refuse(settings: NetworkSettings) -> None:
-    """Look at what the native transport cannot do, whatever the protocol.
+def _check_supported(settings: NetworkSettings) -> None:
+    """Check the environment and options that the native transport does not support.
 
-    It waits in a system call, which no green thread may do, and it knows no proxies.
+    It waits in a system call, which would block all green threads, and it does not support
+    proxies.
 
     Raises:
-        NotNativeError: Something of that is asked for.
+        NativeUnsupportedError: One of these is required.
     """
     library = green.library()
     if library is not None:
-        raise NotNativeError(f"{library} has patched threading, so all waits must be {library}'s")
+        raise NativeUnsupportedError(f"it does not support threading patched by {library}")
     if settings.proxy_url is not None:
-        raise NotNativeError("proxy_url is given")
+        raise NativeUnsupportedError("it does not support proxy_url")

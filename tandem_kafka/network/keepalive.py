@@ -1,61 +1,61 @@
-"""Heartbeats that the transport sends by itself while the GIL keeps this thread from running.
+"""Heartbeats that the native transport sends while the GIL blocks the network thread.
 
-A call into C that holds the GIL for long stops both threads. The coordinator would count the
-member as dead, though the application has time until `max_poll_interval_ms`. So whatever is sent
-about a membership leaves with the transport a heartbeat that says nothing new; the native one
-sends it when this thread is overdue. The other transports cannot.
+A long call into C code that holds the GIL stops both threads. The coordinator would remove the
+member, although the application has time until `max_poll_interval_ms`. Each request of a membership
+therefore passes a heartbeat without new data to the transport. The native transport sends it if the
+network thread is late. Other transports do not support this.
 """
 
 from __future__ import annotations
 
 from tandem_kafka.errors import KafkaError, KafkaProtocolError
-from tandem_kafka.network.link import Aside, Link
+from tandem_kafka.network.link import ArmedKeepAlive, Link
 from tandem_kafka.network.request import KeepAlive
 from tandem_kafka.network.response import parse_header
-from tandem_kafka.network.transport import KeepsAlive, Transport
-from tandem_kafka.wire.framing import decoded, response_class
-from tandem_kafka.wire.nulls import refuse_nulls
+from tandem_kafka.network.transport import KeepAliveTransport, Transport
+from tandem_kafka.wire.framing import decode_message, response_class
+from tandem_kafka.wire.nulls import reject_nulls
 
 __all__ = ["KeepAlives"]
 
 
 class KeepAlives:
-    """Hands heartbeats to the transport, and what it learns by them to the membership."""
+    """Passes heartbeats to the transport, and their responses to the membership."""
 
     def __init__(self, transport: Transport) -> None:
-        self._transport = transport if isinstance(transport, KeepsAlive) else None
+        self._transport = transport if isinstance(transport, KeepAliveTransport) else None
 
     def arm(self, link: Link, keep_alive: KeepAlive | None, now_ms: int) -> None:
-        """Leave a heartbeat with the transport, behind the request that has just been sent."""
+        """Pass a heartbeat to the transport, after a request has been sent."""
         if self._transport is None or keep_alive is None or link.number is None:
             return
         left_ms = keep_alive.until_ms - now_ms
         if left_ms <= 0:
             return
         try:
-            frame, version = link.connection.encode_aside(keep_alive.message)
+            frame, version = link.connection.encode_keep_alive(keep_alive.message)
         except KafkaError:
-            return  # the broker has no such request: there is nothing to keep alive
-        link.aside = Aside(keep_alive, version)
+            return  # the broker does not support the request
+        link.armed = ArmedKeepAlive(keep_alive, version)
         self._transport.keep_alive(link.number, frame, keep_alive.period_ms, left_ms)
 
-    def answered(self, link: Link, frame: memoryview) -> None:
-        """Hand over what a response says.
+    def handle_response(self, link: Link, frame: memoryview) -> None:
+        """Decode a response and pass it to the membership.
 
         Raises:
-            KafkaProtocolError: It cannot be decoded.
+            KafkaProtocolError: The response cannot be decoded.
         """
-        if link.aside is None:
+        if link.armed is None:
             return
-        keep_alive, version = link.aside.keep_alive, link.aside.version
+        keep_alive, version = link.armed.keep_alive, link.armed.version
         message = keep_alive.message
         try:
             _, body = parse_header(frame, message, version)
-            response = decoded(response_class(message.API_KEY, version), version, body)
-            refuse_nulls(response, version)
+            response = decode_message(response_class(message.API_KEY, version), version, body)
+            reject_nulls(response, version)
         except Exception as error:
             raise KafkaProtocolError(
-                f"cannot decode the answer of {link.node} to {message.name} v{version} "
+                f"cannot decode the response of {link.node} to {message.name} v{version} "
                 f"({len(frame)} bytes): {type(error).__name__}: {error}"
             ) from error
-        keep_alive.answered(response)
+        keep_alive.on_response(response)

@@ -1,4 +1,4 @@
-"""One connection of the pool: the protocol on it and its life in time."""
+"""One connection of the pool, with its protocol state and its times."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from tandem_kafka.network.connection import BrokerConnection, ConnectionState
 from tandem_kafka.network.request import KeepAlive, Purpose
 from tandem_kafka.types import Node
 
-__all__ = ["Aside", "ConnectionKey", "Link", "LinkDown"]
+__all__ = ["ArmedKeepAlive", "ConnectionKey", "Link", "LinkLoss"]
 
-#: Connections are told apart by broker and purpose.
+#: A connection is identified by broker and purpose.
 ConnectionKey = tuple[int, Purpose]
 
 _NOT_YET: Final = NO_DEADLINE_MS
 
 
 @dataclass(frozen=True, slots=True)
-class Aside:
-    """A heartbeat as it was handed to the transport."""
+class ArmedKeepAlive:
+    """A heartbeat that was passed to the transport."""
 
     keep_alive: KeepAlive
     version: int
@@ -29,27 +29,29 @@ class Aside:
 
 @dataclass(slots=True, eq=False)
 class Link:
-    """A connection, from the look-up of its name to its end.
+    """A connection, from the lookup of its host name to its end.
 
     Attributes:
-        connection: What is said on it.
-        meter: Measures what goes over it.
-        setup_deadline_ms: When it must be ready.
-        setup_timeout_ms: How long that was.
-        used_ms: When something was last sent or received.
-        for_any: True when a request for any node waits for it.
-        number: The transport's number; None while the name is looked up.
-        host: Name by which authentication knows the broker.
-        reauthenticate_at_ms: When it must not be used any more (KIP-368).
-        set_up: True once it has been seen to be ready.
-        answered: True once a request has been answered on it.
-        closed: True once it is out of the pool.
-        aside: What the transport may send on it by itself.
-        opened: True once the transport has opened it.
-        watched: True while an answer is late and what comes in is watched.
-        received_bytes: How much had come when it was last looked at.
-        received_ms: When some of a late answer was last seen to come in.
-        suspected: True while a new connection finds out whether the broker still answers.
+        key: Broker id and purpose.
+        node: The broker.
+        connection: The protocol on this connection.
+        meter: Measures the traffic.
+        setup_deadline_ms: When the connection must be ready.
+        setup_timeout_ms: The timeout from which the deadline was computed.
+        used_ms: When data was last sent or received.
+        for_any: Whether a request for any node waits for this connection.
+        number: The transport's number; None during the lookup of the host name.
+        host: The broker's host name for authentication.
+        reauthenticate_at_ms: When the connection must no longer be used (KIP-368).
+        set_up: Whether it has become ready.
+        responded: Whether the broker has responded to a request on it.
+        closed: Whether it has been removed from the pool.
+        armed: The heartbeat that the transport may send by itself.
+        opened: Whether the transport has opened it.
+        watched: Whether a response is late, so that received bytes are watched.
+        received_bytes: The number of received bytes at the last check.
+        received_ms: When a check last found that a part of a late response had been received.
+        suspected: Whether a probe is checking if the broker still responds.
     """
 
     key: ConnectionKey
@@ -64,9 +66,9 @@ class Link:
     host: str = ""
     reauthenticate_at_ms: int = _NOT_YET
     set_up: bool = False
-    answered: bool = False
+    responded: bool = False
     closed: bool = False
-    aside: Aside | None = None
+    armed: ArmedKeepAlive | None = None
     opened: bool = False
     watched: bool = False
     received_bytes: int = 0
@@ -75,18 +77,18 @@ class Link:
 
     @property
     def ready(self) -> bool:
-        """True when it carries requests."""
+        """True if requests can be sent."""
         return self.connection.state is ConnectionState.READY
 
     @property
     def phase(self) -> str:
-        """What the set-up is doing, for a message."""
+        """The current step of the setup, for a message."""
         if self.number is None:
             return f"looking up {self.node.host}"
         return self.connection.state.value
 
     def can_send(self, now_ms: int, limit: int) -> bool:
-        """True when a request may go out now."""
+        """Tell whether a request may be sent now."""
         connection = self.connection
         return (
             connection.state is ConnectionState.READY
@@ -95,35 +97,36 @@ class Link:
             and now_ms < self.reauthenticate_at_ms
         )
 
-    def silent_ms(self, patience_ms: int) -> int:
-        """Return when to begin to watch it, or when its silence becomes suspicious."""
+    def silent_ms(self, silence_limit_ms: int) -> int:
+        """Return when to start watching the connection, or when to suspect it."""
         if self.suspected:
             return NO_DEADLINE_MS
         since_ms = max(self.connection.due_ms, self.received_ms)
-        return since_ms + (patience_ms if self.watched else patience_ms // 2)
+        return since_ms + (silence_limit_ms if self.watched else silence_limit_ms // 2)
 
-    def attention_ms(self, now_ms: int, max_idle_ms: int, patience_ms: int) -> int:
-        """Return when this connection next needs to be looked at, if nothing arrives."""
+    def next_action_ms(self, now_ms: int, max_idle_ms: int, silence_limit_ms: int) -> int:
+        """Return when this connection must be checked next, if nothing is received."""
         connection = self.connection
         if connection.state is not ConnectionState.READY:
             return self.setup_deadline_ms
         if connection.in_flight:
-            # Once its session is over it only waits for these answers.
+            # After the end of its session, it only waits for these responses.
             deadline_ms = connection.next_deadline_ms(NO_DEADLINE_MS)
-            return min(deadline_ms, self.silent_ms(patience_ms))
+            return min(deadline_ms, self.silent_ms(silence_limit_ms))
         idle_ms = self.used_ms + max_idle_ms if max_idle_ms >= 0 else NO_DEADLINE_MS
         return max(now_ms, min(idle_ms, self.reauthenticate_at_ms))
 
 
 @dataclass(frozen=True, slots=True)
-class LinkDown:
-    """A connection that ended otherwise than by plan.
+class LinkLoss:
+    """The unplanned end of a connection.
 
     Attributes:
-        error: What the requests that wait for it are told.
-        final: True when trying again will not help by itself: credentials, certificates,
-            something that is not a Kafka broker.
-        for_any: True when requests for any node waited for it.
+        key: Broker id and purpose.
+        error: The error for the requests that wait for it.
+        final: Whether a retry cannot help: wrong credentials or certificates, or not a Kafka
+            broker.
+        for_any: Whether requests for any node waited for it.
     """
 
     key: ConnectionKey

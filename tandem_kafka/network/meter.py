@@ -1,4 +1,4 @@
-"""Measures what goes over the connections, in total and for each broker."""
+"""Measures the traffic on connections, in total and for each broker."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ __all__ = ["NetworkMeter"]
 
 
 class NetworkMeter:
-    """Finds or makes what measures a broker's connections; used by the network thread only.
+    """Returns the recorders of brokers' connections. Network thread only.
 
     Args:
-        metrics: Where measurements go; nowhere without.
+        metrics: The metrics of the consumer; without them nothing is recorded.
     """
 
     def __init__(self, metrics: ConsumerMetrics | None = None) -> None:
@@ -20,7 +20,7 @@ class NetworkMeter:
         self._nodes: dict[str, Traffic] = {}
 
     def of(self, node_id: int, purpose: Purpose) -> Traffic:
-        """Return what measures connections of a kind to a broker."""
+        """Return the recorder for a broker's connection."""
         name = _name(node_id, purpose)
         found = self._nodes.get(name)
         if found is None:
@@ -28,16 +28,16 @@ class NetworkMeter:
         return found
 
     def opened(self) -> None:
-        """Note that a connection was opened."""
+        """Record that a connection was opened."""
         self._metrics.record("connections-created", 1)
 
     def closed(self) -> None:
-        """Note that an open connection was closed."""
+        """Record that an open connection was closed."""
         self._metrics.record("connections-closed", 1)
 
 
 def _name(node_id: int, purpose: Purpose) -> str:
-    """Name a broker as kafka-python does, which has one more connection for the group."""
+    """Return the name of a broker as in kafka-python, with a separate one for the coordinator."""
     if node_id < 0:
         return f"bootstrap-{-1 - node_id}"
     return f"coordinator-{node_id}" if purpose is Purpose.GROUP else str(node_id)

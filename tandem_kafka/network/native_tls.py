@@ -1,7 +1,7 @@
-"""TLS options for the native transport: what rustls can do of them, and what it cannot.
+"""Converts the TLS options for the native transport, which uses rustls.
 
-OpenSSL looks at the options first, as for the Python transport: what is wrong with them is an
-error of the same words, and an expression of ciphers becomes names.
+OpenSSL checks the options first, as for the Python transport. Errors are therefore the same, and
+OpenSSL expands the cipher expression into names.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from tandem_kafka.network.tls import build_context
 if TYPE_CHECKING:
     from tandem_kafka import _native
 
-__all__ = ["NotNativeError", "native_tls"]
+__all__ = ["NativeUnsupportedError", "native_tls"]
 
 
-class NotNativeError(Exception):
-    """The options ask for something that only the Python transport can do; says what."""
+class NativeUnsupportedError(Exception):
+    """Only the Python transport supports the options; the message gives the reason."""
 
 
 def native_tls(settings: NetworkSettings) -> _native.TlsConfig | None:
-    """Return the extension's TLS configuration; None where the protocol is without TLS.
+    """Return the TLS configuration of the extension, or None for a protocol without TLS.
 
     Raises:
-        KafkaConfigurationError: The options cannot be used.
-        NotNativeError: They can, but not by rustls.
+        KafkaConfigurationError: The options are invalid.
+        NativeUnsupportedError: The options are valid, but rustls does not support them.
     """
     context = build_context(settings)
     if context is None or native is None:
         return None
     if settings.ssl_context is not None:
-        raise NotNativeError("ssl_context is given")
+        raise NativeUnsupportedError("it does not support ssl_context")
     chain = _read(settings.ssl_certfile)
     try:
         config: _native.TlsConfig = native.TlsConfig(
@@ -48,7 +48,7 @@ def native_tls(settings: NetworkSettings) -> _native.TlsConfig | None:
             ciphers=None if settings.ssl_ciphers is None else _names(context),
         )
     except ValueError as reason:
-        raise NotNativeError(str(reason)) from reason
+        raise NativeUnsupportedError(str(reason)) from reason
     return config
 
 
@@ -57,6 +57,6 @@ def _read(path: str | None) -> bytes | None:
 
 
 def _names(context: ssl.SSLContext) -> list[str]:
-    # The suites of TLS 1.3 are there whatever the option says.
+    # The TLS 1.3 cipher suites are always enabled, whatever the option says.
     names = [cipher["name"] for cipher in context.get_ciphers()]
     return [name for name in names if not name.startswith("TLS_")]

@@ -1,7 +1,7 @@
 """The native transport: sockets, frames and TLS in the extension, without the GIL.
 
-The behaviour is that of `selector.py`, which is its twin, down to the texts of the errors. Answers
-to fetches come already decoded: the extension sees from the requests which ones they are.
+It behaves exactly like the Python implementation in `selector.py`, including error messages. Fetch
+responses arrive already decoded: the extension recognises them by their requests.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tandem_kafka.network.transport import (
     ConnectionClosed,
     ConnectionOpened,
     FrameReceived,
-    KeptAlive,
+    KeepAliveResponse,
     ServerAddress,
     TransportEvent,
 )
@@ -36,7 +36,7 @@ _KEPT_ALIVE: Final = 5
 
 
 class UnsupportedTlsError(TlsAuthenticationError):
-    """rustls does not support what the broker has; OpenSSL may."""
+    """rustls does not support the broker's TLS; OpenSSL may support it."""
 
 
 _CLOSED_BY: Final = {
@@ -51,14 +51,14 @@ class NativeTransport:
     """A `Transport` over the extension's selector.
 
     Raises:
-        KafkaConfigurationError: The TLS options cannot be used.
-        NotNativeError: They can be used by OpenSSL only.
-        ImportError: The extension is not there.
+        KafkaConfigurationError: The TLS options are invalid.
+        NativeUnsupportedError: Only OpenSSL supports the TLS options.
+        ImportError: The extension is not available.
     """
 
     def __init__(self, settings: NetworkSettings, options: ReaderOptions | None = None) -> None:
         if native is None:
-            raise ImportError("the native extension is not there")
+            raise ImportError("the native extension is not available")
         options = options if options is not None else ReaderOptions()
         self._selector: _native.Selector = native.Selector(
             receive_message_max_bytes=settings.receive_message_max_bytes,
@@ -75,7 +75,7 @@ class NativeTransport:
         )
 
     def connect(self, address: ServerAddress) -> int:
-        """Begin to connect."""
+        """Start to connect."""
         return self._selector.connect(address.host, address.ip, address.port, describe(address))
 
     def send(self, connection: int, frame: bytes) -> None:
@@ -83,27 +83,27 @@ class NativeTransport:
         self._selector.send(connection, frame)
 
     def poll(self, timeout_ms: int) -> list[TransportEvent]:
-        """Send and receive until there is an event, a wake-up, or the time is over."""
-        return [_event(*told) for told in self._selector.poll(timeout_ms)]
+        """Send and receive until there is an event or a wakeup, or the timeout is over."""
+        return [_event(*event) for event in self._selector.poll(timeout_ms)]
 
     def keep_alive(self, connection: int, frame: bytes, period_ms: int, left_ms: int) -> None:
-        """Send a heartbeat once in each period when this thread does not come to do so."""
+        """Send a heartbeat once per period if the network thread does not."""
         self._selector.keep_alive(connection, frame, period_ms, left_ms)
 
     def wakeup(self) -> None:
-        """End the running or the next `poll`; from any thread, also from a signal handler."""
+        """End the current or the next `poll`; for any thread or signal handler."""
         self._selector.wakeup()
 
     def received_bytes(self, connection: int) -> int:
-        """Return how many bytes have come on a connection, whole frames or not."""
+        """Return the number of bytes received on a connection, including incomplete frames."""
         return self._selector.received_bytes(connection)
 
     def disconnect(self, connection: int) -> None:
-        """Close a connection at once; no event follows."""
+        """Close a connection immediately; no event follows."""
         self._selector.disconnect(connection)
 
     def close(self) -> None:
-        """Close everything; may be called again."""
+        """Close all connections; may be called again."""
         self._selector.close()
 
 
@@ -111,7 +111,7 @@ def _event(kind: int, connection: int, what: Any) -> TransportEvent:
     if kind == _FRAME:
         return FrameReceived(connection, memoryview(what), what.elsewhere)
     if kind == _KEPT_ALIVE:
-        return KeptAlive(connection, memoryview(what))
+        return KeepAliveResponse(connection, memoryview(what))
     if kind == _OPENED:
         return ConnectionOpened(connection)
     return ConnectionClosed(connection, _CLOSED_BY[kind](what))

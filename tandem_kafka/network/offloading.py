@@ -1,4 +1,4 @@
-"""Work that may block, done elsewhere; its results come back on the network thread."""
+"""Runs blocking calls on other threads, and returns their results on the network thread."""
 
 from __future__ import annotations
 
@@ -8,42 +8,42 @@ from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 from weakref import WeakMethod
 
-__all__ = ["AT_ONCE", "Offloader", "Offloading"]
+__all__ = ["MAX_CONCURRENT", "Offloader", "Offloading"]
 
 T = TypeVar("T")
 
-#: How many pieces of queued work run at a time. Work that hangs costs no more threads than this.
-AT_ONCE: Final = 4
+#: The maximum number of concurrent queued calls, which limits the threads that hanging calls use.
+MAX_CONCURRENT: Final = 4
 
 
 class Offloader(Protocol):
-    """What is needed of a `Driver`."""
+    """The part of a `Driver` that is used here."""
 
     def offload(self, work: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
-        """Run `work` where it may block, then call `done` on whatever thread that is."""
+        """Run `work` where it may block, then call `done`, on any thread."""
         ...
 
 
 class Offloading:
-    """Hands work to the driver and results to the network thread.
+    """Passes calls to the driver, and results to the network thread.
 
-    Look-ups of names and providers of tokens can take seconds: they must not hold up the
-    heartbeats and fetches of every other connection. They can also hang for ever, and cannot be
-    called off. What is done for a connection is therefore bounded, and its methods are held weakly:
-    work is left out, and a result is dropped, if the connection has been given up.
+    Name lookups and token providers may take seconds, and must not delay the heartbeats and fetches
+    of other connections. They may also hang forever, and cannot be cancelled. The number of calls
+    for connections is therefore limited, and their methods are referenced weakly: if a connection
+    has been abandoned, its call is skipped or its result dropped.
     """
 
     def __init__(self, driver: Offloader, wakeup: Callable[[], None]) -> None:
         self._driver = driver
         self._wakeup = wakeup
-        # Filled by any thread, emptied by the network thread: `deque` allows that without a lock.
+        # Filled by any thread, emptied by the network thread; a deque needs no lock for this.
         self._finished: deque[tuple[Callable[[Any], None], Any]] = deque()
         self._sharing: dict[str, list[WeakMethod[Callable[[Any], None]]]] = {}
         self._queued: deque[tuple[WeakMethod[Any], WeakMethod[Callable[[Any], None]]]] = deque()
         self._running = 0
 
     def run(self, work: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
-        """Do `work` elsewhere; a later `deliver` calls `done` with its result or exception."""
+        """Run `work` on another thread; a later `deliver` passes the outcome to `done`."""
 
         def finished(result: T | BaseException) -> None:
             self._finished.append((done, result))
@@ -52,12 +52,12 @@ class Offloading:
         self._driver.offload(work, finished)
 
     def share(self, name: str, work: Callable[[], T], done: Callable[[Any], None]) -> None:
-        """Do `work` as `run` does, unless work of this name is under way: then wait for its result.
+        """Run `work` like `run`, or share the result of a running call with the same name.
 
         Args:
-            name: What is shared.
-            work: What to do.
-            done: A bound method, which is held weakly.
+            name: Identifies calls whose result can be shared.
+            work: The call.
+            done: A bound method, which is referenced weakly.
         """
         waiting = self._sharing.get(name)
         if waiting is None:
@@ -71,30 +71,30 @@ class Offloading:
             _call(each, result)
 
     def queue(self, work: Callable[[], T], done: Callable[[Any], None]) -> None:
-        """Do `work` as `run` does, when fewer than `AT_ONCE` pieces of queued work are under way.
+        """Run `work` like `run`, but at most `MAX_CONCURRENT` such calls at a time.
 
         Args:
-            work: A bound method, which is held weakly until it begins.
-            done: A bound method, which is held weakly.
+            work: A bound method, which is referenced weakly until it starts.
+            done: A bound method, which is referenced weakly.
         """
         self._queued.append((WeakMethod(work), WeakMethod(done)))
         self._run_queued()
 
     def _run_queued(self) -> None:
-        while self._queued and self._running < AT_ONCE:
+        while self._queued and self._running < MAX_CONCURRENT:
             waiting, done = self._queued.popleft()
             work = waiting()
             if work is not None:
                 self._running += 1
-                self.run(work, partial(self._ended, done))
+                self.run(work, partial(self._queued_done, done))
 
-    def _ended(self, done: WeakMethod[Callable[[Any], None]], result: Any) -> None:
+    def _queued_done(self, done: WeakMethod[Callable[[Any], None]], result: Any) -> None:
         self._running -= 1
         _call(done, result)
         self._run_queued()
 
     def deliver(self) -> bool:
-        """Call what waits for results that are there; returns whether there were any."""
+        """Pass on the available results; return whether there were any."""
         some = bool(self._finished)
         while self._finished:
             done, result = self._finished.popleft()

@@ -1,7 +1,7 @@
-"""The connections of a consumer: opened on demand, timed, closed when idle.
+"""The connections of a consumer: opens them on demand, and closes idle and overdue ones.
 
-One per broker and purpose. The pool decides about connections only; requests that have not been
-sent belong to the client, which asks `link` and `open` and is told of losses by `take_outcomes`.
+There is one connection per broker and purpose. Unsent requests belong to the client, which uses
+`link` and `open` and learns of lost connections from `take_outcomes`.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from tandem_kafka.network.authentication import SaslExchange
 from tandem_kafka.network.connection import BrokerConnection, ConnectionState, Delivery
 from tandem_kafka.network.failures import (
     as_connection_error,
-    cut_at_first_request,
-    cut_while_negotiating,
+    closed_at_first_request,
+    closed_while_negotiating,
 )
 from tandem_kafka.network.keepalive import KeepAlives
-from tandem_kafka.network.link import ConnectionKey, Link, LinkDown
+from tandem_kafka.network.link import ConnectionKey, Link, LinkLoss
 from tandem_kafka.network.meter import NetworkMeter
 from tandem_kafka.network.node_state import NodeState
 from tandem_kafka.network.offloading import Offloader, Offloading
@@ -37,7 +37,7 @@ from tandem_kafka.network.transport import (
     ConnectionClosed,
     ConnectionOpened,
     FrameReceived,
-    KeptAlive,
+    KeepAliveResponse,
     ServerAddress,
     Transport,
     TransportEvent,
@@ -53,7 +53,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class NetworkCounters:
-    """Running totals; written by the network thread."""
+    """Totals since the start. Writer: the network thread."""
 
     connections_opened: int = 0
     connections_closed: int = 0
@@ -65,7 +65,7 @@ class NetworkCounters:
 
 
 class ConnectionPool:
-    """Every connection and what is remembered of every broker.
+    """All connections, and the state of all brokers.
 
     Attributes:
         counters: Totals since the start.
@@ -88,27 +88,29 @@ class ConnectionPool:
         self._offloading = Offloading(driver, transport.wakeup)
         self._resolver = Resolver(self._offloading, Proxy.of(settings.proxy_url))
         self._limits = versions_of_release(settings.api_version)
-        #: What the broker speaks that was connected to last; never changed, only replaced.
+        #: The API versions of the last connected broker; replaced as a whole, never modified.
         self.versions = self._limits
         self._links: dict[ConnectionKey, Link] = {}
         self._by_number: dict[int, Link] = {}
         self._states: dict[int, NodeState] = {}
-        self._downs: list[LinkDown] = []
+        self._losses: list[LinkLoss] = []
         self._deliveries: list[Delivery] = []
         self._now_ms = 0
-        #: When `turn` is needed next, 0 where that has to be found out: something has changed.
-        self._attention_ms = 0
-        #: The same as it was last found out, or when a session ends whose last answer came since;
-        #: whatever else changes has time until it is found out again, at the end of the turn.
-        self._found_ms = 0
+        #: When `maintain` must act next; 0 if it must be computed again after a change.
+        self._next_action_ms = 0
+        #: The last computed value, reduced if a session ends earlier. Other changes can wait until
+        #: the value is computed again at the end of the iteration.
+        self._computed_ms = 0
         if settings.security_protocol == "SASL_PLAINTEXT" and settings.sasl_mechanism == "PLAIN":
-            log.warning("security_protocol=SASL_PLAINTEXT sends the password in the clear")
+            log.warning(
+                "security_protocol='SASL_PLAINTEXT' sends the password unencrypted; use 'SASL_SSL'"
+            )
         self.counters = NetworkCounters()
 
-    # What the client asks.
+    # Calls of the client.
 
     def link(self, key: ConnectionKey) -> Link | None:
-        """Return the connection, in whatever state it is."""
+        """Return a connection in any state, or None."""
         return self._links.get(key)
 
     def links(self) -> Iterable[Link]:
@@ -116,7 +118,7 @@ class ConnectionPool:
         return self._links.values()
 
     def state(self, node: Node) -> NodeState:
-        """Return what is remembered of a broker."""
+        """Return the state of a broker."""
         state = self._states.get(node.node_id)
         if state is None:
             state = NodeState(node, self._settings, self._random)
@@ -124,39 +126,39 @@ class ConnectionPool:
         return state
 
     def mark_silent(self, node_id: int) -> None:
-        """A broker has left something unanswered."""
+        """Record that a broker has not responded in time."""
         state = self._states.get(node_id)
         if state is not None:
             state.silent = True
 
     @property
     def unreachable(self) -> AbstractSet[int]:
-        """Brokers that did not answer, or could not be connected to, when they were last asked."""
+        """The brokers for which the last request or attempt to connect failed."""
         return {node_id for node_id, state in self._states.items() if state.unreachable}
 
-    def hope(self, node_id: int) -> None:
-        """There is news that speaks for a broker: connecting to it need not wait."""
+    def allow_retry(self, node_id: int) -> None:
+        """End the backoff of a broker, because a response names it."""
         state = self._states.get(node_id)
         if state is not None:
-            state.hope()
+            state.allow_retry()
 
     @property
     def has_outcomes(self) -> bool:
-        """True when `take_outcomes` would return something."""
-        return bool(self._downs or self._deliveries)
+        """True if `take_outcomes` would return anything."""
+        return bool(self._losses or self._deliveries)
 
-    def take_outcomes(self) -> tuple[Sequence[LinkDown], Sequence[Delivery]]:
-        """Return the losses, and the requests that have an outcome, since the last call."""
+    def take_outcomes(self) -> tuple[Sequence[LinkLoss], Sequence[Delivery]]:
+        """Return the lost connections and the completed requests since the last call."""
         if not self.has_outcomes:
             return (), ()
-        downs, self._downs = self._downs, []
+        losses, self._losses = self._losses, []
         deliveries, self._deliveries = self._deliveries, []
-        return downs, deliveries
+        return losses, deliveries
 
     # Opening.
 
     def open(self, node: Node, purpose: Purpose, now_ms: int, *, for_any: bool = False) -> None:
-        """Begin to connect; the caller has looked that there is no such connection."""
+        """Start to connect; the caller must check that there is no such connection."""
         self._now_ms = now_ms
         self.move(node)
         timeout_ms = self.state(node).setup_timeout_ms()
@@ -172,7 +174,7 @@ class ConnectionPool:
             for_any=for_any,
         )
         self._links[key] = link
-        self._attention_ms = 0
+        self._next_action_ms = 0
         self._next_address(link)
 
     def _connection(self, key: ConnectionKey, node: Node) -> BrokerConnection:
@@ -211,34 +213,34 @@ class ConnectionPool:
         link.number = self._transport.connect(address)
         self._by_number[link.number] = link
 
-    # What the transport tells.
+    # Events of the transport.
 
     def handle(self, event: TransportEvent, now_ms: int) -> bool:
-        """Take in one event; True if somebody was told of it at once, without an outcome."""
+        """Process one event; return whether a manager was notified without an outcome."""
         link = self._by_number.get(event.connection)
         if link is None:
-            return False  # closed by us in the meantime
+            return False  # this client has closed it in the meantime
         self._now_ms = now_ms
-        self._attention_ms = 0
-        self._found_ms = min(self._found_ms, link.reauthenticate_at_ms)
+        self._next_action_ms = 0
+        self._computed_ms = min(self._computed_ms, link.reauthenticate_at_ms)
         link.used_ms = now_ms
         if isinstance(event, ConnectionClosed):
-            self._cut(link, event.error)
-        elif isinstance(event, KeptAlive):
-            self._kept_alive(link, event.frame)
+            self._handle_closed(link, event.error)
+        elif isinstance(event, KeepAliveResponse):
+            self._handle_keep_alive(link, event.frame)
             return True
         else:
-            self._converse(link, event)
+            self._handle_progress(link, event)
         return False
 
-    def _kept_alive(self, link: Link, frame: memoryview) -> None:
+    def _handle_keep_alive(self, link: Link, frame: memoryview) -> None:
         try:
-            self._keep_alives.answered(link, frame)
+            self._keep_alives.handle_response(link, frame)
         except KafkaError as error:
-            # No request of ours is to blame: they only share the connection.
+            # No request in flight has caused this error; they get a retriable one.
             self._fail(link, as_connection_error(error, link.node))
 
-    def _converse(self, link: Link, event: ConnectionOpened | FrameReceived) -> None:
+    def _handle_progress(self, link: Link, event: ConnectionOpened | FrameReceived) -> None:
         try:
             if isinstance(event, ConnectionOpened):
                 self.counters.connections_opened += 1
@@ -246,20 +248,20 @@ class ConnectionPool:
                 link.opened = True
                 link.connection.opened(self._now_ms)
             else:
-                size = len(event.frame) + event.elsewhere + 4
+                size = len(event.frame) + event.separate_bytes + 4
                 self.counters.bytes_in += size
                 link.meter.received(size)
                 delivery = link.connection.receive(event.frame, self._now_ms)
                 if delivery is not None:
-                    self._answered(link, delivery)
+                    self._handle_response(link, delivery)
                     return
         except KafkaError as error:
             self._fail(link, error)
         else:
-            self._proceed(link)
+            self._continue_setup(link)
 
-    def _proceed(self, link: Link) -> None:
-        """A step of the set-up is done: send what follows, notice when it was the last."""
+    def _continue_setup(self, link: Link) -> None:
+        """Send the next frames of the setup; detect when it is complete."""
         self._flush(link)
         if not link.ready or link.set_up:
             return
@@ -267,28 +269,28 @@ class ConnectionPool:
         self.versions = link.connection.versions
         if link.key[1] is Purpose.PROBE:
             self._remove(link)
-            self._silence.answered(link.key[0])
+            self._silence.broker_responded(link.key[0])
             return
         lifetime_ms = link.connection.session_lifetime_ms
         if lifetime_ms:
             share = self._random.uniform(0.85, 0.95)
             link.reauthenticate_at_ms = self._now_ms + int(lifetime_ms * share)
 
-    def _answered(self, link: Link, delivery: Delivery) -> None:
+    def _handle_response(self, link: Link, delivery: Delivery) -> None:
         self.counters.responses_received += 1
         self._deliveries.append(delivery)
         link.suspected = link.watched = False
         if isinstance(delivery.outcome, ClientResponse):
             throttle_ms = getattr(delivery.outcome.message, "throttle_time_ms", 0)
-            link.meter.answered(delivery.outcome.latency_ms, throttle_ms)
+            link.meter.responded(delivery.outcome.latency_ms, throttle_ms)
             late_ms = delivery.outcome.latency_ms - (delivery.request.held_ms or 0)
-            self.state(link.node).answered(link.key[1], late_ms)
-        if not link.answered:
-            # Not before: a listener with SASL tells its versions to anyone, then hangs up.
-            link.answered = True
+            self.state(link.node).responded(link.key[1], late_ms)
+        if not link.responded:
+            # Not earlier: a SASL listener responds to ApiVersions, but closes the connection later.
+            link.responded = True
             self.state(link.node).succeeded(link.key[1])
 
-    def _cut(self, link: Link, error: Exception) -> None:
+    def _handle_closed(self, link: Link, error: Exception) -> None:
         if not isinstance(error, KafkaConnectionError):
             self._fail(link, error)
             return
@@ -298,16 +300,16 @@ class ConnectionPool:
             self._next_address(link)  # within the same deadline
             return
         if state is ConnectionState.NEGOTIATING:
-            error = cut_while_negotiating(link.node, error)
-        elif state is ConnectionState.READY and not link.answered:
-            error = cut_at_first_request(link.node, error)
+            error = closed_while_negotiating(link.node, error)
+        elif state is ConnectionState.READY and not link.responded:
+            error = closed_at_first_request(link.node, error)
         self._fail(link, error)
 
     # Sending.
 
     def send(self, link: Link, request: UnsentRequest, now_ms: int) -> None:
-        """Send a request on a connection that can take it; its failure is a delivery."""
-        self._attention_ms = 0
+        """Send a request on a connection; a failure becomes its outcome."""
+        self._next_action_ms = 0
         try:
             link.connection.send(request, now_ms)
         except KafkaError as error:
@@ -328,17 +330,17 @@ class ConnectionPool:
 
     # Time.
 
-    def turn(self, now_ms: int) -> None:
-        """Take what was offloaded; close what is overdue, idle or no longer accepted."""
+    def maintain(self, now_ms: int) -> None:
+        """Process offloaded results; close connections that are overdue, idle or expired."""
         self._now_ms = now_ms
         if self._offloading.deliver():
-            self._attention_ms = 0
+            self._next_action_ms = 0
             for link in list(self._links.values()):
                 if link.connection.state is ConnectionState.AUTHENTICATING:
                     self._advance(link)
-        if now_ms < self._found_ms:
+        if now_ms < self._computed_ms:
             return
-        self._attention_ms = 0
+        self._next_action_ms = 0
         for link in list(self._links.values()):
             self._check(link, now_ms)
 
@@ -348,44 +350,44 @@ class ConnectionPool:
         except KafkaError as error:
             self._fail(link, error)
         else:
-            self._proceed(link)
+            self._continue_setup(link)
 
-    def _attention_of(self, link: Link, now_ms: int) -> int:
+    def _next_action_of(self, link: Link, now_ms: int) -> int:
         idle_ms = self._settings.connections_max_idle_ms
         node_id, purpose = link.key
-        return link.attention_ms(now_ms, idle_ms, self._states[node_id].patience_ms(purpose))
+        return link.next_action_ms(now_ms, idle_ms, self._states[node_id].silence_limit_ms(purpose))
 
     def _check(self, link: Link, now_ms: int) -> None:
-        if link.closed or now_ms < self._attention_of(link, now_ms):
+        if link.closed or now_ms < self._next_action_of(link, now_ms):
             return
         if not link.ready:
             self._fail(
                 link,
                 KafkaConnectionError(
-                    f"{link.node} could not be used within {link.setup_timeout_ms} ms "
-                    f"({link.phase})"
+                    f"the connection to {link.node} was not ready within "
+                    f"{link.setup_timeout_ms} ms ({link.phase})"
                 ),
             )
         elif link.connection.in_flight and link.connection.overdue(now_ms):
             self.state(link.node).silent = True
-            self._fail(link, KafkaConnectionError(f"{link.node} does not answer: disconnected"))
+            self._fail(link, KafkaConnectionError(f"{link.node} did not respond in time"))
         elif link.connection.in_flight:
-            self._silence.look_at(link, now_ms)
+            self._silence.check(link, now_ms)
         else:
-            log.debug("%s: closing an idle or expired connection", link.node)
+            log.debug("closing an idle or expired connection to %s", link.node)
             self._remove(link)
 
-    def attention_ms(self, now_ms: int) -> int:
-        """Return when `turn` is needed next, if nothing arrives."""
-        if not self._attention_ms:
-            moments = [self._attention_of(link, now_ms) for link in self._links.values()]
-            self._attention_ms = self._found_ms = min(moments, default=NO_DEADLINE_MS)
-        return self._attention_ms
+    def next_action_ms(self, now_ms: int) -> int:
+        """Return when `maintain` must act next, if nothing is received."""
+        if not self._next_action_ms:
+            moments = [self._next_action_of(link, now_ms) for link in self._links.values()]
+            self._next_action_ms = self._computed_ms = min(moments, default=NO_DEADLINE_MS)
+        return self._next_action_ms
 
     # Closing.
 
     def move(self, node: Node) -> None:
-        """A broker is said to be there: if that is news, leave where it was."""
+        """Set the address of a broker; if it has changed, close the old connections."""
         state = self._states.get(node.node_id)
         if state is None or state.is_at(node):
             return
@@ -393,7 +395,7 @@ class ConnectionPool:
         state.move(node)
 
     def close_unused(self, keep: Container[int]) -> bool:
-        """Close idle connections to bootstrap servers that are no longer asked; True if not all."""
+        """Close idle connections to unused bootstrap servers; return whether busy ones remain."""
         unwanted = [key for key in self._links if key[0] < 0 and key[0] not in keep]
         busy = False
         for key in unwanted:
@@ -410,10 +412,10 @@ class ConnectionPool:
             self.end(link, KafkaConnectionError(f"disconnected from {link.node}: {reason}"))
 
     def end(self, link: Link, error: KafkaConnectionError) -> None:
-        """Close a connection without blaming the broker; its requests fail with the error."""
+        """Close a connection that did not fail; its requests fail with the error."""
         self._remove(link)
         self._deliveries += link.connection.close(error, self._now_ms)
-        self._downs.append(LinkDown(link.key, error, final=False, for_any=False))
+        self._losses.append(LinkLoss(link.key, error, final=False, for_any=False))
 
     def _fail(self, link: Link, error: Exception) -> None:
         was_ready = link.ready
@@ -421,19 +423,19 @@ class ConnectionPool:
         self.counters.connections_failed += 1
         self._deliveries += link.connection.close(error, self._now_ms)
         state = self.state(link.node)
-        if link.answered:
+        if link.responded:
             state.lost(error, self._now_ms)
         else:
             state.failed(error, self._now_ms)
         final = not was_ready and not isinstance(error, KafkaConnectionError)
-        told = error if final else as_connection_error(error, link.node)
-        self._downs.append(LinkDown(link.key, told, final, link.for_any))
+        reported = error if final else as_connection_error(error, link.node)
+        self._losses.append(LinkLoss(link.key, reported, final, link.for_any))
         if link.key[1] is Purpose.PROBE:
-            self._silence.failed(link.key[0], error)
+            self._silence.probe_failed(link.key[0], error)
 
     def _remove(self, link: Link) -> None:
         link.closed = True
-        self._attention_ms = 0
+        self._next_action_ms = 0
         self._links.pop(link.key, None)
         self._forget_number(link)
 

@@ -15,7 +15,7 @@ from tandem_kafka.network.transport import ServerAddress
 
 __all__ = ["Proxy", "Tunnel"]
 
-#: What asks for bytes to be sent, or for so many bytes to be received.
+#: Yields bytes to send, or the number of bytes to receive.
 _Dialogue = Generator[bytes | int, bytes, None]
 
 _NO_LOGIN: Final = 0
@@ -36,10 +36,10 @@ _LONGEST_HEAD: Final = 65_536
 
 @dataclass(frozen=True, slots=True)
 class Proxy:
-    """What `proxy_url` says.
+    """The parts of `proxy_url`.
 
     Attributes:
-        remote_names: True if the proxy resolves the names of brokers.
+        remote_names: Whether the proxy resolves the host names of brokers.
     """
 
     scheme: str
@@ -51,7 +51,7 @@ class Proxy:
 
     @classmethod
     def of(cls, url: str | None) -> Proxy | None:
-        """Read a URL that has been checked; user and password are taken as they stand there."""
+        """Parse a valid URL; user and password are not decoded."""
         if url is None:
             return None
         parts = urlsplit(url)
@@ -65,14 +65,14 @@ class Proxy:
         )
 
     def __str__(self) -> str:
-        """Name it, without user and password."""
+        """Return the URL without user and password."""
         return f"{self.scheme}://{self.host}:{self.port}"
 
     def dialogue(self, address: ServerAddress) -> _Dialogue:
-        """Return what is said before the connection to an address is there.
+        """Return the dialogue that connects to an address.
 
         Raises:
-            KafkaConnectionError: The proxy refuses, or speaks something else.
+            KafkaConnectionError: The proxy rejects the connection or uses another protocol.
         """
         return self._connect(address) if self.scheme == "http" else self._socks(address)
 
@@ -88,7 +88,9 @@ class Proxy:
         if method == _PASSWORD and login:
             yield from self._log_in()
         elif method != _NO_LOGIN:
-            raise KafkaConnectionError("it wants another log-in than proxy_url gives")
+            raise KafkaConnectionError(
+                "it does not accept the login method; check user and password in proxy_url"
+            )
         yield bytes([5, 1, 0]) + self._target(address) + address.port.to_bytes(2, "big")
         _, refusal, _, kind = yield 4
         if refusal:
@@ -99,11 +101,13 @@ class Proxy:
     def _log_in(self) -> _Dialogue:
         user, password = (self.user or "").encode(), (self.password or "").encode()
         if max(len(user), len(password)) > 255:
-            raise KafkaConnectionError("user and password in proxy_url may have 255 bytes each")
+            raise KafkaConnectionError(
+                "user and password in proxy_url must not exceed 255 bytes each"
+            )
         yield bytes([1, len(user)]) + user + bytes([len(password)]) + password
         _, refusal = yield 2
         if refusal:
-            raise KafkaConnectionError("it refuses the user or the password of proxy_url")
+            raise KafkaConnectionError("it rejected the user or password in proxy_url")
 
     def _target(self, address: ServerAddress) -> bytes:
         try:
@@ -124,16 +128,16 @@ class Proxy:
         yield "\r\n".join([*lines, "", ""]).encode()
         head = bytearray()
         while not head.endswith(b"\r\n\r\n"):
-            head += yield 1  # what follows the head is the broker's
+            head += yield 1  # bytes after the head come from the broker
             if len(head) > _LONGEST_HEAD:
-                raise KafkaConnectionError("its answer does not end")
+                raise KafkaConnectionError(f"its response exceeds {_LONGEST_HEAD} bytes")
         status = bytes(head).split(b"\r\n", 1)[0].decode("latin-1")
         if status.split(" ")[1:2] != ["200"]:
-            raise KafkaConnectionError(f"it answered {status!r}")
+            raise KafkaConnectionError(f"it responded with {status!r}")
 
 
 def _skip_address(kind: int) -> _Dialogue:
-    """Read over the address that the proxy connects from."""
+    """Skip the address from which the proxy connects."""
     size = {_IPV4: 4, _IPV6: 16}.get(kind)
     if size is None:
         (size,) = yield 1
@@ -153,14 +157,14 @@ class Tunnel:
 
     @property
     def sending(self) -> bool:
-        """True while the socket must become writable."""
+        """True while there are bytes to send."""
         return bool(self._to_send)
 
     def advance(self, sock: socket.socket) -> bool:
-        """Say and hear what can be; returns True once the broker is at the other end.
+        """Continue the dialogue; return True once the socket is connected to the broker.
 
         Raises:
-            KafkaConnectionError: The proxy refuses or hangs up.
+            KafkaConnectionError: The proxy rejects or closes the connection.
             OSError: The connection is lost.
         """
         try:
@@ -178,7 +182,7 @@ class Tunnel:
         self._to_send, self._missing = (step, 0) if isinstance(step, bytes) else (b"", step)
 
     def _exchange(self, sock: socket.socket) -> bytes:
-        """Send what is to be sent, then return what is to be received."""
+        """Send the pending bytes, then receive and return the expected bytes."""
         while self._to_send:
             self._to_send = self._to_send[sock.send(self._to_send) :]
         while len(self._received) < self._missing:

@@ -1,4 +1,4 @@
-"""A request on its way to a broker, and the response that comes back."""
+"""Requests and responses, as managers and client exchange them."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ __all__ = [
 
 
 class Purpose(enum.Enum):
-    """Which connection of a broker carries a request.
+    """The purpose of a connection to a broker.
 
-    A broker answers one request of a connection after the other, so a fetch that it parks for
-    `fetch_max_wait_ms` would hold back everything behind it: each slot of fetching and the group
-    get connections of their own.
+    A broker processes the requests of a connection one after the other. A fetch that it parks for
+    `fetch_max_wait_ms` would delay all later requests. Each fetch slot and the group therefore
+    have their own connections.
     """
 
-    # A key of dictionaries that are looked into at every turn; an enumeration hashes its name.
+    # Faster than the hash of an enumeration, which hashes the name: it is a key in hot dicts.
     __hash__ = object.__hash__
 
     MAIN = "main"
@@ -39,13 +39,13 @@ class Purpose(enum.Enum):
     FETCH_1 = "fetch-1"
     FETCH_QUIET = "fetch-quiet"
     FETCH_BYPASS = "fetch-bypass"
-    #: Finds out whether a broker that is silent on another connection answers on a new one.
+    #: Checks whether a broker responds on a new connection if another one is silent.
     PROBE = "probe"
 
 
 @dataclass(frozen=True, slots=True)
 class ToNode:
-    """Send to this broker."""
+    """The destination is this broker."""
 
     node: Node
     purpose: Purpose = Purpose.MAIN
@@ -53,7 +53,7 @@ class ToNode:
 
 @dataclass(frozen=True, slots=True)
 class AnyNode:
-    """Send to the broker that is least busy, or to a bootstrap server."""
+    """The destination is the least busy broker, or a bootstrap server."""
 
 
 Destination = ToNode | AnyNode
@@ -62,13 +62,13 @@ ANY_NODE: Final = AnyNode()
 
 @dataclass(frozen=True, slots=True)
 class ClientResponse:
-    """A decoded answer.
+    """A decoded response.
 
     Attributes:
-        message: What the request's `decode` made, else kafka-python's response object.
+        message: The result of the request's `decode`, else kafka-python's response object.
         version: Protocol version of request and response.
-        node: The broker that answered.
-        latency_ms: Between sending and receiving.
+        node: The broker that responded.
+        latency_ms: The time between sending and receiving.
     """
 
     message: Any
@@ -79,37 +79,37 @@ class ClientResponse:
 
 @dataclass(frozen=True, slots=True)
 class KeepAlive:
-    """What may be sent in a member's place while the GIL keeps this thread from running.
+    """A heartbeat that the transport sends while the GIL blocks the network thread.
 
     Attributes:
-        message: A heartbeat that says nothing new.
-        period_ms: How often; 0 where the coordinator has yet to say so.
-        until_ms: Not after that: the application must have polled by then (clock time).
-        answered: Told what an answer says that is new, once this thread runs again.
+        message: A heartbeat without new data.
+        period_ms: The interval; 0 until the coordinator has set it.
+        until_ms: When to stop: the application must have polled by then (clock time).
+        on_response: Called with each response that has new data, once this thread runs again.
     """
 
     message: Any
     period_ms: int
     until_ms: int
-    answered: Callable[[Any], None]
+    on_response: Callable[[Any], None]
 
 
 @dataclass(slots=True)
 class UnsentRequest:
-    """A request on its way to the network.
+    """A request for the network client.
 
     Attributes:
-        message: kafka-python's request object; its `min_version`/`max_version` bound the
+        message: kafka-python's request object; its `min_version` and `max_version` limit the
             version that is negotiated with the broker.
-        destination: Where to.
-        deadline_ms: When it fails if it could not be sent by then (clock time).
-        timeout_ms: How long the answer may take once sent; then the connection is closed.
-        held_ms: How long the broker may hold the answer back on purpose, as with a fetch that finds
-            nothing; None for as long as it likes.
-        future: Ends with a `ClientResponse` or a `KafkaError`.
-        decode: Takes the body of the response frame (behind its header) and the version;
-            None for kafka-python's decoder.
-        keep_alive: What may follow it, where the transport can do that.
+        destination: The broker, or any broker.
+        deadline_ms: When the request fails if it has not been sent (clock time).
+        timeout_ms: How long the response may take; then the connection is closed.
+        held_ms: How long the broker may park the request, as it does with a fetch without data;
+            None for unlimited.
+        future: Completed with a `ClientResponse` or a `KafkaError`.
+        decode: Decodes the body of the response (without its header) of a version; None for the
+            decoder of kafka-python.
+        keep_alive: A heartbeat for the transport to send later, if it supports that.
     """
 
     message: Any

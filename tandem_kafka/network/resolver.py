@@ -1,4 +1,4 @@
-"""Host names to addresses, looked up away from the network thread."""
+"""Resolves host names on other threads."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from tandem_kafka.network.transport import ServerAddress
 
 __all__ = ["CANONICAL", "Resolved", "Resolver"]
 
-#: The value of `client_dns_lookup` that turns bootstrap servers into canonical names (Kerberos).
+#: The value of `client_dns_lookup` that replaces bootstrap servers by canonical names (Kerberos).
 CANONICAL: Final = "resolve_canonical_bootstrap_servers_only"
 
 Resolved = Callable[[list[ServerAddress] | Exception], None]
 
 
 class Resolver:
-    """Looks up names; several askers for the same name share one look-up.
+    """Looks up names; callers for the same name share one lookup.
 
-    A look-up cannot be called off, so it is the asker who stops waiting. Sharing keeps a
-    resolver that hangs from costing one more thread with every attempt to connect.
+    A lookup cannot be cancelled, but a caller may stop waiting for it. Without sharing, each
+    attempt to connect would use another thread while the resolver hangs.
 
     Args:
-        offloading: Where look-ups may block.
-        proxy: What connections go through; its name is looked up too.
+        offloading: Runs the lookups, which may block.
+        proxy: The proxy of all connections; its name is looked up too.
     """
 
     def __init__(self, offloading: Offloading, proxy: Proxy | None = None) -> None:
@@ -39,9 +39,9 @@ class Resolver:
         self._waiting: dict[tuple[str, int, bool], list[Resolved]] = {}
 
     def resolve(self, host: str, port: int, done: Resolved, *, canonical: bool = False) -> None:
-        """Call `done` on the network thread with every address, or with what went wrong.
+        """Call `done` on the network thread with all addresses or an error.
 
-        A numeric host needs no look-up: `done` is called at once.
+        A numeric host needs no lookup: `done` is called immediately.
         """
         if self._proxy is None:
             self._resolve(host, port, done, canonical=canonical)
@@ -56,7 +56,7 @@ class Resolver:
     def _through(
         self, proxy: Proxy, done: Resolved, servers: list[ServerAddress] | Exception
     ) -> None:
-        """Look up the proxy, and call `done` with its addresses in front of the servers'."""
+        """Look up the proxy, and call `done` with the servers' addresses via its addresses."""
         if isinstance(servers, Exception):
             done(servers)
             return
@@ -106,7 +106,7 @@ def _numeric(host: str) -> str | None:
 
 def _addresses(host: str, port: int) -> list[ServerAddress]:
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    # A dictionary keeps the resolver's order of preference and drops doubles.
+    # A dict keeps the resolver's order of preference and removes duplicates.
     ips = dict.fromkeys(str(sockaddr[0]) for *_, sockaddr in found)
     return [ServerAddress(host, ip, port) for ip in ips]
 

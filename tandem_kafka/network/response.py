@@ -1,4 +1,4 @@
-"""What stands around the body of a response: its header, and the delay a broker asks for."""
+"""The header of a response, and the throttle time in it."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ __all__ = ["parse_header", "throttle_ms"]
 _CORRELATION_ID = struct.Struct(">i")
 _API_VERSIONS_KEY: Final = 18
 
-#: What five bytes can hold; without a limit, a number of all of a broken frame would be computed.
+#: The bits that five bytes can hold; without a limit, a corrupted frame could be one huge number.
 _MOST_BITS: Final = 35
 
-#: First version after whose answer the client has to wait; before, the broker itself has waited
-#: (KIP-219). After any other request that says so it has waited from version 0: the Java client
-#: does not after KIP-848's heartbeats and OffsetForLeaderEpoch, and talks to a broker that is deaf.
+#: The first version after which the client must wait; before it, the broker has waited (KIP-219).
+#: For other requests, the client must wait from version 0 on. The Java client does not wait after
+#: KIP-848 heartbeats and OffsetForLeaderEpoch, so it sends to a broker that does not read.
 _CLIENT_WAITS_SINCE: Final = {
     1: 8,  # Fetch
     2: 3,  # ListOffsets
@@ -32,13 +32,13 @@ _CLIENT_WAITS_SINCE: Final = {
 
 
 def parse_header(frame: memoryview, message: Any, version: int) -> tuple[int, memoryview]:
-    """Split the answer to a message into correlation id and body.
+    """Split the response to a message into correlation id and body.
 
-    By hand, because kafka-python's header reads from a file and would copy the whole frame.
+    kafka-python's header reads from a file, and would copy the whole frame.
     """
     (correlation_id,) = _CORRELATION_ID.unpack_from(frame)
     position = _CORRELATION_ID.size
-    # The answer to ApiVersions keeps the old header, so that every client can read it.
+    # The response to ApiVersions keeps the old header, so that every client can read it.
     if message.API_KEY != _API_VERSIONS_KEY and message.flexible_version_q(version):
         position = _skip_tags(frame, position)
     return correlation_id, frame[position:]
@@ -63,11 +63,11 @@ def _unsigned_varint(frame: memoryview, position: int) -> tuple[int, int]:
             return value, position
         shift += 7
         if shift >= _MOST_BITS:
-            raise ValueError("a number has more than five bytes")
+            raise ValueError("an unsigned varint has more than five bytes")
 
 
 def throttle_ms(answer: Any, api_key: int, version: int) -> int:
-    """Return how long to send nothing after an answer."""
+    """Return how long to send no request after a response."""
     delay_ms = getattr(answer, "throttle_time_ms", 0)
     if not delay_ms or version < _CLIENT_WAITS_SINCE.get(api_key, 0):
         return 0

@@ -1,7 +1,7 @@
-"""The Python transport: non-blocking sockets over the standard library's `selectors`.
+"""The Python transport: non-blocking sockets with the standard library's `selectors`.
 
-`poll` stays inside until there is an event to tell of: with a busy application thread every
-return to Python costs a hand-over of the GIL, so pieces of a large frame are not worth one.
+`poll` only returns with an event or after its timeout. Returning for each part of a large frame
+would cost a handover of the GIL each time while the application thread is busy.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ __all__ = ["SelectorTransport"]
 log = logging.getLogger(__name__)
 
 _SCRATCH_BYTES: Final = 64 * 1024
-_UNDER_WAY: Final = frozenset({0, errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EINTR})
+_IN_PROGRESS: Final = frozenset({0, errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EINTR})
 
 
 class SelectorTransport:
-    """A `Transport` over sockets; makes the one TLS context of the consumer.
+    """A `Transport` over sockets; creates the consumer's TLS context.
 
     Raises:
-        KafkaConfigurationError: The TLS options cannot be used.
+        KafkaConfigurationError: The TLS options are invalid.
     """
 
     def __init__(self, settings: NetworkSettings, clock: Clock | None = None) -> None:
@@ -53,9 +53,9 @@ class SelectorTransport:
         self._scratch = memoryview(bytearray(_SCRATCH_BYTES))
         self._channels: dict[int, Channel] = {}
         self._last_number = 0
-        self._undelivered: list[TransportEvent] = []  # what `connect` and `send` met
-        self._unread: set[int] = set()  # channels whose TLS layer holds bytes
-        # Written by any thread, see `wakeup`.
+        self._undelivered: list[TransportEvent] = []  # events of `connect` and `send`
+        self._unread: set[int] = set()  # channels with bytes in the TLS layer
+        # Written by any thread; see `wakeup`.
         self._woken = False
         self._polling = False
         self._wakeup_reader, self._wakeup_writer = socket.socketpair()
@@ -64,13 +64,13 @@ class SelectorTransport:
         self._selector.register(self._wakeup_reader, selectors.EVENT_READ, None)
 
     def connect(self, address: ServerAddress) -> int:
-        """Begin to connect."""
+        """Start to connect."""
         self._last_number += 1
         self.connect_as(self._last_number, address)
         return self._last_number
 
     def connect_as(self, number: int, address: ServerAddress) -> None:
-        """Begin to connect, with a number that the caller has chosen."""
+        """Start to connect, with a number chosen by the caller."""
         try:
             sock = self._open_socket(address)
         except (OSError, OverflowError, ValueError) as error:
@@ -83,7 +83,7 @@ class SelectorTransport:
         tunnel = Tunnel(self._proxy, address) if self._proxy is not None else None
         channel = Channel(number, address, sock, reader, self._context, tunnel)
         self._channels[number] = channel
-        self._watch(channel)
+        self._update_interest(channel)
 
     def _open_socket(self, address: ServerAddress) -> socket.socket:
         ip, port = (address.ip, address.port) if address.via is None else address.via
@@ -96,7 +96,7 @@ class SelectorTransport:
         except BaseException:
             sock.close()
             raise
-        if code not in _UNDER_WAY:
+        if code not in _IN_PROGRESS:
             sock.close()
             raise OSError(code, os.strerror(code))
         return sock
@@ -114,30 +114,30 @@ class SelectorTransport:
             sock.setsockopt(level, name, value)
 
     def send(self, connection: int, frame: bytes) -> None:
-        """Queue a frame; what the socket takes at once is sent at once."""
+        """Queue a frame, and send as much as the socket accepts."""
         channel = self._channels.get(connection)
         if channel is None:
             return
         try:
             channel.send(frame)
-            self._watch(channel)
+            self._update_interest(channel)
         except (OSError, ValueError) as error:
             self._fail(channel, error, self._undelivered)
 
     def poll(self, timeout_ms: int) -> list[TransportEvent]:
-        """Send and receive until there is an event, a wake-up, or the time is over."""
+        """Send and receive until there is an event or a wakeup, or the timeout is over."""
         if self._green:
-            green.breathe()  # else nothing would run while there is always something to receive
+            green.yield_to_others()  # they would never run while there is always data to receive
         events, self._undelivered = self._undelivered, []
         deadline_ms = self._clock.now_ms() + timeout_ms
         left_ms = timeout_ms
-        # Set before `_woken` is read: a `wakeup` that comes now either finds it set and sends
-        # its byte, or has set `_woken` early enough to be seen below.
+        # Set before `_woken` is read: a concurrent `wakeup` either sees this and sends its byte,
+        # or has set `_woken` early enough to be seen below.
         self._polling = True
         while True:
             if events or self._woken or self._unread:
                 left_ms = 0
-            self._turn(left_ms, events)
+            self._select(left_ms, events)
             left_ms = deadline_ms - self._clock.now_ms()
             if events or self._woken or left_ms <= 0:
                 break
@@ -145,7 +145,7 @@ class SelectorTransport:
         self._woken = False
         return events
 
-    def _turn(self, timeout_ms: int, events: list[TransportEvent]) -> None:
+    def _select(self, timeout_ms: int, events: list[TransportEvent]) -> None:
         unread, self._unread = self._unread, set()
         for key, ready in self._selector.select(timeout_ms / 1000):
             channel: Channel | None = key.data
@@ -163,12 +163,12 @@ class SelectorTransport:
             channel.advance(ready, events)
             if channel.has_unread():
                 self._unread.add(channel.number)
-            self._watch(channel)
-        except Exception as error:  # noqa: BLE001 - whatever it is ends this connection only
+            self._update_interest(channel)
+        except Exception as error:  # noqa: BLE001 - any error only ends this connection
             self._fail(channel, error, events)
 
-    def _watch(self, channel: Channel) -> None:
-        """Tell the selector what the channel waits for, if that has changed."""
+    def _update_interest(self, channel: Channel) -> None:
+        """Update the selector if the channel waits for different events."""
         interest = channel.interest()
         if interest == channel.interest_now:
             return
@@ -185,32 +185,32 @@ class SelectorTransport:
         events.append(ConnectionClosed(channel.number, failure))
 
     def wakeup(self) -> None:
-        """End the running or the next `poll`; from any thread, also from a signal handler.
+        """End the current or the next `poll`; for any thread or signal handler.
 
-        Only the first of several costs a system call, and only while the thread polls.
+        Only the first of several calls makes a system call, and only during a `poll`.
         """
         if self._woken:
             return
         self._woken = True
         if self._polling:
-            # Full: a wake-up is on its way. Closed: nobody is left to wake.
+            # If the buffer is full, a wakeup is pending. If it is closed, there is nothing to wake.
             with contextlib.suppress(OSError):
                 self._wakeup_writer.send(b"\0")
 
     def _drain_wakeup(self) -> None:
-        # First the bytes, then the flag: the other way round a byte sent in between would be
-        # taken here with the flag left set, and every later wake-up would be lost.
+        # First the bytes, then the flag. Otherwise a byte sent in between would be consumed here
+        # with the flag left set, and all later wakeups would be lost.
         with contextlib.suppress(BlockingIOError):
             self._wakeup_reader.recv(4096)
         self._woken = True
 
     def received_bytes(self, connection: int) -> int:
-        """Return how many bytes have come on a connection, whole frames or not."""
+        """Return the number of bytes received on a connection, including incomplete frames."""
         channel = self._channels.get(connection)
         return channel.received_bytes if channel is not None else 0
 
     def disconnect(self, connection: int) -> None:
-        """Close a connection at once; no event follows."""
+        """Close a connection immediately; no event follows."""
         channel = self._channels.pop(connection, None)
         if channel is None:
             return
@@ -222,7 +222,7 @@ class SelectorTransport:
             channel.sock.close()
 
     def close(self) -> None:
-        """Close everything; may be called again."""
+        """Close all connections; may be called again."""
         for number in list(self._channels):
             self.disconnect(number)
         self._selector.close()

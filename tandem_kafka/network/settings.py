@@ -1,4 +1,4 @@
-"""The options that the network layer reads, by their names in the configuration."""
+"""The options that the network client uses, by their names."""
 
 from __future__ import annotations
 
@@ -10,56 +10,56 @@ __all__ = ["NetworkSettings"]
 
 
 class NetworkSettings(Protocol):
-    """A view of the consumer's configuration; every attribute is an option of that name."""
+    """The part of the consumer's configuration that the network client uses."""
 
     @property
     def client_id(self) -> str | None:
-        """Name that brokers log for this client."""
+        """Name of this client in the logs and quotas of brokers."""
         ...
 
     @property
     def api_version(self) -> tuple[int, ...] | None:
-        """Release of Kafka whose protocol versions are not to be exceeded."""
+        """Kafka release that limits the protocol versions."""
         ...
 
     @property
     def request_timeout_ms(self) -> int:
-        """How long an answer may take."""
+        """Timeout of a response."""
         ...
 
     @property
     def reconnect_backoff_ms(self) -> int:
-        """Pause after the first failure to connect."""
+        """Backoff after the first failure to connect."""
         ...
 
     @property
     def reconnect_backoff_max_ms(self) -> int:
-        """Longest pause between attempts to connect."""
+        """Maximum backoff between attempts to connect."""
         ...
 
     @property
     def socket_connection_setup_timeout_ms(self) -> int:
-        """How long the first attempt may take until the broker can be used."""
+        """Timeout of the first attempt, until requests can be sent."""
         ...
 
     @property
     def socket_connection_setup_timeout_max_ms(self) -> int:
-        """How long any attempt may take."""
+        """Maximum timeout of an attempt."""
         ...
 
     @property
     def connections_max_idle_ms(self) -> int:
-        """When an unused connection is closed; negative for never."""
+        """Time after which an idle connection is closed; negative for never."""
         ...
 
     @property
     def receive_message_max_bytes(self) -> int:
-        """Largest response that is accepted."""
+        """Maximum size of a response."""
         ...
 
     @property
     def max_in_flight_requests_per_connection(self) -> int:
-        """How many requests of a connection may wait for their answers."""
+        """Maximum number of requests in flight per connection."""
         ...
 
     @property
@@ -74,17 +74,17 @@ class NetworkSettings(Protocol):
 
     @property
     def socket_options(self) -> Sequence[tuple[Any, ...]]:
-        """More arguments for `setsockopt`."""
+        """Additional arguments for `setsockopt`."""
         ...
 
     @property
     def proxy_url(self) -> str | None:
-        """Proxy that connections go through: ``socks5``, ``socks5h`` or ``http``."""
+        """URL of a proxy: ``socks5``, ``socks5h`` or ``http``."""
         ...
 
     @property
     def client_dns_lookup(self) -> str:
-        """How host names become addresses."""
+        """How host names are resolved."""
         ...
 
     @property
@@ -99,47 +99,47 @@ class NetworkSettings(Protocol):
 
     @property
     def ssl_context(self) -> ssl.SSLContext | None:
-        """A context made by the user, taken as it is."""
+        """The user's TLS context, which replaces the other options."""
         ...
 
     @property
     def ssl_check_hostname(self) -> bool:
-        """Whether the certificate must be for the broker's host name."""
+        """Whether the certificate must match the broker's host name."""
         ...
 
     @property
     def ssl_cafile(self) -> str | None:
-        """Certificates of the authorities to trust; None for the system's."""
+        """File with trusted CA certificates; None for those of the system."""
         ...
 
     @property
     def ssl_certfile(self) -> str | None:
-        """The client's certificate."""
+        """File with the client's certificate."""
         ...
 
     @property
     def ssl_keyfile(self) -> str | None:
-        """The client's key."""
+        """File with the client's private key."""
         ...
 
     @property
     def ssl_password(self) -> str | None:
-        """Password of the client's key."""
+        """Password of the client's private key."""
         ...
 
     @property
     def ssl_crlfile(self) -> str | None:
-        """Certificates that were revoked."""
+        """File with a certificate revocation list."""
         ...
 
     @property
     def ssl_ciphers(self) -> str | None:
-        """Ciphers that may be used, in OpenSSL's notation."""
+        """Allowed ciphers, in OpenSSL's format."""
         ...
 
     @property
     def sasl_mechanism(self) -> str | None:
-        """Name of the mechanism."""
+        """Name of the SASL mechanism."""
         ...
 
     @property
@@ -154,7 +154,7 @@ class NetworkSettings(Protocol):
 
     @property
     def sasl_kerberos_name(self) -> Any:
-        """Name of the service, or a `gssapi.Name`."""
+        """Name of the service principal, or a `gssapi.Name`."""
         ...
 
     @property
@@ -164,10 +164,10 @@ class NetworkSettings(Protocol):
 
     @property
     def sasl_kerberos_domain_name(self) -> str | None:
-        """Host in the broker's principal, if not the one connected to."""
+        """Host in the broker's principal, if it differs from the connected one."""
         ...
 
     @property
     def sasl_oauth_token_provider(self) -> Any:
-        """Gives the tokens for OAUTHBEARER."""
+        """Provider of tokens for OAUTHBEARER."""
         ...

@@ -1,8 +1,9 @@
-"""Connections on which nothing comes: half open, or to a broker that hangs.
+"""Detects half-open connections and hanging brokers.
 
-TCP notices neither for minutes, and a request may wait for half a minute by right. So when an
-answer is long due, a new connection is made. If the broker answers there, the old ones are half
-open, and whatever waits on them is sent again; if it does not, it hangs, and others are asked.
+TCP does not detect either for minutes, and the request timeout is half a minute. If a response is
+overdue, a new connection is therefore opened as a probe. If the broker responds there, the old
+connections are half open, and their requests are sent again. If it does not, the broker hangs, and
+requests for any broker go to others.
 """
 
 from __future__ import annotations
@@ -24,40 +25,40 @@ log = logging.getLogger(__name__)
 
 
 class Connections(Protocol):
-    """What is done with the connections."""
+    """The connections, as the watch uses them; implemented by `ConnectionPool`."""
 
     def links(self) -> Iterable[Link]:
         """Return all connections."""
         ...
 
     def link(self, key: ConnectionKey) -> Link | None:
-        """Return a connection, in whatever state it is."""
+        """Return a connection in any state, or None."""
         ...
 
     def state(self, node: Node) -> NodeState:
-        """Return what is remembered of a broker."""
+        """Return the state of a broker."""
         ...
 
     def open(self, node: Node, purpose: Purpose, now_ms: int) -> None:
-        """Begin to connect."""
+        """Start to connect."""
         ...
 
     def end(self, link: Link, error: KafkaConnectionError) -> None:
-        """Close a connection without blaming the broker; its requests fail with the error."""
+        """Close a connection that did not fail; its requests fail with the error."""
         ...
 
 
 class SilenceWatch:
-    """Finds out about connections whose answers are long due."""
+    """Checks connections with overdue responses."""
 
     def __init__(self, connections: Connections, transport: Transport) -> None:
         self._connections = connections
         self._transport = transport
 
-    def look_at(self, link: Link, now_ms: int) -> None:
-        """An answer is overdue: watch the connection, and then see about the broker.
+    def check(self, link: Link, now_ms: int) -> None:
+        """Watch a connection with an overdue response; if it is silent, probe the broker.
 
-        What comes in slowly is no silence.
+        A connection that receives data slowly is not silent.
         """
         received_bytes = self._transport.received_bytes(link.number or 0)
         if not link.watched or received_bytes != link.received_bytes:
@@ -69,34 +70,36 @@ class SilenceWatch:
         state = self._connections.state(link.node)
         state.silent = True
         if state.in_backoff(now_ms):
-            self._give_up(link.key[0], f"new ones fail ({state.last_error})")
+            self._close_silent(link.key[0], f"new ones fail ({state.last_error})")
         elif not any(
             each.key == (link.key[0], Purpose.PROBE) for each in self._connections.links()
         ):
-            log.debug("%s is silent: trying a new connection", link.node)
+            log.debug("%s is silent; probing it with a new connection", link.node)
             self._connections.open(link.node, Purpose.PROBE, now_ms)
 
-    def answered(self, node_id: int) -> None:
-        """The broker answers on a new connection.
+    def broker_responded(self, node_id: int) -> None:
+        """Close the old connections, because the broker has responded on a new one.
 
-        Those that are idle may be half open as well, and nobody would know before the next answer
-        is due.
+        Idle connections may be half open as well, which would only be detected at the next overdue
+        response.
         """
-        self._give_up(node_id, "the broker answers on a new one")
+        self._close_silent(node_id, "the broker responds on a new one")
         for link in self._of(node_id):
             if link.ready and not link.connection.in_flight:
-                error = KafkaConnectionError(f"{link.node}: others like this were half open")
+                error = KafkaConnectionError(
+                    f"{link.node}: closing an idle connection, because another one was half open"
+                )
                 self._connections.end(link, error)
 
-    def failed(self, node_id: int, error: Exception) -> None:
-        """The broker cannot be reached on a new connection either."""
-        self._give_up(node_id, f"a new one fails ({error})")
+    def probe_failed(self, node_id: int, error: Exception) -> None:
+        """Close the suspected connections, because the broker does not respond on a new one."""
+        self._close_silent(node_id, f"a new one fails ({error})")
 
-    def _give_up(self, node_id: int, reason: str) -> None:
+    def _close_silent(self, node_id: int, reason: str) -> None:
         for link in self._of(node_id):
             if link.suspected:
-                self._connections.state(link.node).lost_patience(link.key[1])
-                error = KafkaConnectionError(f"{link.node} is silent on a connection; {reason}")
+                self._connections.state(link.node).extend_silence_limit(link.key[1])
+                error = KafkaConnectionError(f"a connection to {link.node} is silent; {reason}")
                 self._connections.end(link, error)
 
     def _of(self, node_id: int) -> list[Link]:

@@ -1,4 +1,4 @@
-"""The TLS context of a consumer, and what its failures are called."""
+"""The TLS context of a consumer, and the errors of TLS handshakes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FILES: Final = ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_crlfile")
 
 
 def build_context(settings: NetworkSettings) -> ssl.SSLContext | None:
-    """Make the one context of a consumer; None where the protocol is without TLS."""
+    """Create the TLS context of a consumer; return None for a protocol without TLS."""
     if settings.security_protocol not in _WITH_TLS:
         return None
     if settings.ssl_context is not None:
@@ -79,7 +79,7 @@ def _identify(context: ssl.SSLContext, settings: NetworkSettings) -> None:
                 f"ssl_keyfile: {settings.ssl_keyfile} needs its certificate in ssl_certfile"
             )
         return
-    # Without a password OpenSSL would ask for one on the terminal, and wait.
+    # Without a password, OpenSSL would prompt for one on the terminal and block.
     password = settings.ssl_password or ""
     try:
         context.load_cert_chain(certificate, settings.ssl_keyfile, password)
@@ -91,7 +91,7 @@ def _identify(context: ssl.SSLContext, settings: NetworkSettings) -> None:
 
 
 def handshake_error(error: OSError, where: str) -> KafkaError:
-    """Name what ended a handshake: a refusal is about who we are, a cut is the network's."""
+    """Return the error of a handshake: a TLS alert is final, but a lost connection is retriable."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return TlsAuthenticationError(f"TLS with {where}: {error}")
     cut = isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError)

@@ -1,9 +1,9 @@
-"""TLS by rustls, and by OpenSSL where a broker needs what rustls does not support.
+"""TLS with rustls, or with OpenSSL if rustls does not support the broker's TLS.
 
-rustls refuses some of what OpenSSL takes: certificates of X.509 version 1, leaf certificates with
-CA:TRUE, TLS 1.2 with CBC ciphers only. Whether it does is known only from a handshake. Then the
-Python transport connects to the same address. If its handshake succeeds, it takes over all
-connections from there on; if not, the error is OpenSSL's.
+rustls rejects some TLS features that OpenSSL accepts: X.509 version 1 certificates, leaf
+certificates with CA:TRUE, and TLS 1.2 with only CBC ciphers. Only a handshake shows this. The
+Python transport then connects to the same address. If its handshake succeeds, it takes over all
+connections from then on. Otherwise, the error of OpenSSL is reported.
 """
 
 from __future__ import annotations
@@ -28,31 +28,33 @@ __all__ = ["TlsTransport"]
 
 log = logging.getLogger(__name__)
 
-#: While both transports have connections, one waits this long before the other has its turn.
+#: While both transports have connections, they wait alternately for this time.
 _SLICE_MS: Final = 10
 
 
 @dataclass(slots=True)
 class _Connection:
-    """A connection of the native transport, or one that OpenSSL tries after it.
+    """A connection of the native transport, or one that OpenSSL retries.
 
     Attributes:
-        frames: What was sent before the handshake ended; sent again in the next one.
-        refused: Why rustls refused it; None while it has not.
+        address: The address of the broker.
+        frames: Frames sent before the end of the handshake; sent again after a retry.
+        opened: Whether the handshake has succeeded.
+        rejected: The error of rustls if it has rejected the handshake.
     """
 
     address: ServerAddress
     frames: list[bytes] = field(default_factory=list)
     opened: bool = False
-    refused: Exception | None = None
+    rejected: Exception | None = None
 
 
 class TlsTransport:
-    """A `Transport` over the native one, and over the Python one where that is needed.
+    """A `Transport` that uses the native one first, and the Python one if necessary.
 
     Args:
-        native: What connects first.
-        make_python: Makes the other one.
+        native: The native transport.
+        make_python: Creates the Python transport.
     """
 
     def __init__(
@@ -60,16 +62,16 @@ class TlsTransport:
     ) -> None:
         self._native = native
         self._make_python = make_python
-        #: Writer: the network thread; read by `wakeup`.
+        #: Writer: the network thread. Read by `wakeup`.
         self._python: SelectorTransport | None = None
-        #: From here on the Python transport has all connections.
+        #: Whether the Python transport has taken over all connections.
         self._switched = False
-        #: Those of before the switch.
+        #: The connections from before the switch.
         self._connections: dict[int, _Connection] = {}
         self._last_number = 0
 
     def connect(self, address: ServerAddress) -> int:
-        """Begin to connect."""
+        """Start to connect."""
         if self._switched and self._python is not None:
             self._last_number += 1
             self._python.connect_as(self._last_number, address)
@@ -83,43 +85,43 @@ class TlsTransport:
         known = self._connections.get(connection)
         if known is not None and not known.opened:
             known.frames.append(frame)
-        self._of(connection).send(connection, frame)
+        self._transport_of(connection).send(connection, frame)
 
-    def _of(self, connection: int) -> NativeTransport | SelectorTransport:
+    def _transport_of(self, connection: int) -> NativeTransport | SelectorTransport:
         if self._python is None:
             return self._native
         known = self._connections.get(connection)
-        return self._python if known is None or known.refused is not None else self._native
+        return self._python if known is None or known.rejected is not None else self._native
 
     def poll(self, timeout_ms: int) -> list[TransportEvent]:
-        """Send and receive until there is an event, a wake-up, or the time is over."""
+        """Send and receive until there is an event or a wakeup, or the timeout is over."""
         if self._python is None:
-            return self._checked(self._native.poll(timeout_ms))
+            return self._filter(self._native.poll(timeout_ms))
         if self._switched:
             return self._python.poll(timeout_ms)
-        return self._checked(self._poll_both(self._python, timeout_ms))
+        return self._filter(self._poll_both(self._python, timeout_ms))
 
     def _poll_both(self, python: SelectorTransport, timeout_ms: int) -> list[TransportEvent]:
         states = self._connections.values()
-        if all(known.refused is None for known in states):
+        if all(known.rejected is None for known in states):
             return self._native.poll(timeout_ms)
-        if all(known.refused is not None for known in states):
+        if all(known.rejected is not None for known in states):
             return python.poll(timeout_ms)
         events = self._native.poll(0)
         return events + python.poll(0 if events else min(timeout_ms, _SLICE_MS))
 
-    def _checked(self, events: Sequence[TransportEvent]) -> list[TransportEvent]:
-        """Return the events to be told of: not those of handshakes that are tried again."""
-        told: list[TransportEvent] = []
+    def _filter(self, events: Sequence[TransportEvent]) -> list[TransportEvent]:
+        """Return the events to be passed_on of: not those of handshakes that are tried again."""
+        passed_on: list[TransportEvent] = []
         for event in events:
             if isinstance(event, ConnectionOpened):
                 self._opened(event.connection)
-            elif isinstance(event, ConnectionClosed) and self._try_again(event):
+            elif isinstance(event, ConnectionClosed) and self._retry_with_openssl(event):
                 continue
-            told.append(event)
+            passed_on.append(event)
         if self._switched:
-            told += self._take_over()
-        return told
+            passed_on += self._switch()
+        return passed_on
 
     def _opened(self, connection: int) -> None:
         known = self._connections.get(connection)
@@ -127,22 +129,22 @@ class TlsTransport:
             return
         known.opened = True
         known.frames.clear()
-        if known.refused is not None and not self._switched:
+        if known.rejected is not None and not self._switched:
             self._switched = True
             log.warning(
                 "using the Python transport from now on, not the native one: rustls refuses what "
                 "OpenSSL accepts: %s",
-                known.refused.args[0],
+                known.rejected.args[0],
             )
 
-    def _try_again(self, event: ConnectionClosed) -> bool:
-        """Forget a connection, unless OpenSSL may make it; then begin with that."""
+    def _retry_with_openssl(self, event: ConnectionClosed) -> bool:
+        """Retry a rejected handshake with OpenSSL if it may succeed; else forget the connection."""
         known = self._connections.pop(event.connection, None)
-        refused = known is not None and known.refused is None
-        if known is None or not refused or not isinstance(event.error, UnsupportedTlsError):
+        rejected = known is not None and known.rejected is None
+        if known is None or not rejected or not isinstance(event.error, UnsupportedTlsError):
             return False
-        log.debug("trying with OpenSSL: %s", event.error)
-        known.refused = event.error
+        log.debug("retrying the TLS handshake with OpenSSL: %s", event.error)
+        known.rejected = event.error
         return self._connect_by_python(event.connection, known)
 
     def _connect_by_python(self, number: int, known: _Connection) -> bool:
@@ -150,9 +152,9 @@ class TlsTransport:
             try:
                 self._python = self._make_python()
             except OSError as error:
-                log.warning("cannot try with OpenSSL: %s", error)
+                log.warning("cannot retry the TLS handshake with OpenSSL: %s", error)
                 return False
-            # A `wakeup` of before has reached the native transport only.
+            # An earlier `wakeup` has only reached the native transport.
             self._python.wakeup()
         self._connections[number] = known
         self._python.connect_as(number, known.address)
@@ -160,46 +162,48 @@ class TlsTransport:
             self._python.send(number, frame)
         return True
 
-    def _take_over(self) -> list[TransportEvent]:
-        """Close the native transport; what it was connecting goes on in Python."""
-        told: list[TransportEvent] = []
+    def _switch(self) -> list[TransportEvent]:
+        """Close the native transport; retry its unfinished connections with the Python one."""
+        passed_on: list[TransportEvent] = []
         connections, self._connections = self._connections, {}
         for number, known in connections.items():
-            if known.refused is not None:
+            if known.rejected is not None:
                 continue
             if not known.opened:
                 self._connect_by_python(number, known)
                 continue
             where = describe(known.address)
-            error = KafkaConnectionError(f"{where} is connected again by the Python transport")
-            told.append(ConnectionClosed(number, error))
+            error = KafkaConnectionError(
+                f"reconnecting to {where} with the Python transport, because of its TLS"
+            )
+            passed_on.append(ConnectionClosed(number, error))
         self._connections.clear()
         self._native.close()
-        return told
+        return passed_on
 
     def keep_alive(self, connection: int, frame: bytes, period_ms: int, left_ms: int) -> None:
-        """Send a heartbeat when this thread does not come to do so; the Python one cannot."""
+        """Send a heartbeat if the network thread does not; the native transport supports this."""
         if not self._switched:
             self._native.keep_alive(connection, frame, period_ms, left_ms)
 
     def wakeup(self) -> None:
-        """End the running or the next `poll`; from any thread, also from a signal handler."""
+        """End the current or the next `poll`; for any thread or signal handler."""
         self._native.wakeup()
         python = self._python
         if python is not None:
             python.wakeup()
 
     def received_bytes(self, connection: int) -> int:
-        """Return how many bytes have come on a connection, whole frames or not."""
-        return self._of(connection).received_bytes(connection)
+        """Return the number of bytes received on a connection, including incomplete frames."""
+        return self._transport_of(connection).received_bytes(connection)
 
     def disconnect(self, connection: int) -> None:
-        """Close a connection at once; no event follows."""
-        self._of(connection).disconnect(connection)
+        """Close a connection immediately; no event follows."""
+        self._transport_of(connection).disconnect(connection)
         self._connections.pop(connection, None)
 
     def close(self) -> None:
-        """Close everything; may be called again."""
+        """Close all connections; may be called again."""
         self._native.close()
         if self._python is not None:
             self._python.close()

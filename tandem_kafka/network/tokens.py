@@ -9,11 +9,11 @@ from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from tandem_kafka.errors import KafkaConfigurationError
 
-__all__ = ["Token", "ask_for_token"]
+__all__ = ["Token", "request_token"]
 
 
 class Token(AbstractTokenProvider):
-    """A token that is there already, in the form in which kafka-python's mechanism asks for it."""
+    """A token in the form that kafka-python's mechanism requires."""
 
     def __init__(self, token: str, extensions: Mapping[Any, Any]) -> None:
         super().__init__()
@@ -25,22 +25,21 @@ class Token(AbstractTokenProvider):
         return self._token
 
     def extensions(self) -> Mapping[Any, Any]:
-        """Return what is sent along with it."""
+        """Return the SASL extensions."""
         return self._extensions
 
 
-def ask_for_token(provider: Any) -> Token:
-    """Call the provider, which may take its time.
+def request_token(provider: Any) -> Token:
+    """Call the provider, which may block.
 
     Raises:
-        KafkaConfigurationError: What it returned cannot be used.
+        KafkaConfigurationError: The provider returned an invalid value.
     """
     token = provider.token()
     if not isinstance(token, str) or not token:
         found = "an empty one" if token == "" else type(token).__name__
         raise KafkaConfigurationError(
-            "sasl_oauth_token_provider: token() must return a str that is not empty, "
-            f"but returned {found}"
+            f"sasl_oauth_token_provider: token() must return a non-empty str, but returned {found}"
         )
     ask = getattr(provider, "extensions", None)
     extensions = {} if ask is None else ask()

@@ -1,8 +1,8 @@
-"""The seam to the sockets: what the network client asks of a transport, and what it is told.
+"""The interface between the network client and the sockets: transports and their events.
 
-A transport moves bytes and knows nothing of Kafka but the four-byte length in front of every
-frame. There are three: the Python one (`selector.py`), a native one, and the simulated one.
-`poll` is the only call in which the network thread may block or time may pass.
+A transport transfers bytes. It knows nothing of Kafka but the four-byte length before every frame.
+There are a Python (`selector.py`), a native and a simulated transport. `poll` is the only call in
+which the network thread may block or time may pass.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ __all__ = [
     "ConnectionClosed",
     "ConnectionOpened",
     "FrameReceived",
-    "KeepsAlive",
-    "KeptAlive",
+    "KeepAliveResponse",
+    "KeepAliveTransport",
     "ServerAddress",
     "Transport",
     "TransportEvent",
@@ -27,10 +27,10 @@ class ServerAddress:
     """One resolved address of a broker.
 
     Attributes:
-        host: Host name as configured or advertised; TLS checks the certificate against it.
-        ip: Numeric address to connect to; the name itself if a proxy resolves it.
+        host: Configured or advertised host name, against which TLS checks the certificate.
+        ip: Numeric address; the host name if a proxy resolves it.
         port: TCP port.
-        via: Numeric address and port of the proxy to connect to instead.
+        via: Numeric address and port of a proxy.
     """
 
     host: str
@@ -41,32 +41,35 @@ class ServerAddress:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionOpened:
-    """The connection can carry frames: TCP is up and, where asked for, TLS has shaken hands."""
+    """The connection is ready for frames, after the TLS handshake if TLS is used."""
 
     connection: int
 
 
 @dataclass(frozen=True, slots=True)
 class FrameReceived:
-    """One whole frame, without its length.
+    """A complete frame, without its length.
 
     Attributes:
-        elsewhere: Bytes of it that are not in `frame`: records, which the native transport
-            receives into buffers of their own.
+        connection: Number of the connection.
+        frame: The bytes of the frame.
+        separate_bytes: The size of records that are not in `frame`, because the native transport
+            receives them into separate buffers.
     """
 
     connection: int
     frame: memoryview
-    elsewhere: int = 0
+    separate_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectionClosed:
-    """The connection is gone: refused, cut, failed in TLS, or sent a frame over the limit.
+    """The connection was refused or lost, failed in TLS, or received a frame over the limit.
 
     Attributes:
-        error: A `KafkaConnectionError`, or for a failed TLS check an authentication error
-            (which must reach the user); its text names what happened.
+        connection: Number of the connection.
+        error: A `KafkaConnectionError`, or an authentication error for a failed TLS check, which
+            must be raised to the user.
     """
 
     connection: int
@@ -74,62 +77,62 @@ class ConnectionClosed:
 
 
 @dataclass(frozen=True, slots=True)
-class KeptAlive:
-    """The answer to a heartbeat that the transport has sent by itself says something new."""
+class KeepAliveResponse:
+    """A response with new data, to a heartbeat that the transport has sent by itself."""
 
     connection: int
     frame: memoryview
 
 
-TransportEvent = ConnectionOpened | FrameReceived | ConnectionClosed | KeptAlive
+TransportEvent = ConnectionOpened | FrameReceived | ConnectionClosed | KeepAliveResponse
 
 
 class Transport(Protocol):
-    """Connections by number, frames in and out."""
+    """Connections, identified by numbers, that send and receive frames."""
 
     def connect(self, address: ServerAddress) -> int:
-        """Begin to connect and return the connection's number; never blocks, never raises.
+        """Start to connect and return the connection's number; never blocks or raises.
 
-        Ends in `ConnectionOpened` or `ConnectionClosed`, told by a later `poll`.
+        A later `poll` returns `ConnectionOpened` or `ConnectionClosed`.
         """
         ...
 
     def send(self, connection: int, frame: bytes) -> None:
-        """Queue a frame (its length included); it goes out now or with the next `poll`.
+        """Queue a frame, including its length; it is sent now or by the next `poll`.
 
-        Unknown and closed connections are ignored: their `ConnectionClosed` is on its way.
+        Unknown and closed connections are ignored, because `ConnectionClosed` is pending.
         """
         ...
 
     def poll(self, timeout_ms: int) -> list[TransportEvent]:
-        """Send and receive until something happened, `wakeup` was called or the time is over."""
+        """Send and receive until there is an event or a wakeup, or the timeout is over."""
         ...
 
     def wakeup(self) -> None:
-        """End the running or the next `poll` soon. The one method other threads may call."""
+        """End the current or the next `poll`. The only method that other threads may call."""
         ...
 
     def received_bytes(self, connection: int) -> int:
-        """Return how many bytes have come on a connection, whole frames or not."""
+        """Return the number of bytes received on a connection, including incomplete frames."""
         ...
 
     def disconnect(self, connection: int) -> None:
-        """Close a connection at once; no event follows for it."""
+        """Close a connection immediately; no event follows for it."""
         ...
 
     def close(self) -> None:
-        """Close everything."""
+        """Close all connections."""
         ...
 
 
 @runtime_checkable
-class KeepsAlive(Protocol):
-    """A transport that can send heartbeats while this thread is kept from running."""
+class KeepAliveTransport(Protocol):
+    """A transport that can send heartbeats while the GIL blocks the network thread."""
 
     def keep_alive(self, connection: int, frame: bytes, period_ms: int, left_ms: int) -> None:
-        """Send `frame` once in each period when this thread does not come to do so.
+        """Send `frame` once per period if the network thread does not.
 
-        Ends by itself after `left_ms`, with the connection, and with the next request about the
-        membership. Answers that say something new are `KeptAlive`.
+        This ends after `left_ms`, with the connection, or with the next request of the
+        membership. Responses with new data are returned as `KeepAliveResponse`.
         """
         ...

@@ -1,6 +1,6 @@
-"""The record path: from the bytes of a fetch response to `ConsumerRecord`s.
+"""The record path: from the bytes of a fetch response to `ConsumerRecord` objects.
 
-Which twin does the work is decided once, at import; see `tandem_kafka.native`.
+The implementation, Python or native, is chosen once at import; see `tandem_kafka.native`.
 """
 
 from __future__ import annotations
@@ -45,5 +45,5 @@ __all__ = [
     "to_record_batch",
 ]
 
-#: The twin at work.
+#: The implementation in use.
 IMPLEMENTATION: Final = "native" if native_available else "python"

@@ -1,7 +1,7 @@
-"""`list + records`, and `list += records`, for the native `Records`.
+"""Implements `list + records` and `list += records` for the native `Records`.
 
-Python asks `Records` for both in the same way. The second one must extend the list, which may have
-other names, and return it. What was asked for is written in the instruction that is being run.
+Python calls the same method of `Records` for both. The second form must extend and return the list
+itself, which may have other references. The running instruction tells which form it is.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _IN_PLACE: Final = [
 
 
 def added(left: list[Any], right: list[Any]) -> list[Any]:
-    """Return the sum of two lists; `left` itself, extended, if the caller runs `left += ...`."""
-    frame = sys._getframe(1)  # noqa: SLF001 - public and documented, whatever its name
+    """Return the sum of two lists; for `left += ...`, extend and return `left` itself."""
+    frame = sys._getframe(1)  # noqa: SLF001 - documented, in spite of its name
     code, at = frame.f_code.co_code, frame.f_lasti
     if code[at] == _BINARY_OP and code[at + 1] in _IN_PLACE:
         left += right

@@ -1,7 +1,7 @@
 """Records as an Arrow record batch.
 
-The native twin builds it without the GIL, from the columns it has anyway; of records that are
-Python objects (the Python twin's, old message formats) it is built here.
+The native extension builds it without the GIL, directly from its columns. For records that are
+Python objects (from the Python implementation or old message formats), it is built here.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ARROW_COLUMNS: Final = (
     "leader_epoch",
 )
 
-#: What a column of the type `binary` can hold.
+#: The maximum size of a column of type `binary`.
 _BINARY_MAX_BYTES: Final = 2**31 - 1
 
 
@@ -40,13 +40,13 @@ def check_arrow_columns(columns: Sequence[str] | None) -> tuple[str, ...]:
     """Return the columns to build, all by default.
 
     Raises:
-        InvalidArgumentError: There is no such column.
+        InvalidArgumentError: A column does not exist.
         ImportError: pyarrow is not installed.
     """
     try:
-        import pyarrow as _  # noqa: F401, ICN001, PLC0415 - an extra, loaded by those who use it
+        import pyarrow as _  # noqa: F401, ICN001, PLC0415 - an optional dependency
     except ImportError as error:
-        msg = "poll_arrow() needs pyarrow: pip install tandem-kafka[arrow]"
+        msg = "poll_arrow() needs pyarrow; run: pip install tandem-kafka[arrow]"
         raise ImportError(msg) from error
     if columns is None:
         return ARROW_COLUMNS
@@ -55,7 +55,7 @@ def check_arrow_columns(columns: Sequence[str] | None) -> tuple[str, ...]:
         raise InvalidArgumentError(msg)
     unknown = [name for name in columns if name not in ARROW_COLUMNS]
     if unknown:
-        msg = f"columns: there is no {unknown[0]!r}; there are {', '.join(ARROW_COLUMNS)}"
+        msg = f"column {unknown[0]!r} does not exist; columns are {', '.join(ARROW_COLUMNS)}"
         raise InvalidArgumentError(msg)
     return tuple(columns)
 
@@ -63,8 +63,8 @@ def check_arrow_columns(columns: Sequence[str] | None) -> tuple[str, ...]:
 def to_record_batch(
     sequences: Sequence[Sequence[ConsumerRecord]], columns: tuple[str, ...], *, binary_view: bool
 ) -> pa.RecordBatch:
-    """Return the records of all sequences, each of one partition, in their order."""
-    import pyarrow as pa  # noqa: PLC0415 - an extra, loaded by those who use it
+    """Return the records of all sequences in order; each sequence has one partition."""
+    import pyarrow as pa  # noqa: PLC0415 - an optional dependency
 
     if native is not None and all(isinstance(each, native.Records) for each in sequences):
         return pa.record_batch(native.to_arrow(sequences, columns, binary_view=binary_view))
@@ -76,7 +76,7 @@ def to_record_batch(
 
 
 def _payload_type(pa: Any, name: str, records: Sequence[ConsumerRecord], binary: Any) -> Any:
-    """Return the type of keys or values: views where a plain column would be too large."""
+    """Return the type of keys or values: views if a plain column would be too large."""
     if name not in {"key", "value"}:
         return binary
     size = sum(len(getattr(record, name) or b"") for record in records)

@@ -1,9 +1,9 @@
-"""Walk over the headers of record batches, without decoding a record.
+"""Reads the headers of record batches without decoding records.
 
-A fetched partition is a row of batches, and the broker may cut the last one short. Every format
-starts with an offset and a length, and has its version ("magic") at byte 16, so that the walk
-steps from header to header. Formats v0 and v1 have no batches: there each message, or each
-compressed wrapper of messages, stands for one.
+A fetched partition is a sequence of batches, of which the last one may be incomplete. Every format
+starts with an offset and a length, and has its version ("magic") at byte 16, so the headers can be
+read one after the other. Formats v0 and v1 have no batches; each message or compressed wrapper is
+treated as one.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ __all__ = [
     "BatchWalk",
     "MalformedBatchError",
     "check_beginning",
-    "grow",
+    "is_increasing",
     "read_header",
     "walk_batches",
 ]
 
 _OFFSET_AND_LENGTH: Final = Struct(">qi")
 _MAGIC_AT: Final = 16
-#: Below so many bytes there is no magic to look at, let alone a batch.
+#: With fewer bytes there is not even a magic byte.
 _SHORTEST: Final = _MAGIC_AT + 1
 
 #: Offset, length, leader epoch, magic, CRC, attributes, last offset delta, base and max timestamp,
 #: producer id, producer epoch, base sequence, number of records.
 _V2: Final = Struct(">qiibIhiqqqhii")
-#: Offset, length, CRC, magic, attributes; v1 has a timestamp behind it.
+#: Offset, length, CRC, magic, attributes; in v1 also a timestamp.
 _V0: Final = Struct(">qiIbb")
 _V1: Final = Struct(">qiIbbq")
 
-#: A message of v0 or v1 has a key length and a value length at the least.
+#: A message of v0 or v1 has at least a key length and a value length.
 _KEY_AND_VALUE_LENGTHS: Final = 8
 
-#: No record has this offset: the position behind it would not fit into 64 bits.
+#: No record can have this offset, because the position after it would exceed 64 bits.
 _OFFSET_END: Final = 2**63 - 1
 
 _CODEC_MASK: Final = 0x07
@@ -50,25 +50,25 @@ _CONTROL: Final = 0x20
 
 
 class MalformedBatchError(ValueError):
-    """A batch breaks its format; the reader turns it into a `CorruptRecordError`."""
+    """A batch violates its format; the reader raises it as a `CorruptRecordError`."""
 
 
 class BatchTooLargeError(MalformedBatchError):
-    """A batch decompresses to more than allowed."""
+    """The decompressed size of a batch exceeds the limit."""
 
 
 class BatchHeader(NamedTuple):
-    """One batch's header.
+    """The header of one batch.
 
     Attributes:
-        start: Where the batch begins in the partition's bytes.
-        size: Its length in bytes, the header included.
-        base_offset: Offset of the first record; for v0 and v1 that of the last one, as only
-            decompressing a wrapper tells where it begins.
-        last_offset: Offset of the last record, also where compaction removed it.
-        attributes: Codec and flags, see the properties.
-        producer_id: Producer of the batch, -1 for none.
-        record_count: Number of records; for v0 and v1 number of messages or wrappers, thus 1.
+        start: The position of the batch in the partition's bytes.
+        size: The size of the batch in bytes, including the header.
+        base_offset: The offset of the first record. For v0 and v1, that of the last record,
+            because the first offset of a wrapper is only known after decompression.
+        last_offset: The offset of the last record, even if compaction has removed it.
+        attributes: Codec and flags; see the properties.
+        producer_id: The producer of the batch, -1 for none.
+        record_count: The number of records; 1 for v0 and v1.
     """
 
     start: int
@@ -86,33 +86,33 @@ class BatchHeader(NamedTuple):
 
     @property
     def codec(self) -> int:
-        """Number of the compression codec, 0 for none."""
+        """The number of the compression codec, 0 for none."""
         return self.attributes & _CODEC_MASK
 
     @property
     def log_append_time(self) -> bool:
-        """Whether the broker's time stands for that of every record."""
+        """Whether the broker's append time applies to all records."""
         return bool(self.attributes & _LOG_APPEND_TIME)
 
     @property
     def transactional(self) -> bool:
-        """Whether the batch is part of a transaction."""
+        """Whether the batch belongs to a transaction."""
         return self.magic >= 2 and bool(self.attributes & _TRANSACTIONAL)
 
     @property
     def control(self) -> bool:
-        """Whether the batch holds a transaction's marker in place of records."""
+        """Whether the batch is a transaction marker without records."""
         return self.magic >= 2 and bool(self.attributes & _CONTROL)
 
 
 class BatchWalk(NamedTuple):
-    """What a walk found.
+    """The result of reading all headers.
 
     Attributes:
-        end: Where the batches that can be handed out end.
-        last_offset: Offset of the last record of the last one of them, None if there is none.
-        problem: Why the walk ended before the bytes did, or None; a batch that the broker cut
-            short is no problem, except where nothing else is there.
+        end: The end of the valid batches.
+        last_offset: The last offset of the last valid batch, None if there is none.
+        problem: Why reading ended before the end of the bytes, or None. An incomplete last batch
+            is only a problem if there is no other.
     """
 
     end: int
@@ -121,10 +121,11 @@ class BatchWalk(NamedTuple):
 
 
 def walk_batches(records: memoryview, high_watermark: int) -> BatchWalk:
-    """Walk over the headers of all complete batches.
+    """Read the headers of all complete batches.
 
-    The CRC covers neither a batch's offset nor its length, so the walk checks that those of
-    format v2 fit each other and the high watermark (0 or less: unknown).
+    The CRC covers neither the offset nor the length of a batch. For format v2, this function
+    therefore checks that they are consistent with each other and with the high watermark (unknown
+    if 0 or less).
     """
     found = BatchWalk(0, None, None)
     before_last: tuple[BatchHeader, int | None] | None = None
@@ -158,9 +159,9 @@ def walk_batches(records: memoryview, high_watermark: int) -> BatchWalk:
 def check_beginning(
     records: memoryview, walk: BatchWalk, offset: int, high_watermark: int
 ) -> str | None:
-    """Say what is wrong with the first batches as the answer to a fetch from `offset` on, if any.
+    """Return what is wrong with the first batches in the response to a fetch at `offset`, if any.
 
-    A broker begins with the batch that has this offset, or with the next one there is.
+    A broker starts with the batch that contains the offset, or else with the next batch.
     """
     behind: int | None = None
     start = 0
@@ -182,9 +183,10 @@ def check_beginning(
 
 
 def _is_beyond(base_offset: int, expected: int, high_watermark: int) -> bool:
-    """Tell whether there is a gap up to the high watermark: compaction leaves none there.
+    """Tell whether a batch is after a gap that reaches the high watermark.
 
-    Without a gap it may be: the broker reads its high watermark before it reads the log.
+    Compaction leaves no such gap. A batch without a gap may be at the high watermark, because the
+    broker reads the watermark before it reads the log.
     """
     return 0 < high_watermark <= base_offset and base_offset > expected
 
@@ -212,13 +214,13 @@ def _gap(behind: int, offset: int, following: int) -> str:
     )
 
 
-def grow(offsets: list[int]) -> bool:
-    """Tell whether each offset is above the one before it."""
+def is_increasing(offsets: list[int]) -> bool:
+    """Tell whether each offset is greater than the previous one."""
     return all(map(lt, offsets, offsets[1:]))
 
 
 def read_header(records: memoryview, start: int) -> BatchHeader | None:
-    """Return the header at `start`, None if its batch is cut short."""
+    """Return the header at `start`, or None if its batch is incomplete."""
     _, length = _OFFSET_AND_LENGTH.unpack_from(records, start)
     size = _OFFSET_AND_LENGTH.size + length
     if length < 0:

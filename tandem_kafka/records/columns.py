@@ -1,4 +1,4 @@
-"""Decoded records as columns, and the sequence that makes `ConsumerRecord`s of them on access."""
+"""Decoded records as columns, and a sequence that creates `ConsumerRecord` objects on access."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tandem_kafka.types import ConsumerRecord, Header
 
 __all__ = ["RecordColumns", "Records"]
 
-#: Makes a record of its 13 fields without a Python frame: half the cost of calling the class.
+#: Creates a record from its 13 fields without a Python frame, at half the cost of a class call.
 _make_record: Final = cast(
     Callable[[Iterable[object]], ConsumerRecord], partial(tuple.__new__, ConsumerRecord)
 )
 
-#: Two numbers, two objects of bytes and their places in the lists; a name, a value and their tuple.
+#: Two int and two bytes objects and their list entries; a name, a value and their tuple.
 _RECORD_OVERHEAD: Final = 200
 _HEADER_OVERHEAD: Final = 150
 
@@ -29,8 +29,8 @@ class RecordColumns:
     """The fields of some records, one list each, all of the same length.
 
     Attributes:
-        headers: None where no record has a header, which is the common case.
-        checksums: None where no record has one, as in format v2.
+        headers: None if no record has headers, which is the common case.
+        checksums: None if no record has one, as in format v2.
     """
 
     offsets: list[int] = field(default_factory=list)
@@ -46,21 +46,21 @@ class RecordColumns:
         return len(self.offsets)
 
     def overhead_bytes(self) -> int:
-        """Return about how much memory the records take beside their bytes."""
+        """Return an estimate of the memory that the records use besides their bytes."""
         headers = 0 if self.headers is None else sum(map(len, self.headers))
         return _RECORD_OVERHEAD * len(self.offsets) + _HEADER_OVERHEAD * headers
 
     def size_bytes(self, start: int, stop: int) -> int:
-        """Return the bytes of some records, each counted as `record_sizes` does."""
+        """Return the total of `record_sizes` of some records."""
         values = self.values[start:stop]
         if self.headers is not None or not all(values):
             return sum(self.record_sizes(start, stop))
-        # The quick way for what is usual: it is called for every poll().
+        # A fast path for the common case, because each poll() calls this.
         keys = filter(None, self.keys[start:stop])
         return sum(map(len, cast("list[bytes]", values))) + sum(map(len, keys))
 
     def record_sizes(self, start: int, stop: int) -> list[int]:
-        """Return the bytes of each record's key, value and headers, at least 1."""
+        """Return the size of each record's key, value and headers in bytes, but at least 1."""
         sizes = list(map(add, _lengths(self.keys[start:stop]), _lengths(self.values[start:stop])))
         if self.headers is not None:
             headers = map(_header_size, self.headers[start:stop])
@@ -82,7 +82,7 @@ class RecordColumns:
         )
 
     def extend(self, other: RecordColumns) -> None:
-        """Put the records of `other` behind these."""
+        """Append the records of `other`."""
         if self.headers is not None or other.headers is not None:
             self.headers = [*_headers_of(self), *_headers_of(other)]
         if self.checksums is not None or other.checksums is not None:
@@ -96,7 +96,7 @@ class RecordColumns:
 
 
 class Records(Sequence[ConsumerRecord]):
-    """Records of one partition, made when looked at; compares equal to a list of the same."""
+    """Records of one partition, created on access; equal to a list of the same records."""
 
     __slots__ = ("_columns", "_partition", "_topic")
 
@@ -117,7 +117,7 @@ class Records(Sequence[ConsumerRecord]):
 
     @property
     def columns(self) -> RecordColumns:
-        """The fields by column; not to be changed."""
+        """The fields by column; they must not be modified."""
         return self._columns
 
     def part(self, start: int, stop: int) -> Records:
@@ -158,7 +158,7 @@ class Records(Sequence[ConsumerRecord]):
             columns.timestamp_types,
             columns.keys,
             columns.values,
-            # A list of its own for each record, as it would be with headers: users may change it.
+            # Each record has its own list, even without headers, because users may modify it.
             map(list, repeat(()) if headers is None else headers),
             repeat(None) if columns.checksums is None else columns.checksums,
             _sizes(columns.keys),

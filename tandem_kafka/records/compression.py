@@ -1,8 +1,8 @@
-"""Decompress a batch, never to more bytes than allowed.
+"""Decompresses batches up to a size limit.
 
-Every path writes into a buffer of bounded size: the decompressor stops when it is full, so that a
-few bytes which claim to be terabytes cost no more than the bound. (A zstd frame may besides ask
-for a window, which the library holds to 128 MiB.)
+The output buffer has a limited size, and decompression stops when it is full. A few bytes that
+claim to be terabytes therefore cost no more than the limit. (A zstd frame may also request a
+window, which the library limits to 128 MiB.)
 """
 
 from __future__ import annotations
@@ -28,22 +28,23 @@ _STREAMS: Final[dict[int, _Into]] = {
 }
 _SNAPPY: Final = 2
 
-#: First guess at the decompressed size, as a multiple of the compressed one, and how to go on.
+#: The first estimate of the decompressed size, as a multiple of the compressed one, its growth
+#: factor, and the minimum.
 _GUESS: Final = 4
 _GROWTH: Final = 8
 _LEAST: Final = 1 << 16
 
-#: What the Java client's snappy stream begins with; versions follow, whose byte order differs
-#: from producer to producer and which say nothing.
+#: The start of the Java client's snappy stream. The version numbers after it have no meaning, and
+#: their byte order depends on the producer.
 _XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEADER_SIZE: Final = 16
 _BLOCK_LENGTH: Final = Struct(">i")
-#: No snappy element makes more of its bytes than this: a copy of 64 bytes takes 3.
+#: The maximum ratio of a snappy element: a copy of 64 bytes takes 3.
 _SNAPPY_RATIO: Final = 22
 
 
 def _full_buffer_text() -> str:
-    """Ask the library how it says that the output is full: it has no error class for it."""
+    """Return the library's message for a full output, for which it has no error class."""
     try:
         cramjam.gzip.decompress_into(cramjam.gzip.compress(b"ab"), bytearray(1))
     except cramjam.DecompressionError as error:
@@ -58,9 +59,9 @@ def decompress(codec: int, data: memoryview, max_bytes: int) -> bytes:
     """Return the decompressed bytes, concatenated frames included.
 
     Raises:
-        MalformedBatchError: The data is broken.
-        BatchTooLargeError: It comes to more than `max_bytes`.
-        UnsupportedCodecError: There is no such codec.
+        MalformedBatchError: The data is corrupt.
+        BatchTooLargeError: The decompressed data exceeds `max_bytes`.
+        UnsupportedCodecError: The codec is unknown.
     """
     try:
         if codec == _SNAPPY:
@@ -73,7 +74,7 @@ def decompress(codec: int, data: memoryview, max_bytes: int) -> bytes:
 
 
 def _decompress_stream(into: _Into, data: memoryview, max_bytes: int) -> bytes:
-    """Decompress into a buffer that grows until the data fits or the bound is reached."""
+    """Decompress into a buffer that grows until the data fits or the limit is reached."""
     size = min(max(_GUESS * len(data), _LEAST), max_bytes)
     while True:
         buffer = bytearray(size)
@@ -90,7 +91,7 @@ def _decompress_stream(into: _Into, data: memoryview, max_bytes: int) -> bytes:
 
 
 def _decompress_snappy(data: memoryview, max_bytes: int) -> bytes:
-    """Decompress a bare snappy block, or the row of blocks that the Java client writes."""
+    """Decompress a raw snappy block, or the sequence of blocks that the Java client writes."""
     if not _is_xerial_header(data, 0):
         return _snappy_block(data, 0, max_bytes)
     blocks: list[bytes] = []
@@ -116,7 +117,7 @@ def _is_xerial_header(data: memoryview, at: int) -> bool:
 
 
 def _snappy_block(block: memoryview, before: int, max_bytes: int) -> bytes:
-    """Decompress a block, behind others that came to `before` bytes."""
+    """Decompress a block after others with a total of `before` decompressed bytes."""
     claimed = cramjam.snappy.decompress_raw_len(block)
     if before + claimed > max_bytes:
         raise _too_large(max_bytes)

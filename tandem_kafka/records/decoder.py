@@ -1,8 +1,8 @@
-"""The seam of the record path: what the rest of the consumer needs of a decoder.
+"""The interface of decoders, as the rest of the consumer uses them.
 
-The network thread calls `decode_fetch_response` on a frame and wraps each partition's bytes in a
-`RecordReader`; the application thread takes records from the reader. The Python twin decodes
-batch by batch when records are taken; a native one may decode everything when the frame arrives.
+The network thread calls `decode_fetch_response` with a frame, and wraps each partition's bytes in a
+`RecordReader`. The application thread takes records from the reader. The Python implementation
+decodes one batch at a time when records are taken; the native one may decode on arrival.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ __all__ = [
     "TakenRecords",
 ]
 
-#: More than there ever is, and a number that fits into a word of the processor.
+#: More than a consumer ever needs, and within the range of a 32-bit integer.
 _MOST_BYTES: Final = 2**31 - 1
 
 
 class EncodedRecords(Protocol):
-    """Record batches as bytes: a memoryview, or what the native twin has in its place."""
+    """Record batches as bytes: a memoryview, or an object of the native extension."""
 
     def __buffer__(self, flags: int, /) -> memoryview:
-        """Give the bytes to `memoryview` and its like."""
+        """Support `memoryview` and other users of the buffer protocol."""
         ...
 
     def __len__(self) -> int:
@@ -44,18 +44,22 @@ class EncodedRecords(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FetchedPartition:
-    """One partition of a fetch response, its record batches still encoded.
+    """One partition of a fetch response, with encoded record batches.
 
     Attributes:
-        topic: Name, or None from version 13 on, where `topic_id` stands instead.
-        high_watermark: Offset behind the last record that all in-sync replicas have.
-        last_stable_offset: Offset behind which a transaction is open, -1 before version 4.
-        log_start_offset: First offset there is, -1 before version 5.
+        topic: The topic name; None from version 13 on, which has `topic_id`.
+        topic_id: The topic id; None before version 13.
+        partition: The partition number.
+        error_code: The error of this partition, 0 for none.
+        high_watermark: The offset after the last record that all in-sync replicas have.
+        last_stable_offset: The first offset of an open transaction, else the high watermark; -1
+            before version 4.
+        log_start_offset: The first available offset, -1 before version 5.
         aborted_transactions: Pairs of producer id and first offset, for read_committed.
-        preferred_read_replica: Broker to fetch from instead (KIP-392), -1 for none.
+        preferred_read_replica: The broker to fetch from instead (KIP-392), -1 for none.
         current_leader: Id and epoch of a newer leader (KIP-951), or None.
         diverging_epoch: Epoch and end offset where the log was truncated, or None.
-        records: The batches, in the memory of the frame; None where the broker sent none.
+        records: The batches, in the memory of the frame; None if the broker sent none.
     """
 
     topic: str | None
@@ -74,7 +78,7 @@ class FetchedPartition:
 
 @dataclass(frozen=True, slots=True)
 class FetchedResponse:
-    """A fetch response: `error_code` is the session's, `node_endpoints` those of KIP-951."""
+    """A fetch response; `error_code` is that of the session, `node_endpoints` are from KIP-951."""
 
     throttle_time_ms: int
     error_code: int
@@ -88,11 +92,11 @@ class ReaderOptions:
     """How to read a partition's records.
 
     Attributes:
-        read_committed: Leave out records of aborted transactions.
-        check_crcs: Verify each batch's CRC before its records are handed out.
-        max_decompressed_batch_bytes: Bound on one batch after decompression.
-        max_record_headers: Bound on the headers of one record.
-        decode_ahead_bytes: How much the native transport may have decoded before it is asked for.
+        read_committed: Whether to skip records of aborted transactions.
+        check_crcs: Whether to verify the CRC of each batch before its records are returned.
+        max_decompressed_batch_bytes: Maximum decompressed size of a batch.
+        max_record_headers: Maximum number of headers of a record.
+        decode_ahead_bytes: How many bytes the native transport may decode in advance.
     """
 
     read_committed: bool = False
@@ -103,7 +107,7 @@ class ReaderOptions:
 
     @classmethod
     def of(cls, config: Config) -> Self:
-        """Return what a consumer's options ask for."""
+        """Return the reader options of a consumer."""
         return cls(
             read_committed=config.isolation_level == "read_committed",
             check_crcs=config.check_crcs,
@@ -114,26 +118,26 @@ class ReaderOptions:
 
 
 class TakenRecords(Protocol):
-    """Records of one partition that a reader has handed out, and the user does not have yet."""
+    """Records of one partition that a reader has returned, but the user does not have yet."""
 
     def __len__(self) -> int:
-        """Return how many there are."""
+        """Return the number of records."""
         ...
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
-        """Make one after the other."""
+        """Create one record after the other."""
         ...
 
     def part(self, start: int, stop: int) -> Self:
-        """Return those from `start` up to `stop`."""
+        """Return the records from `start` up to `stop`."""
         ...
 
     def before(self, offset: int) -> int:
-        """Return how many are before an offset."""
+        """Return the number of records before an offset."""
         ...
 
     def place_of(self, index: int) -> tuple[int, int]:
-        """Return the offset and the leader epoch of one; the index is not negative.
+        """Return the offset and the leader epoch of a record; the index must not be negative.
 
         Raises:
             IndexError: There is no such record.
@@ -142,21 +146,21 @@ class TakenRecords(Protocol):
 
 
 class RecordReader(Protocol):
-    """The records of one fetched partition from one offset on, handed out once and in order.
+    """The records of one fetched partition from an offset on, which are returned once in order.
 
     Attributes:
         topic: Name of the topic.
         partition: Partition number.
-        size_bytes: Bytes it keeps in memory: encoded batches, with all that they keep from being
-            freed, and decoded records. Changes with every `take`.
-        open_bytes: Bytes of these that `take` has decoded and not handed out: at most a batch, and
+        size_bytes: The memory in use: encoded batches, all that they keep from being freed, and
+            decoded records. Changes with every `take`.
+        open_bytes: The part of it that `take` has decoded but not returned: at most one batch, and
             a few MiB of small ones.
-        end_offset: Where the next fetch goes on; known from the batch headers without decoding.
-        next_offset: The consumer's position once everything taken so far is consumed. Moves past
-            control batches, aborted records and compacted gaps too, also when no record is left.
-        leader_epoch: Epoch of the batch that `next_offset` stands behind, -1 if unknown.
-        exhausted: True when there is nothing more to take.
-        taken_bytes: Bytes of the records that `take` has returned in calls with `max_bytes`.
+        end_offset: The offset of the next fetch, known from the headers without decoding.
+        next_offset: The position after all records taken so far. It also moves past control
+            batches, aborted records and compacted gaps, even if no record is left.
+        leader_epoch: The epoch of the batch before `next_offset`, -1 if unknown.
+        exhausted: True if there are no more records.
+        taken_bytes: The bytes of the records that `take` has returned in calls with `max_bytes`.
     """
 
     topic: str
@@ -169,29 +173,30 @@ class RecordReader(Protocol):
 
     @property
     def size_bytes(self) -> int:
-        """Memory it keeps now."""
+        """The memory in use."""
         ...
 
     @property
     def open_bytes(self) -> int:
-        """What of this `take` has decoded and not handed out."""
+        """The part of it that `take` has decoded but not returned."""
         ...
 
     def take(self, max_records: int, max_bytes: int | None = None) -> TakenRecords:
-        """Return up to `max_records` records and move on.
+        """Return up to `max_records` records and move past them.
 
-        May return fewer, or none (with `next_offset` moved), while not exhausted.
+        The result may have fewer records, or none with a moved `next_offset`, even if the reader
+        is not exhausted.
 
         Args:
-            max_records: The most records to return.
-            max_bytes: Stop before the record with which keys, values and headers would come to
-                more bytes than this, but return at least one record if there is one. A record
-                counts as its `serialized_*_size` fields say, and as one byte at least. No
-                further batch is decoded once the bound is reached. None means no bound.
+            max_records: Maximum number of records.
+            max_bytes: Maximum total size of keys, values and headers, but at least one record is
+                returned if there is one. The size of a record is the sum of its
+                `serialized_*_size` fields, and at least one byte. No further batch is decoded
+                once the limit is reached. None means no limit.
 
         Raises:
-            CorruptRecordError: A batch fails its CRC or cannot be parsed; the text names topic,
-                partition and offset. The position does not move, and asking again raises again.
-            UnsupportedCodecError: A batch's compression is unknown.
+            CorruptRecordError: A batch fails its CRC or is malformed; the message has topic,
+                partition and offset. The position does not move, and the next call raises again.
+            UnsupportedCodecError: The compression of a batch is unknown.
         """
         ...

@@ -1,8 +1,8 @@
-"""Decode a fetch response in one pass over its frame, record batches as views of it.
+"""Decodes a fetch response in one pass over its frame; record batches are views of it.
 
-Versions 4 to 11 have fixed lengths and counts, 12 and later the compact ones with tagged fields,
-and from 13 on topics go by id. Nothing is allocated on the word of a count: lists grow with the
-bytes that are really there, so that a broken frame costs no more than a sound one of its size.
+Versions 4 to 11 have fixed-size lengths and counts. Versions 12 and later have compact ones and
+tagged fields. From version 13 on, topics have ids. Counts are never trusted for allocation: lists
+grow with the bytes that exist, so an invalid frame costs no more than a valid one of its size.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ T = TypeVar("T")
 
 
 def decode_fetch_response(body: memoryview, version: int) -> FetchedResponse:
-    """Decode the body (behind the response header) of a fetch response.
+    """Decode the body of a fetch response, without the response header.
 
     Raises:
-        KafkaProtocolError: The bytes are no response of that version.
+        KafkaProtocolError: The bytes are not a response of this version.
     """
     if not MIN_VERSION <= version <= MAX_VERSION:
         raise KafkaProtocolError(f"fetch response version {version} is not supported")
@@ -67,7 +67,7 @@ def decode_fetch_response(body: memoryview, version: int) -> FetchedResponse:
 
 
 class _Frame:
-    """A cursor over the frame, reading what its version calls an array, a string, a tag."""
+    """A cursor over the frame, which reads arrays, strings and tags as its version defines them."""
 
     __slots__ = ("body", "flexible", "pos", "version")
 
@@ -78,13 +78,13 @@ class _Frame:
         self.pos = 0
 
     def unpack(self, layout: Struct) -> tuple[int, ...]:
-        """Read numbers of fixed size."""
+        """Read fixed-size numbers."""
         values = layout.unpack_from(self.body, self.pos)
         self.pos += layout.size
         return values
 
     def take(self, length: int) -> memoryview:
-        """Read that many bytes."""
+        """Read a number of bytes."""
         start, end = self.pos, self.pos + length
         if length < 0 or end > len(self.body):
             raise ValueError(f"a field of {length} bytes does not fit")
@@ -107,7 +107,7 @@ class _Frame:
         raise ValueError("a varint has more than five bytes")
 
     def length(self, plain: Struct = _INT32) -> int:
-        """Read a length or count; -1 is null."""
+        """Read a length or count; -1 means null."""
         return self.uvarint() - 1 if self.flexible else self.unpack(plain)[0]
 
     def string(self) -> str:
@@ -120,7 +120,7 @@ class _Frame:
         return None if length == -1 else str(self.take(length), "utf-8")
 
     def array(self, read: Callable[[_Frame], T], *, nullable: bool = False) -> tuple[T, ...]:
-        """Read an array; every element has at least a byte, so its end is that of the frame."""
+        """Read an array; elements have at least one byte, so a wrong count ends with the frame."""
         count = self.length()
         if count > 0:
             return tuple([read(self) for _ in range(count)])
@@ -129,7 +129,7 @@ class _Frame:
         return ()
 
     def tags(self) -> Mapping[int, _Frame]:
-        """Read tagged fields, each as a frame of its own; before version 12 there are none."""
+        """Read tagged fields, each as a separate frame; before version 12 there are none."""
         count = self.uvarint() if self.flexible else 0
         if not count:
             return _NO_TAGS
@@ -205,13 +205,13 @@ def _read_aborted(frame: _Frame) -> tuple[int, int]:
 
 
 def _read_records(frame: _Frame) -> memoryview | None:
-    """Read the batches; none at all and null are the same."""
+    """Read the batches; an empty field means the same as null."""
     length = frame.length()
     return None if length in {-1, 0} else frame.take(length)
 
 
 def _read_known_pair(frame: _Frame | None, layout: Struct) -> tuple[int, int] | None:
-    """Read a tag that few partitions have; the protocol's default, -1, is that it is not there."""
+    """Read a tag that few partitions have; the protocol's default, -1, means that it is absent."""
     if frame is None:
         return None
     first, second = frame.unpack(layout)

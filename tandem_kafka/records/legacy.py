@@ -1,8 +1,8 @@
-"""Decode messages of the formats v0 and v1 (before Kafka 0.11) into columns.
+"""Decodes messages of the formats v0 and v1 (before Kafka 0.11) into columns.
 
-A message stands alone, or wraps others: its value then is a compressed row of messages. In v1
-the inner offsets count from 0 and the wrapper has the last one's real offset; in v0 the broker
-wrote real offsets into the wrapper.
+A message stands alone or wraps others; the value of a wrapper is a compressed sequence of messages.
+In v1, inner offsets start at 0, and the wrapper has the real offset of the last message. In v0, the
+inner messages have real offsets.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from zlib import crc32
 
 from tandem_kafka.errors import UnsupportedCodecError
-from tandem_kafka.records.batches import BatchHeader, MalformedBatchError, grow
+from tandem_kafka.records.batches import BatchHeader, MalformedBatchError, is_increasing
 from tandem_kafka.records.columns import RecordColumns
 from tandem_kafka.records.compression import CODEC_NAMES, decompress
 from tandem_kafka.records.decoder import ReaderOptions
@@ -21,7 +21,7 @@ from tandem_kafka.types import UNKNOWN_EPOCH
 
 __all__ = ["CRC_AT", "decode_legacy"]
 
-#: What the CRC covers begins here, at the magic byte.
+#: The CRC covers the bytes from here on, starting with the magic byte.
 CRC_AT: Final = 16
 _OFFSET_LENGTH_CRC_MAGIC: Final = Struct(">qiIBB")
 _INT32: Final = Struct(">i")
@@ -41,11 +41,11 @@ class _Message(NamedTuple):
 
 
 def decode_legacy(header: BatchHeader, batch: memoryview, options: ReaderOptions) -> RecordColumns:
-    """Return the message in `batch`, or those that it wraps.
+    """Return the message in `batch`, or the messages that it wraps.
 
     Raises:
-        MalformedBatchError: The message breaks the format, or an inner one its CRC.
-        UnsupportedCodecError: Its compression is unknown.
+        MalformedBatchError: The message violates the format, or an inner one fails its CRC.
+        UnsupportedCodecError: The compression is unknown.
     """
     try:
         outer = _read_message(batch, 0, header.magic)
@@ -66,7 +66,7 @@ def _decompress(header: BatchHeader, data: memoryview, max_bytes: int) -> bytes:
             f"compression codec {header.codec} is unknown in message format v{header.magic}"
         )
     if header.codec == _LZ4 and header.magic == 0:
-        # Its frame header has a wrong checksum (KAFKA-3160), which the library rightly refuses.
+        # Its frame header has a wrong checksum (KAFKA-3160), which the library rejects.
         raise UnsupportedCodecError(f"{CODEC_NAMES[_LZ4]} in message format v0 is not supported")
     return decompress(header.codec, data, max_bytes)
 
@@ -116,17 +116,17 @@ def _read_bytes(data: memoryview, pos: int) -> tuple[memoryview | None, int]:
 
 
 def _with_real_offsets(messages: list[_Message], header: BatchHeader) -> list[_Message]:
-    """Make inner offsets absolute and check that they end at the wrapper's."""
+    """Make inner offsets absolute, and check that they do not exceed that of the wrapper."""
     shift = header.last_offset - messages[-1].offset if header.magic else 0
     messages = [message._replace(offset=message.offset + shift) for message in messages]
     offsets = [message.offset for message in messages]
-    if not grow(offsets) or offsets[0] < 0 or offsets[-1] > header.last_offset:
+    if not is_increasing(offsets) or offsets[0] < 0 or offsets[-1] > header.last_offset:
         raise MalformedBatchError("the offsets of wrapped messages are out of order")
     return messages
 
 
 def _columns(messages: list[_Message], header: BatchHeader) -> RecordColumns:
-    # Within a wrapper, the broker's time stands in the wrapper alone.
+    # The messages in a wrapper do not have the broker's append time; the wrapper has it.
     appended = header.magic == 1 and header.log_append_time
     kind = int(appended) if header.magic else None
     return RecordColumns(

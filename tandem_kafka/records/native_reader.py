@@ -1,8 +1,8 @@
-"""The native twin of the record path (rust/): responses are decoded when they are received.
+"""The native implementation of the record path (rust/), which decodes responses on arrival.
 
-The native transport decodes a fetch response before it takes the GIL again; what other
-transports receive is decoded when it is asked for. Message formats v0 and v1 are left to the
-Python twin.
+The native transport decodes a fetch response before it acquires the GIL again. With other
+transports, it is decoded when it is needed. The Python implementation handles message formats v0
+and v1.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ MutableSequence.register(_native.Records)
 
 
 def decode_fetch_response(body: memoryview, version: int) -> FetchedResponse:
-    """Decode the body (behind the response header) of a fetch response.
+    """Decode the body of a fetch response, without the response header.
 
     Raises:
-        KafkaProtocolError: The bytes are no response of that version.
+        KafkaProtocolError: The bytes are not a response of this version.
     """
     frame = body.obj if isinstance(body.obj, _native.Frame) else body
     try:
@@ -71,7 +71,7 @@ def open_reader(
     options: ReaderOptions,
     leader_epoch: int = UNKNOWN_EPOCH,
 ) -> RecordReader:
-    """Return a reader of the partition's records from `fetch_offset` on; see the Python twin's."""
+    """Return a reader of the partition's records from `fetch_offset` on; see `python.py`."""
     batches = fetched.records
     if not isinstance(batches, _native.Batches):
         data = b"" if batches is None else batches
@@ -96,7 +96,7 @@ def open_reader(
 def join_records(
     parts: Sequence[TakenRecords | list[ConsumerRecord]],
 ) -> MutableSequence[ConsumerRecord]:
-    """Return the records of one partition as what the user gets; see the Python twin's."""
+    """Return the records of one partition for the user; see `python.py`."""
     if all(_is_native(part) for part in parts):
         return _native.Records.join(parts)
     return chain_records(parts)

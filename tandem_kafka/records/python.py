@@ -1,4 +1,4 @@
-"""The Python twin of the record path: batches are decoded when their records are taken."""
+"""The Python implementation of the record path, which decodes batches when they are needed."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def open_reader(
     options: ReaderOptions,
     leader_epoch: int = UNKNOWN_EPOCH,
 ) -> RecordReader:
-    """Return a reader of the partition's records from `fetch_offset` on; decodes none yet.
+    """Return a reader of the partition's records from `fetch_offset` on, without decoding them.
 
-    `leader_epoch` is that of the leader in the metadata, -1 if unknown. No batch can have a higher
-    one. The CRC does not cover it, so a higher one is garbled and counts as unknown.
+    `leader_epoch` is the leader epoch of the metadata, -1 if unknown. No batch can have a higher
+    one, and the CRC does not cover it. A higher one is therefore corrupted and treated as unknown.
     """
     return PythonRecordReader(topic, partition, fetch_offset, fetched, options, leader_epoch)
 
@@ -46,9 +46,9 @@ def open_reader(
 def chain_records(
     parts: Sequence[TakenRecords | list[ConsumerRecord]],
 ) -> MutableSequence[ConsumerRecord]:
-    """Return the records of one partition as what the user gets: a list, or what behaves as one.
+    """Return the records of one partition for the user, as a list.
 
-    A list that is the only part is taken as it is; what a reader has handed out stays untouched.
+    A single list is returned unchanged. Records that a reader has returned are not modified.
     """
     first = parts[0]
     if len(parts) == 1 and isinstance(first, list):
@@ -60,22 +60,22 @@ join_records = chain_records
 
 
 def rewind(reader: RecordReader, offset: int) -> None:
-    """Have a reader whose `take` was interrupted go on at `offset`.
+    """Let a reader whose `take` was interrupted continue at `offset`.
 
-    A native reader stands there already: no interrupt comes between its steps.
+    A native reader is there already, because an interrupt cannot split its steps.
     """
     if isinstance(reader, PythonRecordReader):
         reader.rewind(offset)
 
 
 class PythonRecordReader:
-    """A `RecordReader` that holds the encoded bytes and at most one batch decoded."""
+    """A `RecordReader` that holds the encoded bytes and at most one decoded batch."""
 
     __slots__ = (
-        "_begin",
         "_cursor",
         "_decoder",
         "_encoded_bytes",
+        "_new_decoder",
         "_segment",
         "end_offset",
         "exhausted",
@@ -97,10 +97,10 @@ class PythonRecordReader:
     ) -> None:
         self.topic = topic
         self.partition = partition
-        records, self._encoded_bytes = _own(fetched)
+        records, self._encoded_bytes = _owned_bytes(fetched)
         walk = _walk(memoryview(records), fetch_offset, fetched.high_watermark)
         aborted = fetched.aborted_transactions if options.read_committed else ()
-        self._begin = partial(BatchDecoder, records, walk, aborted, options, leader_epoch)
+        self._new_decoder = partial(BatchDecoder, records, walk, aborted, options, leader_epoch)
         self.end_offset = fetch_offset
         if walk.last_offset is not None:
             self.end_offset = max(fetch_offset, walk.last_offset + 1)
@@ -108,9 +108,9 @@ class PythonRecordReader:
         self.rewind(fetch_offset)
 
     def rewind(self, offset: int) -> None:
-        """Go on at `offset`, whatever was taken: `take` may have been interrupted anywhere."""
-        self._decoder = self._begin()
-        #: What is being handed out, and how far it is.
+        """Continue at `offset`, even if `take` was interrupted at any point."""
+        self._decoder = self._new_decoder()
+        #: The segment that is being returned, and the index of its next record.
         self._segment: Segment | None = None
         self._cursor = 0
         self.next_offset = offset
@@ -119,17 +119,17 @@ class PythonRecordReader:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes it keeps in memory."""
+        """The memory in use."""
         return self._encoded_bytes + self.open_bytes
 
     @property
     def open_bytes(self) -> int:
-        """What of these `take` has decoded and not handed out."""
+        """The part of it that `take` has decoded but not returned."""
         decoded = 0 if self._segment is None else self._segment.size_bytes
         return decoded + self._decoder.unpacked_bytes
 
     def take(self, max_records: int, max_bytes: int | None = None) -> Records:
-        """Return up to `max_records` records and move on; see `RecordReader.take`."""
+        """Return up to `max_records` records and move past them; see `RecordReader.take`."""
         taken = RecordColumns()
         left = max_bytes
         try:
@@ -147,7 +147,7 @@ class PythonRecordReader:
                 if self._segment is not None or (left == 0 and len(taken)):
                     break
         except (CorruptRecordError, UnsupportedCodecError):
-            # What stands before the bad batch goes out first; the next call meets it again.
+            # Return the records before the invalid batch first; the next call raises.
             if not len(taken):
                 raise
         return Records(self.topic, self.partition, taken)
@@ -155,9 +155,9 @@ class PythonRecordReader:
     def _take_from_batch(
         self, count: int, max_bytes: int | None, *, at_least_one: bool
     ) -> tuple[RecordColumns, int]:
-        """Return records of the current batch, opening the next one if needed, and their bytes.
+        """Return records of the current batch, or of the next one, and their size.
 
-        The bytes are 0 where there is no bound on them.
+        The size is 0 if it is not limited.
         """
         segment = self._segment if self._segment is not None else self._open_next()
         columns, start = segment.columns, self._cursor
@@ -177,7 +177,7 @@ class PythonRecordReader:
         return (columns if stop - start == len(columns) else columns.part(start, stop)), used
 
     def _open_next(self) -> Segment:
-        """Decode what comes next and stand at its first record that is wanted."""
+        """Decode the next segment, and skip records before `next_offset`."""
         try:
             segment = self._decoder.next()
         except MalformedBatchError as error:
@@ -195,10 +195,10 @@ class PythonRecordReader:
         )
 
 
-def _own(fetched: FetchedPartition) -> tuple[bytes | memoryview, int]:
+def _owned_bytes(fetched: FetchedPartition) -> tuple[bytes | memoryview, int]:
     """Return the partition's bytes, and how much memory they keep from being freed.
 
-    What is small beside its frame is copied, so that it does not keep all of it.
+    If they are small compared with their frame, they are copied, so that the frame can be freed.
     """
     view = memoryview(b"" if fetched.records is None else fetched.records)
     frame_bytes = memoryview(view.obj).nbytes
@@ -218,7 +218,7 @@ def _walk(records: memoryview, fetch_offset: int, high_watermark: int) -> BatchW
 def _stop_at(
     columns: RecordColumns, start: int, stop: int, max_bytes: int, *, at_least_one: bool
 ) -> tuple[int, int]:
-    """Return where the records from `start` on reach the bound, and the bytes before that."""
+    """Return where the records from `start` on reach the limit, and their size up to there."""
     whole = columns.size_bytes(start, stop)
     if whole <= max_bytes:
         return stop, whole

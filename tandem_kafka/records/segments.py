@@ -1,6 +1,6 @@
-"""Decode a partition's batches one after the other: CRC, compression, transactions.
+"""Decodes a partition's batches one after the other: CRC, compression and transactions.
 
-The twin of rust/src/batches/decoder.rs.
+The native implementation is rust/src/batches/decoder.rs.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from tandem_kafka.types import UNKNOWN_EPOCH
 
 __all__ = ["BatchDecoder", "Segment"]
 
-#: In format v2 the CRC covers all from the attributes on (not the offset, which a broker sets).
+#: In format v2, the CRC covers the bytes from the attributes on, not the offset set by the broker.
 _V2_CRC_AT: Final = 21
 
 
 class Segment(NamedTuple):
-    """Records as the user is to see them: of one batch, or of a part of a large one.
+    """The visible records of one batch, or of a part of a large batch.
 
     Attributes:
-        columns: The records; none where the batch is a marker or aborted.
-        next_offset: The position behind them.
-        leader_epoch: Epoch of their batch.
-        size_bytes: Memory that the records take, about.
+        columns: The records; empty for a transaction marker or an aborted batch.
+        next_offset: The position after them.
+        leader_epoch: The epoch of their batch.
+        size_bytes: An estimate of the memory that the records use.
     """
 
     columns: RecordColumns
@@ -48,12 +48,13 @@ class Segment(NamedTuple):
 
 
 class BatchDecoder:
-    """Decodes a partition's batches in order, and follows its aborted transactions.
+    """Decodes a partition's batches in order, and tracks its aborted transactions.
 
     Args:
         records: The partition's bytes.
-        walk: What a walk over them found.
+        walk: The result of reading all headers.
         aborted: The aborted transactions, in read_committed mode.
+        options: The reader options.
         leader_epoch: The highest epoch that a batch can have, -1 if unknown.
     """
 
@@ -81,33 +82,33 @@ class BatchDecoder:
         self._records = records
         self._leader_epoch = leader_epoch
         self._options = options
-        #: Where the next batch begins, and where they end.
+        #: The start of the next batch, and the end of all batches.
         self._at = 0
         self._end = walk.end
         self._problem = walk.problem
         self._aborted = AbortedTransactions(aborted) if aborted else None
-        #: The batch of which not every part is decoded.
+        #: A batch that is not completely decoded.
         self._batch: BatchReader | None = None
         self._header: BatchHeader | None = None
-        #: What was wrong: finding it once more may take as long as the first time.
+        #: The error found; finding it again could take as long as the first time.
         self._failed: MalformedBatchError | UnsupportedCodecError | None = None
 
     @property
     def finished(self) -> bool:
-        """True when there is neither a batch nor a problem to come."""
+        """True if neither a batch nor an error remains."""
         return self._batch is None and self._at == self._end and self._problem is None
 
     @property
     def unpacked_bytes(self) -> int:
-        """Memory of the decompressed batch of which not every part is decoded."""
+        """The memory of a decompressed batch that is not completely decoded."""
         return 0 if self._batch is None else self._batch.unpacked_bytes
 
     def next(self) -> Segment:
-        """Decode what comes next; not to be called when finished.
+        """Decode the next segment; must not be called when finished.
 
         Raises:
-            MalformedBatchError: It breaks its format; raised again by the next call.
-            UnsupportedCodecError: Its compression is unknown.
+            MalformedBatchError: A batch violates its format; the next call raises again.
+            UnsupportedCodecError: The compression of a batch is unknown.
         """
         if self._failed is None:
             try:
@@ -123,11 +124,11 @@ class BatchDecoder:
             raise MalformedBatchError(f"{self._problem}")
         header = read_header(memoryview(self._records), self._at)
         if header is None:
-            raise MalformedBatchError("a batch is cut short")  # the walk has seen its end
+            raise MalformedBatchError("a batch is cut short")  # a defect: its end was found before
         if header.leader_epoch > self._leader_epoch > UNKNOWN_EPOCH:
             header = header._replace(leader_epoch=UNKNOWN_EPOCH)
         try:
-            segment = self._begin(header)
+            segment = self._decode_batch(header)
         except BatchTooLargeError as error:
             raise BatchTooLargeError(
                 f"the batch with offsets {header.base_offset} to {header.last_offset} {error}"
@@ -135,7 +136,7 @@ class BatchDecoder:
         self._at += header.size
         return segment
 
-    def _begin(self, header: BatchHeader) -> Segment:
+    def _decode_batch(self, header: BatchHeader) -> Segment:
         batch = memoryview(self._records)[header.start : header.start + header.size]
         if self._options.check_crcs:
             _check_crc(header, batch)

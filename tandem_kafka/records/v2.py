@@ -1,14 +1,14 @@
-"""Decode the records of a v2 batch (Kafka 0.11 and later) into columns.
+"""Decodes the records of a v2 batch (Kafka 0.11 and later) into columns.
 
-A record is its length, an unused attribute byte, then as zigzag varints: timestamp and offset
-relative to the batch, key length, value length, number of headers, the bytes between them.
+A record has a length, an unused attribute byte, timestamp and offset relative to the batch, key,
+value and headers. All numbers are zigzag varints.
 """
 
 from __future__ import annotations
 
 from typing import Final, NamedTuple, Self
 
-from tandem_kafka.records.batches import BatchHeader, MalformedBatchError, grow
+from tandem_kafka.records.batches import BatchHeader, MalformedBatchError, is_increasing
 from tandem_kafka.records.columns import RecordColumns
 from tandem_kafka.records.compression import decompress
 from tandem_kafka.records.decoder import ReaderOptions
@@ -19,18 +19,18 @@ __all__ = ["HEADER_SIZE", "BatchReader"]
 HEADER_SIZE: Final = 61
 _MAX_VARINT: Final = 1 << 64
 
-#: A part ends with the record that reaches one of these, so that a batch whose records cost much
-#: more than their bytes is never decoded as a whole. They are those of rust/src/batches/rows.rs.
+#: A part ends with the record that reaches one of these limits. A batch whose records use much more
+#: memory than its bytes is therefore never decoded at once. rust/src/batches/rows.rs has the same.
 PART_RECORDS: Final = 65_536
 PART_BYTES: Final = 8 * 1024 * 1024
 PART_HEADERS: Final = 100_000
 
-#: A timestamp is a sum that wraps at 64 bits, as in Java; one of smaller numbers cannot.
+#: A timestamp is a sum that wraps at 64 bits, as in Java; sums of smaller numbers cannot wrap.
 _SMALL_TIMESTAMP: Final = 1 << 62
 
 
 class _Part(NamedTuple):
-    """Records, the position behind them, and whether a timestamp may need more than 64 bits."""
+    """Records, the position after them, and whether a timestamp may exceed 64 bits."""
 
     columns: RecordColumns
     pos: int
@@ -38,19 +38,19 @@ class _Part(NamedTuple):
 
 
 class BatchReader:
-    """Decodes the records of one v2 batch, part by part.
+    """Decodes the records of one v2 batch in parts.
 
     Args:
-        header: Header of the batch.
-        data: The records, decompressed, and whatever stands around them.
-        pos: Where in `data` they begin.
-        end: Where they end.
-        max_headers: Bound on the headers of one record.
+        header: The header of the batch.
+        data: Bytes with the decompressed records.
+        pos: The start of the records in `data`.
+        end: The end of the records in `data`.
+        max_headers: Maximum number of headers of a record.
 
     Attributes:
-        exhausted: True behind the last record.
-        unpacked_bytes: Memory of the decompressed batch, 0 if it came uncompressed.
-        part_bytes: Memory of the records that `next_part` returned last.
+        exhausted: True after the last record.
+        unpacked_bytes: The memory of the decompressed batch, 0 if it was not compressed.
+        part_bytes: The memory of the records that `next_part` returned last.
     """
 
     __slots__ = (
@@ -75,7 +75,7 @@ class BatchReader:
         self._end = end
         self._max_headers = max_headers
         self._left = header.record_count
-        #: The least offset that the next record may have.
+        #: The minimum offset of the next record.
         self._next = header.base_offset
         self.exhausted = False
         self.unpacked_bytes = len(data) if header.codec else 0
@@ -86,9 +86,9 @@ class BatchReader:
         """Return a reader of a batch in a partition's bytes.
 
         Raises:
-            MalformedBatchError: Its compressed data is broken.
-            BatchTooLargeError: It decompresses to more than allowed.
-            UnsupportedCodecError: Its compression is unknown.
+            MalformedBatchError: The compressed data is corrupt.
+            BatchTooLargeError: The decompressed size exceeds the limit.
+            UnsupportedCodecError: The compression is unknown.
         """
         start, end = header.start + HEADER_SIZE, header.start + header.size
         most = options.max_record_headers
@@ -101,20 +101,20 @@ class BatchReader:
         return cls(header, bytes(records[start:end]), 0, end - start, most)
 
     def next_part(self) -> RecordColumns:
-        """Return the next records; may be none at the end.
+        """Return the next records; empty at the end of a batch without further records.
 
         Raises:
-            MalformedBatchError: The batch breaks the format; raised again by the next call.
+            MalformedBatchError: The batch violates the format; the next call raises again.
         """
         header = self._header
         try:
             part = self._decode()
         except (IndexError, MalformedBatchError):
-            self._cut_out()
+            self._isolate_batch()
             part = self._decode_strictly()
         columns, pos, wide = part
         if pos > self._end:
-            self._cut_out()
+            self._isolate_batch()
             columns, pos, wide = self._decode_strictly()
         count = len(columns)
         if count == self._left and pos != self._end:
@@ -127,13 +127,13 @@ class BatchReader:
         if header.log_append_time:
             columns.timestamps = [header.max_timestamp] * count
         elif wide or not -_SMALL_TIMESTAMP < header.base_timestamp < _SMALL_TIMESTAMP:
-            columns.timestamps = list(map(_wrapped, columns.timestamps))
+            columns.timestamps = list(map(_wrap_to_64_bits, columns.timestamps))
         columns.timestamp_types = [int(header.log_append_time)] * count
         columns.leader_epochs = [header.leader_epoch] * count
         return columns
 
-    def _cut_out(self) -> None:
-        """Leave the bytes around the batch away: a broken record must not run into them."""
+    def _isolate_batch(self) -> None:
+        """Remove the bytes around the batch, so that an invalid record cannot extend into them."""
         self._data = self._data[self._pos : self._end]
         self._pos, self._end = 0, len(self._data)
 
@@ -147,21 +147,21 @@ class BatchReader:
         return _decode(self._data, self._pos, self._left, self._header, self._max_headers)
 
     def _check_offsets(self, offsets: list[int]) -> None:
-        """Refuse offsets that would take the consumer back, or beyond what the header says."""
+        """Reject offsets that decrease or are outside the range in the header."""
         if not offsets:
             return
         header = self._header
         if offsets[0] < header.base_offset or offsets[-1] > header.last_offset:
             raise MalformedBatchError("a record's offset is outside its batch")
-        if offsets[0] < self._next or not grow(offsets):
+        if offsets[0] < self._next or not is_increasing(offsets):
             raise MalformedBatchError("the offsets of a batch do not grow")
         self._next = offsets[-1] + 1
 
 
-# The hot loop of the Python twin: everything is inline, because a call costs as much as a field.
-# A varint of one or two bytes (up to 8191 once unzigzagged) is read here, a longer one by
-# `_long_varint`; `b + (c << 7) - 128` is its two bytes put together. Slices never fail, so one
-# comparison at the end of a record tells whether all its lengths were true.
+# The hot loop of the Python implementation. Everything is inline, because a call costs as much as a
+# field. Varints of one or two bytes (up to 8191 after zigzag decoding) are read here, and longer
+# ones by `_long_varint`; `b + (c << 7) - 128` combines two bytes. Slices never fail, so a single
+# comparison at the end of a record checks all its lengths.
 def _decode(  # noqa: C901, PLR0912, PLR0915
     data: bytes, pos: int, left: int, header: BatchHeader, max_headers: int
 ) -> _Part:
@@ -183,7 +183,7 @@ def _decode(  # noqa: C901, PLR0912, PLR0915
             else:
                 b, pos = _long_varint(data, pos - 1)
         end = pos + (b >> 1)
-        pos += 1  # the attributes: none is in use
+        pos += 1  # the attributes, which are unused
 
         b = data[pos]
         pos += 1
@@ -258,7 +258,7 @@ def _decode(  # noqa: C901, PLR0912, PLR0915
 
 
 def _read_headers(data: bytes, pos: int, offset: int, max_headers: int) -> tuple[list[Header], int]:
-    """Read a record's headers; names that are no UTF-8 get replacement characters, as in Java."""
+    """Read a record's headers; invalid UTF-8 in names is replaced, as in Java."""
     count, pos = _signed_varint(data, pos)
     if count < 0:
         raise MalformedBatchError(f"a record has {count} headers")
@@ -288,7 +288,7 @@ def _signed_varint(data: bytes, pos: int) -> tuple[int, int]:
 
 
 def _long_varint(data: bytes, pos: int) -> tuple[int, int]:
-    """Read a varint of any length, still zigzagged; return it and the position behind."""
+    """Read a varint without zigzag decoding; return it and the position after it."""
     value = shift = 0
     while True:
         b = data[pos]
@@ -304,6 +304,6 @@ def _long_varint(data: bytes, pos: int) -> tuple[int, int]:
     return value, pos
 
 
-def _wrapped(timestamp: int) -> int:
-    """Return the number that is left of a sum in 64 bits."""
+def _wrap_to_64_bits(timestamp: int) -> int:
+    """Return a sum as a signed 64-bit number, with overflow."""
     return (timestamp + (1 << 63)) % (1 << 64) - (1 << 63)

@@ -1,1 +1,1 @@
-"""One state machine per subject; each turn they say what they want to send."""
+"""Request managers: one state machine per subject, which the loop polls for requests."""

@@ -1,9 +1,9 @@
-"""What a request manager is: the loop asks it in turn what to send; it never touches a socket.
+"""The interface of request managers, which return requests to send but never use a socket.
 
-A manager keeps the state of one subject (coordinator, commits, fetches, ...). Every turn of the
-engine's loop calls `poll(now_ms)`, which returns requests to send and how long the thread may
-sleep as far as this manager is concerned. A wait of 0 is only right when something can be sent
-at once: the wake-up for anything else comes with a response or an application event.
+A manager keeps the state of one subject (coordinator, commits, fetches, ...). The engine's loop
+calls `poll(now_ms)`, which returns requests to send and how long the thread may sleep as far as
+this manager is concerned. A wait of 0 is only allowed if something can be sent immediately.
+Otherwise the loop would spin: a response or an application event wakes it anyway.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["IDLE", "PollResult", "RequestManager", "RequestState"]
 
 
 class PollResult(NamedTuple):
-    """What a manager wants: requests to send, and to be asked again within `wait_ms`."""
+    """Requests to send, and the time in ms after which the manager must be polled again."""
 
     unsent: tuple[UnsentRequest, ...] = ()
     wait_ms: int = FOREVER_MS
@@ -30,19 +30,19 @@ class RequestManager(Protocol):
     """The state of one subject, on the network thread."""
 
     def poll(self, now_ms: int) -> PollResult:
-        """Return what to send now; no input or output happens here."""
+        """Return the requests to send now, without any input or output."""
         ...
 
-    def close(self, now_ms: int) -> PollResult:  # noqa: ARG002 - most have nothing to say
-        """Return the last requests of a consumer that closes; by default there are none."""
+    def close(self, now_ms: int) -> PollResult:  # noqa: ARG002 - most have no final requests
+        """Return the final requests of a closing consumer; by default there are none."""
         return IDLE
 
 
 class RequestState:
-    """One kind of request: at most one in flight, and a back-off after each failure.
+    """The state of one kind of request: at most one in flight, and a backoff after each failure.
 
-    Each request sent gets a number. A response counts only for the newest number, so a response
-    to a request from before `reset()` changes nothing.
+    Each request gets a number. Only a response to the newest number counts, so a response to a
+    request from before `reset()` is ignored.
     """
 
     __slots__ = ("_backoff", "_next_send_ms", "_number", "_settled", "in_flight")
@@ -55,44 +55,44 @@ class RequestState:
         self.in_flight = False
 
     def can_send(self, now_ms: int) -> bool:
-        """True when no request is in flight and the back-off is over."""
+        """Tell whether no request is in flight and the backoff is over."""
         return not self.in_flight and now_ms >= self._next_send_ms
 
     def wait_ms(self, now_ms: int) -> int:
-        """Until `can_send`; `FOREVER_MS` while in flight (the response wakes the loop)."""
+        """Return the time until `can_send`; `FOREVER_MS` while a request is in flight."""
         if self.in_flight:
             return FOREVER_MS
         return max(0, self._next_send_ms - now_ms)
 
     def sent(self) -> int:
-        """Note that a request has been made; returns its number."""
+        """Record that a request was created, and return its number."""
         self.in_flight = True
         self._number += 1
         return self._number
 
     def arrived(self, number: int) -> bool:
-        """Note the outcome of a request; False if that request no longer counts."""
+        """Record the outcome of a request; return False if the request no longer counts."""
         if not self.in_flight or number != self._number:
             return False
         self.in_flight = self._settled = False
         return True
 
     def settle(self) -> None:
-        """The outcome was processed without an error: succeed, unless its handler has decided."""
+        """Record success after processing the outcome, unless its handler recorded something."""
         if not self._settled:
             self.succeeded()
 
     def succeeded(self) -> None:
-        """It worked: the next may go at once."""
+        """Record success: the next request may be sent immediately."""
         self._finish(0)
         self._backoff.reset()
 
     def failed(self, now_ms: int) -> None:
-        """It failed: wait for the back-off."""
+        """Record a failure: the next request waits for the backoff."""
         self._finish(now_ms + self._backoff.next_ms())
 
     def reset(self) -> None:
-        """Forget failures and what is in flight: send at once."""
+        """Forget failures and the request in flight, so that the next can be sent immediately."""
         self._number += 1
         self.succeeded()
 

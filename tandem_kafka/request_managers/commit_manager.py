@@ -1,4 +1,4 @@
-"""Commits offsets: sync (retried until a deadline), async (once), on an interval (once)."""
+"""Commits offsets: synchronously (with retries), asynchronously (once), on an interval (once)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.coordinator import CoordinatorManager
 from tandem_kafka.request_managers.reactions import (
     COMMIT,
-    COMMIT_GIVING_BACK,
+    COMMIT_RELEASING,
     Reaction,
     reaction_to,
 )
@@ -40,7 +40,7 @@ from tandem_kafka.types import (
     named,
 )
 from tandem_kafka.wire.messages import OffsetCommitRequest
-from tandem_kafka.wire.topic_partitions import answered_entries, by_topic, raise_error_of
+from tandem_kafka.wire.topic_partitions import by_topic, raise_error_of, requested_entries
 
 __all__ = ["CommitManager"]
 
@@ -48,20 +48,22 @@ log = logging.getLogger(__name__)
 
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 
-#: A coordinator that answers a commit with one of these has removed the member.
+#: Errors that mean that the coordinator has removed the member.
 _MEMBERSHIP_OVER = (UnknownMemberIdError, IllegalGenerationError)
-#: How long close() lets the coordinator be looked for.
+#: How long close() waits for the coordinator to be found.
 CLOSE_GRACE_MS = 1_000
 NO_TOPIC_IDS: Mapping[str, UUID] = {}
-#: Topics go by their ids from this version on.
+#: From this version on, requests identify topics by id.
 FIRST_VERSION_WITH_IDS = 10
 
 
 @dataclass(slots=True, eq=False)
 class _Commit:
-    """A commit; `asked_by` is who the member was when it was asked for, with a generation.
+    """A commit.
 
-    `topic_ids` are the topics that the offsets are of; of the others the metadata tell.
+    Attributes:
+        topic_ids: Ids of the topics that the offsets belong to; others come from the metadata.
+        requested_by: The membership at the time of the call, None without a generation.
     """
 
     offsets: Offsets
@@ -69,15 +71,15 @@ class _Commit:
     future: Completion[Any]
     state: RequestState
     retry: bool
-    giving_back: bool
-    asked_by: ConsumerGroupMetadata | None
+    releasing: bool
+    requested_by: ConsumerGroupMetadata | None
 
 
 class CommitManager(RequestManager):
-    """Sends commits in the order they were asked for; several may be in flight.
+    """Sends commits in the order of the calls; several may be in flight.
 
-    They reach the coordinator in that order: all take one connection, and a commit waits for an
-    older one of the same partition that may have to be sent again.
+    They must reach the coordinator in this order. All use one connection, and a commit waits for
+    an older one of the same partition if that may be sent again.
     """
 
     def __init__(
@@ -91,16 +93,16 @@ class CommitManager(RequestManager):
         self._refresh_metadata = refresh_metadata
         self._commits: list[_Commit] = []
         self._auto_commit: Completion[Any] | None = None
-        self._on_refused: Callable[[Exception], None] = lambda _: None
-        #: When commits fail if the coordinator is still not known: set by close.
+        self._on_rejected: Callable[[Exception], None] = lambda _: None
+        #: When commits fail if the coordinator is still unknown; set by close.
         self._give_up_ms: int | None = None
         coordinator.on_fatal(self._fail_all)
 
-    def on_refused(self, callback: Callable[[Exception], None]) -> None:
-        """Have `callback` take an error that says that the member of now is none any more."""
-        self._on_refused = callback
+    def on_rejected(self, callback: Callable[[Exception], None]) -> None:
+        """Call `callback` with an error that means that the current membership has ended."""
+        self._on_rejected = callback
 
-    # --- what is asked -------------------------------------------------------------------------
+    # --- calls ---------------------------------------------------------------------------------
 
     def commit(
         self,
@@ -109,16 +111,22 @@ class CommitManager(RequestManager):
         topic_ids: Mapping[str, UUID] = NO_TOPIC_IDS,
         *,
         retry: bool,
-        giving_back: bool = False,
+        releasing: bool = False,
     ) -> None:
-        """Commit `offsets`; with `retry` until somebody ends the future (a deadline).
+        """Commit `offsets`.
 
-        With `giving_back` a topic that is gone is no reason to try again: a rebalance must not
-        wait for it (KAFKA-16224); and a member epoch that has moved on meanwhile is one.
+        If the consumer has lost its membership, commits of its former partitions fail. A request
+        without a membership would succeed in a group that has become empty, and could overwrite
+        later commits of other members.
 
-        Who has lost its membership and the partitions with it commits nothing of them: as somebody
-        without membership it could, in a group that is empty by then, and take back what others
-        have committed meanwhile.
+        Args:
+            offsets: The offsets to commit.
+            future: Completed with the outcome.
+            topic_ids: Ids of the topics that the offsets belong to.
+            retry: Retry transient errors until the future is done, for example by a deadline.
+            releasing: The partitions are being released. Then a deleted topic is not retried,
+                because a rebalance must not wait for it (KAFKA-16224), but a stale member epoch
+                is.
         """
         if not offsets:
             future.complete(offsets)
@@ -130,13 +138,13 @@ class CommitManager(RequestManager):
             and not member
             and not subscription.assigned.keys().isdisjoint(offsets)
         ):
-            lost = UnknownMemberIdError("this consumer is no member of the group any more")
+            lost = UnknownMemberIdError("this consumer is no longer a member of the group")
             future.fail(_fenced(offsets, lost))
             return
         state = self._context.request_state()
-        asked_by = group if member else None
+        requested_by = group if member else None
         self._commits.append(
-            _Commit(offsets, topic_ids, future, state, retry, giving_back, asked_by)
+            _Commit(offsets, topic_ids, future, state, retry, releasing, requested_by)
         )
 
     def auto_commit(
@@ -145,29 +153,29 @@ class CommitManager(RequestManager):
         future: Completion[Any],
         topic_ids: Mapping[str, UUID] = NO_TOPIC_IDS,
     ) -> None:
-        """Commit on the interval: never two at a time, not retried, the next interval does."""
+        """Commit once without retries, unless the previous automatic commit is in flight."""
         if self._auto_commit is not None and not self._auto_commit.done:
-            future.fail(CommitFailedError("the automatic commit before is still under way"))
+            future.fail(CommitFailedError("the previous automatic commit is still in flight"))
             return
         future.then(partial(self._log_auto_commit, offsets))
         self._auto_commit = future
         self.commit(offsets, future, topic_ids, retry=False)
 
     def drain(self) -> None:
-        """The consumer is closing: a coordinator that is not found soon is not waited for."""
+        """Wait only briefly for an unknown coordinator, because the consumer is closing."""
         self._give_up_ms = self._context.clock.now_ms() + CLOSE_GRACE_MS
 
     @property
     def waiting(self) -> int:
-        """How many commits have not come to an end, sent or not."""
+        """The number of commits that are not done, sent or not."""
         return len(self._commits)
 
-    # --- the turn ------------------------------------------------------------------------------
+    # --- requests ------------------------------------------------------------------------------
 
     def poll(self, now_ms: int) -> PollResult:
-        """Send every commit whose back-off is over, none before an older one of its partitions."""
+        """Send every commit whose backoff is over, but not before older ones of its partitions."""
         if self._commits:
-            self._fail_those_of_old_topics()
+            self._fail_recreated_topics()
             self._commits = [c for c in self._commits if not c.future.done]
         if not self._commits:
             return IDLE
@@ -188,7 +196,7 @@ class CommitManager(RequestManager):
         return PollResult(tuple(unsent), wait_ms)
 
     def close(self, now_ms: int) -> PollResult:
-        """Send what is there now; without a coordinator it fails."""
+        """Send all commits now; without a coordinator, they fail."""
         self._give_up_ms = now_ms
         return self.poll(now_ms)
 
@@ -197,24 +205,28 @@ class CommitManager(RequestManager):
             return IDLE
         if now_ms < self._give_up_ms:
             return PollResult(wait_ms=self._give_up_ms - now_ms)
-        self._fail_all(CommitFailedError("Coordinator unknown and consumer is closing"))
+        self._fail_all(
+            CommitFailedError(
+                "the consumer is closing and has found no group coordinator to commit to"
+            )
+        )
         return IDLE
 
     def _send(self, commit: _Commit, destination: ToNode) -> UnsentRequest:
         topic_ids = self._topic_ids(commit)
         member = self._context.group.metadata
-        if member.generation_id == NO_GENERATION and commit.asked_by is not None:
-            member = commit.asked_by  # the coordinator knows whether that still is somebody
+        if member.generation_id == NO_GENERATION and commit.requested_by is not None:
+            member = commit.requested_by  # the coordinator decides whether it is still valid
         return self._context.request(
             self._message(commit.offsets, topic_ids, member),
             destination,
-            answered=partial(self._answered, commit, topic_ids),
-            failed=partial(self._failed, commit, member),
+            on_response=partial(self._handle_response, commit, topic_ids),
+            on_error=partial(self._handle_error, commit, member),
             state=commit.state,
         )
 
     def _topic_ids(self, commit: _Commit) -> dict[str, UUID] | None:
-        """Return the topics' ids, if all are known: only then may version 10 be spoken."""
+        """Return the topic ids if all are known, as version 10 requires."""
         snapshot = self._context.metadata.snapshot
         ids = {tp.topic: snapshot.topic_id(tp.topic) for tp in commit.offsets}
         ids.update({name: commit.topic_ids.get(name, ids[name]) for name in ids})
@@ -251,23 +263,25 @@ class CommitManager(RequestManager):
             max_version=None if topic_ids else FIRST_VERSION_WITH_IDS - 1,
         )
 
-    # --- the answer ----------------------------------------------------------------------------
+    # --- responses -----------------------------------------------------------------------------
 
-    def _answered(
+    def _handle_response(
         self, commit: _Commit, topic_ids: dict[str, UUID] | None, response: ClientResponse
     ) -> None:
         self._context.metrics.record("commit-latency", response.latency_ms)
         names = None
         if topic_ids is not None and response.version >= FIRST_VERSION_WITH_IDS:
             names = {topic_id: name for name, topic_id in topic_ids.items()}
-        raise_error_of(answered_entries(response.message.topics, commit.offsets, names))
+        raise_error_of(requested_entries(response.message.topics, commit.offsets, names))
         self._finish(commit)
         commit.future.complete(commit.offsets)
 
-    def _failed(self, commit: _Commit, member: ConsumerGroupMetadata, error: Exception) -> None:
+    def _handle_error(
+        self, commit: _Commit, member: ConsumerGroupMetadata, error: Exception
+    ) -> None:
         rebalanced = self._context.group.rebalanced_since(member)
         if isinstance(error, IllegalGenerationError) and rebalanced:
-            # It was overtaken by the end of a JoinGroup: the member has lost nothing.
+            # A JoinGroup completed before the commit arrived; the membership has not ended.
             overtaken = RebalanceInProgressError(str(error))
             overtaken.__cause__ = error
             error = overtaken
@@ -275,10 +289,10 @@ class CommitManager(RequestManager):
         now = self._context.group.metadata
         same = (now.generation_id, now.member_id) == (member.generation_id, member.member_id)
         if isinstance(error, _MEMBERSHIP_OVER) and same and now.generation_id != NO_GENERATION:
-            self._on_refused(error)
+            self._on_rejected(error)
 
     def _react(self, commit: _Commit, error: Exception) -> None:
-        table = COMMIT_GIVING_BACK if commit.giving_back else COMMIT
+        table = COMMIT_RELEASING if commit.releasing else COMMIT
         reaction = reaction_to(table, error)
         if reaction is Reaction.REDISCOVER:
             self._coordinator.mark_unknown(error)
@@ -289,19 +303,25 @@ class CommitManager(RequestManager):
         elif reaction is Reaction.FAIL:
             self._fail(commit, error)
         elif not commit.retry:
-            passing = RetriableCommitFailedError(f"the commit failed for a passing reason: {error}")
-            passing.__cause__ = error
-            self._fail(commit, passing)
+            transient = RetriableCommitFailedError(
+                f"the commit failed with a transient error: {error}; commit again"
+            )
+            transient.__cause__ = error
+            self._fail(commit, transient)
 
-    def _fail_those_of_old_topics(self) -> None:
-        """Where a topic was made anew, the offsets of the old one are none of the new one."""
+    def _fail_recreated_topics(self) -> None:
+        """Fail commits of recreated topics: offsets of the old topic are not valid in the new."""
         snapshot = self._context.metadata.snapshot
         for commit in self._commits:
             for tp in commit.offsets:
                 old, now = commit.topic_ids.get(tp.topic), snapshot.topic_id(tp.topic)
                 if old is not None and NO_TOPIC_ID != now != old:
-                    reason = f"topic {tp.topic} has been deleted and created again"
-                    commit.future.fail(CommitFailedError(f"{reason}: {named(commit.offsets)}"))
+                    commit.future.fail(
+                        CommitFailedError(
+                            f"cannot commit {named(commit.offsets)}: topic {tp.topic} has been "
+                            "deleted and recreated, so the offsets are no longer valid"
+                        )
+                    )
                     break
 
     def _fail(self, commit: _Commit, error: BaseException) -> None:
@@ -315,14 +335,14 @@ class CommitManager(RequestManager):
     def _log_auto_commit(self, offsets: Offsets, future: Completion[Any]) -> None:
         if future.error is None:
             return
-        passing = isinstance(future.error, KafkaError) and future.error.retriable
+        transient = isinstance(future.error, KafkaError) and future.error.retriable
         closing = self._give_up_ms is not None
         log.log(
-            logging.INFO if passing else logging.WARNING,
-            "auto-commit of %s failed%s: %s",
+            logging.INFO if transient else logging.WARNING,
+            "auto-commit of %s failed: %s%s",
             described(offsets),
-            "" if closing else ", the next interval tries again",
             future.error,
+            "" if closing else "; it is retried after auto_commit_interval_ms",
         )
 
     def _fail_all(self, error: Exception) -> None:
@@ -332,17 +352,17 @@ class CommitManager(RequestManager):
 
 
 def _fenced(offsets: Mapping[TopicPartition, OffsetAndMetadata], error: BaseException) -> Exception:
-    """Say whether the commit may be tried again: a member that is rebalancing still is one."""
+    """Return the error for a rejected commit; during a rebalance, it can be retried."""
     failure: Exception
     if isinstance(error, RebalanceInProgressError):
         failure = CommitDuringRebalanceError(
-            f"the group is rebalancing and does not take the commit of {named(offsets)} now: "
-            "poll(), which goes through with the rebalance, and commit what is still yours"
+            f"the group is rebalancing and rejected the commit of {named(offsets)}; call poll() "
+            "to complete the rebalance, then commit the partitions that are still assigned"
         )
     else:
         failure = CommitFailedError(
-            f"the group has moved on and the commit of {named(offsets)} cannot be "
-            f"done any more ({error}); poll() more often, or take fewer records at a time"
+            f"the commit of {named(offsets)} was rejected, because this consumer is no longer a "
+            f"member of the group ({error}); call poll() more often, or reduce max_poll_records"
         )
     failure.__cause__ = error
     return failure

@@ -1,4 +1,4 @@
-"""Looks committed offsets up (OffsetFetch); equal look-ups share one request."""
+"""Looks up committed offsets (OffsetFetch); equal lookups share one request."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tandem_kafka.request_managers.reactions import OFFSET_FETCH, Reaction, reac
 from tandem_kafka.shared.metadata import NO_TOPIC_ID
 from tandem_kafka.types import OffsetAndMetadata, TopicPartition
 from tandem_kafka.wire.messages import OffsetFetchRequest
-from tandem_kafka.wire.topic_partitions import answered_entries, by_topic, raise_error_of
+from tandem_kafka.wire.topic_partitions import by_topic, raise_error_of, requested_entries
 
 __all__ = ["Committed", "CommittedOffsetsManager"]
 
@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 Committed = dict[TopicPartition, OffsetAndMetadata | None]
 
-#: Groups are named from this version on, topics by their ids from the other.
+#: From these versions on, requests have a list of groups and identify topics by id, respectively.
 FIRST_VERSION_WITH_GROUPS = 8
 FIRST_VERSION_WITH_IDS = 10
 
@@ -41,10 +41,11 @@ class _Lookup:
 
 
 class CommittedOffsetsManager(RequestManager):
-    """One look-up per set of partitions, retried for as long as somebody waits for it.
+    """One lookup per set of partitions, retried while a caller waits for it.
 
-    Only a broker that says so makes "no committed offset": a partition or topic that it does not
-    know, or leaves out of its response, is asked for again. The reset policy would skip records.
+    A partition has no committed offset only if the response says so. If the broker does not know
+    the partition, or the response omits it, the lookup is retried. Otherwise the reset policy
+    would skip records.
     """
 
     def __init__(
@@ -60,7 +61,7 @@ class CommittedOffsetsManager(RequestManager):
         coordinator.on_fatal(self._fail_all)
 
     def look_up(self, partitions: frozenset[TopicPartition], future: Completion[Committed]) -> None:
-        """Find the committed offsets; None for a partition without one."""
+        """Look up committed offsets; None for a partition without one."""
         if not partitions:
             future.complete({})
             return
@@ -71,7 +72,7 @@ class CommittedOffsetsManager(RequestManager):
         self._lookups.append(_Lookup(partitions, self._context.request_state(), [future]))
 
     def poll(self, now_ms: int) -> PollResult:
-        """Send every look-up whose back-off is over."""
+        """Send every lookup whose backoff is over."""
         if not self._lookups:
             return IDLE
         self._lookups = [lk for lk in self._lookups if any(not f.done for f in lk.waiting)]
@@ -87,7 +88,7 @@ class CommittedOffsetsManager(RequestManager):
         return PollResult(unsent, wait_ms)
 
     def close(self, now_ms: int) -> PollResult:
-        """A listener that runs during close may still ask."""
+        """Continue, because a listener that runs during close may look up committed offsets."""
         return self.poll(now_ms)
 
     # --- the request ---------------------------------------------------------------------------
@@ -95,13 +96,13 @@ class CommittedOffsetsManager(RequestManager):
     def _send(self, lookup: _Lookup, destination: ToNode) -> UnsentRequest:
         snapshot = self._context.metadata.snapshot
         topics = {tp.topic for tp in lookup.partitions}
-        # Kept with the request: by the time of the response the metadata may have forgotten one.
+        # Kept with the request, because later metadata may no longer contain all topics.
         names = {snapshot.topic_id(topic): topic for topic in topics}
         return self._context.request(
             self._message(lookup.partitions, names),
             destination,
-            answered=partial(self._answered, lookup, names),
-            failed=partial(self._failed, lookup),
+            on_response=partial(self._handle_response, lookup, names),
+            on_error=partial(self._handle_error, lookup),
             state=lookup.state,
         )
 
@@ -128,19 +129,21 @@ class CommittedOffsetsManager(RequestManager):
             groups=[
                 group_entry(group_id=group_id, member_id=None, member_epoch=-1, topics=grouped)
             ],
-            # An open transaction's offsets are waited for (KIP-447).
+            # Retry while a transaction with offsets is open (KIP-447).
             require_stable=True,
             max_version=FIRST_VERSION_WITH_IDS - 1 if NO_TOPIC_ID in names else None,
         )
 
     # --- the response --------------------------------------------------------------------------
 
-    def _answered(self, lookup: _Lookup, names: dict[UUID, str], response: ClientResponse) -> None:
+    def _handle_response(
+        self, lookup: _Lookup, names: dict[UUID, str], response: ClientResponse
+    ) -> None:
         message, version = response.message, response.version
         group = message.groups[0] if version >= FIRST_VERSION_WITH_GROUPS else message
         if group.error_code:
             raise for_code(group.error_code)(self._context.group.metadata.group_id)
-        entries = answered_entries(
+        entries = requested_entries(
             group.topics, lookup.partitions, names if version >= FIRST_VERSION_WITH_IDS else None
         )
         raise_error_of(entries)
@@ -148,7 +151,7 @@ class CommittedOffsetsManager(RequestManager):
         for future in lookup.waiting:
             future.complete({tp: _offset(entry) for tp, entry in entries.items()})
 
-    def _failed(self, lookup: _Lookup, error: Exception) -> None:
+    def _handle_error(self, lookup: _Lookup, error: Exception) -> None:
         reaction = reaction_to(OFFSET_FETCH, error)
         if reaction is Reaction.FAIL:
             self._fail(lookup, error)
@@ -156,7 +159,7 @@ class CommittedOffsetsManager(RequestManager):
             self._coordinator.mark_unknown(error)
         elif reaction is Reaction.REFRESH:
             self._refresh_metadata({tp.topic for tp in lookup.partitions})
-        log.debug("looking committed offsets up again: %s", error)
+        log.debug("retrying the lookup of committed offsets: %s", error)
 
     def _fail(self, lookup: _Lookup, error: Exception) -> None:
         self._forget(lookup)

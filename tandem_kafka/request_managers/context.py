@@ -1,4 +1,4 @@
-"""What every request manager is built with."""
+"""The objects that all request managers share."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tandem_kafka.metrics import ConsumerMetrics
 from tandem_kafka.network.backoff import Backoff
 from tandem_kafka.network.request import ClientResponse, Destination, KeepAlive, UnsentRequest
 from tandem_kafka.request_managers.base import RequestState
-from tandem_kafka.request_managers.exchange import Exchange, Outlet
+from tandem_kafka.request_managers.exchange import Exchange, OutcomeHandler
 from tandem_kafka.request_managers.user_code import InlineUserCode, UserCode
 from tandem_kafka.runtime import Clock, Random
 from tandem_kafka.shared.fetch_buffer import FetchBuffer
@@ -30,7 +30,7 @@ MIN_PAUSE_MS = 50
 
 @dataclass(frozen=True, slots=True)
 class ManagerContext:
-    """Configuration, time, chance and the state that managers share on the network thread."""
+    """Configuration, clock, random numbers and state that managers share."""
 
     config: Config
     clock: Clock
@@ -46,16 +46,16 @@ class ManagerContext:
 
     @property
     def read_committed(self) -> bool:
-        """True when records of open and aborted transactions are left out."""
+        """True if records of open and aborted transactions are skipped."""
         return self.config.isolation_level == "read_committed"
 
     @property
     def retry_pause_ms(self) -> int:
-        """Pause before one thing of many is tried again; never so short that it would spin."""
+        """The pause before a single partition is retried; long enough to prevent spinning."""
         return max(self.config.retry_backoff_ms, MIN_PAUSE_MS)
 
     def backoff(self) -> Backoff:
-        """Return a back-off between retries of one kind of request."""
+        """Return a backoff for one kind of request."""
         config = self.config
         return Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, self.random)
 
@@ -63,26 +63,26 @@ class ManagerContext:
         """Return the state of one kind of request."""
         return RequestState(self.backoff())
 
-    def request(  # noqa: PLR0913 - a request has that many sides
+    def request(  # noqa: PLR0913 - all keyword-only but two
         self,
         message: Any,
         destination: Destination,
         *,
-        answered: Callable[[ClientResponse], None],
-        failed: Callable[[Exception], None],
+        on_response: Callable[[ClientResponse], None],
+        on_error: Callable[[Exception], None],
         state: RequestState | None = None,
         decode: Callable[[memoryview, int], Any] | None = None,
         timeout_ms: int | None = None,
         held_ms: int | None = 0,
     ) -> UnsentRequest:
-        """Make a request whose outcome comes to `answered` or `failed` (see `Exchange`)."""
+        """Create a request whose outcome goes to `on_response` or `on_error` (see `Exchange`)."""
         timeout_ms = self.config.request_timeout_ms if timeout_ms is None else timeout_ms
         deadline_ms = self.clock.now_ms() + timeout_ms
         request = UnsentRequest(
             message, destination, deadline_ms, timeout_ms, decode=decode, held_ms=held_ms
         )
-        outlet = Outlet(message.name, failed, self.raise_in_poll)
-        request.future.then(Exchange(outlet, answered, self.clock, state).arrived)
+        outcomes = OutcomeHandler(message.name, on_error, self.raise_in_poll)
+        request.future.then(Exchange(outcomes, on_response, self.clock, state).arrived)
         return request
 
     def keep_alive(
@@ -91,23 +91,23 @@ class ManagerContext:
         *,
         period_ms: int,
         until_ms: int,
-        answered: Callable[[Any], None],
-        failed: Callable[[Exception], None],
+        on_response: Callable[[Any], None],
+        on_error: Callable[[Exception], None],
     ) -> KeepAlive:
-        """Make a heartbeat that the transport sends by itself; its responses come likewise."""
-        outlet = Outlet(message.name, failed, self.raise_in_poll)
+        """Create a heartbeat that the transport may send by itself (see `KeepAlive`)."""
+        outcomes = OutcomeHandler(message.name, on_error, self.raise_in_poll)
 
         def heard(response: Any) -> None:
-            error = outlet.run(lambda: answered(response))
+            error = outcomes.run(lambda: on_response(response))
             if error is not None:
-                outlet.fail(error)
+                outcomes.fail(error)
 
         return KeepAlive(message, period_ms, until_ms, heard)
 
     def raise_in_poll(
         self, error: Exception, about: Iterable[tuple[AssignedPartition, Position]] = ()
     ) -> None:
-        """Have the next poll() raise this, unless it is about positions sought elsewhere."""
-        # Who was told of it and polls all the same wants it tried again.
-        self.polls.wanted = True
+        """Raise an error in the next poll(), unless it concerns positions that have changed."""
+        # An application that polls again after the error expects a retry.
+        self.polls.event_needed = True
         self.background.add_error(ErrorEvent(error, tuple(about)))

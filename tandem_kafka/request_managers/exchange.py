@@ -1,10 +1,9 @@
-"""The one place where the outcome of a manager's request arrives.
+"""Passes the outcome of every request to the manager that created it.
 
-A manager says what to do with a response (`answered`) and with an error (`failed`). Everything
-that can go wrong comes to `failed`: the request was not answered, the response carries an error
-(`answered` raises it), or `answered` raised something that nobody expected. So a malformed
-response or a defect of ours ends what is in flight, fails the futures of that request and is
-tried again like any other failure; it never leaves a manager waiting for ever.
+A manager handles a response with `on_response` and an error with `on_error`. All failures go to
+`on_error`: there is no response, the response has an error (which `on_response` raises), or
+`on_response` raises an unexpected exception. A malformed response or a defect is therefore retried
+like any other failure, and never leaves a manager waiting forever.
 """
 
 from __future__ import annotations
@@ -18,67 +17,76 @@ from tandem_kafka.network.request import ClientResponse
 from tandem_kafka.request_managers.base import RequestState
 from tandem_kafka.runtime import Clock
 
-__all__ = ["Exchange", "Outlet", "internal_error"]
+__all__ = ["Exchange", "OutcomeHandler", "internal_error"]
 
 log = logging.getLogger(__name__)
 
 
 def internal_error(error: BaseException) -> KafkaError:
-    """Return what the user is told of a defect on the network thread."""
-    wrapped: KafkaError = KafkaError(f"internal error on the network thread: {error!r}")
+    """Return the error to raise for a defect on the network thread."""
+    wrapped: KafkaError = KafkaError(
+        f"internal error on the network thread: {error!r}; this is a defect in tandem-kafka, "
+        "please report it"
+    )
     wrapped.__cause__ = error
     return wrapped
 
 
-class Outlet:
-    """Where the errors of one kind of request go.
+class OutcomeHandler:
+    """Handles the errors of one kind of request.
 
     Args:
         name: The kind of request, for the log and for errors.
-        failed: Takes each error.
-        raise_in_poll: Takes what `failed` itself raised: poll() raises that.
+        on_error: Called with each error.
+        raise_in_poll: Called with an exception that `on_error` raises, for poll() to raise.
     """
 
-    __slots__ = ("_failed", "_name", "_raise_in_poll")
+    __slots__ = ("_name", "_on_error", "_raise_in_poll")
 
     def __init__(
         self,
         name: str,
-        failed: Callable[[Exception], None],
+        on_error: Callable[[Exception], None],
         raise_in_poll: Callable[[Exception], None],
     ) -> None:
         self._name = name
-        self._failed = failed
+        self._on_error = on_error
         self._raise_in_poll = raise_in_poll
 
     def run(self, handle: Callable[[], None]) -> Exception | None:
-        """Run what processes a response; returns its error, which is still to be dealt with."""
+        """Process a response; return its error, which must be passed to `fail`."""
         try:
             handle()
-        except IllegalStateError as error:  # a `KafkaError`, but no broker answers with it
+        except IllegalStateError as error:  # a `KafkaError`, but no broker returns it
             return self._unexpected(error)
         except KafkaError as error:
             if isinstance(error, UnexpectedResponseError):
-                log.warning("cannot use a response to %s: %s", self._name, error)
-            # Raised again elsewhere, by every poll() perhaps: where it came from says nothing.
-            refused: Exception = error.with_traceback(None)
-            return refused
-        except Exception as error:  # noqa: BLE001 - whatever it is, the request has failed
+                log.warning("invalid response to %s; the request is retried: %s", self._name, error)
+            # The error is raised again elsewhere, so the traceback to this place does not help.
+            without_traceback: Exception = error.with_traceback(None)
+            return without_traceback
+        except Exception as error:  # noqa: BLE001 - any exception means a failed request
             return self._unexpected(error)
         return None
 
     def fail(self, error: Exception) -> None:
-        """Deal with an error; raises nothing."""
+        """Handle an error; never raises."""
         try:
-            self._failed(error)
+            self._on_error(error)
         except Exception as defect:
-            log.exception("%s failed and the error was not handled; poll() raises it", self._name)
+            log.exception(
+                "handling an error of %s failed because of a defect in tandem-kafka, and poll() "
+                "raises it; please report it",
+                self._name,
+            )
             self._raise_in_poll(internal_error(defect))
 
     def _unexpected(self, error: Exception) -> Exception:
-        log.error("cannot process a response to %s", self._name, exc_info=error)
+        log.error(
+            "cannot process the response to %s; the request is retried", self._name, exc_info=error
+        )
         unexpected = UnexpectedResponseError(
-            f"cannot process a response to {self._name}: {error!r}; the request is tried again"
+            f"cannot process the response to {self._name}: {error!r}; the request is retried"
         )
         unexpected.__cause__ = error
         return unexpected
@@ -88,39 +96,39 @@ class Exchange:
     """One request and its outcome.
 
     Args:
-        outlet: Takes the error, if there is one.
-        answered: Takes the response. It raises a `KafkaError` for an error in the response.
-        clock: Time, for the back-off.
-        state: In flight from now on; the outcome ends that, with a back-off after an error.
+        outcomes: Handles an error.
+        on_response: Handles the response; raises a `KafkaError` for an error in the response.
+        clock: The clock for the backoff.
+        state: In flight until the outcome arrives; an error starts its backoff.
     """
 
-    __slots__ = ("_answered", "_clock", "_number", "_outlet", "_state")
+    __slots__ = ("_clock", "_number", "_on_response", "_outcomes", "_state")
 
     def __init__(
         self,
-        outlet: Outlet,
-        answered: Callable[[ClientResponse], None],
+        outcomes: OutcomeHandler,
+        on_response: Callable[[ClientResponse], None],
         clock: Clock,
         state: RequestState | None,
     ) -> None:
-        self._outlet = outlet
-        self._answered = answered
+        self._outcomes = outcomes
+        self._on_response = on_response
         self._clock = clock
         self._state = state
         self._number = state.sent() if state is not None else 0
 
     def arrived(self, future: Completion[ClientResponse]) -> None:
-        """Process the outcome; raises nothing."""
+        """Process the outcome; never raises."""
         state = self._state
         if state is not None and not state.arrived(self._number):
-            return  # of a request that was given up
+            return  # the request was abandoned
         error = future.error
         if error is None:
-            error = self._outlet.run(lambda: self._answered(future.result()))
+            error = self._outcomes.run(lambda: self._on_response(future.result()))
         if error is None:
             if state is not None:
                 state.settle()
             return
         if state is not None:
             state.failed(self._clock.now_ms())
-        self._outlet.fail(error if isinstance(error, Exception) else internal_error(error))
+        self._outcomes.fail(error if isinstance(error, Exception) else internal_error(error))

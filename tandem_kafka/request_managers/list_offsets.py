@@ -1,4 +1,4 @@
-"""Looks offsets up by timestamp (ListOffsets): for the user's calls and for position resets."""
+"""Looks up offsets by timestamp (ListOffsets), for calls of the user and for resets."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from tandem_kafka.request_managers.metadata_refresh import NEEDED_MS, MetadataRe
 from tandem_kafka.request_managers.reactions import LIST_OFFSETS, Reaction, reaction_to
 from tandem_kafka.types import UNKNOWN_EPOCH, Node, OffsetAndTimestamp, TopicPartition
 from tandem_kafka.wire.messages import ListOffsetsRequest
-from tandem_kafka.wire.topic_partitions import answered_entries, by_topic
+from tandem_kafka.wire.topic_partitions import by_topic, requested_entries
 
 __all__ = ["EARLIEST", "LATEST", "ListOffsetsManager", "OffsetLookup"]
 
 log = logging.getLogger(__name__)
 
-#: Timestamps that stand for the end and the beginning of a partition.
+#: The timestamps that mean the end and the beginning of a partition.
 LATEST = -1
 EARLIEST = -2
 
 CONSUMER_REPLICA = -1
 
-#: The leader of a partition, if it is known, and its epoch.
+#: The leader of a partition, if known, and its epoch.
 Leader = tuple[Node | None, int]
 
 
 @dataclass(frozen=True, slots=True)
 class _Pause:
-    """Back-off of one partition: until a time, or until another leader is known."""
+    """The backoff of one partition: until a time, or until the leader changes."""
 
     until_ms: int
     leader: Leader
@@ -45,16 +45,16 @@ class _Pause:
 
 @dataclass(slots=True, eq=False)
 class OffsetLookup:
-    """Some partitions whose offsets are wanted.
+    """A lookup of the offsets of some partitions.
 
     Attributes:
-        pending: Timestamps still to be looked up.
-        on_offset: Takes each result; None where no record is that young.
-        on_error: Takes an error that a retry will not mend; ends the look-up.
-        alive: False when nobody waits any more.
-        in_flight: Partitions whose leader has been asked.
-        backoffs: By broker, so that one that fails delays no other; -1 while no leader is known.
-        pauses: Partitions that are to be asked for again, and when.
+        pending: Timestamps that have not been looked up yet.
+        on_offset: Called with each result; None if no record is recent enough.
+        on_error: Called with an error that cannot be retried; ends the lookup.
+        alive: False once no caller waits any longer.
+        in_flight: Partitions with a request in flight.
+        backoffs: By broker, so that a failing one does not delay others; -1 for no known leader.
+        pauses: Partitions to retry, with their backoffs.
     """
 
     pending: dict[TopicPartition, int]
@@ -67,7 +67,7 @@ class OffsetLookup:
 
 
 class ListOffsetsManager(RequestManager):
-    """Asks each partition's leader, again and again until all have answered."""
+    """Sends lookups to the leaders of the partitions, and retries until all have responded."""
 
     def __init__(self, context: ManagerContext, metadata: MetadataRefresher) -> None:
         self._context = context
@@ -81,7 +81,7 @@ class ListOffsetsManager(RequestManager):
         on_error: Callable[[BaseException], None],
         alive: Callable[[], bool],
     ) -> None:
-        """Begin a look-up."""
+        """Start a lookup."""
         self._lookups.append(OffsetLookup(dict(timestamps), on_offset, on_error, alive))
         self._need_topics(timestamps)
 
@@ -90,7 +90,7 @@ class ListOffsetsManager(RequestManager):
         timestamps: Mapping[TopicPartition, int],
         future: Completion[dict[TopicPartition, OffsetAndTimestamp | None]],
     ) -> None:
-        """Look all up and complete `future` with the whole."""
+        """Look up all offsets and complete `future` with all results."""
         if not timestamps:
             future.complete({})
             return
@@ -104,7 +104,7 @@ class ListOffsetsManager(RequestManager):
         self.look_up(timestamps, take, future.fail, lambda: not future.done)
 
     def poll(self, now_ms: int) -> PollResult:
-        """Send to every leader that can be asked now."""
+        """Send requests to all leaders whose partitions are not in backoff."""
         if not self._lookups:
             return IDLE
         self._lookups = [lookup for lookup in self._lookups if lookup.pending and lookup.alive()]
@@ -128,7 +128,7 @@ class ListOffsetsManager(RequestManager):
 
     def _send(self, lookup: OffsetLookup, now_ms: int) -> Iterator[UnsentRequest]:
         by_leader: dict[Node | None, list[TopicPartition]] = defaultdict(list)
-        # In the order asked for: a set of partitions has another with every start of Python.
+        # In the requested order: the order of a set differs between runs of Python.
         for tp in lookup.pending:
             if tp in lookup.in_flight:
                 continue
@@ -140,7 +140,7 @@ class ListOffsetsManager(RequestManager):
             by_leader[leader[0]].append(tp)
         for node, partitions in by_leader.items():
             if node is None:
-                self._again_later(lookup, partitions, node)
+                self._retry_later(lookup, partitions, node)
             else:
                 lookup.in_flight.update(partitions)
                 yield self._request(lookup, node, partitions)
@@ -148,13 +148,13 @@ class ListOffsetsManager(RequestManager):
     def _request(
         self, lookup: OffsetLookup, leader: Node, partitions: list[TopicPartition]
     ) -> UnsentRequest:
-        asked = {tp: lookup.pending[tp] for tp in partitions}
+        requested = {tp: lookup.pending[tp] for tp in partitions}
         return self._context.request(
-            self._message(asked),
+            self._message(requested),
             ToNode(leader),
-            answered=partial(self._answered, lookup, asked, leader),
-            failed=partial(self._failed, lookup, asked, leader),
-            held_ms=None,  # a broker may have to look into remote storage
+            on_response=partial(self._handle_response, lookup, requested, leader),
+            on_error=partial(self._handle_error, lookup, requested, leader),
+            held_ms=None,  # a broker may have to read remote storage
         )
 
     def _message(self, timestamps: Mapping[TopicPartition, int]) -> ListOffsetsRequest:
@@ -174,25 +174,25 @@ class ListOffsetsManager(RequestManager):
             isolation_level=1 if read_committed else 0,
             topics=[topic_entry(name=name, partitions=ps) for name, ps in entries.items()],
             timeout_ms=self._context.config.request_timeout_ms,
-            # Isolation levels came with version 2; without them "latest" would be too late.
+            # Version 2 adds isolation levels; without them, "latest" is the high watermark.
             min_version=2 if read_committed else 1,
         )
 
     # --- the response --------------------------------------------------------------------------
 
-    def _answered(
+    def _handle_response(
         self,
         lookup: OffsetLookup,
-        asked: Mapping[TopicPartition, int],
+        requested: Mapping[TopicPartition, int],
         leader: Node,
         response: ClientResponse,
     ) -> None:
-        entries = answered_entries(response.message.topics, asked)
-        lookup.in_flight.difference_update(asked)
+        entries = requested_entries(response.message.topics, requested)
+        lookup.in_flight.difference_update(requested)
         unauthorized = set()
-        again = []
+        retriable = []
         for tp, entry in entries.items():
-            if lookup.pending.get(tp) != asked[tp]:
+            if lookup.pending.get(tp) != requested[tp]:
                 continue
             error_type = for_code(entry.error_code) if entry.error_code else None
             if error_type is TopicAuthorizationFailedError:
@@ -200,37 +200,37 @@ class ListOffsetsManager(RequestManager):
             elif error_type is None:
                 self._found(lookup, tp, _offset(entry))
             elif self._react(lookup, error_type(f"{tp.topic}-{tp.partition}"), tp):
-                again.append(tp)
+                retriable.append(tp)
         if unauthorized:
             self._fail(lookup, TopicAuthorizationFailedError(unauthorized))
-        elif again:
-            # Once for the whole response: the pause grows with failures, not with partitions.
-            self._again_later(lookup, again, leader)
+        elif retriable:
+            # Once per response: the backoff must grow with failures, not with partitions.
+            self._retry_later(lookup, retriable, leader)
         else:
             lookup.backoffs.pop(leader.node_id, None)
 
-    def _failed(
+    def _handle_error(
         self,
         lookup: OffsetLookup,
-        asked: Mapping[TopicPartition, int],
+        requested: Mapping[TopicPartition, int],
         leader: Node,
         error: Exception,
     ) -> None:
-        lookup.in_flight.difference_update(asked)
+        lookup.in_flight.difference_update(requested)
         if self._react(lookup, error):
-            self._again_later(lookup, [tp for tp in asked if tp in lookup.pending], leader)
+            self._retry_later(lookup, [tp for tp in requested if tp in lookup.pending], leader)
 
     def _react(
         self, lookup: OffsetLookup, error: Exception, tp: TopicPartition | None = None
     ) -> bool:
-        """Deal with an error; True if the request is to be tried again."""
+        """Handle an error; return whether to retry."""
         reaction = reaction_to(LIST_OFFSETS, error)
         if reaction is Reaction.FAIL:
             self._fail(lookup, error)
         elif reaction is Reaction.NONE and tp is not None:
             self._found(lookup, tp, None)
         else:
-            log.debug("looking offsets up again: %s", error)
+            log.debug("retrying an offset lookup: %s", error)
             return True
         return False
 
@@ -240,7 +240,7 @@ class ListOffsetsManager(RequestManager):
         del lookup.pending[tp]
         lookup.on_offset(tp, offset)
 
-    def _again_later(
+    def _retry_later(
         self, lookup: OffsetLookup, partitions: list[TopicPartition], leader: Node | None
     ) -> None:
         self._need_topics(lookup.pending)

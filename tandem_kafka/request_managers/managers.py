@@ -1,4 +1,4 @@
-"""All request managers of one consumer, in the order of their turns."""
+"""All request managers of one consumer, in the order in which they are polled."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["GroupManagers", "RequestManagers"]
 
 @dataclass(frozen=True, slots=True)
 class GroupManagers:
-    """What only a consumer with a `group_id` has."""
+    """The managers of a consumer with a `group_id`."""
 
     coordinator: CoordinatorManager
     commit: CommitManager
@@ -35,7 +35,7 @@ class GroupManagers:
 
 @dataclass(frozen=True, slots=True)
 class RequestManagers:
-    """The managers, each by its subject."""
+    """The managers by their subjects."""
 
     membership: Membership
     group: GroupManagers | None
@@ -48,7 +48,7 @@ class RequestManagers:
 
     @classmethod
     def build(cls, context: ManagerContext) -> RequestManagers:
-        """Make the managers a configuration calls for."""
+        """Create the managers for a configuration."""
         metadata = MetadataRefresher(context)
         group = _build_group(context, metadata) if context.config.group_id is not None else None
         list_offsets = ListOffsetsManager(context, metadata)
@@ -66,7 +66,7 @@ class RequestManagers:
         )
 
     def __iter__(self) -> Iterator[RequestManager]:
-        """Managers that set others going come before those they set going."""
+        """Yield managers that start work in others before those others."""
         yield self.positions
         yield self.membership
         if self.group is not None:
@@ -86,7 +86,7 @@ def _build_group(context: ManagerContext, metadata: MetadataRefresher) -> GroupM
     refresh = metadata.refresh
     commit = CommitManager(context, coordinator, refresh)
     membership = choose_membership(context, coordinator, metadata)
-    commit.on_refused(membership.commit_refused)
+    commit.on_rejected(membership.commit_rejected)
     return GroupManagers(
         coordinator=coordinator,
         commit=commit,

@@ -1,4 +1,4 @@
-"""Keeps the picture of the cluster fresh: on age, on demand, and after errors."""
+"""Keeps the cluster metadata current: by age, on demand and after errors."""
 
 from __future__ import annotations
 
@@ -32,33 +32,33 @@ __all__ = ["NEEDED_MS", "MetadataRefresher", "describe_topics", "read_topics", "
 log = logging.getLogger(__name__)
 
 REBOOTSTRAP_REQUIRED = 129
-#: Topics can be asked for by id alone from this version on (KIP-516).
+#: From this version on, topics can be requested by id alone (KIP-516).
 FIRST_VERSION_WITH_IDS = 12
-#: How long a topic that a look-up asked about stays in the picture.
+#: How long the metadata of a topic is refreshed after a lookup needed it.
 NEEDED_MS = 60_000
-#: How old the picture may be while the leader of an assigned partition does not answer.
+#: The maximum age of metadata while the leader of an assigned partition does not respond.
 MAX_AGE_WITHOUT_LEADER_MS = 500
 
 Described = tuple[dict[str, TopicInfo], dict[str, type[Exception]]]
 
 
 def describe_topics(topics: Iterable[str] | None, *, auto_create: bool) -> MetadataRequest:
-    """Make a request for these topics, or for all (None)."""
+    """Create a request for these topics, or for all topics (None)."""
     names = None
     if topics is not None:
         entry = MetadataRequest.MetadataRequestTopic
         names = [entry(topic_id=NO_TOPIC_ID, name=name) for name in sorted(topics)]
-    # Version 0 takes an empty list for "all topics", every later one takes null.
+    # Version 0 requests all topics with an empty list, later versions with null.
     return MetadataRequest(topics=names, allow_auto_topic_creation=auto_create, min_version=1)
 
 
 def read_topics(response: Any) -> Described:
-    """Return the topics that could be described, and the error of each that could not."""
+    """Return the topics of a response without errors, and the errors of the others."""
     topics: dict[str, TopicInfo] = {}
     errors: dict[str, type[Exception]] = {}
     for topic in response.topics:
         if topic.name is None:
-            continue  # asked for by an id that the broker does not know (yet)
+            continue  # requested by an id that the broker does not know (yet)
         if topic.error_code:
             errors[topic.name] = for_code(topic.error_code)
             continue
@@ -79,7 +79,7 @@ def read_topics(response: Any) -> Described:
 
 
 def snapshot_of(response: Any) -> ClusterSnapshot:
-    """Translate a metadata response."""
+    """Convert a metadata response."""
     topics, errors = read_topics(response)
     nodes = {b.node_id: Node(b.node_id, b.host, b.port, b.rack) for b in response.brokers}
     return ClusterSnapshot(
@@ -92,123 +92,126 @@ def _or_default(value: Any, default: Any) -> Any:
 
 
 class MetadataRefresher(RequestManager):
-    """Asks any broker for the topics of interest.
+    """Requests the metadata of the relevant topics from any broker.
 
-    Of interest is what is subscribed or assigned, what a look-up under way needs (`need`), what
-    the group we lead subscribes to (`watch`), and everything while a pattern is subscribed.
+    Relevant topics are those that are subscribed or assigned, those of running lookups (`need`)
+    and those of a group that this member leads (`watch`). While a pattern is subscribed, all topics
+    are relevant.
     """
 
     def __init__(self, context: ManagerContext) -> None:
         self._context = context
         self._state = context.request_state()
         self._requested = False
-        self._asked: frozenset[str] | None = frozenset()
-        #: What the last answer was about; None for everything.
-        self._told: frozenset[str] | None = frozenset()
+        self._requested_topics: frozenset[str] | None = frozenset()
+        #: The topics of the last response; None for all topics.
+        self._response_topics: frozenset[str] | None = frozenset()
         self._transient: dict[str, int] = {}
         self._watched: frozenset[str] = frozenset()
-        #: All that is watched or transient, and until when that is so.
-        self._besides: frozenset[str] = frozenset()
-        self._besides_until_ms = FOREVER_MS * FOREVER_MS
+        #: Watched and transient topics together, and when the first of them expires.
+        self._extra_topics: frozenset[str] = frozenset()
+        self._extra_until_ms = FOREVER_MS * FOREVER_MS
         self._succeeded_ms: int | None = None
         self._failing_since_ms: int | None = None
         self._error: Exception | None = None
         self._waiting: list[Completion[None]] = []
-        self._ids = context.request_state()
-        self._wanted_ids: frozenset[UUID] = frozenset()
+        self._ids_state = context.request_state()
+        self._unresolved_ids: frozenset[UUID] = frozenset()
         self._matched_pattern: re.Pattern[str] | None = None
         self._match_again = False
         self._matching = PendingCall(context.user_code, self._matched, self._match_failed)
 
-    # --- what other managers ask ---------------------------------------------------------------
+    # --- calls of other managers ---------------------------------------------------------------
 
     def request_update(self) -> None:
-        """Refresh as soon as the back-off allows."""
+        """Refresh the metadata as soon as the backoff allows."""
         self._requested = True
 
     def need(self, topics: Iterable[str], until_ms: int) -> None:
-        """Keep these topics in the picture for a while (a look-up of unassigned partitions)."""
+        """Refresh these topics until `until_ms`, for a lookup of unassigned partitions."""
         for topic in topics:
             self._transient[topic] = max(until_ms, self._transient.get(topic, 0))
-        self._look_besides()
+        self._update_extra_topics()
 
     def watch(self, topics: frozenset[str]) -> None:
-        """Keep these topics in the picture, instead of those watched before."""
+        """Refresh these topics instead of those watched before."""
         self._watched = topics
-        self._look_besides()
+        self._update_extra_topics()
 
-    def _look_besides(self) -> None:
-        self._besides = self._watched | self._transient.keys()
-        self._besides_until_ms = min(self._transient.values(), default=FOREVER_MS * FOREVER_MS)
+    def _update_extra_topics(self) -> None:
+        self._extra_topics = self._watched | self._transient.keys()
+        self._extra_until_ms = min(self._transient.values(), default=FOREVER_MS * FOREVER_MS)
 
     def need_ids(self, topic_ids: frozenset[UUID]) -> None:
-        """Find the names of these topics, of which the coordinator told the ids alone."""
-        self._wanted_ids = topic_ids
+        """Look up the names of these topics, for which the coordinator only sent the ids."""
+        self._unresolved_ids = topic_ids
 
     def refresh(self, topics: Iterable[str]) -> None:
-        """Find out about these topics anew, of interest or not: one of them may be gone."""
+        """Refresh these topics, relevant or not, because one of them may have been deleted."""
         self.need(topics, self._context.clock.now_ms() + NEEDED_MS)
         self.request_update()
 
     def knows(self, topics: frozenset[str]) -> bool:
-        """Tell whether the last answer was about these topics, be it that there are none."""
-        return self._told is None or topics <= self._told
+        """Tell whether the last response covered these topics, even if they do not exist."""
+        return self._response_topics is None or topics <= self._response_topics
 
     def wait_for_answer(self, future: Completion[None], *, refresh: bool) -> None:
-        """Complete `future` once the cluster is known; with `refresh`, known anew."""
+        """Complete `future` once metadata are known; with `refresh`, after the next response."""
         if self._succeeded_ms is not None and not refresh:
             future.complete(None)
         else:
             self._waiting.append(future)
 
     def take_error(self) -> Exception | None:
-        """Return an error that only the user can deal with, once."""
+        """Return an error for the user, once."""
         error, self._error = self._error, None
         return error
 
-    # --- the turn ------------------------------------------------------------------------------
+    # --- requests ------------------------------------------------------------------------------
 
     def poll(self, now_ms: int) -> PollResult:
-        """Send a request when something is missing or old."""
+        """Send a request if metadata are missing or too old."""
         by_name = self._poll_names(now_ms)
-        if not self._wanted_ids:
+        if not self._unresolved_ids:
             return by_name
         by_id = self._poll_ids(now_ms)
         return PollResult((*by_name.unsent, *by_id.unsent), min(by_name.wait_ms, by_id.wait_ms))
 
     def _poll_ids(self, now_ms: int) -> PollResult:
-        """Ids and names cannot be asked for together."""
-        self._wanted_ids -= self._context.metadata.snapshot.topic_names.keys()
-        if not self._wanted_ids:
+        """Request topics by id, which cannot be combined with names in one request."""
+        self._unresolved_ids -= self._context.metadata.snapshot.topic_names.keys()
+        if not self._unresolved_ids:
             return IDLE
-        if not self._ids.can_send(now_ms):
-            return PollResult(wait_ms=self._ids.wait_ms(now_ms))
+        if not self._ids_state.can_send(now_ms):
+            return PollResult(wait_ms=self._ids_state.wait_ms(now_ms))
         entry = MetadataRequest.MetadataRequestTopic
         message = MetadataRequest(
-            topics=[entry(topic_id=topic_id, name=None) for topic_id in sorted(self._wanted_ids)],
+            topics=[
+                entry(topic_id=topic_id, name=None) for topic_id in sorted(self._unresolved_ids)
+            ],
             allow_auto_topic_creation=False,
             min_version=FIRST_VERSION_WITH_IDS,
         )
         request = self._context.request(
             message,
             ANY_NODE,
-            answered=self._ids_answered,
-            failed=self._ids_failed,
-            state=self._ids,
+            on_response=self._handle_ids_response,
+            on_error=self._handle_ids_error,
+            state=self._ids_state,
         )
         return PollResult((request,))
 
-    def _ids_answered(self, response: ClientResponse) -> None:
+    def _handle_ids_response(self, response: ClientResponse) -> None:
         if response.message.brokers:
             answer = snapshot_of(response.message)
             self._context.metadata.update(answer, partial=True)
-            # A topic that was just made has no leaders yet.
-            self._requested = self._requested or self._unsettled(answer)
-        if not self._wanted_ids <= self._context.metadata.snapshot.topic_names.keys():
-            # Until all names are known each further try waits longer.
-            self._ids.failed(self._context.clock.now_ms())
+            # A topic that was just created has no leaders yet.
+            self._requested = self._requested or self._is_incomplete(answer)
+        if not self._unresolved_ids <= self._context.metadata.snapshot.topic_names.keys():
+            # Increase the backoff until all names are known.
+            self._ids_state.failed(self._context.clock.now_ms())
 
-    def _ids_failed(self, error: Exception) -> None:
+    def _handle_ids_error(self, error: Exception) -> None:
         if isinstance(error, UnexpectedResponseError):
             self._error = error
         log.debug("metadata request for topic ids failed: %s", error)
@@ -222,11 +225,15 @@ class MetadataRefresher(RequestManager):
         if not self._state.can_send(now_ms):
             return PollResult(wait_ms=self._state.wait_ms(now_ms))
         self._requested = False
-        self._asked = topics
+        self._requested_topics = topics
         config = self._context.config
         message = describe_topics(topics, auto_create=config.allow_auto_create_topics)
         request = self._context.request(
-            message, ANY_NODE, answered=self._answered, failed=self._failed, state=self._state
+            message,
+            ANY_NODE,
+            on_response=self._handle_response,
+            on_error=self._handle_error,
+            state=self._state,
         )
         return PollResult((request,))
 
@@ -234,11 +241,11 @@ class MetadataRefresher(RequestManager):
         subscription = self._context.subscription
         if subscription.kind is SubscriptionKind.PATTERN:
             return None
-        if now_ms >= self._besides_until_ms:
+        if now_ms >= self._extra_until_ms:
             self._transient = {t: until for t, until in self._transient.items() if until > now_ms}
-            self._look_besides()
+            self._update_extra_topics()
         topics = subscription.topics_of_interest()
-        return topics | self._besides if self._besides else topics
+        return topics | self._extra_topics if self._extra_topics else topics
 
     def _due_in_ms(self, topics: frozenset[str] | None, now_ms: int) -> int:
         if self._requested or not self._covers(topics):
@@ -246,7 +253,7 @@ class MetadataRefresher(RequestManager):
         if self._succeeded_ms is None:
             return FOREVER_MS
         if not self._context.metadata.snapshot.nodes:
-            return 0  # all were given up; whose positions are known asks for nothing by itself
+            return 0  # after a rebootstrap; known positions alone cause no request
         max_age_ms = self._context.config.metadata_max_age_ms
         if self._leader_unreachable():
             max_age_ms = min(max_age_ms, MAX_AGE_WITHOUT_LEADER_MS)
@@ -262,9 +269,9 @@ class MetadataRefresher(RequestManager):
 
     def _covers(self, topics: frozenset[str] | None) -> bool:
         return (
-            self._asked is None
+            self._requested_topics is None
             if topics is None
-            else (self._asked is None or topics <= self._asked)
+            else (self._requested_topics is None or topics <= self._requested_topics)
         )
 
     def _maybe_rebootstrap(self, now_ms: int) -> None:
@@ -273,38 +280,41 @@ class MetadataRefresher(RequestManager):
         if failing is None or config.metadata_recovery_strategy != "rebootstrap":
             return
         if now_ms - failing >= config.metadata_recovery_rebootstrap_trigger_ms:
-            log.info("no metadata for %d ms: starting over from bootstrap", now_ms - failing)
+            log.info(
+                "no metadata response for %d ms; rebootstrapping from bootstrap_servers",
+                now_ms - failing,
+            )
             self._failing_since_ms = now_ms
             self._context.metadata.rebootstrap()
 
-    # --- the answer ----------------------------------------------------------------------------
+    # --- responses -----------------------------------------------------------------------------
 
-    def _answered(self, response: ClientResponse) -> None:
+    def _handle_response(self, response: ClientResponse) -> None:
         now_ms = self._context.clock.now_ms()
         message = response.message
         if (message.error_code or 0) == REBOOTSTRAP_REQUIRED:
-            log.info("the broker asks to start over from the bootstrap servers (KIP-1102)")
+            log.info("a broker requests a rebootstrap (KIP-1102); using bootstrap_servers")
             self._context.metadata.rebootstrap()
             self._retry(now_ms)
         elif not message.brokers:
-            self._retry(now_ms)  # a broker that has just started knows nobody yet
+            self._retry(now_ms)  # a broker that has just started knows no brokers yet
         else:
-            self._take(snapshot_of(message), now_ms)
+            self._apply(snapshot_of(message), now_ms)
 
-    def _take(self, answer: ClusterSnapshot, now_ms: int) -> None:
+    def _apply(self, answer: ClusterSnapshot, now_ms: int) -> None:
         self._succeeded_ms, self._failing_since_ms = now_ms, None
-        self._told = self._asked
-        everything = self._asked is None
+        self._response_topics = self._requested_topics
+        everything = self._requested_topics is None
         self._context.metadata.update(answer, partial=not everything, now_ms=now_ms)
         for future in self._waiting:
             future.complete(None)
         self._waiting.clear()
         self._note_errors(answer)
-        if self._unsettled(answer):
+        if self._is_incomplete(answer):
             self._retry(now_ms)
         self._match_pattern()
 
-    def _failed(self, error: Exception) -> None:
+    def _handle_error(self, error: Exception) -> None:
         if isinstance(error, (*LOGIN_ERRORS, UnsupportedVersionError, UnexpectedResponseError)):
             self._error = error
         log.debug("metadata request failed: %s", error)
@@ -325,12 +335,14 @@ class MetadataRefresher(RequestManager):
         if unauthorized:
             self._error = TopicAuthorizationFailedError(unauthorized)
         elif invalid:
-            self._error = InvalidTopicError(f"Invalid topics: {invalid}")
+            self._error = InvalidTopicError(
+                f"the cluster rejects the topic names {invalid}; correct the subscription"
+            )
 
-    def _unsettled(self, answer: ClusterSnapshot) -> bool:
-        """Tell whether something will be there soon: a topic to appear, a leader to be elected."""
+    def _is_incomplete(self, answer: ClusterSnapshot) -> bool:
+        """Tell whether a relevant topic or leader is missing, so that a retry may find it."""
         own = self._context.subscription.topics_of_interest()
-        wanted = own | self._besides
+        wanted = own | self._extra_topics
         waiting = {
             name
             for name, error in answer.topic_errors.items()
@@ -343,17 +355,17 @@ class MetadataRefresher(RequestManager):
             for info in topic.partitions.values()
         )
         if waiting:
-            log.debug("topics not available yet: %s", sorted(waiting))
+            log.debug("waiting for topics that are not available yet: %s", sorted(waiting))
         return bool(waiting) or leaderless
 
     def _match_pattern(self) -> None:
-        """Match the pattern where the user's code runs: it may take any time."""
+        """Match the pattern on the thread for user code, because matching may be slow."""
         subscription = self._context.subscription
         pattern = subscription.pattern
         if subscription.kind is not SubscriptionKind.PATTERN or pattern is None:
             return
         if self._matching.running and self._matched_pattern == pattern:
-            self._match_again = True  # with the topics that there are by then
+            self._match_again = True  # with the topics known by then
             return
         self._matched_pattern, self._match_again = pattern, False
         hide_internal = self._context.config.exclude_internal_topics
@@ -366,7 +378,7 @@ class MetadataRefresher(RequestManager):
         pattern = self._matched_pattern
         if subscription.kind is SubscriptionKind.PATTERN and subscription.pattern == pattern:
             if subscription.set_matched(topics) and pattern is not None:
-                log.info("the pattern %r matches %s", pattern.pattern, sorted(topics))
+                log.info("pattern %r matches the topics %s", pattern.pattern, sorted(topics))
             if self._match_again:
                 self._match_pattern()
 

@@ -1,4 +1,4 @@
-"""Gives every assigned partition a position: the committed offset, or the reset policy's."""
+"""Finds a position for every assigned partition: its committed offset, or by reset policy."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ log = logging.getLogger(__name__)
 
 
 class PositionsManager(RequestManager):
-    """Sends nothing itself: it asks the look-ups and takes in what they find.
+    """Starts lookups in other managers and applies their results; sends no requests itself.
 
-    It works from a poll() or position() on until every partition has a position, so that a loop
-    of poll(0) makes progress; `assign()` alone looks nothing up.
+    It works after a poll() or position() until every partition has a position, so that a loop of
+    poll(0) makes progress. `assign()` alone starts no lookup.
     """
 
     def __init__(
@@ -38,65 +38,65 @@ class PositionsManager(RequestManager):
         self._context = context
         self._list_offsets = list_offsets
         self._committed = committed
-        self._wanted = False
+        self._lookup_needed = False
         self._waiting: list[UpdatePositions] = []
-        #: Partitions a look-up of committed offsets is under way for.
-        self._looking: set[AssignedPartition] = set()
-        #: The reset each partition is being looked up for.
+        #: Partitions with a running lookup of their committed offsets.
+        self._committed_lookups: set[AssignedPartition] = set()
+        #: Timestamps of the running resets.
         self._resetting: dict[AssignedPartition, int] = {}
 
-    # --- what is asked -------------------------------------------------------------------------
+    # --- calls ---------------------------------------------------------------------------------
 
-    def want(self) -> None:
-        """Look positions up from now on."""
-        self._wanted = True
+    def start_lookups(self) -> None:
+        """Look up missing positions from now on."""
+        self._lookup_needed = True
 
     def wait_for(self, event: UpdatePositions) -> None:
         """Complete the event once its partition has a position."""
         self._waiting.append(event)
-        self._wanted = True
+        self._lookup_needed = True
 
     def seek(self, tp: TopicPartition, offset: int, leader_epoch: int) -> None:
-        """Go on at an offset of the user's."""
-        self._begin(self._context.subscription.get(tp), Position(offset, leader_epoch))
+        """Continue at the user's offset."""
+        self._set_position(self._context.subscription.get(tp), Position(offset, leader_epoch))
 
     def reset(self, partitions: Iterable[TopicPartition], timestamp: int) -> None:
-        """Drop positions; they are looked up by `timestamp` when one is needed."""
+        """Drop positions; they are looked up by `timestamp` when they are needed."""
         for tp in partitions:
             self._context.subscription.get(tp).await_reset(timestamp)
 
     def apply_reset_policy(self, states: Iterable[AssignedPartition]) -> list[AssignedPartition]:
-        """Have positions looked up by the configured policy; return those it has no answer for."""
+        """Reset positions by `auto_offset_reset`; return the partitions that it does not reset."""
         policy = self._context.config.offset_reset
-        stranded = []
+        without_policy = []
         for state in states:
             if policy.kind == "none":
-                stranded.append(state)
+                without_policy.append(state)
             elif policy.kind == "by_duration":
                 state.await_reset(max(0, self._context.clock.wall_ms() - policy.duration_ms))
             else:
                 state.await_reset(EARLIEST if policy.kind == "earliest" else LATEST)
-        return stranded
+        return without_policy
 
-    # --- the turn ------------------------------------------------------------------------------
+    # --- lookups -------------------------------------------------------------------------------
 
     def poll(self, now_ms: int) -> PollResult:  # noqa: ARG002 - the managers' interface
-        """Start the look-ups that are missing."""
+        """Start missing lookups."""
         self._forget_resets()
-        if self._wanted:
+        if self._lookup_needed:
             states = list(self._context.subscription.without_position())
-            self._wanted = bool(states)
-            self._look_committed_up(states)
-            self._look_resets_up(states)
+            self._lookup_needed = bool(states)
+            self._look_up_committed(states)
+            self._look_up_resets(states)
         if self._waiting:
-            self._waiting = [event for event in self._waiting if not self._settled(event)]
+            self._waiting = [event for event in self._waiting if not self._is_settled(event)]
         return IDLE
 
     def close(self, now_ms: int) -> PollResult:
-        """A listener that runs during close may still ask for a position."""
+        """Continue, because a listener that runs during close may call position()."""
         return self.poll(now_ms)
 
-    def _settled(self, event: UpdatePositions) -> bool:
+    def _is_settled(self, event: UpdatePositions) -> bool:
         state = self._context.subscription.assigned.get(event.partition)
         if state is None or state.has_valid_position:
             event.future.complete(None)
@@ -104,20 +104,20 @@ class PositionsManager(RequestManager):
 
     # --- committed offsets ---------------------------------------------------------------------
 
-    def _look_committed_up(self, states: Iterable[AssignedPartition]) -> None:
+    def _look_up_committed(self, states: Iterable[AssignedPartition]) -> None:
         fresh = [
             state
             for state in states
             if state.state is FetchState.INITIALIZING
             and not (state.pending_revocation or state.dropped)
-            and state not in self._looking
+            and state not in self._committed_lookups
         ]
         if not fresh:
             return
         if self._committed is None:
             self._no_committed_offset(fresh)
             return
-        self._looking.update(fresh)
+        self._committed_lookups.update(fresh)
         future: Completion[Committed] = Completion()
         asked = {state: self._topic_id(state.tp) for state in fresh}
         future.then(lambda done: self._committed_found(asked, done))
@@ -126,17 +126,17 @@ class PositionsManager(RequestManager):
     def _committed_found(
         self, asked: Mapping[AssignedPartition, UUID], future: Completion[Committed]
     ) -> None:
-        self._looking.difference_update(asked)
-        # A seek since then wins, and so does a new assignment of the same partition.
+        self._committed_lookups.difference_update(asked)
+        # A seek or a new assignment of the partition since then takes precedence.
         waiting = [s for s in asked if s.state is FetchState.INITIALIZING and self._assigned(s)]
         if future.error is not None:
             if waiting:
-                self._failed(future.error)
+                self._fail_lookups(future.error)
             return
         found = future.result()
         without = []
         for state in waiting:
-            if self._is_of_another_topic(state, asked[state]):
+            if self._topic_changed(state, asked[state]):
                 continue
             committed = found.get(state.tp)
             if committed is None:
@@ -145,28 +145,29 @@ class PositionsManager(RequestManager):
                 log.debug(
                     "%s starts at its committed offset %d", named([state.tp]), committed.offset
                 )
-                self._begin(state, Position(committed.offset, epoch_of(committed)))
+                self._set_position(state, Position(committed.offset, epoch_of(committed)))
         self._no_committed_offset(without)
 
     def _no_committed_offset(self, states: list[AssignedPartition]) -> None:
-        stranded = self.apply_reset_policy(states)
-        if stranded:
-            names = sorted(state.tp for state in stranded)
-            self._failed(
+        without_policy = self.apply_reset_policy(states)
+        if without_policy:
+            names = sorted(state.tp for state in without_policy)
+            self._fail_lookups(
                 NoOffsetForPartitionError(
-                    f"no committed offset and auto_offset_reset='none': {names}; seek first"
+                    f"no committed offset for {names}, and auto_offset_reset='none': call seek(), "
+                    "commit an offset, or set auto_offset_reset"
                 )
             )
 
     # --- resets --------------------------------------------------------------------------------
 
     def _forget_resets(self) -> None:
-        """A seek or a new assignment ended them: the same reset, asked later, is a new one."""
+        """Forget resets that a seek or new assignment ended: a later, equal reset is a new one."""
         if self._resetting:
             under_way = self._resetting.items()
-            self._resetting = {s: when for s, when in under_way if self._awaits(s, when)}
+            self._resetting = {s: when for s, when in under_way if self._is_awaiting(s, when)}
 
-    def _look_resets_up(self, states: Iterable[AssignedPartition]) -> None:
+    def _look_up_resets(self, states: Iterable[AssignedPartition]) -> None:
         timestamps = {}
         for state in states:
             timestamp = state.reset_timestamp
@@ -184,22 +185,22 @@ class PositionsManager(RequestManager):
         topic_ids = {tp: self._topic_id(tp) for tp in timestamps}
 
         def alive() -> bool:
-            return any(self._awaits(states[tp], timestamps[tp]) for tp in timestamps)
+            return any(self._is_awaiting(states[tp], timestamps[tp]) for tp in timestamps)
 
         def take(tp: TopicPartition, offset: OffsetAndTimestamp | None) -> None:
             self._resetting.pop(states[tp], None)
-            if not self._is_of_another_topic(states[tp], topic_ids[tp]):
+            if not self._topic_changed(states[tp], topic_ids[tp]):
                 self._reset_found(states[tp], timestamps[tp], offset)
 
         def fail(error: BaseException) -> None:
             for state in states.values():
                 self._resetting.pop(state, None)
             if alive():
-                self._failed(error)
+                self._fail_lookups(error)
 
         self._list_offsets.look_up(timestamps, take, fail, alive)
 
-    def _awaits(self, state: AssignedPartition, timestamp: int) -> bool:
+    def _is_awaiting(self, state: AssignedPartition, timestamp: int) -> bool:
         return (
             state.state is FetchState.AWAIT_RESET
             and state.reset_timestamp == timestamp
@@ -209,18 +210,18 @@ class PositionsManager(RequestManager):
     def _reset_found(
         self, state: AssignedPartition, timestamp: int, found: OffsetAndTimestamp | None
     ) -> None:
-        if not self._awaits(state, timestamp):
+        if not self._is_awaiting(state, timestamp):
             return
         if found is None:
-            # No record as young as asked for: what comes next is what is wanted.
+            # No record is recent enough, so start with the next one.
             state.await_reset(LATEST)
-            self._wanted = True
+            self._lookup_needed = True
             return
         log.info("%s-%d starts at offset %d", state.tp.topic, state.tp.partition, found.offset)
-        # A looked-up offset is the leader's own word: there is nothing to validate.
-        self._begin(state, Position(found.offset, UNKNOWN_EPOCH))
+        # The offset comes from the leader, so it needs no validation.
+        self._set_position(state, Position(found.offset, UNKNOWN_EPOCH))
 
-    # --- both ----------------------------------------------------------------------------------
+    # --- positions -----------------------------------------------------------------------------
 
     def _assigned(self, state: AssignedPartition) -> bool:
         return self._context.subscription.assigned.get(state.tp) is state
@@ -228,15 +229,15 @@ class PositionsManager(RequestManager):
     def _topic_id(self, tp: TopicPartition) -> UUID:
         return self._context.metadata.snapshot.topic_id(tp.topic)
 
-    def _is_of_another_topic(self, state: AssignedPartition, asked: UUID) -> bool:
-        """Tell whether the name was another topic's when it was asked for: then it is again."""
+    def _topic_changed(self, state: AssignedPartition, asked: UUID) -> bool:
+        """Tell whether the topic was recreated since the request; then repeat the lookup."""
         now = self._topic_id(state.tp)
         changed = asked != now and NO_TOPIC_ID not in (asked, now)
-        self._wanted |= changed
+        self._lookup_needed |= changed
         return changed
 
-    def _begin(self, state: AssignedPartition, position: Position) -> None:
-        """Take a position; one with an epoch is validated where the leader's epoch is known."""
+    def _set_position(self, state: AssignedPartition, position: Position) -> None:
+        """Set a position; validate it if its leader epoch and that of the leader are known."""
         info = self._context.metadata.snapshot.partition(state.tp)
         state.leader_id = info.leader_id if info is not None else -1
         state.leader_epoch = info.leader_epoch if info is not None else UNKNOWN_EPOCH
@@ -244,10 +245,10 @@ class PositionsManager(RequestManager):
         validate = UNKNOWN_EPOCH not in (position.leader_epoch, state.leader_epoch)
         state.set_position(position, validate=validate)
 
-    def _failed(self, error: BaseException) -> None:
-        """Tell those who wait for a position, else the next poll()."""
-        self._wanted = False  # until somebody asks again
-        self._context.polls.wanted = True
+    def _fail_lookups(self, error: BaseException) -> None:
+        """Fail the calls that wait for a position, else raise the error in the next poll()."""
+        self._lookup_needed = False  # until a position is needed again
+        self._context.polls.event_needed = True
         waiting, self._waiting = self._waiting, []
         waiting = [event for event in waiting if not event.future.done]
         for event in waiting:

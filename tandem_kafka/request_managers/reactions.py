@@ -1,7 +1,7 @@
-"""What to do about each error a broker may answer with: tables, read by the managers.
+"""Tables of reactions to the errors in responses, used by the managers.
 
-An error that is not in a table is retried if kafka-python calls it retriable, else it fails what
-was asked.
+An error that is not in a table is retried if kafka-python declares it retriable. Otherwise, it
+fails the call.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from kafka import errors as broker
 
 __all__ = [
     "COMMIT",
-    "COMMIT_GIVING_BACK",
+    "COMMIT_RELEASING",
     "COORDINATOR",
     "FETCH",
     "GROUP_HEARTBEAT",
@@ -26,33 +26,33 @@ __all__ = [
 
 
 class Reaction(enum.Enum):
-    """What a manager does about an error."""
+    """How a manager reacts to an error."""
 
-    #: Try again after a back-off.
+    #: Retry after a backoff.
     RETRY = enum.auto()
-    #: The group is elsewhere: find its coordinator, then try again.
+    #: Find the new coordinator, then retry.
     REDISCOVER = enum.auto()
-    #: Leaders have moved or the topic is not known yet: refresh metadata, then try again.
+    #: A leader has moved or a topic is unknown: refresh metadata, then retry.
     REFRESH = enum.auto()
-    #: Give the error to the caller as it is.
+    #: Fail the call with this error.
     FAIL = enum.auto()
-    #: The group has moved on without us: the commit cannot be done any more.
+    #: The membership has ended, so the commit cannot succeed.
     FENCED = enum.auto()
-    #: There is no such offset; the answer is "none".
+    #: There is no such offset; the result is None.
     NONE = enum.auto()
-    #: The fetch offset is outside the log: apply the reset policy.
+    #: The fetch offset is out of range: apply the reset policy.
     RESET = enum.auto()
-    #: The group rebalances: join again.
+    #: The group is rebalancing: rejoin.
     REJOIN = enum.auto()
-    #: The coordinator knows us no more: partitions are lost, join as new.
+    #: The coordinator has removed this member: partitions are lost, join as a new member.
     LOST = enum.auto()
-    #: Raise from poll(), and try again after a back-off.
+    #: Raise from poll(), and retry after a backoff.
     RAISE = enum.auto()
 
 
 Table = Mapping[type[Exception], Reaction]
 
-#: Coordinator look-up (FindCoordinator).
+#: Coordinator lookup (FindCoordinator).
 COORDINATOR: Table = {
     broker.CoordinatorNotAvailableError: Reaction.RETRY,
     broker.CoordinatorLoadInProgressError: Reaction.RETRY,
@@ -60,7 +60,7 @@ COORDINATOR: Table = {
     broker.InvalidGroupIdError: Reaction.FAIL,
     broker.CorrelationIdError: Reaction.RETRY,
     broker.KafkaProtocolError: Reaction.RAISE,
-    # Any code that nobody knows, too: garbled, perhaps, or a newer broker's.
+    # Also any unknown error code, which may be corrupted or from a newer broker.
     broker.UnknownError: Reaction.RAISE,
 }
 
@@ -84,9 +84,9 @@ COMMIT: Table = {
     broker.InvalidCommitOffsetSizeError: Reaction.FAIL,
 }
 
-#: The same while partitions are about to be given back: an epoch that has moved on is tried again
-#: with the new one (KIP-848), a topic that is gone holds nothing up (KAFKA-16224).
-COMMIT_GIVING_BACK: Table = {
+#: OffsetCommit while partitions are being released. A stale member epoch is retried with the new
+#: one (KIP-848), and a deleted topic must not delay the rebalance (KAFKA-16224).
+COMMIT_RELEASING: Table = {
     **COMMIT,
     broker.StaleMemberEpochError: Reaction.RETRY,
     broker.UnknownTopicOrPartitionError: Reaction.FAIL,
@@ -126,7 +126,7 @@ MEMBERSHIP: Table = {
     broker.InvalidSessionTimeoutError: Reaction.FAIL,
     broker.CorrelationIdError: Reaction.RETRY,
     broker.KafkaProtocolError: Reaction.RAISE,
-    # Any code that nobody knows, too: garbled, perhaps, or a newer broker's.
+    # Also any unknown error code, which may be corrupted or from a newer broker.
     broker.UnknownError: Reaction.RAISE,
 }
 
@@ -149,7 +149,7 @@ GROUP_HEARTBEAT: Table = {
     broker.FencedInstanceIdError: Reaction.FAIL,
     broker.CorrelationIdError: Reaction.RETRY,
     broker.KafkaProtocolError: Reaction.RAISE,
-    # Any code that nobody knows, too: garbled, perhaps, or a newer broker's.
+    # Also any unknown error code, which may be corrupted or from a newer broker.
     broker.UnknownError: Reaction.RAISE,
 }
 
@@ -187,7 +187,7 @@ FETCH: Table = {
 
 
 def reaction_to(table: Table, error: BaseException | type[BaseException]) -> Reaction:
-    """Look an error up, with its class's ancestors."""
+    """Return the reaction to an error, by its class or the nearest base class in the table."""
     error_type = error if isinstance(error, type) else type(error)
     for ancestor in error_type.__mro__:
         if ancestor in table:

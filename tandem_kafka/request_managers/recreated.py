@@ -1,11 +1,11 @@
-"""Finds out that a topic was deleted and another one was made of the same name.
+"""Detects topics that were deleted and recreated with the same name.
 
-A position of the old topic says nothing of the new one: read from there, its first records would
-be left out where it has grown far enough, and committed, they would be left out by others too. So
-the position is dropped, and the reset policy says where to begin, as for one that is out of range.
+A position of the old topic is not valid in the new one. If the new topic has grown far enough, its
+first records would be skipped, and a commit would make other members skip them too. The position is
+therefore dropped, and the reset policy is applied as if it were out of range.
 
-Nothing protects the id of a topic on its way, and the policy may skip records: a second answer has
-to give the same id. In between nothing is fetched.
+The policy may skip records, and a topic id may be corrupted in transit. Therefore a second metadata
+response must have the same new id. Until then, the partition is not fetched.
 """
 
 from __future__ import annotations
@@ -29,21 +29,24 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Doubt:
-    """A position that may be of another topic than the one of that name now.
+    """A position that may belong to a deleted topic.
 
     Attributes:
-        answers: How many metadata answers there had been when the other id was first seen.
-        told: The user has been told, and has to seek: there is no reset policy.
+        base: The base of the position.
+        topic_id: The new topic id.
+        responses: The number of metadata responses when the new id was first seen.
+        reported: Whether the user has been notified and must seek, because there is no reset
+            policy.
     """
 
     base: Position
     topic_id: UUID
-    answers: int
-    told: bool = False
+    responses: int
+    reported: bool = False
 
 
 class RecreatedTopics:
-    """Compares the topics that positions are of with the metadata."""
+    """Compares the topic ids of positions with the metadata."""
 
     def __init__(
         self, context: ManagerContext, metadata: MetadataRefresher, positions: PositionsManager
@@ -55,13 +58,13 @@ class RecreatedTopics:
         self._cluster_id: str | None = None
 
     def doubts(self, state: AssignedPartition) -> bool:
-        """Tell whether a position may be of a topic that there is no more."""
+        """Tell whether a position may belong to a deleted topic."""
         doubt = self._doubts.get(state)
         return doubt is not None and doubt.base is state.base
 
-    def follow(self) -> None:
-        """Look at every position; called when metadata or the assignment have changed."""
-        self._follow_cluster()
+    def check(self) -> None:
+        """Check every position; called when the metadata or the assignment has changed."""
+        self._check_cluster()
         before, self._doubts = self._doubts, {}
         dropped = []
         for state in self._context.subscription.assigned.values():
@@ -70,14 +73,14 @@ class RecreatedTopics:
             if doubt is None:
                 continue
             self._doubts[state] = doubt
-            again = known == doubt.topic_id and self._context.metadata.answers > doubt.answers
-            if again and not doubt.told:
+            again = known == doubt.topic_id and self._context.metadata.responses > doubt.responses
+            if again and not doubt.reported:
                 dropped.append(state)
         if dropped:
             self._drop(dropped)
 
-    def _follow_cluster(self) -> None:
-        """Another cluster (KIP-899) has other ids, and its topics stand in for these."""
+    def _check_cluster(self) -> None:
+        """Accept new topic ids after a rebootstrap to another cluster (KIP-899)."""
         known = self._context.metadata.snapshot.cluster_id
         if known is None or known == self._cluster_id:
             return
@@ -87,7 +90,7 @@ class RecreatedTopics:
         self._cluster_id = known
 
     def _doubt(self, state: AssignedPartition, known: UUID, before: _Doubt | None) -> _Doubt | None:
-        """Return why a position cannot be used now; None if it can."""
+        """Return the doubt about a position, or None if it can be used."""
         base = state.base
         if base is None:
             return None
@@ -97,27 +100,34 @@ class RecreatedTopics:
         if state.topic_id in (NO_TOPIC_ID, known):
             state.topic_id = known
             if same and state.state is FetchState.AWAIT_VALIDATION:
-                state.validated()  # a leader that has changed meanwhile is followed next
+                state.validated()  # a changed leader is detected next
             return None
         if before is not None and same and before.topic_id == known:
             return before
         state.await_validation()
         self._metadata.request_update()
-        return _Doubt(base, known, self._context.metadata.answers)
+        return _Doubt(base, known, self._context.metadata.responses)
 
     def _drop(self, states: list[AssignedPartition]) -> None:
-        """Begin anew; every position goes before the first topic id changes."""
+        """Reset positions of deleted topics; drop all of them before any topic id changes."""
         for state in states:
             doubt = self._doubts.pop(state)
             tp = state.tp
-            log.warning("%s-%d is of a topic that was made anew", tp.topic, tp.partition)
+            log.warning(
+                "topic %s was deleted and recreated; the position of partition %d is dropped, "
+                "and auto_offset_reset applies",
+                tp.topic,
+                tp.partition,
+            )
             position = state.position
             if self._positions.apply_reset_policy([state]) and position is not None:
-                self._doubts[state] = _Doubt(doubt.base, doubt.topic_id, doubt.answers, told=True)
+                self._doubts[state] = _Doubt(
+                    doubt.base, doubt.topic_id, doubt.responses, reported=True
+                )
                 error = OffsetOutOfRangeError({tp: position.offset})
                 self._context.buffer.add(FetchedChunk(state, doubt.base, error=error, sticky=True))
-                state.validated()  # the error has its turn, and stops fetches until a seek
+                state.validated()  # the buffered error prevents fetches until a seek
         for state in states:
             if state.base is None:
                 state.topic_id = self._context.metadata.snapshot.topic_id(state.tp.topic)
-        self._positions.want()
+        self._positions.start_lookups()

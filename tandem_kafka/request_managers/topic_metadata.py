@@ -1,4 +1,4 @@
-"""Answers `partitions_for_topic()` and `topics()`: a metadata request of its own for each."""
+"""Sends a metadata request for each call of `partitions_for_topic()`, `topics()` or `cluster()`."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ class _Lookup:
 
 
 class TopicMetadataManager(RequestManager):
-    """Looks topics up until their event is done."""
+    """Looks up topics, and retries until the event is done."""
 
     def __init__(self, context: ManagerContext) -> None:
         self._context = context
         self._lookups: list[_Lookup] = []
 
     def look_up(self, event: PartitionsForTopic | ListTopics) -> None:
-        """Begin a look-up."""
+        """Start a lookup."""
         self._lookups.append(_Lookup(event, self._context.request_state()))
 
     def poll(self, now_ms: int) -> PollResult:
-        """Send what may be sent, forget what is done."""
+        """Send every lookup whose backoff is over."""
         if not self._lookups:
             return IDLE
         self._lookups = [lookup for lookup in self._lookups if not lookup.event.future.done]
@@ -50,12 +50,12 @@ class TopicMetadataManager(RequestManager):
         return self._context.request(
             describe_topics(topics, auto_create=False),
             ANY_NODE,
-            answered=partial(self._answered, lookup),
-            failed=partial(self._failed, lookup),
+            on_response=partial(self._handle_response, lookup),
+            on_error=partial(self._handle_error, lookup),
             state=lookup.state,
         )
 
-    def _answered(self, lookup: _Lookup, response: ClientResponse) -> None:
+    def _handle_response(self, lookup: _Lookup, response: ClientResponse) -> None:
         topics, errors = read_topics(response.message)
         event = lookup.event
         if isinstance(event, ListTopics):
@@ -66,6 +66,6 @@ class TopicMetadataManager(RequestManager):
             raise error(event.topic)
         event.future.complete(topics.get(event.topic))
 
-    def _failed(self, lookup: _Lookup, error: Exception) -> None:
+    def _handle_error(self, lookup: _Lookup, error: Exception) -> None:
         if not getattr(error, "retriable", False):
             lookup.event.future.fail(error)

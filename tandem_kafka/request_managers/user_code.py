@@ -1,7 +1,7 @@
-"""The user's code that the network thread needs: assignors, and patterns of topic names.
+"""Runs user code that the network thread needs: assignors and patterns of topic names.
 
-It runs on a thread of its own, one call at a time and in the order of the calls, so that no lock is
-needed in it. However long it takes, heartbeats and fetches go on.
+It runs on a separate thread, one call at a time and in the order of the calls, so that user code
+needs no lock. Heartbeats and fetches continue even if a call takes long.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ Offload = Callable[[Callable[[], Any], Callable[[Any], None]], None]
 
 
 class UserCode(Protocol):
-    """Runs calls of the user's code; their results come back on the network thread."""
+    """Runs calls of user code, and returns their results on the network thread."""
 
     def run(
         self, work: Callable[[], T], done: Callable[[T], None], failed: Callable[[Exception], None]
     ) -> None:
-        """Run `work`; later `done` takes what it returns, or `failed` what it raises."""
+        """Run `work`; later pass its result to `done`, or its exception to `failed`."""
         ...
 
     def deliver(self) -> bool:
-        """Pass on the results that are there; True if there were any."""
+        """Pass on the available results; return whether there were any."""
         ...
 
 
@@ -46,12 +46,12 @@ class _Call:
 
 
 class UserCodeRunner:
-    """Runs them one at a time.
+    """Runs one call at a time on another thread.
 
     Args:
         offload: `Driver.offload`.
-        wakeup: Ends the sleep of the network thread.
-        raise_in_poll: Takes what `done` or `failed` raises, which is a defect of ours.
+        wakeup: Wakes the network thread.
+        raise_in_poll: Called with an exception of `done` or `failed`, which is a defect.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class UserCodeRunner:
         self._raise_in_poll = raise_in_poll
         #: The first one is running.
         self._calls: deque[_Call] = deque()
-        # Filled by any thread, emptied by the network thread: `deque` allows that without a lock.
+        # Filled by any thread, emptied by the network thread; a deque needs no lock for this.
         self._results: deque[Any] = deque()
 
     def run(
@@ -84,7 +84,7 @@ class UserCodeRunner:
         self._wakeup()
 
     def deliver(self) -> bool:
-        """Pass on the results that are there, and begin with the next call."""
+        """Pass on the available results, and start the next call."""
         some = bool(self._results)
         while self._results:
             result, call = self._results.popleft(), self._calls.popleft()
@@ -93,39 +93,42 @@ class UserCodeRunner:
             try:
                 _pass_on(call, result)
             except Exception as error:
-                log.exception("what the user's code returned could not be used; poll() raises this")
+                log.exception(
+                    "the result of an assignor or pattern could not be processed, and poll() "
+                    "raises this error"
+                )
                 self._raise_in_poll(internal_error(error))
         return some
 
 
 class InlineUserCode:
-    """Runs each call where it is asked for; for tests of a single manager."""
+    """Runs each call immediately on the calling thread; for tests of a single manager."""
 
     def run(
         self, work: Callable[[], T], done: Callable[[T], None], failed: Callable[[Exception], None]
     ) -> None:
-        """Run `work` at once."""
+        """Run `work` immediately."""
         try:
             result: Any = work()
-        except Exception as error:  # noqa: BLE001 - whatever the user's code raises
+        except Exception as error:  # noqa: BLE001 - user code may raise anything
             result = error
         _pass_on(_Call(work, done, failed), result)
 
     def deliver(self) -> bool:
-        """Nothing ever waits."""
+        """Do nothing: all results have been passed on already."""
         return False
 
 
 class PendingCall(Generic[T]):
-    """One kind of call, of which only the newest result counts.
+    """One kind of call, for which only the newest result counts.
 
     Args:
-        user_code: Runs it.
-        done: Takes the result.
-        failed: Takes what the user's code raised.
+        user_code: Runs the call.
+        done: Called with the result.
+        failed: Called with the exception of the user code.
 
     Attributes:
-        running: True while a result is due.
+        running: True while a result is expected.
     """
 
     def __init__(
@@ -138,7 +141,7 @@ class PendingCall(Generic[T]):
         self.running = False
 
     def start(self, work: Callable[[], T]) -> None:
-        """Begin a call; the result of one before is dropped."""
+        """Start a call; the result of an earlier one is dropped."""
         self._number += 1
         self.running = True
         self._user_code.run(
@@ -148,7 +151,7 @@ class PendingCall(Generic[T]):
         )
 
     def cancel(self) -> None:
-        """Drop the result that is due."""
+        """Drop the expected result."""
         self._number += 1
         self.running = False
 

@@ -1,9 +1,9 @@
-"""Finds out whether the log was truncated under a position (KIP-320).
+"""Detects whether the log was truncated below a position (KIP-320).
 
-When a partition's leader or leader epoch changes, the new leader is asked where the epoch of the
-last record read ends in its log. An end before the position means that records were lost by an
-unclean election: the position goes back, or `LogTruncationError` is raised where no reset policy
-allows that.
+When a partition's leader or leader epoch changes, the consumer asks the new leader where the epoch
+of the last read record ends in its log. An end before the position means that an unclean leader
+election lost records. The position then moves back, or `LogTruncationError` is raised if
+`auto_offset_reset` is "none".
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ from tandem_kafka.types import (
     epoch_of,
 )
 from tandem_kafka.wire.messages import OffsetForLeaderEpochRequest
-from tandem_kafka.wire.topic_partitions import answered_entries, by_topic
+from tandem_kafka.wire.topic_partitions import by_topic, requested_entries
 
 __all__ = ["ValidationManager"]
 
 log = logging.getLogger(__name__)
 
 CONSUMER_REPLICA = -1
-#: Before version 3 a consumer needed cluster permissions to ask.
+#: Before version 3, this request needs cluster permissions.
 FIRST_VERSION = 3
 
 
-#: The positions in doubt that a request asked about.
-Asked = Mapping[TopicPartition, tuple[AssignedPartition, Position]]
+#: The positions in doubt that a request validates.
+Requested = Mapping[TopicPartition, tuple[AssignedPartition, Position]]
 
 
 class ValidationManager(RequestManager):
-    """Watches leaders, and validates positions that a change of leader put in doubt."""
+    """Watches leaders, and validates positions after a change of leader."""
 
     def __init__(
         self, context: ManagerContext, metadata: MetadataRefresher, positions: PositionsManager
@@ -57,45 +57,45 @@ class ValidationManager(RequestManager):
         self._context = context
         self._metadata = metadata
         self._positions = positions
-        self._seen = (-1, -1)
-        #: By leader, so that one that is silent delays no other.
+        self._seen_versions = (-1, -1)
+        #: By leader, so that an unresponsive one does not delay others.
         self._states: dict[int, RequestState] = {}
         self._unsupported = False
-        #: Truncated, and no policy says where to go: asked again when the user polls again.
-        self._stranded: set[AssignedPartition] = set()
+        #: Truncated partitions without a reset policy; validated again after the next poll().
+        self._reported: set[AssignedPartition] = set()
         self._recreated = RecreatedTopics(context, metadata, positions)
 
-    def want(self) -> None:
-        """The user polls: raise again what is still in doubt."""
-        self._stranded.clear()
+    def application_polled(self) -> None:
+        """Validate reported partitions again, so that poll() repeats their errors."""
+        self._reported.clear()
 
     def poll(self, now_ms: int) -> PollResult:
-        """Look for changed leaders, then ask about the positions in doubt."""
+        """Detect changed leaders, then validate the positions in doubt."""
         self._follow_metadata()
         without_position = self._context.subscription.without_position()
         if not without_position:
             return IDLE
-        doubtful = [
+        in_doubt = [
             state
             for state in without_position
             if state.state is FetchState.AWAIT_VALIDATION
-            and state not in self._stranded
+            and state not in self._reported
             and not self._recreated.doubts(state)
         ]
-        if not doubtful:
+        if not in_doubt:
             return IDLE
         if self._unsupported:
-            for state in doubtful:
+            for state in in_doubt:
                 state.validated()
             return IDLE
-        return self._ask(doubtful, now_ms)
+        return self._send_requests(in_doubt, now_ms)
 
     def _follow_metadata(self) -> None:
         subscription, snapshot = self._context.subscription, self._context.metadata.snapshot
         seen = (snapshot.version, subscription.version)
-        if seen != self._seen:
-            self._seen = seen
-            self._recreated.follow()
+        if seen != self._seen_versions:
+            self._seen_versions = seen
+            self._recreated.check()
             self._follow_leaders()
 
     def _follow_leaders(self) -> None:
@@ -114,10 +114,10 @@ class ValidationManager(RequestManager):
 
     # --- the request ---------------------------------------------------------------------------
 
-    def _ask(self, doubtful: list[AssignedPartition], now_ms: int) -> PollResult:
+    def _send_requests(self, in_doubt: list[AssignedPartition], now_ms: int) -> PollResult:
         snapshot = self._context.metadata.snapshot
         by_leader: dict[Node | None, list[AssignedPartition]] = defaultdict(list)
-        for state in doubtful:
+        for state in in_doubt:
             by_leader[snapshot.leader(state.tp)].append(state)
         unsent = []
         wait_ms = FOREVER_MS
@@ -141,10 +141,10 @@ class ValidationManager(RequestManager):
     def _request(
         self, leader: Node, states: list[AssignedPartition], request_state: RequestState
     ) -> UnsentRequest:
-        asked = {s.tp: (s, s.position) for s in states if s.position is not None}
+        requested = {s.tp: (s, s.position) for s in states if s.position is not None}
         topic_entry = OffsetForLeaderEpochRequest.OffsetForLeaderTopic
         entries = by_topic(
-            asked,
+            requested,
             lambda tp, each: topic_entry.OffsetForLeaderPartition(
                 partition=tp.partition,
                 current_leader_epoch=each[0].leader_epoch,
@@ -159,19 +159,19 @@ class ValidationManager(RequestManager):
         return self._context.request(
             message,
             ToNode(leader),
-            answered=partial(self._answered, asked),
-            failed=self._failed,
+            on_response=partial(self._handle_response, requested),
+            on_error=self._handle_error,
             state=request_state,
         )
 
     # --- the response --------------------------------------------------------------------------
 
-    def _answered(self, asked: Asked, response: ClientResponse) -> None:
+    def _handle_response(self, requested: Requested, response: ClientResponse) -> None:
         truncated: dict[TopicPartition, OffsetAndMetadata | None] = {}
         errors = []
-        for tp, entry in answered_entries(response.message.topics, asked).items():
-            state, position = asked[tp]
-            if not self._still_asks(state, position):
+        for tp, entry in requested_entries(response.message.topics, requested).items():
+            state, position = requested[tp]
+            if not self._is_pending(state, position):
                 continue
             if entry.error_code:
                 errors.append(for_code(entry.error_code)(f"{tp.topic}-{tp.partition}"))
@@ -179,21 +179,21 @@ class ValidationManager(RequestManager):
                 self._validated(state, position, entry, truncated)
         if truncated:
             error = LogTruncationError(truncated)
-            self._context.raise_in_poll(error, [asked[tp] for tp in truncated])
+            self._context.raise_in_poll(error, [requested[tp] for tp in truncated])
         for further in errors[1:]:
-            self._failed(further)
+            self._handle_error(further)
         if errors:
             raise errors[0]
 
-    def _failed(self, error: Exception) -> None:
+    def _handle_error(self, error: Exception) -> None:
         if isinstance(error, UnsupportedVersionError):
-            self._unsupported = True  # an old broker: adopt its leaders as they come
+            self._unsupported = True  # an old broker: accept new leaders without validation
         elif reaction_to(LIST_OFFSETS, error) is Reaction.FAIL:
             self._context.raise_in_poll(error)
         else:
             self._metadata.request_update()
 
-    def _still_asks(self, state: AssignedPartition, position: Position) -> bool:
+    def _is_pending(self, state: AssignedPartition, position: Position) -> bool:
         return (
             state.state is FetchState.AWAIT_VALIDATION
             and state.position is position
@@ -224,17 +224,17 @@ class ValidationManager(RequestManager):
     ) -> None:
         tp = state.tp
         log.warning(
-            "%s-%d was truncated below our position %d: %s",
+            "the log of %s-%d was truncated below the position %d after a leader election; %s",
             tp.topic,
             tp.partition,
             position.offset,
-            "where is not known" if diverged is None else f"it ends at {diverged.offset}",
+            "its end is unknown" if diverged is None else f"it ends at {diverged.offset}",
         )
         if self._context.config.offset_reset.kind == "none":
-            self._stranded.add(state)
+            self._reported.add(state)
             truncated[tp] = diverged
         elif diverged is None:
             self._positions.apply_reset_policy([state])
-            self._positions.want()
+            self._positions.start_lookups()
         else:
             state.set_position(Position(diverged.offset, epoch_of(diverged)))

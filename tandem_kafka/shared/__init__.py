@@ -1,1 +1,1 @@
-"""The only mutable state both threads touch; every field names its one writer."""
+"""The only mutable state that both threads use; each field has one writer, named beside it."""

@@ -1,7 +1,7 @@
-"""Fetched records on their way from the network thread to the application thread.
+"""The buffer of fetched records between the network thread and the application thread.
 
-The network thread appends, the application thread takes; the deque itself is safe for that. The
-bytes held are the difference of two counters that have one writer each.
+The network thread appends and the application thread removes, which a deque supports without a
+lock. The number of buffered bytes is the difference of two counters with one writer each.
 """
 
 from __future__ import annotations
@@ -15,21 +15,23 @@ from tandem_kafka.shared.partition import AssignedPartition, Position
 
 __all__ = ["CHUNK_BYTES", "Counts", "FetchBuffer", "FetchedChunk"]
 
-#: What a chunk takes beside its records: the reader, this object, its places in queues.
+#: The size of a chunk without its records: the reader, this object and its queue entries.
 CHUNK_BYTES: Final = 1_024
 
 
 @dataclass(slots=True, eq=False)
 class FetchedChunk:
-    """What one fetch brought for one partition: records, or the error that stands in their place.
+    """The records of one partition in one fetch response, or an error in place of records.
 
     Attributes:
         partition: State of the partition it was fetched for.
-        base: The position its read-ahead started from; another one there makes this void.
+        base: The position at which the read-ahead started. The chunk is stale once the partition
+            has a different base.
         reader: The records.
-        error: What to raise in its turn; raised again by every poll if `sticky`, until a seek.
-        counted_bytes: What the buffer counts for it. Writer: the buffer, on the network thread
-            when the chunk is added, then on the application thread.
+        error: The error to raise once all earlier records have been returned.
+        sticky: Whether every poll raises the error again, until a seek.
+        counted_bytes: The size that the buffer counts. Writer: the network thread when it adds
+            the chunk, then the application thread.
     """
 
     partition: AssignedPartition
@@ -41,18 +43,18 @@ class FetchedChunk:
 
     @property
     def size_bytes(self) -> int:
-        """Memory it holds now; changes when records are taken."""
+        """The memory in use; it changes when records are taken."""
         return CHUNK_BYTES + self.reader.size_bytes if self.reader is not None else 0
 
 
 class Counts(NamedTuple):
-    """What the counters of the application thread are to be.
+    """New values for the counters of the application thread.
 
     Attributes:
-        released_bytes: Of the buffer.
-        partition_released_bytes: Of the chunk's partition.
-        errors_taken: Of the chunk's partition.
-        counted_bytes: Of the chunk.
+        released_bytes: `FetchBuffer.released_bytes`.
+        partition_released_bytes: `AssignedPartition.released_bytes`.
+        errors_taken: `AssignedPartition.errors_taken`.
+        counted_bytes: `FetchedChunk.counted_bytes`.
     """
 
     released_bytes: int
@@ -74,29 +76,29 @@ class FetchBuffer:
         # Writer: the network thread.
         self.added = 0
         self.added_bytes = 0
-        #: A fetch was left out for want of room: releasing a chunk must wake the network thread.
+        #: A fetch was not sent for lack of room, so releasing a chunk must wake the network thread.
         self.starved = False
         # Writer: the application thread.
         self.released_bytes = 0
 
     @property
     def held_bytes(self) -> int:
-        """Bytes fetched and not yet released."""
+        """The bytes that have been fetched but not released."""
         return self.added_bytes - self.released_bytes
 
     def add(self, chunk: FetchedChunk) -> None:
-        """Network thread: append."""
+        """Network thread: append a chunk."""
         size = chunk.counted_bytes = chunk.size_bytes
         self.added_bytes += size
         chunk.partition.buffered_bytes += size
         if chunk.error is not None:
-            chunk.partition.errors_put += 1  # no fetch before the application has seen it
+            chunk.partition.errors_put += 1  # no fetch until the application has seen the error
         self._chunks.append(chunk)
         self.added += 1
 
     @property
     def is_full(self) -> bool:
-        """Whether as much is held as `fetch_buffer_max_bytes` allows, or more."""
+        """Whether `held_bytes` has reached `fetch_buffer_max_bytes`."""
         return self.held_bytes >= self.limit_bytes
 
     @property
@@ -105,15 +107,15 @@ class FetchBuffer:
         return self._chunks[0] if self._chunks else None
 
     def take(self) -> FetchedChunk | None:
-        """Application thread: take the oldest chunk; it still counts until released."""
+        """Application thread: remove the oldest chunk; it is counted until it is released."""
         return self._chunks.popleft() if self._chunks else None
 
     def counts_with(self, chunk: FetchedChunk) -> Counts:
-        """Application thread: return the counters as they are to be for what `chunk` holds now."""
+        """Application thread: return the counters for the current size of `chunk`."""
         return self._counts(chunk, chunk.size_bytes, errors=0)
 
     def counts_without(self, chunk: FetchedChunk) -> Counts:
-        """Application thread: return the counters as they are to be when `chunk` is dropped."""
+        """Application thread: return the counters after `chunk` is dropped."""
         return self._counts(chunk, 0, errors=int(chunk.error is not None))
 
     def _counts(self, chunk: FetchedChunk, size: int, errors: int) -> Counts:
@@ -126,7 +128,7 @@ class FetchBuffer:
         )
 
     def count(self, chunk: FetchedChunk, counts: Counts) -> None:
-        """Application thread: set the counters; again with the same `counts` if interrupted."""
+        """Application thread: set the counters; repeat with the same `counts` if interrupted."""
         partition = chunk.partition
         self.released_bytes, partition.released_bytes, partition.errors_taken = counts[:3]
         chunk.counted_bytes = counts.counted_bytes

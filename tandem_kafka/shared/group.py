@@ -1,4 +1,4 @@
-"""Who we are in the group: what a commit is fenced with. Writer: the network thread."""
+"""The group membership that requests and commits carry. Writer: the network thread."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["NO_GENERATION", "REBALANCING", "GroupIdentity"]
 NO_GENERATION = -1
 
 _UNJOINED = "<unjoined>"
-#: The state of a classic member from before JoinGroup until SyncGroup is answered.
+#: The state of a classic member from before JoinGroup until the SyncGroup response.
 REBALANCING = "<rebalancing>"
 
 
@@ -17,22 +17,22 @@ class GroupIdentity:
     """The newest `ConsumerGroupMetadata`, replaced as a whole."""
 
     def __init__(self, group_id: str | None, instance_id: str | None) -> None:
-        #: Number of the rebalance callback that is asked for, 0 for none.
+        #: Number of the pending rebalance callback, 0 for none.
         self.callback = 0
-        #: Why we cannot be a member: every poll() raises it until the subscription ends.
+        #: The error that prevents membership. Every poll() raises it until the subscription ends.
         self.fatal: Exception | None = None
-        #: What is assigned is another's by now, though our generation has not ended by itself:
-        #: there is nothing to give back.
+        #: Other members may own the assigned partitions although our generation has not been
+        #: fenced yet. The partitions are lost, so they must not be released as revoked.
         self.lost = False
-        #: The broker that coordinates the group, as far as it is known.
+        #: The group coordinator, if known.
         self.coordinator: Node | None = None
-        #: It was looked for in vain, or lost, and has not been found since.
+        #: Whether the last search for the coordinator failed, or the coordinator was lost.
         self.coordinator_missing = False
         self.metadata = ConsumerGroupMetadata(group_id, NO_GENERATION, "", instance_id)
         self._last: ConsumerGroupMetadata | None = None
 
     def joined(self, generation: int, member_id: str) -> None:
-        """Take the generation (or member epoch) and id of a membership."""
+        """Set the generation (or member epoch) and member id of a membership."""
         self.lost = False
         metadata = self.metadata._replace(generation_id=generation, member_id=member_id)
         if generation != NO_GENERATION:
@@ -40,31 +40,32 @@ class GroupIdentity:
         self.metadata = metadata
 
     def fenced(self, member_id: str) -> None:
-        """Membership is over; the next one has the same id."""
+        """End the membership; the next one has this member id."""
         self.joined(NO_GENERATION, member_id)
         self.set_state(_UNJOINED)
 
     def left(self) -> None:
-        """Membership is over."""
+        """End the membership."""
         self.fenced("")
 
     def forget(self) -> None:
-        """The application has ended its membership."""
+        """Forget the last membership, because the application has ended it."""
         self._last = None
 
     @property
     def last(self) -> ConsumerGroupMetadata:
-        """The newest membership, also when it was lost, until the application has ended it.
+        """The newest membership, even if it was lost, until the application ends it.
 
-        Offsets that a producer commits for it are refused then. For somebody without id and
-        generation they would be taken: they could set back what the next owner has committed.
+        The coordinator rejects offsets that a producer commits for a lost membership. It would
+        accept offsets without member id and generation. These could overwrite later offsets of
+        the partition's next owner.
         """
         now = self.metadata
         last = self._last if now.generation_id == NO_GENERATION else None
         return now if last is None else last._replace(state=now.state)
 
     def set_state(self, state: str) -> None:
-        """Take kafka-python's name of the member state."""
+        """Set the member state, by kafka-python's name."""
         self.metadata = self.metadata._replace(state=state)
 
     def rebalanced_since(self, then: ConsumerGroupMetadata) -> bool:

@@ -1,7 +1,7 @@
-"""What is known of the cluster: brokers, topics, leaders. Written by the network thread alone.
+"""Cluster metadata: brokers, topics and leaders. Writer: the network thread.
 
-Readers on either thread take a `ClusterSnapshot`, which never changes; an update replaces the
-whole snapshot by one assignment.
+Both threads read a `ClusterSnapshot`, which is immutable. An update replaces the whole snapshot
+with a single store.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ __all__ = ["NO_TOPIC_ID", "ClusterMetadata", "ClusterSnapshot", "PartitionInfo",
 
 NO_TOPIC_ID = UUID(int=0)
 
-#: An older leader epoch is believed after so many answers in a row, over so long a time.
-_INSISTENT = 5
-_INSISTENT_MS = 10_000
+#: An older leader epoch is accepted after this many responses in a row, over this time at least.
+_OLDER_EPOCH_RESPONSES = 5
+_OLDER_EPOCH_MS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +27,11 @@ class PartitionInfo:
     """One partition as the metadata response described it.
 
     Attributes:
-        leader_id: Broker that leads, -1 while there is none.
-        leader_epoch: Its epoch, -1 where the broker does not say (before Metadata v7).
-        replicas: Brokers that hold a copy.
-        offline_replicas: Those of them that are down.
+        leader_id: Id of the leader, -1 while there is none.
+        leader_epoch: Leader epoch, -1 if the response has none (before Metadata v7).
+        replicas: Ids of the brokers with a replica.
+        isr: Ids of the in-sync replicas.
+        offline_replicas: Ids of the replicas that are offline.
     """
 
     partition: int
@@ -43,7 +44,7 @@ class PartitionInfo:
 
 @dataclass(frozen=True, slots=True)
 class TopicInfo:
-    """One topic: its id (all zero where unknown, before Metadata v10) and partitions."""
+    """One topic: its id (all zeros if unknown, before Metadata v10) and partitions."""
 
     name: str
     topic_id: UUID = NO_TOPIC_ID
@@ -56,10 +57,10 @@ class ClusterSnapshot:
     """The cluster at one moment.
 
     Attributes:
-        version: Grows with every update.
+        version: Increases with every update.
         nodes: Brokers by id; empty until the first metadata response.
-        topics: Topics that are there and could be described, by name.
-        topic_errors: Error class of each topic that could not.
+        topics: Topics that exist and were described without an error, by name.
+        topic_errors: Error class of each other topic, by name.
     """
 
     version: int = 0
@@ -70,12 +71,12 @@ class ClusterSnapshot:
     topic_names: Mapping[UUID, str] = field(default_factory=dict)
 
     def partition(self, tp: TopicPartition) -> PartitionInfo | None:
-        """Return what is known of a partition."""
+        """Return the metadata of a partition, if known."""
         topic = self.topics.get(tp.topic)
         return topic.partitions.get(tp.partition) if topic is not None else None
 
     def leader(self, tp: TopicPartition) -> Node | None:
-        """Return the broker that leads a partition, if it is known."""
+        """Return the leader of a partition, if known."""
         info = self.partition(tp)
         return self.nodes.get(info.leader_id) if info is not None else None
 
@@ -85,14 +86,14 @@ class ClusterSnapshot:
         return info.leader_epoch if info is not None else UNKNOWN_EPOCH
 
     def topic_id(self, topic: str) -> UUID:
-        """Return a topic's id, all zero if unknown."""
+        """Return a topic's id, all zeros if unknown."""
         info = self.topics.get(topic)
         return info.topic_id if info is not None else NO_TOPIC_ID
 
 
 @dataclass(frozen=True, slots=True)
-class _Contradicted:
-    """An older leader epoch that answers give instead of the one that is believed."""
+class _OlderEpoch:
+    """An older leader epoch that responses give instead of the known one."""
 
     epoch: int
     count: int
@@ -100,7 +101,7 @@ class _Contradicted:
 
 
 class ClusterMetadata:
-    """Holds the newest snapshot and the servers to start from.
+    """Holds the newest snapshot and the bootstrap servers.
 
     Writer of every field: the network thread. The application thread reads `snapshot`.
     """
@@ -111,20 +112,20 @@ class ClusterMetadata:
             Node(-1 - index, host, port) for index, (host, port) in enumerate(bootstrap)
         )
         self.rebootstraps = 0
-        #: How many answers were taken in; a hint is none.
-        self.answers = 0
-        #: What `nodes` returned last, and of which snapshot: it is asked at every turn.
+        #: The number of metadata responses so far, without leader hints from fetch responses.
+        self.responses = 0
+        #: The last result of `nodes` and its snapshot: every iteration of the loop calls it.
         self._nodes: Sequence[Node] = self._bootstrap
         self._nodes_of: ClusterSnapshot | None = None
-        self._promising: set[int] = set()
-        #: Brokers that did not answer when they were last asked.
+        self._retry_nodes: set[int] = set()
+        #: Brokers that did not respond to the last request or connection attempt.
         self.unreachable: AbstractSet[int] = frozenset()
-        #: Leaders that only a fetch response has told of.
+        #: Partitions whose leader is only known from a fetch response.
         self._hinted: set[TopicPartition] = set()
-        self._contradicted: dict[TopicPartition, _Contradicted] = {}
+        self._older_epochs: dict[TopicPartition, _OlderEpoch] = {}
 
     def nodes(self) -> Sequence[Node]:
-        """Brokers that can be asked: those known, else the bootstrap servers."""
+        """Return the known brokers, or the bootstrap servers if no broker is known."""
         snapshot = self.snapshot
         if self._nodes_of is not snapshot:
             self._nodes = tuple(snapshot.nodes.values()) or self._bootstrap
@@ -132,39 +133,39 @@ class ClusterMetadata:
         return self._nodes
 
     def rebootstrap(self) -> None:
-        """Forget the brokers, keep the topics: a bootstrap server is asked next (KIP-899)."""
+        """Forget the brokers but not the topics, to use the bootstrap servers next (KIP-899)."""
         if self.snapshot.nodes:
             self.rebootstraps += 1
             self.snapshot = replace(self.snapshot, nodes={})
 
-    def promise(self, node_id: int) -> None:
-        """A broker is said to be there, to lead or to coordinate: it is worth an attempt."""
-        self._promising.add(node_id)
+    def suggest_retry(self, node_id: int) -> None:
+        """Note that a response names this broker, so a connection attempt may succeed now."""
+        self._retry_nodes.add(node_id)
 
-    def take_promising(self) -> Iterable[int]:
-        """Return the brokers that there is such news of since the last call."""
-        if not self._promising:
+    def take_retry_nodes(self) -> Iterable[int]:
+        """Return the brokers noted since the last call."""
+        if not self._retry_nodes:
             return ()
-        promising, self._promising = self._promising, set()
-        return promising
+        retry_nodes, self._retry_nodes = self._retry_nodes, set()
+        return retry_nodes
 
     def update(self, answer: ClusterSnapshot, *, partial: bool, now_ms: int = 0) -> None:
-        """Take in a metadata answer; a partial one speaks only of the topics it names.
+        """Apply a metadata response; a partial one only describes the topics that it names.
 
-        A partition whose leader epoch is older than the one known is kept as it was (KIP-320:
-        a broker that lags must not send us back), unless the topic was deleted and made anew. But
-        nothing protects an epoch on its way, and a wrong one would be kept for ever: the older one
-        is believed after all if the other was only a hint, or if answers insist on it.
+        A partition keeps its known leader if the response has an older leader epoch, unless the
+        topic was recreated. A stale broker must not send us back to a previous leader (KIP-320).
+        A corrupted epoch, however, would otherwise be kept forever. The older epoch is therefore
+        accepted if the known one was only a hint, or if responses keep repeating it.
         """
         known = self.snapshot
-        self.answers += 1
+        self.responses += 1
         topics = dict(known.topics) if partial else {}
         for name in answer.topic_errors:
             topics.pop(name, None)
         for name, topic in answer.topics.items():
             topics[name] = self._newest(known.topics.get(name), topic, now_ms)
-            self._promising |= _new_leaders(known.topics.get(name), topics[name])
-        self._promising |= answer.nodes.keys() - known.nodes.keys()
+            self._retry_nodes |= _new_leaders(known.topics.get(name), topics[name])
+        self._retry_nodes |= answer.nodes.keys() - known.nodes.keys()
         errors = dict(known.topic_errors) if partial else {}
         for name in answer.topics:
             errors.pop(name, None)
@@ -186,36 +187,36 @@ class ClusterMetadata:
             old = known.partitions.get(number)
             tp = TopicPartition(answered.name, number)
             if old is None or not UNKNOWN_EPOCH < info.leader_epoch < old.leader_epoch:
-                self._contradicted.pop(tp, None)
+                self._older_epochs.pop(tp, None)
                 self._hinted.discard(tp)
                 partitions[number] = info
             else:
-                keep = not self._insists(tp, info.leader_epoch, now_ms)
+                keep = not self._accept_older(tp, info.leader_epoch, now_ms)
                 partitions[number] = old if keep else info
         return replace(answered, partitions=partitions)
 
-    def _insists(self, tp: TopicPartition, epoch: int, now_ms: int) -> bool:
-        """Note that an answer gives an older epoch; True if that one is to be believed."""
-        seen = self._contradicted.get(tp)
+    def _accept_older(self, tp: TopicPartition, epoch: int, now_ms: int) -> bool:
+        """Count a response with an older epoch; True if that epoch must be accepted now."""
+        seen = self._older_epochs.get(tp)
         if seen is None or seen.epoch != epoch:
-            seen = _Contradicted(epoch, 0, now_ms)
+            seen = _OlderEpoch(epoch, 0, now_ms)
         seen = replace(seen, count=seen.count + 1)
-        lasting = seen.count >= _INSISTENT and now_ms - seen.since_ms >= _INSISTENT_MS
+        lasting = seen.count >= _OLDER_EPOCH_RESPONSES and now_ms - seen.since_ms >= _OLDER_EPOCH_MS
         if lasting or tp in self._hinted:
-            self._contradicted.pop(tp, None)
+            self._older_epochs.pop(tp, None)
             self._hinted.discard(tp)
             return True
-        self._contradicted[tp] = seen
+        self._older_epochs[tp] = seen
         return False
 
     def confirm_leader(self, tp: TopicPartition) -> None:
-        """A leader that a fetch response has told of has answered a fetch with its epoch."""
+        """Confirm a leader hint: the leader has responded to a fetch with the hinted epoch."""
         self._hinted.discard(tp)
 
     def update_leader(
         self, tp: TopicPartition, leader: tuple[int, int], nodes: Sequence[Node]
     ) -> bool:
-        """Take in a leader and its epoch from a fetch response (KIP-951); False if not newer."""
+        """Apply a leader hint from a fetch response (KIP-951); False if it is not newer."""
         known = self.snapshot
         topic, info = known.topics.get(tp.topic), known.partition(tp)
         leader_id, leader_epoch = leader
@@ -224,7 +225,7 @@ class ClusterMetadata:
             return False
         if leader_epoch <= info.leader_epoch:
             return False
-        self._promising.add(leader_id)
+        self._retry_nodes.add(leader_id)
         self._hinted.add(tp)
         changed = replace(info, leader_id=leader_id, leader_epoch=leader_epoch)
         topic = replace(topic, partitions={**topic.partitions, tp.partition: changed})
@@ -238,7 +239,7 @@ class ClusterMetadata:
 
 
 def _new_leaders(known: TopicInfo | None, now: TopicInfo) -> set[int]:
-    """Return the brokers that lead a partition which another one has led."""
+    """Return the brokers that have become the leader of a partition."""
     if known is None or known.partitions is now.partitions:
         return set()
     return {

@@ -1,17 +1,17 @@
-"""One assigned partition: where its fetching stands.
+"""The state of one assigned partition.
 
-The state machine (java-consumer terms, KIP-320):
+The state machine (as in the Java consumer, KIP-320):
 
-    INITIALIZING      no position yet: the committed offset is being looked up
+    INITIALIZING      no position yet: the committed offset is looked up
     AWAIT_RESET       no position: an offset is looked up by the reset policy or seek_to_*
     AWAIT_VALIDATION  a position whose leader changed: the log may have been truncated
     FETCHING          a valid position
 
-Two threads touch an `AssignedPartition`, each its own fields. The position has a part from
-either side: the network thread sets a `base` (a seek, a reset, a committed offset), the
-application thread notes in `consumed` how far records were handed out *from that base*. Setting
-a new base makes an old `consumed` void by identity, so neither thread ever waits for the other
-and what was fetched for an old base is recognised and dropped.
+Both threads write to an `AssignedPartition`, but to different fields. The position consists of two
+parts. The network thread sets a `base`: a seek, a reset or a committed offset. The application
+thread stores in `consumed` how far records have been returned *from that base*. A new base
+invalidates an old `consumed` by identity. Neither thread therefore ever waits for the other, and
+data that was fetched for an old base is recognised and dropped.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = [
 
 
 class FetchState(enum.Enum):
-    """Where a partition's position stands."""
+    """The state of a partition's position."""
 
     INITIALIZING = "initializing"
     AWAIT_RESET = "await reset"
@@ -44,7 +44,7 @@ class FetchState(enum.Enum):
     FETCHING = "fetching"
 
 
-#: From each state, the states it may go to.
+#: The allowed transitions from each state.
 TRANSITIONS: dict[FetchState, frozenset[FetchState]] = {
     FetchState.INITIALIZING: frozenset(
         {FetchState.FETCHING, FetchState.AWAIT_RESET, FetchState.AWAIT_VALIDATION}
@@ -63,9 +63,9 @@ TRANSITIONS: dict[FetchState, frozenset[FetchState]] = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Position:
-    """The next offset to hand out, and the leader epoch of the record before it.
+    """The next offset to return, and the leader epoch of the record before it.
 
-    Compared by identity: two seeks to the same offset are two positions.
+    Positions are compared by identity: two seeks to the same offset are two positions.
     """
 
     offset: int
@@ -73,7 +73,7 @@ class Position:
 
 
 class ConsumedFrom(Protocol):
-    """How far records were handed out from a base; one object at a time says so."""
+    """How far records have been returned from a base."""
 
     @property
     def base(self) -> Position:
@@ -82,13 +82,13 @@ class ConsumedFrom(Protocol):
 
     @property
     def position(self) -> Position:
-        """Where the application is; the same object until it moves on."""
+        """The current position; the same object until it moves."""
         ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Consumed:
-    """A `ConsumedFrom` that stands."""
+    """A `ConsumedFrom` that does not change."""
 
     base: Position
     position: Position
@@ -96,18 +96,18 @@ class Consumed:
 
 @dataclass(frozen=True, slots=True)
 class PreferredReplica:
-    """A follower to read from, and until when (KIP-392)."""
+    """A follower to fetch from until `expires_ms` (KIP-392)."""
 
     node_id: int
     expires_ms: int
 
 
 class Changes:
-    """Which partitions have changed in what matters for fetching; written by the network thread.
+    """Records changes of partitions that affect fetching. Writer: the network thread.
 
     Attributes:
-        count: Grows with each change: nothing needs to be looked at again while it stands.
-        states: The partitions that changed since the fetch manager emptied this.
+        count: Increases with each change. While it is unchanged, nothing must be checked again.
+        states: The partitions that have changed since the fetch manager last cleared this.
     """
 
     __slots__ = ("count", "states")
@@ -117,13 +117,13 @@ class Changes:
         self.states: dict[AssignedPartition, None] = {}
 
     def note(self, state: AssignedPartition) -> None:
-        """Note a change, which has been made already."""
+        """Record a change after it has been made."""
         self.states[state] = None
         self.count += 1
 
 
 class AssignedPartition:
-    """State of one partition while it is assigned; a new assignment makes a new object."""
+    """The state of one partition while it is assigned; each assignment creates a new object."""
 
     __slots__ = (
         "_awaiting_callback",
@@ -163,8 +163,8 @@ class AssignedPartition:
         # Writer: the network thread.
         self.state = FetchState.INITIALIZING
         self.base: Position | None = None
-        #: The topic that the base is of. When a base is dropped because another topic has the name
-        #: now, this changes last: who reads it before the position never takes one for the other.
+        #: The topic of the base. If the topic is recreated, the base is dropped first and this
+        #: changes last. A reader that reads this before the position cannot mix the two topics.
         self.topic_id = NO_TOPIC_ID
         self._paused = False
         self._pending_revocation = False
@@ -180,15 +180,15 @@ class AssignedPartition:
         self.read_ahead = UNKNOWN_OFFSET
         self.wait_for_drain = False
         self.retry_at_ms = 0
-        #: The leader has said once that this offset is out of range.
+        #: An offset that the leader has once reported as out of range.
         self.out_of_range_at: int | None = None
         self.end_offset_asked = False
         self.buffered_bytes = 0
         self.errors_put = 0
-        #: Asked of it at a time; 0 as long as nothing is known of it.
+        #: The bytes to request per fetch; 0 while nothing is known about the partition.
         self.fetch_bytes = 0
         self.slot = -1
-        #: Nothing is fetched from this offset on, None for no end.
+        #: The offset at which fetching stops, None for no limit.
         self._stop_at: int | None = None
         # Writer: the application thread.
         self.consumed: ConsumedFrom | None = None
@@ -204,7 +204,7 @@ class AssignedPartition:
 
     @property
     def position(self) -> Position | None:
-        """The position: the base, or how far the application got from it."""
+        """The position: the base, or how far the application has read from it."""
         base, consumed = self.base, self.consumed
         if consumed is not None and consumed.base is base:
             return consumed.position
@@ -212,19 +212,19 @@ class AssignedPartition:
 
     @property
     def has_valid_position(self) -> bool:
-        """True when records may be fetched from the position."""
+        """True if records may be fetched from the position."""
         return self.state is FetchState.FETCHING
 
     @property
     def returnable(self) -> bool:
-        """True when buffered records may be handed out now."""
+        """True if buffered records may be returned now."""
         return not (
             self._paused or self._pending_revocation or self._awaiting_callback or self._dropped
         )
 
     @property
     def paused(self) -> bool:
-        """Whether the user has paused it."""
+        """Whether the application has paused it."""
         return self._paused
 
     @paused.setter
@@ -234,7 +234,7 @@ class AssignedPartition:
 
     @property
     def pending_revocation(self) -> bool:
-        """Whether it is about to be taken away."""
+        """Whether it is about to be revoked."""
         return self._pending_revocation
 
     @pending_revocation.setter
@@ -244,7 +244,7 @@ class AssignedPartition:
 
     @property
     def stop_at(self) -> int | None:
-        """Offset from which on nothing is fetched; None for no end."""
+        """The offset at which fetching stops; None for no limit."""
         return self._stop_at
 
     @stop_at.setter
@@ -254,7 +254,7 @@ class AssignedPartition:
 
     @property
     def awaiting_callback(self) -> bool:
-        """Whether the listener has still to be told of it."""
+        """Whether the listener has not been notified of its assignment yet."""
         return self._awaiting_callback
 
     @awaiting_callback.setter
@@ -264,7 +264,7 @@ class AssignedPartition:
 
     @property
     def dropped(self) -> bool:
-        """Whether its topic is not subscribed to any more: the group will take it back."""
+        """Whether its topic is no longer subscribed, so that the group will revoke it."""
         return self._dropped
 
     @dropped.setter
@@ -274,14 +274,14 @@ class AssignedPartition:
 
     @property
     def held_bytes(self) -> int:
-        """Bytes fetched and not yet handed out."""
+        """The bytes that have been fetched but not released."""
         return self.buffered_bytes - self.released_bytes
 
     # --- network thread ----------------------------------------------------------------------
 
     @property
     def fetchable(self) -> bool:
-        """True when a fetch may be sent."""
+        """True if a fetch may be sent."""
         return (
             self.state is FetchState.FETCHING
             and self.returnable
@@ -292,7 +292,7 @@ class AssignedPartition:
 
     @property
     def waits_for_application(self) -> bool:
-        """True when nothing is fetched before what is buffered has been taken."""
+        """True if the application must take the buffered data before the next fetch."""
         return self.wait_for_drain or self.errors_put != self.errors_taken
 
     def _drained(self) -> bool:
@@ -300,10 +300,10 @@ class AssignedPartition:
         return position is not None and position.offset == self.read_ahead
 
     def set_position(self, position: Position, *, validate: bool = False) -> None:
-        """Take a new base: what was read from the old one is void.
+        """Set a new base, which invalidates data fetched from the old one.
 
-        The base comes before the state, and the application thread reads the state before the
-        base: what it sees as valid is never the position that was in doubt.
+        The base is stored before the state, and the application thread reads the state before the
+        base. It therefore never takes an unvalidated position for a valid one.
         """
         self.base = position
         self._move(FetchState.AWAIT_VALIDATION if validate else FetchState.FETCHING)
@@ -313,7 +313,7 @@ class AssignedPartition:
         self.reset_timestamp = None
 
     def drop_read_ahead(self) -> None:
-        """Take the position as a new base: what was read ahead is void and is fetched again."""
+        """Make the position the new base, so that the read-ahead is dropped and fetched again."""
         position = self.position
         if position is not None:
             self.base = Position(position.offset, position.leader_epoch)
@@ -322,28 +322,28 @@ class AssignedPartition:
             self._changes.note(self)
 
     def await_reset(self, timestamp: int) -> None:
-        """Drop the position; it is looked up by `timestamp` (ListOffsets: -1 end, -2 beginning)."""
+        """Drop the position; look it up by `timestamp` (ListOffsets: -1 end, -2 beginning)."""
         self._move(FetchState.AWAIT_RESET)
         self.base = None
         self.preferred_replica = None
         self.reset_timestamp = timestamp
-        self._changes.note(self)  # who looked between the two has seen the old base
+        self._changes.note(self)  # again: a reader between the two stores has seen the old base
 
     def await_validation(self) -> None:
-        """Keep the position, but fetch nothing until the leader confirmed it."""
+        """Keep the position, but fetch nothing until the leader has confirmed it."""
         self._move(FetchState.AWAIT_VALIDATION)
         self.preferred_replica = None
 
     def validated(self) -> None:
-        """The position is good: go on.
+        """Continue fetching from a confirmed position.
 
-        The base stays: the application may be handing out records from it at this moment.
+        The base must not change: the application may be returning records from it.
         """
         self._move(FetchState.FETCHING)
 
     def _move(self, to: FetchState) -> None:
         if to not in TRANSITIONS[self.state]:
-            msg = f"{self.tp}: no way from {self.state.value} to {to.value}"
+            msg = f"{self.tp}: transition from {self.state.value} to {to.value} is not allowed"
             raise AssertionError(msg)
         self.state = to
         self._changes.note(self)

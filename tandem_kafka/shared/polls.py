@@ -1,4 +1,4 @@
-"""Whether the application polls, and whether the network thread waits for that."""
+"""Whether the application polls, and whether the network thread waits for a poll."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ __all__ = ["Polls"]
 
 
 class Polls:
-    """What one poll() says to the network thread without waking it.
+    """State that poll() shares with the network thread without waking it.
 
     Attributes:
-        polled_ms: When the application was last seen inside poll(). Writer: the application thread.
-        wanted: Something goes on only once the application polls again, so that the next poll()
-            is to send an event. Writer: the network thread.
+        polled_ms: When the application was last inside poll(). Writer: the application thread.
+        event_needed: Some work waits for the application to poll, so the next poll() must send an
+            event. Writer: the network thread.
     """
 
-    __slots__ = ("polled_ms", "wanted")
+    __slots__ = ("event_needed", "polled_ms")
 
     def __init__(self) -> None:
         self.polled_ms = 0
-        self.wanted = True
+        self.event_needed = True

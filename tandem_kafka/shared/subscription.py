@@ -1,7 +1,7 @@
-"""What the consumer reads: its subscription and the partitions assigned to it.
+"""The subscription of the consumer and its assigned partitions.
 
-Writer of every field: the network thread. The application thread reads whole values, which are
-replaced, never changed in place: `assigned`, `topics`.
+Writer of every field, unless noted: the network thread. The application thread reads `assigned` and
+`topics`, which are replaced as a whole and never modified in place.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["SubscriptionKind", "SubscriptionState"]
 
 
 class SubscriptionKind(enum.Enum):
-    """How partitions come to the consumer."""
+    """How the consumer gets its partitions."""
 
     NONE = "nothing"
     TOPICS = "topics"
@@ -30,21 +30,22 @@ class SubscriptionKind(enum.Enum):
 
 
 class SubscriptionState:
-    """The subscription, and an `AssignedPartition` for each partition that is ours."""
+    """The subscription, and an `AssignedPartition` for each assigned partition."""
 
     def __init__(self) -> None:
         self.kind = SubscriptionKind.NONE
         self.topics: frozenset[str] = frozenset()
         self.pattern: re.Pattern[str] | None = None
         self.regex: str | None = None
-        #: False between subscribing to a pattern and the metadata that tells what it matches.
+        #: False from the subscription to a pattern until metadata show the matching topics.
         self.resolved = True
         self.assigned: Mapping[TopicPartition, AssignedPartition] = {}
-        #: Grows whenever `assigned` is replaced or a partition's source of fetches changes.
+        #: Increases when `assigned` is replaced or the broker to fetch a partition from changes.
         self.version = 0
-        #: Partitions that may have to be fetched differently.
+        #: Changes of partitions that affect fetching.
         self.changes = Changes()
-        # What was found when the changes were counted so many: there may be 10,000 partitions.
+        # Cached results, each with the count for which it is valid: with 10,000 partitions, they
+        # are too expensive to compute in each iteration.
         self._topics_of_interest: tuple[int, frozenset[str], frozenset[str]] = (
             -1,
             frozenset(),
@@ -59,7 +60,7 @@ class SubscriptionState:
 
     @property
     def auto_assigned(self) -> bool:
-        """True when a group hands out the partitions."""
+        """True if the partitions come from a subscription."""
         return self.kind not in (SubscriptionKind.NONE, SubscriptionKind.USER_ASSIGNED)
 
     def get(self, tp: TopicPartition) -> AssignedPartition:
@@ -75,7 +76,7 @@ class SubscriptionState:
         return state
 
     def topics_of_interest(self) -> frozenset[str]:
-        """Names whose metadata is needed."""
+        """Return the topics whose metadata is needed."""
         version, topics, found = self._topics_of_interest
         if version != self.version or topics is not self.topics:
             found = self.topics | {tp.topic for tp in self.assigned}
@@ -83,8 +84,8 @@ class SubscriptionState:
         return found
 
     def paused(self) -> tuple[AssignedPartition, ...]:
-        """Partitions that the user has paused; for the application thread."""
-        known = self.changes.count  # before looking: a change meanwhile is looked at next time
+        """Application thread: return the paused partitions."""
+        known = self.changes.count  # read first, so that a concurrent change is seen next time
         count, found = self._paused
         if count != known:
             found = tuple([state for state in self.assigned.values() if state.paused])
@@ -92,9 +93,10 @@ class SubscriptionState:
         return found
 
     def topic_ids(self, partitions: Iterable[TopicPartition] | None = None) -> dict[str, UUID]:
-        """Return the topics that positions are of, by name; of all that are assigned by default.
+        """Return the topic ids of the positions, by topic name; by default, of all partitions.
 
-        Ask before `consumed_offsets`.
+        Call this before `consumed_offsets`: if a topic is recreated in between, the coordinator
+        then rejects the commit.
         """
         assigned = self.assigned
         states = (assigned.get(tp) for tp in (assigned if partitions is None else partitions))
@@ -105,7 +107,7 @@ class SubscriptionState:
         }
 
     def consumed_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Positions of what has been handed out, as a commit sends them."""
+        """Return the positions after the returned records, for a commit."""
         offsets = {}
         for tp, state in self.assigned.items():
             position = state.position
@@ -114,8 +116,8 @@ class SubscriptionState:
         return offsets
 
     def all_settled(self) -> bool:
-        """True when every assigned partition can be read; for the application thread."""
-        count = self.changes.count  # before looking: a change meanwhile is looked at next time
+        """Application thread: return whether every assigned partition can be fetched."""
+        count = self.changes.count  # read first, so that a concurrent change is seen next time
         if count == self._settled_at:
             return True
         settled = all(
@@ -130,7 +132,7 @@ class SubscriptionState:
     # --- network thread ----------------------------------------------------------------------
 
     def without_position(self) -> tuple[AssignedPartition, ...]:
-        """Partitions that cannot be fetched before something is looked up."""
+        """Return the partitions without a valid position."""
         count, found = self._without_position
         if count != self.changes.count:
             states = self.assigned.values()
@@ -139,30 +141,30 @@ class SubscriptionState:
         return found
 
     def subscribe(self, topics: Iterable[str]) -> bool:
-        """Subscribe to names; True if they changed."""
+        """Subscribe to topics by name; return whether the topics changed."""
         self._become(SubscriptionKind.TOPICS)
         changed = self._set_topics(frozenset(topics))
         self._note_dropped(self.assigned.values())
         return changed
 
     def subscribe_pattern(self, pattern: re.Pattern[str]) -> None:
-        """Subscribe to every topic that a pattern matches; `match_pattern` finds them."""
+        """Subscribe to every topic that matches a pattern; `set_matched` sets the topics."""
         self._become(SubscriptionKind.PATTERN)
         self.resolved = pattern == self.pattern and self.resolved
         self.pattern = pattern
 
     def subscribe_regex(self, regex: str) -> None:
-        """Subscribe to every topic that the coordinator finds to match."""
+        """Subscribe to every topic that the coordinator matches."""
         self._become(SubscriptionKind.REGEX)
         self.regex = regex
 
     def set_matched(self, topics: Iterable[str]) -> bool:
-        """Set the topics that the pattern matches now; True if they changed."""
+        """Set the topics that match the pattern; return whether they changed."""
         self.resolved = True
         return self._set_topics(frozenset(topics))
 
     def assign_by_user(self, partitions: Iterable[TopicPartition]) -> None:
-        """Take the partitions the user chose; those already there keep their state."""
+        """Assign the user's partitions; those that were already assigned keep their state."""
         self._become(SubscriptionKind.USER_ASSIGNED)
         self.set_assigned(partitions)
 
@@ -170,14 +172,14 @@ class SubscriptionState:
         """Replace the assignment; partitions that stay keep their state."""
         known = self.assigned
         assigned = {tp: known.get(tp) or AssignedPartition(tp, self.changes) for tp in partitions}
-        # A group may still hand out what was dropped while it was under way.
+        # The assignment may be older than the subscription and contain topics dropped since.
         self._note_dropped(state for tp, state in assigned.items() if tp not in known)
         self.assigned = assigned
         self.version += 1
         self.changes.count += 1
 
     def unsubscribe(self) -> None:
-        """Drop subscription and assignment."""
+        """End the subscription or assignment."""
         self.kind = SubscriptionKind.NONE
         self.topics = frozenset()
         self.pattern = self.regex = None
@@ -185,7 +187,7 @@ class SubscriptionState:
         self.set_assigned(())
 
     def check_kind(self, kind: SubscriptionKind) -> None:
-        """Raise if `kind` does not go with what is subscribed already.
+        """Raise if `kind` conflicts with the current subscription.
 
         Raises:
             IllegalStateError: Topics, patterns and partitions exclude each other.
@@ -202,7 +204,7 @@ class SubscriptionState:
         self.kind = kind
 
     def _note_dropped(self, states: Iterable[AssignedPartition]) -> None:
-        """No more records of a topic that was dropped, even before the group takes it back."""
+        """Return no more records of unsubscribed topics, even before the group revokes them."""
         if self.kind is not SubscriptionKind.TOPICS:
             return
         for state in states:

@@ -1,1 +1,1 @@
-"""What is said on the wire: messages and the choice of their versions."""
+"""The wire protocol: messages and the choice of their versions."""

@@ -1,8 +1,8 @@
-"""The fetch request, written out by hand.
+"""A fast implementation of the fetch request.
 
-It is the one request that is sent for every response of records, while the application waits for
-the GIL; kafka-python's message takes several times as long to make and to encode. The layout is
-that of Fetch versions 4 to 18 (KIP-219, KIP-227, KIP-320, KIP-392, KIP-516, KIP-903).
+A fetch is sent for every response with records, while the application waits for the GIL.
+kafka-python's message takes several times as long to create and encode. The layout is that of Fetch
+versions 4 to 18 (KIP-219, KIP-227, KIP-320, KIP-392, KIP-516, KIP-903).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 HIGHEST_VERSION: Final = 18
-#: Topic ids stand for names from this version on (KIP-516).
+#: From this version on, topic ids replace names (KIP-516).
 FIRST_VERSION_WITH_IDS: Final = 13
 
 _SESSIONS: Final = 7
@@ -37,10 +37,10 @@ _INT32: Final = struct.Struct(">i")
 _LIMITS: Final = struct.Struct(">iiib")
 _SESSION: Final = struct.Struct(">ii")
 _NO_TAGS: Final = b"\0"
-#: A consumer, no follower of the partition.
+#: The replica id of a consumer, which is not a follower.
 _NO_REPLICA: Final = _INT32.pack(-1)
 
-#: Partition, leader epoch, offset, and what only followers fill in.
+#: Partition, leader epoch, offset, limit, and fields that only followers use.
 _PARTITION_V4: Final = struct.Struct(">iqi")
 _PARTITION_V5: Final = struct.Struct(">iqqi")
 _PARTITION_V9: Final = struct.Struct(">iiqqi")
@@ -49,7 +49,7 @@ _PARTITION_V12: Final = struct.Struct(">iiqiqib")
 
 @dataclass(frozen=True, slots=True)
 class WantedPartition:
-    """What is asked of one partition; `partition_max_bytes` bounds the answer."""
+    """One partition of a fetch; `partition_max_bytes` limits its part of the response."""
 
     partition: int
     current_leader_epoch: int
@@ -57,7 +57,7 @@ class WantedPartition:
     partition_max_bytes: int
 
     def encode(self, version: int) -> bytes:
-        """Return the bytes of a version."""
+        """Return the bytes for a version."""
         number, epoch = self.partition, self.current_leader_epoch
         offset, limit = self.fetch_offset, self.partition_max_bytes
         if version >= _FLEXIBLE:
@@ -71,7 +71,7 @@ class WantedPartition:
 
 @dataclass(frozen=True, slots=True)
 class FetchedTopic:
-    """The partitions of a topic that are asked for."""
+    """The partitions of a topic to fetch."""
 
     topic: str
     topic_id: UUID
@@ -80,7 +80,7 @@ class FetchedTopic:
 
 @dataclass(frozen=True, slots=True)
 class ForgottenTopic:
-    """The partitions of a topic that a fetch session is to forget (KIP-227)."""
+    """The partitions of a topic that a fetch session must forget (KIP-227)."""
 
     topic: str
     topic_id: UUID
@@ -89,19 +89,20 @@ class ForgottenTopic:
 
 @dataclass(slots=True)
 class ConsumerFetch:
-    """A fetch of a consumer, with the part of kafka-python's message interface that is used.
+    """A consumer's fetch, with the used part of kafka-python's message interface.
 
     Args:
         max_wait_ms: How long the broker may wait for `min_bytes`.
-        min_bytes: Fewer are not answered before `max_wait_ms` is over.
-        max_bytes: Bounds the whole answer.
+        min_bytes: The size from which the broker responds before `max_wait_ms`.
+        max_bytes: The limit for the whole response.
         isolation_level: 1 for read_committed.
         session_id: The fetch session, 0 without one.
-        session_epoch: Counts its requests; 0 opens one, -1 ends it or goes without.
-        topics: What is asked for, or what has changed since the session's last request.
-        forgotten_topics_data: What the session is to forget.
-        rack_id: The consumer's, so that a broker can name a replica that is near.
-        not_above: The highest version that can say this.
+        session_epoch: The number of the request in the session; 0 opens a session, -1 ends it or
+            works without one.
+        topics: The partitions to fetch, or those changed since the session's last request.
+        forgotten_topics_data: The partitions that the session must forget.
+        rack_id: The consumer's rack, for which a broker can choose a preferred replica.
+        not_above: The highest version that supports these values.
     """
 
     name: ClassVar[str] = "FetchRequest"
@@ -120,7 +121,7 @@ class ConsumerFetch:
     rack_id: str = ""
     not_above: int = HIGHEST_VERSION
 
-    # The bounds of one message, as kafka-python reads them when it chooses a version.
+    # The limits of one message, from which kafka-python chooses a version.
 
     @property
     def _min_version(self) -> int:
@@ -158,10 +159,10 @@ class ConsumerFetch:
             parts.append(tags)
         if version >= _SESSIONS:
             parts.append(count(len(self.forgotten_topics_data)))
-            for gone in self.forgotten_topics_data:
-                parts.append(gone.topic_id.bytes if by_id else text(gone.topic))
-                parts.append(count(len(gone.partitions)))
-                parts += map(_INT32.pack, gone.partitions)
+            for forgotten in self.forgotten_topics_data:
+                parts.append(forgotten.topic_id.bytes if by_id else text(forgotten.topic))
+                parts.append(count(len(forgotten.partitions)))
+                parts += map(_INT32.pack, forgotten.partitions)
                 parts.append(tags)
         if version >= _RACKS:
             parts.append(text(self.rack_id))
@@ -180,7 +181,7 @@ def _compact_text(text: str) -> bytes:
 
 
 def _compact_count(count: int) -> bytes:
-    """Return a length plus one as an unsigned varint: 0 would be null."""
+    """Return a length plus one as an unsigned varint, because 0 means null."""
     rest = count + 1
     encoded = bytearray()
     while rest > 0x7F:

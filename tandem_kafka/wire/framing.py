@@ -1,7 +1,7 @@
-"""What stands around the body of a request, and which class decodes its answer.
+"""Encodes requests with their headers, and decodes responses.
 
-By hand, because kafka-python makes an object of every header and takes longer to encode it than
-most bodies.
+kafka-python is slower: it creates an object for every header, and encoding it takes longer than
+encoding most bodies.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ from kafka.protocol.api_message import ApiMessage
 from kafka.protocol.metadata import MetadataRequest
 from kafka.protocol.schemas.fields.codecs import EncodeBuffer
 
-__all__ = ["decoded", "encoded", "framed", "nullable", "response_class"]
+__all__ = ["decode_message", "encode_message", "encode_nullable", "frame_request", "response_class"]
 
-#: Size of what follows, API key, version, correlation id; the client's name stands behind them.
+#: The size of the rest, API key, version and correlation id; the client id follows.
 _HEADER: Final = struct.Struct(">ihhi")
 _INT16: Final = struct.Struct(">h")
 _NO_TAGS: Final = b"\0"
 _SIZE: Final = 4
-#: Most messages are shorter; the buffer grows for the others.
+#: The initial size of the buffer, which is enough for most messages.
 _MOST: Final = 512
 
 
-def nullable(text: str | None) -> bytes:
-    """Encode a string as headers have it: never compact, so that every broker can read it."""
+def encode_nullable(text: str | None) -> bytes:
+    """Encode a string for a header; it is never compact, so that every broker can read it."""
     if text is None:
         return _INT16.pack(-1)
     data = text.encode()
     return _INT16.pack(len(data)) + data
 
 
-def encoded(message: Any, version: int) -> bytes:
+def encode_message(message: Any, version: int) -> bytes:
     """Return the body of a message."""
     kind: Any = type(message)
     encode = _encoder(kind, version)
@@ -49,9 +49,9 @@ def encoded(message: Any, version: int) -> bytes:
 
 @cache
 def _encoder(kind: Any, version: int) -> Callable[[Any, Any], None] | None:
-    """Return what kafka-python compiles for a message; None if the message has its own way.
+    """Return kafka-python's compiled encoder of a message; None if the class overrides it.
 
-    Looking for it at each message takes longer than encoding most of them.
+    It is cached, because finding it takes longer than encoding most messages.
     """
     compiles = getattr(getattr(kind, "_struct", None), "compiled_encode_into", None)
     plain = kind.encode is ApiMessage.encode or (kind is MetadataRequest and version > 0)
@@ -62,24 +62,24 @@ def _encoder(kind: Any, version: int) -> Callable[[Any, Any], None] | None:
     return compiled
 
 
-def decoded(kind: Any, version: int, body: memoryview) -> Any:
-    """Return the message of a body.
+def decode_message(kind: Any, version: int, body: memoryview) -> Any:
+    """Decode a body.
 
     Raises:
-        ValueError: The body is too short; or something else, if it makes no sense.
+        ValueError: The body is too short. Other invalid bodies may raise other exceptions.
     """
     decode = _decoder(kind, version)
     if decode is None:
         return kind.decode(body, version=version)
     message, end = decode(body, 0)
-    if end > len(body):  # kafka-python takes what there is of a last string for the whole
+    if end > len(body):  # kafka-python accepts a truncated string at the end
         raise ValueError(f"{end - len(body)} bytes are missing")
     return message
 
 
 @cache
 def _decoder(kind: Any, version: int) -> Callable[[memoryview, int], tuple[Any, int]] | None:
-    """Return what kafka-python compiles for a message; None if the message has its own way."""
+    """Return kafka-python's compiled decoder of a message; None if the class overrides it."""
     compiles = getattr(getattr(kind, "_struct", None), "compiled_decode_from", None)
     own = kind.decode.__func__ is not ApiMessage.decode.__func__
     if compiles is None or own or not 0 <= version <= kind.max_version:
@@ -91,9 +91,9 @@ def _decoder(kind: Any, version: int) -> Callable[[memoryview, int], tuple[Any, 
     return compiled
 
 
-def framed(message: Any, version: int, correlation_id: int, client_id: bytes) -> bytes:
-    """Return a request as it goes over the wire; `client_id` is `nullable` already."""
-    body = encoded(message, version)
+def frame_request(message: Any, version: int, correlation_id: int, client_id: bytes) -> bytes:
+    """Return the frame of a request; `client_id` is the result of `encode_nullable`."""
+    body = encode_message(message, version)
     tags = _NO_TAGS if message.flexible_version_q(version) else b""
     size = _HEADER.size - _SIZE + len(client_id) + len(tags) + len(body)
     header = _HEADER.pack(size, message.API_KEY, version, correlation_id)
@@ -102,6 +102,6 @@ def framed(message: Any, version: int, correlation_id: int, client_id: bytes) ->
 
 @cache
 def response_class(api_key: int, version: int) -> Any:
-    """Return kafka-python's class of the answer to a request; it decodes that version."""
+    """Return kafka-python's class for the response to a request."""
     header = RequestHeader(request_api_key=api_key, request_api_version=version)
     return header.get_response_class()

@@ -1,9 +1,10 @@
-"""The messages this client speaks, under one roof: kafka-python's, and those it lacks.
+"""All messages that this client uses: those of kafka-python, and additional ones.
 
-Ours are defined by the JSON schema files beside this module, over kafka-python's message class.
+The additional messages are defined by the JSON schema files in this folder, with kafka-python's
+message class.
 
-Keeping module-level names for the responses matters: kafka-python finds a response class through
-a registry of weak references.
+The response classes must have module-level names: kafka-python finds them through a registry of
+weak references.
 """
 
 from __future__ import annotations
@@ -87,40 +88,43 @@ _SCHEMAS = "tandem_kafka.wire"
 
 
 class ConsumerGroupHeartbeatRequest(ApiMessage, load_json=_SCHEMAS):  # type: ignore[call-arg]
-    """A member of a KIP-848 group speaks."""
+    """The heartbeat of a member of a KIP-848 group."""
 
 
 class ConsumerGroupHeartbeatResponse(ApiMessage, load_json=_SCHEMAS):  # type: ignore[call-arg]
-    """Its coordinator answers."""
+    """The coordinator's response to a heartbeat."""
 
 
 class ConsumerGroupDescribeRequest(ApiMessage, load_json=_SCHEMAS):  # type: ignore[call-arg]
-    """Somebody asks about KIP-848 groups."""
+    """A request for the state of KIP-848 groups."""
 
 
 class ConsumerGroupDescribeResponse(ApiMessage, load_json=_SCHEMAS):  # type: ignore[call-arg]
-    """What their coordinator says."""
+    """The state of KIP-848 groups."""
 
 
 class ConsumerGroupPrepareAssignmentRequest(  # type: ignore[call-arg]
     ApiMessage, load_json=_SCHEMAS
 ):
-    """A member is to compute its group's assignment. No released broker speaks it."""
+    """A request for the data from which a member computes the assignment of its group.
+
+    No released broker supports it.
+    """
 
 
 class ConsumerGroupPrepareAssignmentResponse(  # type: ignore[call-arg]
     ApiMessage, load_json=_SCHEMAS
 ):
-    """What it computes it of."""
+    """The data from which a member computes the assignment."""
 
 
 class ConsumerGroupInstallAssignmentRequest(  # type: ignore[call-arg]
     ApiMessage, load_json=_SCHEMAS
 ):
-    """What came of it. No released broker speaks it."""
+    """The computed assignment. No released broker supports it."""
 
 
 class ConsumerGroupInstallAssignmentResponse(  # type: ignore[call-arg]
     ApiMessage, load_json=_SCHEMAS
 ):
-    """Whether it was taken."""
+    """Whether the coordinator has accepted the assignment."""

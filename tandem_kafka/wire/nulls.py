@@ -1,7 +1,8 @@
-"""Answers that lack what every answer of their version has.
+"""Rejects responses with null in fields that must not be null.
 
-kafka-python's decoders take a null for any array or string; the schema says where one may stand.
-Found here, a wrong answer is an error of its request, and not of whoever looks into it later.
+kafka-python's decoders accept null for any array or string, even if the schema does not allow it.
+With this check, an invalid response is an error of its request. Otherwise it would cause errors in
+the code that uses it later.
 """
 
 from __future__ import annotations
@@ -12,19 +13,19 @@ from typing import Any
 
 from kafka.protocol.schemas.fields.base import BaseField
 
-__all__ = ["refuse_nulls"]
+__all__ = ["reject_nulls"]
 
-#: Names of fields that must be there, and structs by the name of their field.
+#: Names of fields that must not be null, and the plans of nested structs by field name.
 _Plan = tuple[tuple[str, ...], tuple[tuple[str, "_Plan", bool], ...]]
 
 _MAY_BE_NULL_ON_THE_WIRE = frozenset({"string", "bytes", "records"})
 
 
-def refuse_nulls(answer: Any, version: int) -> None:
-    """Look at every array, string and struct of a decoded message.
+def reject_nulls(answer: Any, version: int) -> None:
+    """Check all arrays, strings and structs of a decoded message.
 
     Raises:
-        ValueError: One is null that must not be in this version.
+        ValueError: A field is null, but must not be null in this version.
     """
     _check(answer, _plan_of(type(answer), version), "")  # type: ignore[arg-type]
 

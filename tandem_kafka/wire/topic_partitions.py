@@ -1,4 +1,4 @@
-"""Partitions grouped by topic, as requests have them, and the entries of a response one by one."""
+"""Groups partitions by topic for requests, and finds the entries of partitions in responses."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kafka.errors import UnknownTopicIdError
 from tandem_kafka.errors import IncompleteResponseError, TopicAuthorizationFailedError, for_code
 from tandem_kafka.types import TopicPartition
 
-__all__ = ["answered_entries", "by_topic", "raise_error_of"]
+__all__ = ["by_topic", "raise_error_of", "requested_entries"]
 
 T = TypeVar("T")
 E = TypeVar("E")
@@ -27,21 +27,21 @@ def by_topic(
     return entries
 
 
-def answered_entries(
+def requested_entries(
     topics: Iterable[Any],
     asked: Collection[TopicPartition],
     names: Mapping[UUID, str] | None = None,
 ) -> dict[TopicPartition, Any]:
-    """Return the entry of each partition that was asked for.
+    """Return the entry of each requested partition.
 
     Args:
         topics: The topics of the response.
         asked: The partitions of the request.
-        names: The names of the topic ids in the request; None if the response names its topics.
+        names: The names of the topic ids in the request; None if the response has topic names.
 
     Raises:
         UnknownTopicIdError: The response has a topic id that was not in the request.
-        IncompleteResponseError: A partition that was asked for is missing.
+        IncompleteResponseError: A requested partition is missing.
     """
     entries = {}
     for topic in topics:
@@ -54,7 +54,7 @@ def answered_entries(
     missing = [tp for tp in asked if tp not in entries]
     if missing:
         raise IncompleteResponseError(
-            "the response leaves out "
+            "the response lacks the requested partitions "
             + ", ".join(f"{tp.topic}-{tp.partition}" for tp in missing[:10])
         )
     return entries
@@ -65,12 +65,12 @@ def _name(topic: Any, names: Mapping[UUID, str] | None) -> str:
         name = getattr(topic, "name", None)
         return str(topic.topic if name is None else name)
     if topic.topic_id not in names:
-        raise UnknownTopicIdError(f"the response has topic id {topic.topic_id}, which is unknown")
+        raise UnknownTopicIdError(f"the response has the unknown topic id {topic.topic_id}")
     return names[topic.topic_id]
 
 
 def raise_error_of(entries: Mapping[TopicPartition, Any]) -> None:
-    """Raise the error that decides, if any: unauthorized topics together, else the first."""
+    """Raise an error for all unauthorized topics together, else the first error, if any."""
     errors = {tp: for_code(entry.error_code) for tp, entry in entries.items() if entry.error_code}
     unauthorized = {tp.topic for tp, e in errors.items() if e is TopicAuthorizationFailedError}
     if unauthorized:

@@ -1,4 +1,4 @@
-"""Which version of a request to speak with a broker."""
+"""Chooses the versions of requests."""
 
 from __future__ import annotations
 
@@ -27,68 +27,70 @@ __all__ = [
 
 _UNKNOWN_RELEASE: Final = (0,)
 
-#: The first one with batches of records in the form that is read here.
+#: The first release with record batches (message format v2).
 _OLDEST: Final = (0, 11)
 
 
 def choose_version(message: Any, broker_versions: BrokerVersionData) -> int:
-    """Return the highest version of a message that it allows and the broker speaks.
+    """Return the highest version of a message that the broker supports.
 
-    The message's own `min_version` and `max_version` (its constructor's arguments) are kept to.
+    The version is within the message's own `min_version` and `max_version`, which are arguments of
+    its constructor.
     """
     try:
         version: int = broker_versions.api_version(message)
     except IncompatibleBrokerVersion as error:
         raise UnsupportedVersionError(_explain(message, broker_versions)) from error
-    # A broker that does not know the field skips it, and would never ask anybody to compute.
-    if _brings_assignors(message):
+    # A broker that does not know the field ignores it, and would never request a computation.
+    if _has_assignors(message):
         choose_version(ConsumerGroupPrepareAssignmentRequest(), broker_versions)
     return version
 
 
 def kind_of(message: Any) -> tuple[object, ...]:
-    """Return what the choice depends on besides the broker: messages of a kind share a version."""
-    # The bounds that a caller set on one message have no public name in kafka-python.
+    """Return a key for the choice: messages with the same key have the same version."""
+    # The limits of a single message have no public name in kafka-python.
     lowest, highest = message._min_version, message._max_version  # noqa: SLF001
-    return type(message), lowest, highest, _brings_assignors(message)
+    return type(message), lowest, highest, _has_assignors(message)
 
 
-def _brings_assignors(message: Any) -> bool:
+def _has_assignors(message: Any) -> bool:
     is_heartbeat = isinstance(message, ConsumerGroupHeartbeatRequest)
     return is_heartbeat and message.client_assignors is not None
 
 
 def _explain(message: Any, broker_versions: BrokerVersionData) -> str:
     offered = broker_versions.api_versions.get(message.API_KEY)
-    # The bounds a caller set on one message have no public name in kafka-python.
+    # The limits of a single message have no public name in kafka-python.
     lowest = getattr(message, "_min_version", None) or message.min_version
     highest = getattr(message, "_max_version", None)
     highest = message.max_version if highest is None else min(highest, message.max_version)
     broker = f"versions {offered[0]} to {offered[1]}" if offered else "no version of it"
     client = f"version {lowest}" if lowest == highest else f"version {lowest} to {highest}"
-    return f"{message.name}: this client speaks {client}, the broker {broker}"
+    return f"{message.name}: this client supports {client}, but the broker supports {broker}"
 
 
 def versions_of_release(release: tuple[int, ...] | None) -> BrokerVersionData | None:
-    """Return what a Kafka release speaks, for the `api_version` option.
+    """Return the API versions of a Kafka release, for the `api_version` option.
 
-    None without one, and for releases before 0.11: they have nothing of what this client speaks, so
-    the option is about other brokers than there are, and versions are agreed on with these.
+    Returns:
+        None without a release, or for one before 0.11. This client does not support such brokers,
+        so the option must be wrong, and the versions are negotiated.
     """
     if release is None or release < _OLDEST:
         return None
     try:
         return BrokerVersionData(release)
     except KafkaError as error:
-        raise KafkaConfigurationError(f"api_version: Kafka {release!r} is not known") from error
+        raise KafkaConfigurationError(f"api_version: unknown Kafka release {release!r}") from error
 
 
 def agreed_versions(
     offered: dict[int, tuple[int, int]], limits: BrokerVersionData | None
 ) -> BrokerVersionData:
-    """Cut what a broker offers to the limits, if there are any.
+    """Return the API versions that a broker offers, within the limits if there are any.
 
-    A broker may be so new that it speaks no version within the limits; then they do not count.
+    A new broker may support no version within the limits; then they are ignored.
     """
     if limits is not None:
         offered = {
@@ -96,7 +98,7 @@ def agreed_versions(
             for key, offer in offered.items()
             if key in limits.api_versions
         }
-    # The release is only a label here: letting kafka-python infer one could fail on new brokers.
+    # The release is only a label here: kafka-python might fail to infer that of a new broker.
     release = limits.broker_version if limits is not None else _UNKNOWN_RELEASE
     return BrokerVersionData(release, offered)
 
@@ -107,7 +109,7 @@ def _overlap(offer: tuple[int, int], limit: tuple[int, int]) -> tuple[int, int]:
 
 
 def release_of(versions: BrokerVersionData) -> tuple[int, ...] | None:
-    """Return the release that a broker's versions speak for, as kafka-python finds it."""
+    """Return the release of a broker, which kafka-python infers from its API versions."""
     if versions.broker_version != _UNKNOWN_RELEASE:
         return tuple(versions.broker_version)
     try:

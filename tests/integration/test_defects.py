@@ -97,8 +97,8 @@ def test_42_an_answer_that_cannot_be_dealt_with(
     kafka: KafkaCluster, topic: str, member: KafkaConsumer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     metadata = member._core.engine.loop._managers.metadata
-    broken = Once(metadata._take)
-    monkeypatch.setattr(metadata, "_take", broken)
+    broken = Once(metadata._apply)
+    monkeypatch.setattr(metadata, "_apply", broken)
     metadata.request_update()
     with pytest.raises(KafkaError, match="a defect"):
         member.poll(20_000)

@@ -267,5 +267,5 @@ def test_auto_takes_kip_848_here(
     with caplog.at_level("INFO"):
         consumer = consume(topic, group_id=f"group-{topic}", group_protocol="auto")
         poll_until(consumer, lambda: len(consumer.assignment()) == 4)
-    assert "takes 'consumer'" in caplog.text
-    assert "takes 'classic'" not in caplog.text
+    assert "uses 'consumer'" in caplog.text
+    assert "falls back to 'classic'" not in caplog.text

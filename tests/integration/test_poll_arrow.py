@@ -211,7 +211,7 @@ class CommitsFirst:
 def test_deserializers_are_refused(topic: str, consume: Consume) -> None:
     consumer = consume(value_deserializer=bytes.decode)
     consumer.assign(partitions_of(topic, 1))
-    with pytest.raises(IllegalStateError, match="hands out bytes: it cannot be used with"):
+    with pytest.raises(IllegalStateError, match="returns bytes and cannot be used with"):
         consumer.poll_arrow()
 
 
@@ -281,4 +281,4 @@ def test_without_pyarrow_it_says_what_to_install(kafka: KafkaCluster, topic: str
         command, cwd=ROOT, capture_output=True, text=True, timeout=150, check=False
     )
     assert ran.returncode == 0, ran.stderr
-    assert ran.stdout == "poll_arrow() needs pyarrow: pip install tandem-kafka[arrow]\n"
+    assert ran.stdout == "poll_arrow() needs pyarrow; run: pip install tandem-kafka[arrow]\n"

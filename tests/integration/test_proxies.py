@@ -104,7 +104,7 @@ def check_reads(doorways: Doorways, consumer: KafkaConsumer, topic: str) -> None
 
 def classic(consumer: KafkaConsumer) -> bool:
     membership = consumer._core.engine.loop._managers.group.membership
-    chosen = getattr(membership, "_chosen", membership)
+    chosen = getattr(membership, "_membership", membership)
     return isinstance(chosen, ClassicMembership)
 
 

@@ -194,7 +194,7 @@ def test_54_an_invalid_topic_is_raised_and_unsubscribe_and_close_work(
     with pytest.raises(ValueError, match='"a b" is illegal'):
         consumer.subscribe(["a b"])
     consumer.assign([TopicPartition("a b", 0)])
-    with pytest.raises(InvalidTopicError, match=r"Invalid topics: \['a b'\]"):
+    with pytest.raises(InvalidTopicError, match=r"rejects the topic names \['a b'\]"):
         consumer.poll(20_000)
     consumer.unsubscribe()
     consumer.subscribe([topic])
@@ -211,7 +211,7 @@ def test_54_an_invalid_topic_in_a_look_up_has_no_partitions(
     consume: Consume, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert consume().partitions_for_topic("a b") == set()
-    assert "partitions_for_topic('a b') finds none: " in caplog.text
+    assert "partitions_for_topic('a b') returns no partitions: " in caplog.text
 
 
 @pytest.mark.parametrize("way", ["subscribe", "assign"])

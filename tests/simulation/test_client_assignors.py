@@ -317,7 +317,7 @@ def test_a_cluster_that_does_not_offer_it_is_refused(protocol: str) -> None:
             group_protocol=protocol,
             group_local_assignors=[Dealing],
         )
-        with pytest.raises(UnsupportedVersionError, match="leave group_local_assignors out"):
+        with pytest.raises(UnsupportedVersionError, match="remove group_local_assignors"):
             consumer.poll(5_000)
 
 

@@ -147,7 +147,7 @@ def test_174_what_an_interceptor_raises_is_logged(caplog: pytest.LogCaptureFixtu
         consumer.close()
     for what in ("consume", "commit", "close"):
         assert f"LookupError: {what}" in caplog.text
-    assert "must return records of the partitions it was given" in caplog.text
+    assert "must return records of the partitions it received" in caplog.text
 
 
 def test_automatic_commits_that_are_not_made_leave_nothing_behind() -> None:

@@ -114,8 +114,8 @@ def test_a_reporter_that_raises_is_logged(make: Any, caplog: pytest.LogCaptureFi
     consumer.close()
     lines = [record for record in caplog.records if record.levelno == logging.WARNING]
     assert {line.getMessage() for line in lines} == {
-        "a metric reporter failed in metric_change()",
-        "a metric reporter failed in close()",
+        "metric_change() of a metric reporter failed; ignored",
+        "close() of a metric reporter failed; ignored",
     }
 
 

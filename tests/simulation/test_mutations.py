@@ -49,7 +49,7 @@ def commits_what_is_read_ahead(patch: Patch) -> None:
 
 def acknowledges_without_revoking(patch: Patch) -> None:
     def revoke(self: Any, taking: Any, resolved: Any) -> None:
-        self._taking = taking.partitions
+        self._pending = taking.partitions
         self._revoked(taking, resolved)
 
     patch.setattr(Reconciliation, "_revoke", revoke)
@@ -70,7 +70,7 @@ def calls_nothing_when_fenced(patch: Patch) -> None:
         self._callbacks.cancel()
         then()
 
-    patch.setattr(ConsumerMembership, "_lose", lose)
+    patch.setattr(ConsumerMembership, "_lose_partitions", lose)
 
 
 def does_not_repeat_what_was_lost(patch: Patch) -> None:
@@ -78,17 +78,17 @@ def does_not_repeat_what_was_lost(patch: Patch) -> None:
 
 
 def spins_while_there_is_no_coordinator(patch: Patch) -> None:
-    failed = CoordinatorManager._failed
+    failed = CoordinatorManager._handle_error
 
     def at_once(self: Any, error: Exception) -> None:
         failed(self, error)
         self._state.reset()
 
-    patch.setattr(CoordinatorManager, "_failed", at_once)
+    patch.setattr(CoordinatorManager, "_handle_error", at_once)
 
 
 def brings_what_it_computed_once(patch: Patch) -> None:
-    computed = LocalAssignment._computed
+    computed = LocalAssignment._handle_result
     remembered: dict[Any, Any] = {}
 
     def again(self: Any, message: Any) -> Any:
@@ -96,7 +96,7 @@ def brings_what_it_computed_once(patch: Patch) -> None:
             remembered[self] = computed(self, message)
         return remembered[self]
 
-    patch.setattr(LocalAssignment, "_computed", again)
+    patch.setattr(LocalAssignment, "_handle_result", again)
 
 
 def takes_an_assignment_of_a_stale_epoch(patch: Patch) -> None:
@@ -118,7 +118,7 @@ def takes_an_assignment_of_a_stale_epoch(patch: Patch) -> None:
 
 def starts_at_what_was_handed_out(patch: Patch) -> None:
     """Whatever the owner before has read and not committed is not read again."""
-    begin, keep_books = PositionsManager._begin, Invariants.__init__
+    begin, keep_books = PositionsManager._set_position, Invariants.__init__
     read_to: dict[Any, dict[TopicPartition, int]] = {}
 
     def books_are_open(self: Any, members: Any) -> None:
@@ -130,12 +130,12 @@ def starts_at_what_was_handed_out(patch: Patch) -> None:
         begin(self, state, Position(furthest, position.leader_epoch))
 
     patch.setattr(Invariants, "__init__", books_are_open)
-    patch.setattr(PositionsManager, "_begin", begin_there)
+    patch.setattr(PositionsManager, "_set_position", begin_there)
 
 
 def calls_listeners_on_the_network_thread(patch: Patch) -> None:
     """As soon as it is known what to tell; the application thread finds it told."""
-    start, assigned, asked = ListenerCalls.__init__, ListenerCalls.assigned, CallbackRunner._ask
+    start, assigned, asked = ListenerCalls.__init__, ListenerCalls.assigned, CallbackRunner._send
     listeners: dict[Any, Any] = {}
 
     def known(self: Any, core: Any) -> None:
@@ -149,7 +149,7 @@ def calls_listeners_on_the_network_thread(patch: Patch) -> None:
 
     patch.setattr(ListenerCalls, "__init__", known)
     patch.setattr(ListenerCalls, "assigned", lambda *_: None)
-    patch.setattr(CallbackRunner, "_ask", ask)
+    patch.setattr(CallbackRunner, "_send", ask)
 
 
 def calls_back_from_commits_on_the_network_thread(patch: Patch) -> None:
@@ -240,7 +240,7 @@ def commits_nothing_before_it_gives_back(patch: Patch) -> None:
 
 
 def goes_on_in_a_topic_made_anew(patch: Patch) -> None:
-    patch.setattr(RecreatedTopics, "follow", lambda _: None)
+    patch.setattr(RecreatedTopics, "check", lambda _: None)
 
 
 def commits_of_an_old_topic_to_the_new_one(patch: Patch) -> None:

@@ -73,7 +73,7 @@ def test_what_was_committed_of_the_old_one_is_gone() -> None:
 def test_a_position_of_the_old_one_is_not_committed() -> None:
     with reader() as (simulation, consumer):
         make_anew(simulation)
-        with pytest.raises(CommitFailedError, match="created again"):
+        with pytest.raises(CommitFailedError, match="recreated"):
             consumer.commit()
         assert simulation.cluster.committed("readers", TP) is None
         read(consumer, 8)

@@ -10,15 +10,15 @@ import pytest
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.testing import Simulation
 from tandem_kafka.testing.cluster.transactions import Transaction
-from tests.twins import TWINS, require_twin
+from tests.implementations import IMPLEMENTATIONS, require_implementation
 
 TP = TopicPartition("orders", 0)
 
 
-@pytest.fixture(params=TWINS, autouse=True)
-def twin(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The record path of one twin or the other."""
-    require_twin(request.param)
+@pytest.fixture(params=IMPLEMENTATIONS, autouse=True)
+def implementation(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The record path of one implementation or the other."""
+    require_implementation(request.param)
     native = request.param == "native"
     reader_module = "native_reader" if native else "python"
     readers = importlib.import_module(f"tandem_kafka.records.{reader_module}")

@@ -37,7 +37,7 @@ def wait(driver: ThreadDriver, news: Sequence[object], interrupter: Interrupter)
 
 def test_a_handler_at_any_bytecode_ends_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also between the look and the wait; without the second look that is only a safety net."""
-    monkeypatch.setattr(runtime, "_LOOK_AGAIN_S", 60.0)
+    monkeypatch.setattr(runtime, "_RECHECK_S", 60.0)
     driver = ThreadDriver(MonotonicClock())
     for at in count():
         news: list[str] = []

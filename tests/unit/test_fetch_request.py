@@ -14,7 +14,7 @@ from tandem_kafka.wire.fetch_request import (
     ForgottenTopic,
     WantedPartition,
 )
-from tandem_kafka.wire.framing import framed, nullable
+from tandem_kafka.wire.framing import encode_nullable, frame_request
 from tandem_kafka.wire.messages import FetchRequest
 from tandem_kafka.wire.versions import BrokerVersionData, choose_version
 
@@ -83,7 +83,7 @@ def test_every_version_has_the_bytes_of_kafka_python(
     theirs = by_kafka_python(fetch)
     theirs.with_header(correlation_id=correlation_id, client_id=client_id)
     expected = theirs.encode(version=version, header=True, framed=True)
-    assert framed(fetch, version, correlation_id, nullable(client_id)) == expected
+    assert frame_request(fetch, version, correlation_id, encode_nullable(client_id)) == expected
 
 
 def test_it_stands_for_kafka_pythons_message() -> None:

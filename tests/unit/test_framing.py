@@ -7,7 +7,13 @@ from uuid import UUID
 
 import pytest
 
-from tandem_kafka.wire.framing import decoded, encoded, framed, nullable, response_class
+from tandem_kafka.wire.framing import (
+    decode_message,
+    encode_message,
+    encode_nullable,
+    frame_request,
+    response_class,
+)
 from tandem_kafka.wire.messages import (
     ApiVersionsRequest,
     ApiVersionsResponse,
@@ -32,7 +38,7 @@ def test_a_request_has_the_bytes_of_kafka_python(message: Any, client_id: str | 
     for version in range(message.max_version + 1):
         message.with_header(correlation_id=2**31 - 1, client_id=client_id)
         expected = bytes(message.encode(version=version, header=True, framed=True))
-        assert framed(message, version, 2**31 - 1, nullable(client_id)) == expected
+        assert frame_request(message, version, 2**31 - 1, encode_nullable(client_id)) == expected
 
 
 def test_an_answer_is_decoded_by_the_class_of_its_request_and_version() -> None:
@@ -70,9 +76,9 @@ _ASSIGNED = ConsumerGroupHeartbeatRequest.TopicPartitions
 )
 def test_bodies_are_those_of_kafka_python_there_and_back(message: Any) -> None:
     for version in range(message.max_version + 1):
-        body = encoded(message, version)
+        body = encode_message(message, version)
         assert body == bytes(message.encode(version=version))
-        ours = decoded(type(message), version, memoryview(body))
+        ours = decode_message(type(message), version, memoryview(body))
         assert ours == type(message).decode(body, version=version)
         assert type(ours) is type(message)
 
@@ -81,11 +87,11 @@ def test_all_topics_are_asked_for_in_each_version() -> None:
     for version in range(MetadataRequest.max_version + 1):
         fresh = MetadataRequest(topics=None, allow_auto_topic_creation=True)
         again = MetadataRequest(topics=None, allow_auto_topic_creation=True)
-        assert encoded(fresh, version) == bytes(again.encode(version=version))
+        assert encode_message(fresh, version) == bytes(again.encode(version=version))
 
 
 def test_a_version_that_there_is_not_is_refused() -> None:
     with pytest.raises(ValueError, match="99"):
-        encoded(HeartbeatResponse(throttle_time_ms=0, error_code=0), 99)
+        encode_message(HeartbeatResponse(throttle_time_ms=0, error_code=0), 99)
     with pytest.raises(ValueError, match="99"):
-        decoded(HeartbeatResponse, 99, memoryview(b""))
+        decode_message(HeartbeatResponse, 99, memoryview(b""))

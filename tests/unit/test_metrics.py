@@ -115,7 +115,7 @@ def test_traffic_is_measured_per_broker_and_in_total() -> None:
         traffic = meter.of(node_id, purpose)
         traffic.sent(size)
         traffic.received(10 * size)
-        traffic.answered(size, 0)
+        traffic.responded(size, 0)
         time.ms += 1
     values = metrics.values()
     sizes = {
@@ -142,6 +142,6 @@ def test_traffic_is_not_measured_without_metrics() -> None:
     traffic = NetworkMeter(metrics).of(1, Purpose.MAIN)
     traffic.sent(1)
     traffic.received(1)
-    traffic.answered(1, 1)
+    traffic.responded(1, 1)
     assert metrics.values() is None
     NetworkMeter().of(1, Purpose.MAIN).sent(1)

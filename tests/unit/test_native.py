@@ -61,7 +61,7 @@ def test_a_library_of_another_build_is_refused(
 
 
 def test_an_unknown_wish() -> None:
-    with pytest.raises(ImportError, match="TANDEM_KAFKA_IMPL=rust: must be python or native"):
+    with pytest.raises(ImportError, match="TANDEM_KAFKA_IMPL=rust is invalid: set it to python"):
         native.load("rust")
 
 
@@ -71,7 +71,7 @@ def test_its_absence_is_told(
     monkeypatch.setattr(native, "native_available", False)
     monkeypatch.setattr(native, "_REASON", "because")
     with caplog.at_level(logging.INFO):
-        native.tell_absence()
+        native.log_fallback()
     assert [record.getMessage() for record in caplog.records] == [
-        "using the Python implementation, not the native one: because"
+        "using the Python implementation instead of the native extension: because"
     ]

@@ -8,7 +8,7 @@ import pytest
 from kafka.protocol.consumer import OffsetFetchResponse
 from kafka.protocol.metadata import MetadataResponse
 
-from tandem_kafka.wire.nulls import refuse_nulls
+from tandem_kafka.wire.nulls import reject_nulls
 
 _TOPIC = MetadataResponse.MetadataResponseTopic
 _PARTITION = _TOPIC.MetadataResponsePartition
@@ -38,19 +38,19 @@ def metadata(**changes: Any) -> MetadataResponse:
     ],
 )
 def test_a_null_is_refused_with_its_place(changes: dict[str, Any], complaint: str) -> None:
-    refuse_nulls(metadata(), 9)
+    reject_nulls(metadata(), 9)
     with pytest.raises(ValueError, match=complaint):
-        refuse_nulls(metadata(**changes), 9)
+        reject_nulls(metadata(**changes), 9)
 
 
 def test_what_a_version_allows_or_does_not_have_is_taken() -> None:
-    refuse_nulls(metadata(cluster_id=None), 9)
-    refuse_nulls(metadata(offline_replicas=None), 4)  # since version 5
+    reject_nulls(metadata(cluster_id=None), 9)
+    reject_nulls(metadata(offline_replicas=None), 4)  # since version 5
     with pytest.raises(ValueError, match="offline_replicas"):
-        refuse_nulls(metadata(offline_replicas=None), 5)
+        reject_nulls(metadata(offline_replicas=None), 5)
     with pytest.raises(ValueError, match="name"):
-        refuse_nulls(metadata(name=None), 9)
-    refuse_nulls(metadata(name=None), 12)  # who asks by id may not be told a name
+        reject_nulls(metadata(name=None), 9)
+    reject_nulls(metadata(name=None), 12)  # who asks by id may not be told a name
 
 
 def test_each_of_several_is_looked_at() -> None:
@@ -59,4 +59,4 @@ def test_each_of_several_is_looked_at() -> None:
         topics=[topic(name="one", partitions=[]), topic(name=None, partitions=[])], error_code=0
     )
     with pytest.raises(ValueError, match=r"topics\.name is null"):
-        refuse_nulls(answer, 7)
+        reject_nulls(answer, 7)

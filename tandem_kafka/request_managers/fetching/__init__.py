@@ -1,1 +1,1 @@
-"""What is fetched from which broker, and when."""
+"""Fetches: from which broker to fetch which partitions, and when."""

@@ -1,7 +1,7 @@
-"""Sends fetches: reads ahead of the application within a bound on memory.
+"""Sends fetches to read ahead of the application, within a limit on memory.
 
-Each broker is asked through slots (`fetch_placement`), each with one fetch in flight. A partition
-is in one slot only.
+Each broker has several slots (`placement`), each with at most one fetch in flight. A partition is
+in one slot only.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from tandem_kafka.request_managers.base import PollResult, RequestManager
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.fetching.placement import FetchPlacement
 from tandem_kafka.request_managers.fetching.response_handler import (
-    AskedPartition,
     FetchResponseHandler,
+    RequestedPartition,
 )
 from tandem_kafka.request_managers.fetching.session import FetchTarget, SessionRequest
 from tandem_kafka.request_managers.fetching.slot import FetchSlot
@@ -44,21 +44,21 @@ __all__ = ["FetchManager"]
 
 log = logging.getLogger(__name__)
 
-#: An empty answer is not asked for again sooner, also where `fetch_max_wait_ms` is 0.
+#: The minimum time between empty fetches, even if `fetch_max_wait_ms` is 0.
 EMPTY_PAUSE_MS = 10
-#: How long a broker may keep the fetch of quiet partitions, as far as that delays nothing: each one
-#: costs it a look at every partition of the session.
+#: How long a broker may park the fetch of quiet partitions, if this delays nothing else. For each
+#: fetch, the broker must check every partition of the session.
 QUIET_WAIT_MS = 5_000
-#: How long a broker may keep a fetch on the bypass: it must be free for the next partition.
+#: How long a broker may park a fetch on the bypass, which must be free for the next partition.
 BYPASS_WAIT_MS = 10
-#: The same where all on the bypass have caught up: this share of `fetch_max_wait_ms`, for which
+#: The same where all on the bypass have caught up: this limit of `fetch_max_wait_ms`, for which
 #: they may have to wait for another slot, and this at most.
 BYPASS_SHARE = 50
 BYPASS_LONGEST_WAIT_MS = 100
 
 
 class FetchManager(RequestManager):
-    """Decides what to fetch from whom, and when there is room for it."""
+    """Decides what to fetch from which broker, and when there is room for it."""
 
     def __init__(
         self, context: ManagerContext, metadata: MetadataRefresher, positions: PositionsManager
@@ -67,38 +67,40 @@ class FetchManager(RequestManager):
         self._metadata = metadata
         self._handler = FetchResponseHandler(context, metadata, positions)
         self._placement = FetchPlacement(context, metadata, self._follow)
-        #: Partitions of which something was read ahead, and may be there still.
+        #: Partitions that may have read-ahead data in the buffer.
         self._holding: dict[AssignedPartition, None] = {}
         self._starved = False
         self._sent_count = 0
-        #: What there was when nothing could be sent, and until when that holds; see `_same`.
-        self._seen: tuple[int, int, int] | None = None
+        #: The versions for which nothing could be sent, valid until `_due_ms`; see `_unchanged`.
+        self._seen_versions: tuple[int, int, int] | None = None
         self._due_ms = 0
 
-    # --- the turn ------------------------------------------------------------------------------
+    # --- requests ------------------------------------------------------------------------------
 
     def poll(self, now_ms: int) -> PollResult:
-        """Send a fetch through every free slot that has something to ask and room for it."""
-        if self._same(now_ms):
+        """Send a fetch through every free slot that has partitions to fetch, if there is room."""
+        if self._unchanged(now_ms):
             return PollResult(wait_ms=self._due_ms - now_ms)
         result = self._fill_slots(now_ms)
         if not self._starved:
-            self._seen, self._due_ms = self._now_there(), now_ms + result.wait_ms
+            self._seen_versions, self._due_ms = self._current_versions(), now_ms + result.wait_ms
         return result
 
     def _fill_slots(self, now_ms: int) -> PollResult:
         self._placement.update(now_ms)
         buffer = self._context.buffer
-        # Set before anything is measured: room that is made meanwhile wakes this thread again.
+        # Set before measuring, so that room made in the meantime wakes this thread again.
         buffer.starved = True
         was_starved, self._starved = self._starved, False
-        wait_ms = self._overtake_parked(now_ms)
+        wait_ms = self._bypass_parked(now_ms)
         slots: Iterable[FetchSlot] = tuple(self._placement.slots.values())
-        if was_starved:  # there may be room for one: the slot that has waited longest goes first
+        if was_starved:  # there may be room for one only: the longest waiting slot goes first
             slots = sorted(slots, key=lambda slot: slot.sent_count)
         unsent = []
         for slot in slots:
-            if slot.state.in_flight or not (slot.partitions or self._placement.can_come_back(slot)):
+            if slot.state.in_flight or not (
+                slot.partitions or self._placement.can_take_from_bypass(slot)
+            ):
                 continue
             pause_ms = max(slot.state.wait_ms(now_ms), slot.pause_until_ms - now_ms)
             if pause_ms > 0:
@@ -107,125 +109,125 @@ class FetchManager(RequestManager):
             if not self._has_room():
                 self._starved = True
                 continue
-            self._placement.about_to_send(slot, now_ms)
-            wait_ms = min(wait_ms, self._look(slot, now_ms))
+            self._placement.prepare_to_send(slot, now_ms)
+            wait_ms = min(wait_ms, self._check_partitions(slot, now_ms))
             node = self._context.metadata.snapshot.nodes.get(slot.node_id)
-            if slot.asked and node is not None:
+            if slot.requested and node is not None:
                 unsent.append(self._send(slot, node, now_ms))
         buffer.starved = self._starved
         return PollResult(tuple(unsent), wait_ms)
 
-    def _now_there(self) -> tuple[int, int, int]:
+    def _current_versions(self) -> tuple[int, int, int]:
         subscription = self._context.subscription
         snapshot = self._context.metadata.snapshot
         return subscription.changes.count, subscription.version, snapshot.version
 
-    def _same(self, now_ms: int) -> bool:
-        """Tell whether nothing has changed since there was nothing to send, time aside."""
-        if self._seen is None:
+    def _unchanged(self, now_ms: int) -> bool:
+        """Tell whether there is still nothing to send, because nothing has changed."""
+        if self._seen_versions is None:
             return False
         due_ms = min(self._due_ms, self._placement.lease_ends_ms)
-        if now_ms < due_ms and self._seen == self._now_there():
+        if now_ms < due_ms and self._seen_versions == self._current_versions():
             return True
-        self._seen = None
+        self._seen_versions = None
         return False
 
     def close(self, now_ms: int) -> PollResult:  # noqa: ARG002 - the managers' interface
-        """End the sessions, so that brokers need not remember them."""
+        """End the fetch sessions, to free their memory in the brokers."""
         nodes = self._context.metadata.snapshot.nodes
         unsent = [
             self._context.request(
                 self._message(slot.session.close(), 0),
-                # On the main connection: the slot's own may be waiting for a parked fetch.
+                # On the main connection: a parked fetch may block that of the slot.
                 ToNode(nodes[slot.node_id]),
-                answered=lambda _: None,
-                failed=lambda _: None,
+                on_response=lambda _: None,
+                on_error=lambda _: None,
                 decode=decode_fetch_response,
             )
             for slot in self._placement.slots.values()
             if slot.session.open and slot.node_id in nodes
         ]
         self._placement.slots.clear()
-        self._seen = None
+        self._seen_versions = None
         return PollResult(tuple(unsent))
 
-    # --- who is asked for what -----------------------------------------------------------------
+    # --- what to fetch -------------------------------------------------------------------------
 
     def _has_room(self) -> bool:
-        """Tell whether one more response may be read ahead."""
+        """Tell whether there is room for one more response."""
         limit = self._context.config.fetch_buffer_max_bytes
         reserved = sum(slot.reserved_bytes for slot in self._placement.slots.values())
         taken = self._context.buffer.held_bytes + reserved
-        return taken < limit or taken < limit + min(self._set_aside(), limit // 2)
+        return taken < limit or taken < limit + min(self._unavailable_bytes(), limit // 2)
 
-    def _look(self, slot: FetchSlot, now_ms: int) -> int:
-        """Decide about the partitions that may have changed; return how long until one may.
+    def _check_partitions(self, slot: FetchSlot, now_ms: int) -> int:
+        """Include or exclude the partitions to check; return when to check again, in ms.
 
-        One that nothing but an event can change is looked at again when it is touched.
+        A partition that only an event can make fetchable is checked again after that event.
         """
-        share = self._share()
+        limit = self._partition_limit()
         wait_ms = FOREVER_MS
-        for state in tuple(slot.attention):
-            pause_ms = self._pause_ms(slot, state, share, now_ms)
+        for state in tuple(slot.to_check):
+            pause_ms = self._pause_ms(slot, state, limit, now_ms)
             if pause_ms <= 0:
-                del slot.attention[state]
-                self._ask(slot, state)
+                del slot.to_check[state]
+                self._include(slot, state)
             else:
                 wait_ms = min(wait_ms, pause_ms)
-                slot.leave_out(state.tp)
+                slot.exclude(state.tp)
         return wait_ms
 
-    def _share(self) -> int:
-        """Return how many bytes of one partition may be held before it has to wait."""
+    def _partition_limit(self) -> int:
+        """Return how many bytes one partition may hold before its fetches pause."""
         config = self._context.config
         self._holding = {state: None for state in self._holding if state.held_bytes > 0}
         fair = config.fetch_buffer_max_bytes // max(1, len(self._holding))
         return max(config.max_partition_fetch_bytes, fair)
 
-    def _overtake_parked(self, now_ms: int) -> int:
-        """Move what can be fetched out of the way of parked fetches; returns when more can be."""
+    def _bypass_parked(self, now_ms: int) -> int:
+        """Move fetchable partitions away from parked fetches; return when to check again, in ms."""
         wait_ms = FOREVER_MS
         for slot in tuple(self._placement.slots.values()):
-            if slot.state.in_flight and slot.parked and slot.attention:
-                wait_ms = min(wait_ms, self._overtake(slot, now_ms))
+            if slot.state.in_flight and slot.parked and slot.to_check:
+                wait_ms = min(wait_ms, self._bypass_slot(slot, now_ms))
         return wait_ms
 
-    def _overtake(self, slot: FetchSlot, now_ms: int) -> int:
+    def _bypass_slot(self, slot: FetchSlot, now_ms: int) -> int:
         wait_ms = FOREVER_MS
-        share = self._share()
+        limit = self._partition_limit()
         failed_ms = self._placement.bypass_wait_ms(slot, now_ms)
-        for state in tuple(slot.attention):
-            asking = slot.asked.get(state.tp)
-            if asking is not None and self._handler.current(asking):
-                continue  # it is what the parked fetch waits for
-            pause_ms = max(failed_ms, self._pause_ms(slot, state, share, now_ms))
+        for state in tuple(slot.to_check):
+            requested = slot.requested.get(state.tp)
+            if requested is not None and self._handler.is_current(requested):
+                continue  # the parked fetch includes it
+            pause_ms = max(failed_ms, self._pause_ms(slot, state, limit, now_ms))
             if pause_ms <= 0:
                 self._placement.bypass(slot, state)
                 continue
             wait_ms = min(wait_ms, pause_ms)
-            # Else what is paused, and was sought, would be asked for where it was: a broker answers
-            # that at once, again and again, with what nobody wants.
-            slot.leave_out(state.tp)
+            # Otherwise a partition that was sought and then paused would be fetched at its old
+            # offset, and the broker would return unusable data immediately, again and again.
+            slot.exclude(state.tp)
         return wait_ms
 
-    def _pause_ms(self, slot: FetchSlot, state: AssignedPartition, share: int, now_ms: int) -> int:
-        """Return how long a partition cannot be asked for; 0 if it can be now."""
+    def _pause_ms(self, slot: FetchSlot, state: AssignedPartition, limit: int, now_ms: int) -> int:
+        """Return how long a partition cannot be fetched, in ms; 0 if it can be fetched now."""
         if not state.fetchable:
             if state.waits_for_application:
                 self._starved = True
             else:
-                del slot.attention[state]
-        elif state.held_bytes >= share:
+                del slot.to_check[state]
+        elif state.held_bytes >= limit:
             self._starved = True
         else:
             return max(0, state.retry_at_ms - now_ms)
         return FOREVER_MS
 
-    def _ask(self, slot: FetchSlot, state: AssignedPartition) -> None:
+    def _include(self, slot: FetchSlot, state: AssignedPartition) -> None:
         if state.base is None:
             return
         snapshot = self._context.metadata.snapshot
-        state.wait_for_drain = False  # drained: `fetchable` said so
+        state.wait_for_drain = False  # it has drained, or it would not be fetchable
         from_replica = state.preferred_replica is not None
         max_bytes = self._handler.sizing.bytes_for(state)
         target = FetchTarget(
@@ -234,8 +236,8 @@ class FetchManager(RequestManager):
             snapshot.leader_epoch(state.tp),
             max_bytes,
         )
-        slot.ask(
-            AskedPartition(
+        slot.include(
+            RequestedPartition(
                 state,
                 state.base,
                 state.read_ahead,
@@ -246,10 +248,10 @@ class FetchManager(RequestManager):
             target,
         )
 
-    def _set_aside(self) -> int:
-        """Return the bytes that nobody can take in a rebalance: they must not stop the others.
+    def _unavailable_bytes(self) -> int:
+        """Return the bytes that cannot be returned during a rebalance; they must not block others.
 
-        What paused partitions hold is dropped by `poll()` if others need the room.
+        Paused partitions do not count: `poll()` drops their data if others need the room.
         """
         return sum(
             state.held_bytes
@@ -261,7 +263,7 @@ class FetchManager(RequestManager):
         self._context.metrics.follow_partitions(assigned, self._gauges)
 
     def _gauges(self, tp: TopicPartition) -> dict[str, Gauge]:
-        """Return what is measured of one partition; NaN where it is not known."""
+        """Return the gauges of one partition; an unknown value is NaN."""
 
         def distance(from_: str, to: str) -> float:
             state = self._context.subscription.assigned.get(tp)
@@ -291,10 +293,10 @@ class FetchManager(RequestManager):
         config = self._context.config
         self._sent_count += 1
         slot.sent_count = self._sent_count
-        # Of the quiet ones nothing is expected, whatever there may be.
+        # No data is expected from quiet partitions.
         quiet = slot.purpose is Purpose.FETCH_QUIET
-        behind = [] if quiet else [each for each in slot.asked.values() if each.behind]
-        expected = sum(asking.max_bytes for asking in behind)
+        behind = [] if quiet else [each for each in slot.requested.values() if each.behind]
+        expected = sum(requested.max_bytes for requested in behind)
         slot.reserved_bytes = min(config.fetch_max_bytes, expected)
         slot.parked = not behind and slot.purpose is not Purpose.FETCH_BYPASS
         wait_ms = self._wait_ms(slot, behind=bool(behind))
@@ -302,15 +304,15 @@ class FetchManager(RequestManager):
         return self._context.request(
             message,
             ToNode(node, slot.purpose),
-            answered=partial(self._answered, slot, now_ms),
-            failed=partial(self._failed, slot),
+            on_response=partial(self._handle_response, slot, now_ms),
+            on_error=partial(self._handle_error, slot),
             state=slot.state,
             decode=decode_fetch_response,
             held_ms=wait_ms,
         )
 
     def _wait_ms(self, slot: FetchSlot, *, behind: bool) -> int:
-        """How long a broker that has nothing may keep the request; one record ends it at once."""
+        """Return how long a broker may park the request; a new record ends this immediately."""
         config = self._context.config
         if slot.purpose is Purpose.FETCH_BYPASS:
             share_ms = 0 if behind else config.fetch_max_wait_ms // BYPASS_SHARE
@@ -346,43 +348,43 @@ class FetchManager(RequestManager):
             not_above=HIGHEST_VERSION if with_ids else FIRST_VERSION_WITH_IDS - 1,
         )
 
-    # --- the answer ----------------------------------------------------------------------------
+    # --- responses -----------------------------------------------------------------------------
 
-    def _answered(self, slot: FetchSlot, sent_ms: int, answer: ClientResponse) -> None:
+    def _handle_response(self, slot: FetchSlot, sent_ms: int, reply: ClientResponse) -> None:
         now_ms = self._context.clock.now_ms()
-        self._seen = None
+        self._seen_versions = None
         slot.reserved_bytes, slot.parked = 0, False
-        response = answer.message
-        self._measure(answer)
-        if not slot.session.answered(response.session_id, response.error_code):
+        response = reply.message
+        self._measure(reply)
+        if not slot.session.handle_response(response.session_id, response.error_code):
             slot.state.failed(now_ms)
             self._metadata.request_update()
             return
-        got_records, affected = self._handler.take(
-            response, slot.asked, slot.session, answer.latency_ms
+        got_records, affected = self._handler.handle(
+            response, slot.requested, slot.session, reply.latency_ms
         )
         for state in affected:
             self._holding[state] = None
             slot.note(state)
-        self._placement.answered(slot, affected, now_ms)
+        self._placement.handle_response(slot, affected, now_ms)
         if not got_records and now_ms - sent_ms < EMPTY_PAUSE_MS:
             slot.pause_until_ms = now_ms + EMPTY_PAUSE_MS
 
-    def _measure(self, answer: ClientResponse) -> None:
-        metrics, response = self._context.metrics, answer.message
-        metrics.record("fetch-latency", answer.latency_ms)
+    def _measure(self, reply: ClientResponse) -> None:
+        metrics, response = self._context.metrics, reply.message
+        metrics.record("fetch-latency", reply.latency_ms)
         metrics.record("fetch-throttle-time", response.throttle_time_ms)
-        if response.partitions:  # a session answers without any when nothing has come
+        if response.partitions:  # a session omits partitions without new data
             sizes = sum(len(fetched.records) for fetched in response.partitions if fetched.records)
             metrics.record("fetch-size", sizes)
 
-    def _failed(self, slot: FetchSlot, error: Exception) -> None:
-        self._seen = None
+    def _handle_error(self, slot: FetchSlot, error: Exception) -> None:
+        self._seen_versions = None
         slot.reserved_bytes, slot.parked = 0, False
-        slot.session.failed()
-        for asking in slot.asked.values():
-            if asking.state.preferred_replica is not None:
-                asking.state.preferred_replica = None
+        slot.session.restart()
+        for requested in slot.requested.values():
+            if requested.state.preferred_replica is not None:
+                requested.state.preferred_replica = None
                 self._context.subscription.version += 1
         log.debug("fetch from broker %d failed: %s", slot.node_id, error)
         if getattr(error, "retriable", False):

@@ -1,16 +1,15 @@
-"""Which slot of which broker each partition is fetched through.
+"""Assigns each partition to a fetch slot of a broker.
 
-A broker has two slots for partitions that are busy, each with a connection and a fetch session of
-its own over a share of them: while the records of one answer are taken in, the broker already
-prepares the other. Where there are many partitions, those that bring nothing are sorted out into
-a third, whose fetch stays parked at the broker: a broker looks at every partition of a session
-for each fetch, so that a few busy ones among thousands would wait for that each time.
+Each broker has two slots for busy partitions, each with its own connection and fetch session. While
+the consumer processes one response, the broker already prepares the other. For each fetch, a broker
+checks every partition of the session, which delays a few busy partitions among thousands. With many
+partitions, those without new data therefore move to a third slot, whose fetch stays parked at the
+broker.
 
-A fetch that finds nothing is parked for up to `fetch_max_wait_ms`, and a broker takes the next
-request of that connection only then. A partition that may be fetched again meanwhile, because its
-buffer has drained or it was resumed, does not wait for that: it takes the bypass, a fourth
-connection whose fetches are never parked for long, until it has caught up and one of the two busy
-slots is free: the one with fewer partitions.
+A fetch without data is parked for up to `fetch_max_wait_ms`, and the broker does not read the next
+request of this connection before. A partition may become fetchable in the meantime, because its
+buffer has drained or it was resumed. It then takes the bypass, a fourth slot whose fetches are
+never parked for long. Once it has caught up, the busy slot with fewer partitions takes it back.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from tandem_kafka.types import TopicPartition
 
 __all__ = ["FetchPlacement"]
 
-#: A partition's `slot` is an index of this.
+#: The `slot` of a partition is an index into this tuple.
 _PURPOSES: Final = (
     Purpose.FETCH_0,
     Purpose.FETCH_1,
@@ -40,18 +39,18 @@ _PURPOSES: Final = (
 _BUSY: Final = _PURPOSES[:2]
 _QUIET: Final = 2
 _BYPASS: Final = 3
-#: Below so many partitions in a slot none is sorted out.
+#: A slot with fewer partitions moves none to the quiet slot.
 _MANY: Final = 50
-#: How long a partition brings nothing before it counts as quiet.
+#: How long a partition has no new data before it counts as quiet.
 _QUIET_AFTER_MS: Final = 1_000
 
 
 class FetchPlacement:
-    """Keeps every assigned partition whose broker is known in one slot.
+    """Keeps every assigned partition with a known broker in one slot.
 
     Attributes:
-        slots: By broker and purpose.
-        lease_ends_ms: When a partition is to be read from its leader again, for one at least.
+        slots: The slots by broker and purpose.
+        lease_ends_ms: The earliest time at which a preferred replica expires.
     """
 
     def __init__(
@@ -62,23 +61,23 @@ class FetchPlacement:
     ) -> None:
         self._context = context
         self._metadata = metadata
-        #: Told of the assignment when it may have changed.
+        #: Called with the assignment when it may have changed.
         self._follow = follow
         self.slots: dict[tuple[int, Purpose], FetchSlot] = {}
         self._slot_of: dict[AssignedPartition, FetchSlot] = {}
-        self._seen = (-1, -1)
+        self._seen_versions = (-1, -1)
         self.lease_ends_ms = FOREVER_MS
 
     def has(self, state: AssignedPartition) -> bool:
-        """Tell whether a partition is ours, and in a slot."""
+        """Tell whether a partition is assigned and has a slot."""
         return state in self._slot_of
 
     def update(self, now_ms: int) -> None:
-        """Follow assignment, leaders and replicas; note what else has changed."""
+        """Apply changes of the assignment, leaders and replicas; note other changes."""
         subscription, snapshot = self._context.subscription, self._context.metadata.snapshot
-        seen = (subscription.version, snapshot.version)
-        if seen != self._seen or now_ms >= self.lease_ends_ms:
-            self._seen = seen
+        versions = (subscription.version, snapshot.version)
+        if versions != self._seen_versions or now_ms >= self.lease_ends_ms:
+            self._seen_versions = versions
             self._place_all(now_ms)
         changed = subscription.changes.states
         while changed:
@@ -87,36 +86,38 @@ class FetchPlacement:
             if slot is None:
                 continue
             if slot.purpose is Purpose.FETCH_QUIET:
-                # Resumed or sought, for example: not to wait for the parked fetch.
-                self._wake(slot, state)
+                # It was resumed or sought, for example, and must not wait for the parked fetch.
+                self._activate(slot, state)
             else:
                 slot.note(state)
 
-    def answered(self, slot: FetchSlot, brought: Iterable[AssignedPartition], now_ms: int) -> None:
-        """After an answer that brought something for these: sort busy and quiet ones."""
+    def handle_response(
+        self, slot: FetchSlot, brought: Iterable[AssignedPartition], now_ms: int
+    ) -> None:
+        """Move partitions between busy and quiet slots, after a response with data for some."""
         if slot.purpose is Purpose.FETCH_QUIET:
             for state in brought:
                 if state in slot.partitions:
-                    self._wake(slot, state)
+                    self._activate(slot, state)
             return
         slot.active.update(brought)
         if len(slot.partitions) < _MANY or not slot.sorted_ms:
             slot.sorted_ms = now_ms
         else:
-            self._sort_out(slot, self._slot(slot.node_id, Purpose.FETCH_QUIET), now_ms)
+            self._move_quiet(slot, self._slot(slot.node_id, Purpose.FETCH_QUIET), now_ms)
 
-    def about_to_send(self, slot: FetchSlot, now_ms: int) -> None:
-        """A slot is free: it may take over partitions of others."""
+    def prepare_to_send(self, slot: FetchSlot, now_ms: int) -> None:
+        """Let a free slot take partitions from other slots."""
         if slot.purpose in _BUSY:
-            self._come_back(slot, now_ms)
+            self._take_from_bypass(slot, now_ms)
         elif slot.purpose is Purpose.FETCH_QUIET:
             for purpose in _BUSY:
                 busy = self.slots.get((slot.node_id, purpose))
                 if busy is not None and busy.sorted_ms and len(busy.partitions) >= _MANY:
-                    self._sort_out(busy, slot, now_ms)
+                    self._move_quiet(busy, slot, now_ms)
 
-    def _sort_out(self, slot: FetchSlot, quiet_slot: FetchSlot, now_ms: int) -> None:
-        """Move what has brought nothing for a while; not into a fetch that is parked already."""
+    def _move_quiet(self, slot: FetchSlot, quiet_slot: FetchSlot, now_ms: int) -> None:
+        """Move inactive partitions to the quiet slot, unless its fetch is already parked."""
         if now_ms - slot.sorted_ms < _QUIET_AFTER_MS or quiet_slot.state.in_flight:
             return
         for state in slot.partitions - slot.active:
@@ -124,39 +125,39 @@ class FetchPlacement:
         slot.active.clear()
         slot.sorted_ms = now_ms
 
-    def _wake(self, slot: FetchSlot, state: AssignedPartition) -> None:
-        """Move a partition to the busy ones, to one whose fetch is not parked if there is one."""
+    def _activate(self, slot: FetchSlot, state: AssignedPartition) -> None:
+        """Move a partition to a busy slot, preferably to one whose fetch is not parked."""
         targets = [self._slot(slot.node_id, purpose) for purpose in _BUSY]
         index = min((0, 1), key=lambda i: (targets[i].parked, len(targets[i].partitions)))
         self._move(state, slot, targets[index], index)
 
     def bypass(self, slot: FetchSlot, state: AssignedPartition) -> FetchSlot:
-        """Move a partition away from a parked fetch; returns the slot that takes it."""
+        """Move a partition away from a parked fetch; return its new slot."""
         target = self._slot(slot.node_id, Purpose.FETCH_BYPASS)
         self._move(state, slot, target, _BYPASS)
         return target
 
-    def can_come_back(self, slot: FetchSlot) -> bool:
-        """Tell whether there are partitions on the bypass that this slot may take."""
+    def can_take_from_bypass(self, slot: FetchSlot) -> bool:
+        """Tell whether this slot may take partitions from the bypass."""
         bypass = self.slots.get((slot.node_id, Purpose.FETCH_BYPASS))
         return bypass is not None and bool(bypass.partitions) and slot.purpose in _BUSY
 
     def bypass_wait_ms(self, slot: FetchSlot, now_ms: int) -> int:
-        """How long the bypass beside a slot is not to be tried again, because it failed."""
+        """Return the remaining backoff of the bypass after a failure, in ms."""
         bypass = self.slots.get((slot.node_id, Purpose.FETCH_BYPASS))
         return 0 if bypass is None or bypass.state.in_flight else bypass.state.wait_ms(now_ms)
 
-    def _come_back(self, slot: FetchSlot, now_ms: int) -> None:
-        """Take back what has caught up on the bypass, or anything if the bypass does not work.
+    def _take_from_bypass(self, slot: FetchSlot, now_ms: int) -> None:
+        """Take back partitions that have caught up, or all of them if the bypass fails.
 
-        Not more than half of all: if one slot had them all, the broker would have nothing to do
-        while their records are taken in.
+        A slot takes at most half of all partitions. Otherwise the broker would be idle while the
+        consumer processes their response.
         """
-        if not self.can_come_back(slot):
+        if not self.can_take_from_bypass(slot):
             return
         bypass = self.slots[slot.node_id, Purpose.FETCH_BYPASS]
         failing = self.bypass_wait_ms(slot, now_ms) > 0
-        ready = [each.state for each in bypass.asked.values() if failing or not each.behind]
+        ready = [each.state for each in bypass.requested.values() if failing or not each.behind]
         both = sum(len(self._slot(slot.node_id, each).partitions) for each in _BUSY)
         half = (both + len(bypass.partitions) + 1) // 2
         index = _PURPOSES.index(slot.purpose)
@@ -171,7 +172,7 @@ class FetchPlacement:
         state.slot = index
         self._slot_of[state] = target
 
-    # --- everything anew -----------------------------------------------------------------------
+    # --- placing all partitions ----------------------------------------------------------------
 
     def _place_all(self, now_ms: int) -> None:
         subscription, snapshot = self._context.subscription, self._context.metadata.snapshot
@@ -211,7 +212,7 @@ class FetchPlacement:
                 return replica.node_id
             state.preferred_replica = None
             if not online:
-                # The leader sends us there and gives us nothing before we know the way.
+                # The leader returns no records but this replica, so we need its address.
                 self._metadata.request_update()
         return info.leader_id if info is not None else -1
 
@@ -222,13 +223,13 @@ class FetchPlacement:
         placed: dict[FetchSlot, list[AssignedPartition]],
     ) -> None:
         first, second = (placed.setdefault(self._slot(node_id, each), []) for each in _BUSY)
-        newcomers = []
+        unplaced = []
         for state in states:
             if state.slot < 0:
-                newcomers.append(state)
+                unplaced.append(state)
             else:
                 placed.setdefault(self._slot(node_id, _PURPOSES[state.slot]), []).append(state)
-        for state in newcomers:
+        for state in unplaced:
             state.slot = 0 if len(first) <= len(second) else 1
             (first, second)[state.slot].append(state)
 

@@ -1,4 +1,4 @@
-"""Takes a fetch response in: records into the buffer, errors to where they belong."""
+"""Processes fetch responses: puts records and errors into the buffer, and reacts to errors."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from tandem_kafka.shared.fetch_buffer import FetchedChunk
 from tandem_kafka.shared.partition import AssignedPartition, Position, PreferredReplica
 from tandem_kafka.types import Node, TopicPartition, named
 
-__all__ = ["AskedPartition", "FetchResponseHandler"]
+__all__ = ["FetchResponseHandler", "RequestedPartition"]
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class AskedPartition:
-    """What was asked of a partition, to tell a stale answer from a good one."""
+class RequestedPartition:
+    """The state of a partition at the time of the request, to detect a stale response."""
 
     state: AssignedPartition
     base: Position
@@ -44,14 +44,14 @@ class AskedPartition:
 
     @property
     def behind(self) -> bool:
-        """True unless the end of the log was reached: then only what is new may come."""
+        """True unless the end of the log was reached, so that the fetch waits for new records."""
         state = self.state
         end = state.last_stable_offset if self.read_committed else state.high_watermark
         return end != self.offset
 
 
 class FetchResponseHandler:
-    """One partition after the other."""
+    """Processes a response one partition after the other."""
 
     def __init__(
         self, context: ManagerContext, metadata: MetadataRefresher, positions: PositionsManager
@@ -62,33 +62,33 @@ class FetchResponseHandler:
         self.sizing = FetchSizing(context.config.max_partition_fetch_bytes)
         self._options = ReaderOptions.of(context.config)
 
-    def take(
+    def handle(
         self,
         response: FetchedResponse,
-        asked: Mapping[TopicPartition, AskedPartition],
+        requested_partitions: Mapping[TopicPartition, RequestedPartition],
         session: FetchSession,
         took_ms: float,
     ) -> tuple[bool, list[AssignedPartition]]:
-        """Take everything in, `took_ms` after it was asked for.
+        """Process a response that arrived `took_ms` after the request.
 
         Returns:
-            Whether records came, and which partitions are affected.
+            Whether there were records, and the partitions with records or errors.
         """
         got_records, affected = False, []
         sizes: Counter[str] = Counter()
         for fetched in response.partitions:
             tp = self._partition_of(fetched, session)
-            asking = asked.get(tp) if tp is not None else None
-            if asking is None or not self.current(asking):
+            requested = requested_partitions.get(tp) if tp is not None else None
+            if requested is None or not self.is_current(requested):
                 continue
             if fetched.error_code:
-                self._take_error(asking, fetched, response.node_endpoints)
-                affected.append(asking.state)
-            elif self._take_records(asking, fetched):
+                self._handle_partition_error(requested, fetched, response.node_endpoints)
+                affected.append(requested.state)
+            elif self._handle_records(requested, fetched):
                 got_bytes = len(fetched.records) if fetched.records is not None else 0
-                sizes[asking.state.tp.topic] += got_bytes
-                self.sizing.learn(asking.state, asking.max_bytes, got_bytes, took_ms)
-                affected.append(asking.state)
+                sizes[requested.state.tp.topic] += got_bytes
+                self.sizing.learn(requested.state, requested.max_bytes, got_bytes, took_ms)
+                affected.append(requested.state)
                 got_records = True
         for topic, size in sizes.items():
             self._context.metrics.record_topic("fetch-size", topic, size)
@@ -102,19 +102,19 @@ class FetchResponseHandler:
             name = session.topic_name(fetched.topic_id)
         return None if name is None else TopicPartition(name, fetched.partition)
 
-    def current(self, asking: AskedPartition) -> bool:
-        """Tell whether the response is still wanted: no seek, reset or new assignment since."""
-        state = asking.state
+    def is_current(self, requested: RequestedPartition) -> bool:
+        """Tell whether there was no seek, reset or new assignment since the request."""
+        state = requested.state
         return (
             self._context.subscription.assigned.get(state.tp) is state
-            and state.base is asking.base
-            and state.read_ahead == asking.offset
+            and state.base is requested.base
+            and state.read_ahead == requested.offset
         )
 
     # --- records -------------------------------------------------------------------------------
 
-    def _take_records(self, asking: AskedPartition, fetched: FetchedPartition) -> bool:
-        state = asking.state
+    def _handle_records(self, requested: RequestedPartition, fetched: FetchedPartition) -> bool:
+        state = requested.state
         state.high_watermark = fetched.high_watermark
         state.last_stable_offset = fetched.last_stable_offset
         state.log_start_offset = fetched.log_start_offset
@@ -128,15 +128,15 @@ class FetchResponseHandler:
         try:
             epoch = self._context.metadata.snapshot.leader_epoch(tp)
             reader = open_reader(
-                tp.topic, tp.partition, asking.offset, fetched, self._options, epoch
+                tp.topic, tp.partition, requested.offset, fetched, self._options, epoch
             )
-            if reader.end_offset <= asking.offset:
-                reader.take(1)  # nothing whole came: the reader says why
+            if reader.end_offset <= requested.offset:
+                reader.take(1)  # there is no complete batch: the reader raises the reason
         except KafkaError as error:
-            self._put_error(asking, error, sticky=True)
+            self._buffer_error(requested, error, sticky=True)
             return True
         state.read_ahead = max(state.read_ahead, reader.end_offset)
-        self._context.buffer.add(FetchedChunk(state, asking.base, reader))
+        self._context.buffer.add(FetchedChunk(state, requested.base, reader))
         return True
 
     def _follow_replica(self, state: AssignedPartition, replica: int) -> None:
@@ -149,57 +149,63 @@ class FetchResponseHandler:
 
     # --- errors --------------------------------------------------------------------------------
 
-    def _take_error(
-        self, asking: AskedPartition, fetched: FetchedPartition, nodes: tuple[Node, ...]
+    def _handle_partition_error(
+        self, requested: RequestedPartition, fetched: FetchedPartition, nodes: tuple[Node, ...]
     ) -> None:
-        state, tp = asking.state, asking.state.tp
+        state, tp = requested.state, requested.state.tp
         error_type = for_code(fetched.error_code)
         reaction = reaction_to(FETCH, error_type)
-        log.debug("fetching %s at %d: %s", tp, asking.offset, error_type.__name__)
+        log.debug("fetching %s at %d: %s", tp, requested.offset, error_type.__name__)
         state.retry_at_ms = self._context.clock.now_ms() + self._context.retry_pause_ms
         if reaction is Reaction.RESET:
-            self._out_of_range(asking)
+            self._out_of_range(requested)
         elif reaction is Reaction.RAISE:
-            self._put_error(asking, _user_error(error_type, tp, asking.offset), sticky=False)
+            self._buffer_error(
+                requested, _user_error(error_type, tp, requested.offset), sticky=False
+            )
         elif reaction is Reaction.REFRESH:
-            self._leave_replica(state)
+            self._drop_replica(state)
             leader = fetched.current_leader
             if leader is None or not self._context.metadata.update_leader(tp, leader, nodes):
                 self._metadata.request_update()
             else:
-                state.retry_at_ms = 0  # the new leader is known: no reason to wait
+                state.retry_at_ms = 0  # the new leader is known, so retry immediately
         elif reaction is Reaction.FAIL:
-            self._put_error(asking, error_type(f"fetching {tp.topic}-{tp.partition}"), sticky=False)
+            self._buffer_error(
+                requested, error_type(f"fetching {tp.topic}-{tp.partition}"), sticky=False
+            )
 
-    def _leave_replica(self, state: AssignedPartition) -> None:
+    def _drop_replica(self, state: AssignedPartition) -> None:
         if state.preferred_replica is not None:
             state.preferred_replica = None
             self._context.subscription.version += 1
 
-    def _out_of_range(self, asking: AskedPartition) -> None:
-        state = asking.state
-        if asking.from_replica:
-            self._leave_replica(state)  # a follower may be behind: its leader knows better
+    def _out_of_range(self, requested: RequestedPartition) -> None:
+        state = requested.state
+        if requested.from_replica:
+            self._drop_replica(state)  # a follower may lag, so ask the leader
             return
         position = state.position
-        if position is None or position.offset != asking.offset:
-            # What was read ahead is handed out first; then the position itself is asked for.
+        if position is None or position.offset != requested.offset:
+            # First return the read-ahead records, then fetch from the position itself.
             state.wait_for_drain = True
             return
-        if state.out_of_range_at != asking.offset:
-            # The policy may skip records: a single response, in which anything may have changed on
-            # its way, is not enough for that.
-            state.out_of_range_at, state.retry_at_ms = asking.offset, 0
+        if state.out_of_range_at != requested.offset:
+            # The policy may skip records, so a single response, which may be corrupted, is not
+            # enough.
+            state.out_of_range_at, state.retry_at_ms = requested.offset, 0
             return
-        log.info("%s: offset %d is out of range", named([state.tp]), asking.offset)
+        log.info("%s: fetch offset %d is out of range", named([state.tp]), requested.offset)
         if self._positions.apply_reset_policy([state]):
-            error = OffsetOutOfRangeError({state.tp: asking.offset})
-            self._put_error(asking, error, sticky=True)
+            error = OffsetOutOfRangeError({state.tp: requested.offset})
+            self._buffer_error(requested, error, sticky=True)
         else:
-            self._positions.want()
+            self._positions.start_lookups()
 
-    def _put_error(self, asking: AskedPartition, error: Exception, *, sticky: bool) -> None:
-        chunk = FetchedChunk(asking.state, asking.base, error=error, sticky=sticky)
+    def _buffer_error(
+        self, requested: RequestedPartition, error: Exception, *, sticky: bool
+    ) -> None:
+        chunk = FetchedChunk(requested.state, requested.base, error=error, sticky=sticky)
         self._context.buffer.add(chunk)
 
 
@@ -208,7 +214,7 @@ def _user_error(error_type: type[KafkaError], tp: TopicPartition, offset: int) -
         return TopicAuthorizationFailedError({tp.topic})
     if issubclass(error_type, CorruptRecordError):
         return CorruptRecordError(
-            f"the broker found a corrupt record in {tp.topic}-{tp.partition} at or behind "
-            f"offset {offset}; seek behind it to leave it out"
+            f"the broker found a corrupt record in {tp.topic}-{tp.partition} at or after "
+            f"offset {offset}; seek to an offset after it to skip it"
         )
     return error_type(f"{tp.topic}-{tp.partition}")

@@ -1,8 +1,8 @@
-"""Incremental fetch sessions (KIP-227): what a broker remembers of our fetches.
+"""Incremental fetch sessions (KIP-227), in which a broker remembers the fetched partitions.
 
-The first request of a session is full and names every partition; the broker answers with a
-session id. From then on a request names only what changed. Anything that goes wrong falls back
-to a full request, which is always right.
+The first request of a session is full: it names every partition, and the response has a session
+id. Each later request only names changes. After any error, the next request is full again, which
+is always correct.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 NO_SESSION = 0
 FULL_EPOCH = 0
-#: Ends a session; also what a request without one carries.
+#: Ends a session; also the epoch of a request without a session.
 FINAL_EPOCH = -1
 MAX_EPOCH = 2**31 - 1
 
@@ -30,7 +30,7 @@ SESSION_ID_NOT_FOUND = 70
 
 @dataclass(frozen=True, slots=True)
 class FetchTarget:
-    """What is asked of one partition."""
+    """The parameters of one partition in a fetch."""
 
     topic_id: UUID
     offset: int
@@ -40,7 +40,7 @@ class FetchTarget:
 
 @dataclass(frozen=True, slots=True)
 class SessionRequest:
-    """The session's part of a fetch request."""
+    """The part of a fetch request that depends on the session."""
 
     session_id: int
     epoch: int
@@ -49,29 +49,29 @@ class SessionRequest:
 
 
 class FetchSession:
-    """Our side of one session."""
+    """The client's side of one session."""
 
     def __init__(self, *, incremental: bool) -> None:
         self._incremental = incremental
         self._id = NO_SESSION
         self._epoch = FULL_EPOCH if incremental else FINAL_EPOCH
-        # What is wanted; what of it the broker has not been told; what it is to forget.
+        # Partitions to fetch; those of them not sent to the broker yet; those it must forget.
         self._partitions: dict[TopicPartition, FetchTarget] = {}
-        self._untold: dict[TopicPartition, FetchTarget] = {}
+        self._unsent: dict[TopicPartition, FetchTarget] = {}
         self._forgotten: dict[tuple[TopicPartition, UUID], None] = {}
         self._names: dict[UUID, str] = {}
 
     @property
     def open(self) -> bool:
-        """True when the broker keeps a session for us."""
+        """True if the broker has a session for this client."""
         return self._id != NO_SESSION
 
     def topic_name(self, topic_id: UUID) -> str | None:
-        """Return the name under which a topic id was asked for."""
+        """Return the name under which a topic id was requested."""
         return self._names.get(topic_id)
 
-    def want(self, tp: TopicPartition, target: FetchTarget) -> None:
-        """Fetch a partition from here on; asked for last, so that it cannot starve the others."""
+    def include(self, tp: TopicPartition, target: FetchTarget) -> None:
+        """Fetch a partition at `target`, after the others, so that it cannot starve them."""
         known = self._partitions.get(tp)
         if known == target:
             return
@@ -79,58 +79,61 @@ class FetchSession:
             del self._partitions[tp]
             if known.topic_id != target.topic_id:
                 self._forgotten[tp, known.topic_id] = None
-        self._partitions[tp] = self._untold[tp] = target
-        # It may come back before the broker was told to forget it.
+        self._partitions[tp] = self._unsent[tp] = target
+        # It may return before the request to forget it was sent.
         self._forgotten.pop((tp, target.topic_id), None)
         self._names[target.topic_id] = tp.topic
 
-    def drop(self, tp: TopicPartition) -> None:
-        """Fetch a partition no longer."""
+    def exclude(self, tp: TopicPartition) -> None:
+        """Stop fetching a partition."""
         target = self._partitions.pop(tp)
-        self._untold.pop(tp, None)
+        self._unsent.pop(tp, None)
         self._forgotten[tp, target.topic_id] = None
 
     def build(self) -> SessionRequest:
-        """Say what the next request must carry so that exactly what is wanted is fetched."""
+        """Return the session's part of the next request."""
         if self._epoch in (FULL_EPOCH, FINAL_EPOCH):
             request = SessionRequest(self._id, self._epoch, dict(self._partitions), ())
         else:
             forgotten = tuple(self._forgotten)
-            request = SessionRequest(self._id, self._epoch, self._untold, forgotten)
-        self._untold = {}
+            request = SessionRequest(self._id, self._epoch, self._unsent, forgotten)
+        self._unsent = {}
         self._forgotten = {}
         return request
 
-    def answered(self, session_id: int, error_code: int) -> bool:
-        """Take in a response's session fields; False if the response carries no data."""
+    def handle_response(self, session_id: int, error_code: int) -> bool:
+        """Process the session fields of a response; return False if the response has no data."""
         if error_code:
-            log.info("fetch session %d: %s; starting over", self._id, for_code(error_code).__name__)
+            log.info(
+                "fetch session %d failed with %s; sending a full request",
+                self._id,
+                for_code(error_code).__name__,
+            )
             if error_code == SESSION_ID_NOT_FOUND:
                 self._id = NO_SESSION
-            self._restart()
+            self.restart()
             return False
         if not self._incremental:
             return True
         if self._epoch == FULL_EPOCH:
             self._id = session_id
-            # A broker without room for one more session gives none: the next request is full too.
+            # A broker without room for another session returns none: the next request is full too.
             self._epoch = FULL_EPOCH if session_id == NO_SESSION else 1
         else:
             self._epoch = 1 if self._epoch == MAX_EPOCH else self._epoch + 1
         return True
 
-    def failed(self) -> None:
-        """A request got no answer: whether the broker saw it is not known."""
-        self._restart()
+    def restart(self) -> None:
+        """Start over with a full request, because the broker may not have seen the last one.
+
+        If it carries the old session id, the broker closes that session and opens a new one.
+        """
+        if self._incremental:
+            self._epoch = FULL_EPOCH
 
     def close(self) -> SessionRequest:
         """Return the request that ends the session."""
         request = SessionRequest(self._id, FINAL_EPOCH, {}, ())
         self._id = NO_SESSION
-        self._restart()
+        self.restart()
         return request
-
-    def _restart(self) -> None:
-        # With the old id in a full request the broker drops that session and opens a new one.
-        if self._incremental:
-            self._epoch = FULL_EPOCH

@@ -1,9 +1,8 @@
-"""How many bytes to ask of a partition: more while full answers come quickly.
+"""Chooses how many bytes to fetch of a partition: more while full responses arrive quickly.
 
-What a response costs beside its bytes (a turn of the network thread, a hand-over of the GIL) does
-not depend on its size, so that a fast reader is better off with large ones. A large one over a
-slow link would take its time from the other partitions, and in the end run into the request's
-timeout.
+Each response has fixed costs: an iteration of the network thread and a handover of the GIL. A fast
+reader therefore benefits from large responses. Over a slow link, a large response would delay other
+partitions and finally exceed the timeout of the request.
 """
 
 from __future__ import annotations
@@ -14,16 +13,16 @@ from tandem_kafka.shared.partition import AssignedPartition
 
 __all__ = ["FIRST_BYTES", "FetchSizing"]
 
-#: Asked of a partition at first, and at least, as far as the option allows it.
+#: The initial and minimum size, unless the option is smaller.
 FIRST_BYTES: Final = 1_048_576
 
-#: An answer that took less is quick, one that took more than the other is slow.
+#: A response that takes less than the first is quick, one that takes more than the second is slow.
 _QUICK_MS: Final = 250
 _SLOW_MS: Final = 2_000
 
 
 class FetchSizing:
-    """Doubles and halves what is asked of a partition.
+    """Doubles and halves the fetch size of partitions.
 
     Args:
         limit: `max_partition_fetch_bytes`.
@@ -34,14 +33,14 @@ class FetchSizing:
         self._first = min(FIRST_BYTES, limit)
 
     def bytes_for(self, state: AssignedPartition) -> int:
-        """Return how much to ask of a partition now."""
+        """Return the current fetch size of a partition."""
         return state.fetch_bytes or self._first
 
     def learn(self, state: AssignedPartition, asked: int, got: int, took_ms: float) -> None:
-        """Take note of an answer: it held `got` of the `asked` bytes, after `took_ms`.
+        """Adjust the fetch size after a response with `got` of `asked` bytes, after `took_ms`.
 
-        One that is not nearly full says nothing: the broker had no more, or the whole response
-        was full. What stays as it is need not be named to the broker again.
+        A response below half of the size changes nothing: the broker had no more data, or the
+        whole response was full. An unchanged size need not be sent to the broker again.
         """
         if 2 * got < asked:
             return

@@ -1,8 +1,8 @@
-"""One of a broker's fetches: which partitions it asks for, and which may have to change.
+"""A fetch slot: the partitions of one of a broker's fetches.
 
-A consumer may have ten thousand partitions of which eight are busy, so that a fetch must not cost
-a look at each. A partition is looked at when something about it has changed (`attention`); until
-then it stays in the fetch session as it is, or out of it.
+A consumer may have ten thousand partitions of which eight are busy, so a fetch must not check each
+of them. A partition is only checked after a change (`to_check`). Until then, it stays included in
+the fetch session or excluded from it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from tandem_kafka.network.request import Purpose
 from tandem_kafka.request_managers.base import RequestState
-from tandem_kafka.request_managers.fetching.response_handler import AskedPartition
+from tandem_kafka.request_managers.fetching.response_handler import RequestedPartition
 from tandem_kafka.request_managers.fetching.session import FetchSession, FetchTarget
 from tandem_kafka.shared.partition import AssignedPartition
 from tandem_kafka.types import TopicPartition
@@ -20,19 +20,19 @@ __all__ = ["FetchSlot"]
 
 
 class FetchSlot:
-    """A connection and a fetch session, with the partitions that are read through them.
+    """A connection and a fetch session, with the partitions that are fetched through them.
 
     Attributes:
-        partitions: Those that are in this slot, asked for or not; `placement` moves them.
-        attention: Those to be looked at before the next request.
-        asked: What the request in flight, or the next one, asks for.
-        reserved_bytes: What the request in flight is expected to bring at most.
-        sent_count: Which of all fetches its last one was.
-        pause_until_ms: No request before that.
-        active: Those that brought something since the quiet ones were last sorted out.
-        sorted_ms: When that was.
-        parked: The request in flight finds nothing for what is asked, as far as is known: the
-            broker keeps it until something comes or its time is over.
+        partitions: The partitions of this slot, requested or not; `placement` moves them.
+        to_check: Partitions to check before the next request.
+        requested: Partitions of the request in flight or of the next one.
+        reserved_bytes: The expected maximum size of the response in flight.
+        sent_count: The number of the slot's last fetch among all fetches.
+        pause_until_ms: When the next request may be sent.
+        active: Partitions with new data since quiet partitions were last moved.
+        sorted_ms: When quiet partitions were last moved.
+        parked: Whether the broker is expected to park the request in flight, because it has no
+            data for the requested partitions.
     """
 
     def __init__(
@@ -43,8 +43,8 @@ class FetchSlot:
         self.session = session
         self.state = state
         self.partitions: set[AssignedPartition] = set()
-        self.attention: dict[AssignedPartition, None] = {}
-        self.asked: dict[TopicPartition, AskedPartition] = {}
+        self.to_check: dict[AssignedPartition, None] = {}
+        self.requested: dict[TopicPartition, RequestedPartition] = {}
         self.reserved_bytes = 0
         self.sent_count = 0
         self.pause_until_ms = 0
@@ -53,35 +53,35 @@ class FetchSlot:
         self.parked = False
 
     def place(self, states: Iterable[AssignedPartition]) -> None:
-        """Take these partitions and no others; look at all of them."""
-        self.attention = dict.fromkeys(states)
-        self.partitions = set(self.attention)
-        for tp, asking in tuple(self.asked.items()):
-            if asking.state not in self.partitions:
-                self.leave_out(tp)
+        """Replace the partitions of this slot, and check all of them."""
+        self.to_check = dict.fromkeys(states)
+        self.partitions = set(self.to_check)
+        for tp, requested in tuple(self.requested.items()):
+            if requested.state not in self.partitions:
+                self.exclude(tp)
 
     def add(self, state: AssignedPartition) -> None:
-        """Take one more partition."""
+        """Add a partition."""
         self.partitions.add(state)
-        self.attention[state] = None
+        self.to_check[state] = None
 
     def remove(self, state: AssignedPartition) -> None:
-        """Leave a partition to another slot."""
+        """Remove a partition, for another slot."""
         self.partitions.discard(state)
-        self.attention.pop(state, None)
-        self.leave_out(state.tp)
+        self.to_check.pop(state, None)
+        self.exclude(state.tp)
 
     def note(self, state: AssignedPartition) -> None:
-        """Look at a partition before the next request."""
+        """Check a partition before the next request."""
         if state in self.partitions:
-            self.attention[state] = None
+            self.to_check[state] = None
 
-    def ask(self, asking: AskedPartition, target: FetchTarget) -> None:
-        """Ask for a partition from the next request on."""
-        self.asked[asking.state.tp] = asking
-        self.session.want(asking.state.tp, target)
+    def include(self, requested: RequestedPartition, target: FetchTarget) -> None:
+        """Fetch a partition from the next request on."""
+        self.requested[requested.state.tp] = requested
+        self.session.include(requested.state.tp, target)
 
-    def leave_out(self, tp: TopicPartition) -> None:
-        """Ask for a partition no longer."""
-        if self.asked.pop(tp, None) is not None:
-            self.session.drop(tp)
+    def exclude(self, tp: TopicPartition) -> None:
+        """Stop fetching a partition."""
+        if self.requested.pop(tp, None) is not None:
+            self.session.exclude(tp)

@@ -1,1 +1,1 @@
-"""Group membership: state machines whose requests and callbacks keep us in the group."""
+"""Group membership: state machines for both group protocols."""

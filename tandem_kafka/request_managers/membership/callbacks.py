@@ -1,4 +1,4 @@
-"""Rebalance callbacks: asked of the application thread one at a time, answered by an event."""
+"""Sends rebalance callbacks to the application thread, one at a time."""
 
 from __future__ import annotations
 
@@ -19,60 +19,60 @@ RebalanceEvent = PartitionsAssigned | PartitionsRevoked | PartitionsLost
 
 
 class CallbackRunner:
-    """Has one callback run at a time and goes on when it is done.
+    """Runs one callback at a time, and continues when it has completed.
 
-    Each has a number; `group.callback` holds that of the one that counts. What is cancelled is
-    not run if the application thread has not begun with it, and its answer is ignored.
+    Each callback has a number, and `group.callback` is the number of the current one. A cancelled
+    callback does not run if it has not started, and its outcome is ignored.
 
-    A callback that raised is asked for again when the application polls next, with the same
-    partitions; only `on_partitions_lost` is not: what was lost is gone either way.
+    A callback that raised runs again with the same partitions when the application polls next.
+    This does not apply to `on_partitions_lost`, because the partitions are lost in any case.
     """
 
     def __init__(self, background: BackgroundQueue, group: GroupIdentity, polls: Polls) -> None:
         self._background = background
         self._group = group
         self._polls = polls
-        self._numbers = 0
+        self._last_number = 0
         self._event: RebalanceEvent | None = None
         self._then: Callable[[], None] | None = None
         self._failed = False
 
     @property
     def busy(self) -> bool:
-        """True while a callback is asked for and not done."""
+        """True while a callback has not completed."""
         return self._event is not None
 
     def run(self, event: RebalanceEvent, then: Callable[[], None]) -> None:
-        """Have a callback run instead of any other; `then` is called once it went well."""
-        self._numbers += 1
-        self._event = replace(event, number=self._numbers)
+        """Run a callback in place of any other; call `then` once it has succeeded."""
+        self._last_number += 1
+        self._event = replace(event, number=self._last_number)
         self._then = then
-        self._ask(self._event)
+        self._send(self._event)
 
-    def _ask(self, event: RebalanceEvent) -> None:
+    def _send(self, event: RebalanceEvent) -> None:
         self._failed = False
         self._group.callback = event.number
         self._background.add(event)
 
     def completed(self, number: int, error: Exception | None) -> None:
-        """The application thread ran it."""
+        """Process the outcome of a callback on the application thread."""
         event, then = self._event, self._then
         if event is None or then is None or event.number != number:
             return  # cancelled meanwhile
         if error is not None and not isinstance(event, PartitionsLost):
-            log.info("a rebalance callback failed and will be called again: %s", error)
-            self._failed = self._polls.wanted = True
+            log.info("a rebalance callback failed; the next poll() calls it again: %s", error)
+            self._failed = self._polls.event_needed = True
             return
         self.cancel()
         then()
 
     def retry(self) -> None:
-        """The application polls: ask again for what failed."""
+        """Run a failed callback again, because the application polls."""
         if self._failed and self._event is not None:
-            self._ask(self._event)
+            self._send(self._event)
 
     def cancel(self) -> None:
-        """Forget it: nobody is interested in the outcome any more."""
+        """Cancel the current callback and ignore its outcome."""
         self._event = self._then = None
         self._failed = False
         self._group.callback = 0

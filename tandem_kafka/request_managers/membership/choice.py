@@ -1,4 +1,4 @@
-"""Which protocol a group speaks: as configured, or with 'auto' what the cluster can do."""
+"""Chooses the group protocol: as configured or, with 'auto', as the cluster supports it."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ log = logging.getLogger(__name__)
 def choose_membership(
     context: ManagerContext, coordinator: CoordinatorManager, metadata: MetadataRefresher
 ) -> Membership:
-    """Make the membership that `group_protocol` asks for."""
+    """Create the membership for `group_protocol`."""
     protocol = context.config.group_protocol
-    # Members of a classic group cannot use such assignors: there is nothing to fall back to.
+    # Classic groups do not support these assignors, so there is no fallback.
     if protocol == "auto" and not context.config.group_local_assignors:
         return AutoMembership(context, coordinator, metadata)
     if protocol == "auto":
         log.info(
-            "group %s: group_protocol='auto' takes 'consumer' (KIP-848): "
-            "group_local_assignors go with nothing else",
+            "group %s: group_protocol='auto' uses 'consumer' (KIP-848), because "
+            "group_local_assignors require it",
             context.config.group_id,
         )
     if protocol in ("consumer", "auto"):
@@ -41,9 +41,9 @@ def choose_membership(
 
 
 class AutoMembership:
-    """Joins by KIP-848, and by the classic protocol if the cluster does not know that.
+    """Joins with KIP-848, or with the classic protocol if the cluster does not support that.
 
-    A pattern that the coordinator is to match goes with KIP-848 alone: there it is an error.
+    A `SubscriptionPattern` requires KIP-848, so there is no fallback for it.
     """
 
     def __init__(
@@ -52,60 +52,60 @@ class AutoMembership:
         self._context = context
         self._coordinator = coordinator
         self._metadata = metadata
-        self._chosen: Membership = ConsumerMembership(
+        self._membership: Membership = ConsumerMembership(
             context, coordinator, metadata, on_unsupported=self._fall_back
         )
         log.info(
-            "group %s: group_protocol='auto' takes 'consumer' (KIP-848), if the cluster has it",
+            "group %s: group_protocol='auto' uses 'consumer' (KIP-848) if the cluster supports it",
             context.config.group_id,
         )
 
     def _fall_back(self, error: UnsupportedVersionError) -> None:
         log.info(
-            "group %s: group_protocol='auto' takes 'classic': %s",
+            "group %s: group_protocol='auto' falls back to 'classic': %s",
             self._context.config.group_id,
             error,
         )
-        self._chosen = ClassicMembership(self._context, self._coordinator, self._metadata)
-        self._chosen.application_polled()
+        self._membership = ClassicMembership(self._context, self._coordinator, self._metadata)
+        self._membership.application_polled()
 
     @property
     def resolves_regex(self) -> bool:
-        """See `Membership`; once the cluster turned out to have no KIP-848 it cannot be."""
-        return self._chosen.resolves_regex
+        """See `Membership`; False after the fallback to the classic protocol."""
+        return self._membership.resolves_regex
 
     def application_polled(self) -> None:
         """See `Membership`."""
-        self._chosen.application_polled()
+        self._membership.application_polled()
 
     def subscription_changed(self) -> None:
         """See `Membership`."""
-        self._chosen.subscription_changed()
+        self._membership.subscription_changed()
 
     def prepare_to_leave(self) -> None:
         """See `Membership`."""
-        self._chosen.prepare_to_leave()
+        self._membership.prepare_to_leave()
 
     def leave(self, future: Completion[Any], operation: LeaveOperation, reason: str) -> None:
         """See `Membership`."""
-        self._chosen.leave(future, operation, reason)
+        self._membership.leave(future, operation, reason)
 
     def callback_completed(self, number: int, error: Exception | None) -> None:
         """See `Membership`."""
-        self._chosen.callback_completed(number, error)
+        self._membership.callback_completed(number, error)
 
-    def commit_refused(self, error: Exception) -> None:
+    def commit_rejected(self, error: Exception) -> None:
         """See `Membership`."""
-        self._chosen.commit_refused(error)
+        self._membership.commit_rejected(error)
 
     def enforce_rebalance(self, reason: str) -> None:
         """See `Membership`."""
-        self._chosen.enforce_rebalance(reason)
+        self._membership.enforce_rebalance(reason)
 
     def poll(self, now_ms: int) -> PollResult:
         """See `Membership`."""
-        return self._chosen.poll(now_ms)
+        return self._membership.poll(now_ms)
 
     def close(self, now_ms: int) -> PollResult:
         """See `Membership`."""
-        return self._chosen.close(now_ms)
+        return self._membership.close(now_ms)

@@ -1,4 +1,4 @@
-"""What the rest of the consumer asks of a membership, whichever protocol it speaks."""
+"""The interface of a membership, independent of the group protocol."""
 
 from __future__ import annotations
 
@@ -12,45 +12,45 @@ __all__ = ["Membership"]
 
 
 class Membership(Protocol):
-    """A request manager that keeps us in the group. Network thread only."""
+    """A request manager that keeps the consumer in the group. Network thread only."""
 
     @property
     def resolves_regex(self) -> bool:
-        """Whether the coordinator can be left to match a pattern."""
+        """Whether the coordinator can match a `SubscriptionPattern`."""
         ...
 
     def application_polled(self) -> None:
-        """The application is inside poll(): join, join again, call again what failed."""
+        """Join, rejoin or run failed callbacks again, because the application is in poll()."""
         ...
 
     def subscription_changed(self) -> None:
-        """Topics or pattern were set anew; takes effect when the application polls."""
+        """Note that topics or pattern have changed; takes effect when the application polls."""
         ...
 
     def prepare_to_leave(self) -> None:
-        """The application begins to leave: no new assignment is taken any more."""
+        """Ignore new assignments, because the application starts to leave."""
         ...
 
     def leave(self, future: Completion[Any], operation: LeaveOperation, reason: str) -> None:
-        """Leave the group; the future ends whatever comes of the request."""
+        """Leave the group; complete the future whatever the outcome."""
         ...
 
     def callback_completed(self, number: int, error: Exception | None) -> None:
-        """The application thread has run a rebalance callback."""
+        """Process the outcome of a rebalance callback."""
         ...
 
-    def commit_refused(self, error: Exception) -> None:
-        """The coordinator refused a commit of this member, which it does not know any more."""
+    def commit_rejected(self, error: Exception) -> None:
+        """End the membership: the coordinator rejected a commit, because it removed the member."""
         ...
 
     def enforce_rebalance(self, reason: str) -> None:
-        """Have the group rebalance, where the protocol knows such a thing."""
+        """Ask the group to rebalance, if the protocol supports it."""
         ...
 
     def poll(self, now_ms: int) -> PollResult:
-        """One turn."""
+        """Return the requests to send now."""
         ...
 
     def close(self, now_ms: int) -> PollResult:
-        """The last turn."""
+        """Return the final requests."""
         ...

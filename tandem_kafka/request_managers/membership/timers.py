@@ -1,4 +1,4 @@
-"""Two timers of a member: whether the application still polls, and how long rebalances take."""
+"""The timers of a member: for `max_poll_interval_ms`, and for the duration of rebalances."""
 
 from __future__ import annotations
 
@@ -10,28 +10,29 @@ __all__ = ["PollTimer", "RebalanceTimer"]
 
 log = logging.getLogger(__name__)
 
-#: poll() notes its time at least this often while it waits, and may return just before the next.
+#: A waiting poll() records its time at least this often, and may return just before the next time.
 GRACE_MS = 1_000
 
 
 class PollTimer:
-    """Expires when the application was not seen inside poll() for the interval."""
+    """Expires if the application has not been in poll() for `max_poll_interval_ms`."""
 
     def __init__(self, context: ManagerContext) -> None:
         self._context = context
         self._polls = context.polls
         self._interval_ms = context.config.max_poll_interval_ms
-        self._patience_ms = self._interval_ms + min(GRACE_MS, self._interval_ms // 4)
+        self._timeout_ms = self._interval_ms + min(GRACE_MS, self._interval_ms // 4)
 
     def left_ms(self, now_ms: int) -> int:
-        """Until it expires."""
-        return self._polls.polled_ms + self._patience_ms - now_ms
+        """Return the time until it expires."""
+        return self._polls.polled_ms + self._timeout_ms - now_ms
 
     def log_expiry(self, now_ms: int) -> None:
-        """Say what happened, and what to do about it."""
+        """Log the cause and the remedy."""
         log.warning(
-            "group %s: poll() was not called for %d ms (max_poll_interval_ms=%d): leaving the "
-            "group. Poll more often, or take fewer records at a time (max_poll_records)",
+            "group %s: poll() was not called for %d ms (max_poll_interval_ms=%d), so the consumer "
+            "leaves the group; call poll() more often, reduce max_poll_records or increase "
+            "max_poll_interval_ms",
             self._context.config.group_id,
             now_ms - self._polls.polled_ms,
             self._interval_ms,
@@ -39,31 +40,31 @@ class PollTimer:
 
 
 class RebalanceTimer:
-    """One rebalance at a time: it begins, and it is completed or fails.
+    """Measures one rebalance at a time, until it completes or fails.
 
-    Under the classic protocol it begins when the member prepares to join, under KIP-848 when there
-    is a target to take over. It is complete when the listener has taken the assignment over.
+    In the classic protocol, a rebalance starts when the member prepares to join. With KIP-848, it
+    starts with a new target assignment. It is complete after `on_partitions_assigned`.
     """
 
     def __init__(self, context: ManagerContext) -> None:
         self._context = context
-        self._began_ms: int | None = None
+        self._started_ms: int | None = None
 
     def begin(self) -> None:
-        """A rebalance begins, unless one is going on."""
-        if self._began_ms is None:
-            self._began_ms = self._context.clock.now_ms()
+        """Start a rebalance, unless one is running."""
+        if self._started_ms is None:
+            self._started_ms = self._context.clock.now_ms()
 
     def complete(self) -> None:
-        """What has begun went well."""
-        if self._began_ms is not None:
-            took_ms = self._context.clock.now_ms() - self._began_ms
-            self._began_ms = None
+        """Record that the running rebalance has completed."""
+        if self._started_ms is not None:
+            took_ms = self._context.clock.now_ms() - self._started_ms
+            self._started_ms = None
             self._context.metrics.record("rebalance-latency", took_ms)
             self._context.metrics.happened("last-rebalance-seconds-ago")
 
     def fail(self) -> None:
-        """What has begun came to nothing."""
-        if self._began_ms is not None:
-            self._began_ms = None
+        """Record that the running rebalance has failed."""
+        if self._started_ms is not None:
+            self._started_ms = None
             self._context.metrics.record("failed-rebalance", 1)

@@ -1,6 +1,6 @@
-"""Subscribing without a group: every partition of the subscribed topics is ours."""
+"""Subscription without a group: all partitions of the topics are assigned to this consumer."""
 
-# ruff: noqa: ARG002 - what a group would be told, nobody is
+# ruff: noqa: ARG002 - without a group, some arguments of the interface have no use
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ log = logging.getLogger(__name__)
 
 
 class UngroupedMembership:
-    """Follows the metadata of the subscribed topics, as kafka-python does without a `group_id`.
+    """Assigns all partitions of the subscribed topics, as kafka-python does without a `group_id`.
 
-    The assignment changes inside poll(), with the listener's calls, as that of a group does. A
-    partition keeps its place while the metadata do not show its topic: a broker that has just
-    started may not know it yet, and a new start would leave records out.
+    As in a group, the assignment changes inside poll(), with calls of the listener. A partition
+    stays assigned while the metadata do not contain its topic. A broker that has just started may
+    not know the topic yet, and a new start by the reset policy would skip records.
     """
 
     def __init__(self, context: ManagerContext) -> None:
@@ -35,60 +35,60 @@ class UngroupedMembership:
 
     @property
     def resolves_regex(self) -> bool:
-        """There is no coordinator that could."""
+        """False, because there is no coordinator."""
         return False
 
     def application_polled(self) -> None:
-        """Call again what failed."""
+        """Run a failed callback again."""
         self._callbacks.retry()
 
     def subscription_changed(self) -> None:
-        """Follow other topics from the next turn on."""
+        """Assign the new topics from the next iteration on."""
         self._leaving = False
 
     def prepare_to_leave(self) -> None:
-        """Assign nothing any more."""
+        """Stop assigning partitions."""
         self._leaving = True
         self._callbacks.cancel()
 
     def leave(self, future: Completion[Any], operation: LeaveOperation, reason: str) -> None:
-        """Nobody needs to be told."""
+        """End the assignment; there is no coordinator to notify."""
         self._subscription.set_assigned(())
         future.complete(None)
 
     def callback_completed(self, number: int, error: Exception | None) -> None:
-        """The application thread has run a rebalance callback."""
+        """Process the outcome of a rebalance callback."""
         self._callbacks.completed(number, error)
 
-    def commit_refused(self, error: Exception) -> None:
-        """There are no commits."""
+    def commit_rejected(self, error: Exception) -> None:
+        """Do nothing: without a group, there are no commits."""
 
     def enforce_rebalance(self, reason: str) -> None:
-        """There is nobody to share with."""
+        """Do nothing: there are no other members."""
 
     def poll(self, now_ms: int) -> PollResult:
-        """Have the application take over what has come, and give back what is gone."""
+        """Start the callbacks for new and unsubscribed partitions."""
         if not self._leaving and not self._callbacks.busy and self._subscription.auto_assigned:
             self._reconcile()
         return IDLE
 
     def close(self, now_ms: int) -> PollResult:
-        """There is nothing to send."""
+        """Do nothing: there are no final requests."""
         return IDLE
 
     def _reconcile(self) -> None:
         owned = frozenset(self._subscription.assigned)
         target = self._target(owned)
         if gone := owned - target:
-            log.info("no longer subscribed to %s", named(gone))
+            log.info("releasing %s, which are no longer subscribed", named(gone))
             event = PartitionsRevoked(gone)
             self._callbacks.run(event, lambda: self._subscription.set_assigned(owned & target))
         elif new := target - owned:
-            log.info("assigned without a group: %s", named(new))
-            self._callbacks.run(PartitionsAssigned(target, new), self._begin)
+            log.info("assigning %s without a group", named(new))
+            self._callbacks.run(PartitionsAssigned(target, new), self._start_fetching)
 
-    def _begin(self) -> None:
-        """Hand out records of what the listener has heard of."""
+    def _start_fetching(self) -> None:
+        """Allow fetches, after the listener has been called."""
         for state in self._subscription.assigned.values():
             state.awaiting_callback = False
 
@@ -96,10 +96,10 @@ class UngroupedMembership:
         subscription, topics = self._subscription, self._cluster.snapshot.topics
         if not subscription.resolved:
             return owned
-        there = {
+        existing = {
             TopicPartition(name, partition)
             for name in subscription.topics
             if name in topics
             for partition in topics[name].partitions
         }
-        return frozenset(there | {tp for tp in owned if tp.topic in subscription.topics})
+        return frozenset(existing | {tp for tp in owned if tp.topic in subscription.topics})

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from tandem_kafka.testing.network import SimConnection
-from tandem_kafka.wire.framing import encoded
+from tandem_kafka.wire.framing import encode_message
 
 if TYPE_CHECKING:
     from tandem_kafka.testing.cluster.broker import SimBroker
@@ -64,7 +64,7 @@ class Call:
         if self.answered or not self.connection.open:
             return
         self.answered = True
-        body = encoded(response, self.version)
+        body = encode_message(response, self.version)
         # The answer to ApiVersions keeps the old header, so that every client can read it.
         flexible = response.flexible_version_q(self.version) and self.api_key != _API_VERSIONS
         header = struct.pack(">i", self.correlation_id) + b"\0" * flexible

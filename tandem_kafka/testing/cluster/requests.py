@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from tandem_kafka.testing.cluster.apis import APIS
-from tandem_kafka.wire.framing import decoded
+from tandem_kafka.wire.framing import decode_message
 
 __all__ = ["Header", "read_body", "read_header"]
 
@@ -46,4 +46,4 @@ def read_body(header: Header, frame: bytes) -> Any:
 
 @lru_cache(maxsize=500)
 def _decoded(api_key: int, version: int, body: bytes) -> Any:
-    return decoded(APIS[api_key].request, version, memoryview(body))
+    return decode_message(APIS[api_key].request, version, memoryview(body))

@@ -182,17 +182,17 @@ def test_paused_partitions_crowd_out_others_with_more_than_half_of_a_full_buffer
     reading = Reading(A, B, C)
     sizes = {tp: reading.fetched(tp, 0, count).size_bytes for tp, count in ((A, 9), (B, 300))}
     reading.buffer.limit_bytes = sum(sizes.values())
-    assert reading.collector.crowding_out() == frozenset(), "none is paused"
+    assert reading.collector.paused_over_budget() == frozenset(), "none is paused"
     reading.state(A).paused = True
-    assert reading.collector.crowding_out() == frozenset(), "it has less than half"
+    assert reading.collector.paused_over_budget() == frozenset(), "it has less than half"
     reading.state(B).paused = True
-    assert reading.collector.crowding_out() == {B}, "what holds most is enough"
+    assert reading.collector.paused_over_budget() == {B}, "what holds most is enough"
     reading.buffer.limit_bytes += 1
-    assert reading.collector.crowding_out() == frozenset(), "there is room"
+    assert reading.collector.paused_over_budget() == frozenset(), "there is room"
     reading.buffer.limit_bytes = sizes[A]
-    assert reading.collector.crowding_out() == {A, B}
+    assert reading.collector.paused_over_budget() == {A, B}
     reading.state(C).paused = True
-    assert reading.collector.crowding_out() == frozenset(), "nobody else needs the room"
+    assert reading.collector.paused_over_budget() == frozenset(), "nobody else needs the room"
 
 
 @pytest.mark.parametrize("flag", ["paused", "pending_revocation", "awaiting_callback", "dropped"])

@@ -15,17 +15,19 @@ import pytest
 from tandem_kafka.errors import KafkaError, RecordDeserializationError
 from tandem_kafka.shared.partition import Position
 from tandem_kafka.types import ConsumerRecord
-from tests.twins import TWINS, require_twin
+from tests.implementations import IMPLEMENTATIONS, require_implementation
 from tests.unit.consumer import reading as module
 from tests.unit.consumer.reading import A, Reading
 from tests.unit.records import making
 from tests.unit.records.making import Rec, batch
 
 
-@pytest.fixture(params=TWINS, autouse=True)
-def twin(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+@pytest.fixture(params=IMPLEMENTATIONS, autouse=True)
+def implementation(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
     """The implementation that reads the records."""
-    require_twin(request.param)
+    require_implementation(request.param)
     monkeypatch.setattr(module, "open_reader", making.open_reader)
     with making.using(request.param):
         yield

@@ -27,7 +27,7 @@ from tandem_kafka.shared.fetch_buffer import FetchedChunk
 from tandem_kafka.shared.partition import Position
 from tandem_kafka.testing import Simulation
 from tandem_kafka.types import TopicPartition
-from tests.twins import require_twin
+from tests.implementations import require_implementation
 from tests.unit.interrupts import Interrupter
 from tests.unit.records.making import CONTROL, TRANSACTIONAL, Rec, batch, open_reader, using
 
@@ -68,10 +68,10 @@ class Interrupted:
 
     @classmethod
     @contextmanager
-    def reading(cls, twin: str, **options: Any) -> Iterator[Interrupted]:
-        """Return one with a twin's readers."""
-        require_twin(twin)
-        with using(twin), Simulation() as simulation:
+    def reading(cls, implementation: str, **options: Any) -> Iterator[Interrupted]:
+        """Return one with the readers of an implementation."""
+        require_implementation(implementation)
+        with using(implementation), Simulation() as simulation:
             yield cls(simulation, **options)
 
     def fetch(self, fetched: Fetched = FETCHED) -> None:
@@ -152,12 +152,12 @@ def close_to(interrupter: Interrupter, method: Any, attribute: str, name: str) -
 
 
 @pytest.mark.parametrize(
-    ("twin", "options"),
+    ("implementation", "options"),
     [("python", {}), ("native", {}), ("native", DESERIALIZING), ("native", INTERCEPTING)],
     ids=["python", "native", "native, deserializing", "native, intercepting"],
 )
-def test_an_interrupted_poll_loses_nothing(twin: str, options: dict[str, Any]) -> None:
-    with Interrupted.reading(twin, **options) as reader:
+def test_an_interrupted_poll_loses_nothing(implementation: str, options: dict[str, Any]) -> None:
+    with Interrupted.reading(implementation, **options) as reader:
         consumer = reader.consumer
         for interrupter in interrupters():
             reader.fetch()
@@ -170,9 +170,9 @@ def test_an_interrupted_poll_loses_nothing(twin: str, options: dict[str, Any]) -
         assert interrupter.at > 400
 
 
-@pytest.mark.parametrize(("twin", "step"), [("python", 13), ("native", 1)])
-def test_an_interrupted_poll_arrow_loses_nothing(twin: str, step: int) -> None:
-    with Interrupted.reading(twin) as reader:
+@pytest.mark.parametrize(("implementation", "step"), [("python", 13), ("native", 1)])
+def test_an_interrupted_poll_arrow_loses_nothing(implementation: str, step: int) -> None:
+    with Interrupted.reading(implementation) as reader:
         consumer = reader.consumer
         for interrupter in interrupters(step):
             reader.fetch()
@@ -187,7 +187,7 @@ def test_an_interrupted_poll_arrow_loses_nothing(twin: str, step: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("twin", "options"),
+    ("implementation", "options"),
     [
         ("python", DESERIALIZING),
         ("native", {}),
@@ -196,8 +196,10 @@ def test_an_interrupted_poll_arrow_loses_nothing(twin: str, step: int) -> None:
     ],
     ids=["python, deserializing", "native", "native, deserializing", "native, intercepting"],
 )
-def test_an_interrupted_iteration_loses_nothing(twin: str, options: dict[str, Any]) -> None:
-    with Interrupted.reading(twin, **options) as reader:
+def test_an_interrupted_iteration_loses_nothing(
+    implementation: str, options: dict[str, Any]
+) -> None:
+    with Interrupted.reading(implementation, **options) as reader:
         consumer = reader.consumer
         for interrupter in interrupters():
             reader.fetch()
@@ -253,12 +255,12 @@ def test_an_interrupted_poll_is_still_told_to_the_network_thread() -> None:
     """Something waits for the application to poll, and must not wait for ever."""
     with Interrupted.reading("native") as reader:
         for interrupter in interrupters():
-            reader.engine.polls.wanted = True
+            reader.engine.polls.event_needed = True
             with suppress(KeyboardInterrupt):
                 interrupter.call(reader.consumer.poll, 0)
             reader.consumer.poll()
             reader.simulation.sleep(10)
-            assert not reader.engine.polls.wanted, f"after bytecode {interrupter.at}"
+            assert not reader.engine.polls.event_needed, f"after bytecode {interrupter.at}"
         assert interrupter.at > 200
 
 
@@ -296,7 +298,7 @@ def test_an_interrupted_poll_calls_the_listener_once() -> None:
         queue.add = noticing  # type: ignore[method-assign]
         for interrupter in interrupters(skip=is_listener):
             number = reader.engine.group.callback = interrupter.at + 1
-            calls.given_back = frozenset()
+            calls.released_partitions = frozenset()
             reader.engine.background.add(PartitionsLost(frozenset({A}), number))
             with suppress(KeyboardInterrupt):
                 interrupter.call(reader.consumer.poll, 0)

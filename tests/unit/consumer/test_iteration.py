@@ -9,14 +9,14 @@ from tandem_kafka.consumer.iteration import Iteration, PythonLoop
 from tandem_kafka.consumer.records import ConsumerRecords
 from tandem_kafka.shared.partition import Position
 from tandem_kafka.types import ConsumerRecord
-from tests.twins import TWINS, require_twin
+from tests.implementations import IMPLEMENTATIONS, require_implementation
 from tests.unit.consumer.reading import A, B, Reading
 
 
-@pytest.fixture(params=TWINS, autouse=True)
-def twin(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+@pytest.fixture(params=IMPLEMENTATIONS, autouse=True)
+def implementation(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """The loop that hands out the records."""
-    require_twin(request.param)
+    require_implementation(request.param)
     if request.param == "python":
         monkeypatch.setattr(module, "native", None)
         monkeypatch.setattr(module, "Loop", PythonLoop)
@@ -135,9 +135,9 @@ def test_28_poll_takes_no_more_of_it_than_it_may() -> None:
     assert loop.offsets() == []
 
 
-def test_a_record_costs_no_look_while_nothing_changes(twin: str) -> None:
+def test_a_record_costs_no_look_while_nothing_changes(implementation: str) -> None:
     """Nothing of Python is run for a record."""
-    if twin == "python":
+    if implementation == "python":
         pytest.skip("the Python loop looks for each record")
     reading, loop = begun(500)
     assert len(loop.offsets()) == 500

@@ -16,7 +16,7 @@ from tandem_kafka.consumer.iteration import Loop
 from tandem_kafka.native import native
 from tandem_kafka.records import join_records
 from tandem_kafka.shared.partition import Changes
-from tests.twins import require_twin
+from tests.implementations import require_implementation
 from tests.unit.records.making import Rec, batch, reader, using
 
 OAUTH = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "OAUTHBEARER"}
@@ -136,7 +136,7 @@ class Looping(Loop):
 
 
 def test_one_that_is_forgotten_in_a_loop_is_collected_too() -> None:
-    require_twin("native")
+    require_implementation("native")
     looping = Looping()
     with using("native"):
         assert next(looping).value == b"1"

@@ -68,7 +68,7 @@ def test_every_call_raises_what_killed_the_network_thread(
     dead: KafkaConsumer, call: Callable[[KafkaConsumer], object]
 ) -> None:
     for _ in range(2):
-        with pytest.raises(NetworkThreadError, match="make a new consumer") as caught:
+        with pytest.raises(NetworkThreadError, match="create a new consumer") as caught:
             call(dead)
         assert isinstance(caught.value.__cause__, ZeroDivisionError | PanicError | SystemExit)
 

@@ -126,8 +126,8 @@ def test_42_a_response_that_a_manager_cannot_process_is_an_error_and_is_retried(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     world = Looped()
-    answered = world.managers.metadata._answered
-    monkeypatch.setattr(world.managers.metadata, "_answered", lambda _: Broken().poll(0))
+    answered = world.managers.metadata._handle_response
+    monkeypatch.setattr(world.managers.metadata, "_handle_response", lambda _: Broken().poll(0))
     waits = world.ask(events.UpdatePositions(partition=TP, deadline_ms=world.now_ms + 10_000))
     world.subscription.assign_by_user([TP])
     world.turn()
@@ -143,7 +143,7 @@ def test_42_a_response_that_a_manager_cannot_process_is_an_error_and_is_retried(
     error = waits.future.error
     assert isinstance(error, UnexpectedResponseError)
     assert isinstance(error.__cause__, ZeroDivisionError)
-    monkeypatch.setattr(world.managers.metadata, "_answered", answered)
+    monkeypatch.setattr(world.managers.metadata, "_handle_response", answered)
     bootstrap = world.ask(events.Bootstrap(deadline_ms=world.now_ms + 10_000))
     world.turn(after_ms=world.config.retry_backoff_max_ms)
     world.turn()
@@ -157,7 +157,7 @@ def test_42_a_manager_that_raises_when_told_an_error_does_not_kill_the_loop(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     world = Looped()
-    monkeypatch.setattr(world.managers.metadata, "_failed", lambda _: Broken().poll(0))
+    monkeypatch.setattr(world.managers.metadata, "_handle_error", lambda _: Broken().poll(0))
     world.ask(events.Bootstrap(deadline_ms=world.now_ms + 100_000))
     world.turn()
     world.turn(after_ms=world.config.request_timeout_ms)

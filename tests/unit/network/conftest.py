@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.unit.network.peers import TWINS, Peer, Twin
+from tests.unit.network.peers import IMPLEMENTATIONS, NewTransport, Peer
 
 
 @pytest.fixture
@@ -14,8 +14,8 @@ def peer() -> Iterator[Peer]:
     peer.close()
 
 
-@pytest.fixture(params=TWINS)
-def twin(request: pytest.FixtureRequest) -> Twin:
+@pytest.fixture(params=IMPLEMENTATIONS)
+def new_transport(request: pytest.FixtureRequest) -> NewTransport:
     """The class of one of the transports that must behave alike."""
-    chosen: Twin = request.param
+    chosen: NewTransport = request.param
     return chosen

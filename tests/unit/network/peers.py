@@ -23,16 +23,16 @@ from tandem_kafka.network.transport import (
 )
 
 AnyTransport = SelectorTransport | NativeTransport
-Twin = Callable[[Any], AnyTransport]
+NewTransport = Callable[[Any], AnyTransport]
 
 _REQUIRED = (
     os.environ.get("TANDEM_KAFKA_NATIVE") == "require"
     and os.environ.get("TANDEM_KAFKA_IMPL") != "python"
 )
 needs_extension = pytest.mark.skipif(
-    not native_available and not _REQUIRED, reason="the native extension is not there"
+    not native_available and not _REQUIRED, reason="the native extension is not available"
 )
-TWINS = [
+IMPLEMENTATIONS = [
     pytest.param(SelectorTransport, id="python"),
     pytest.param(NativeTransport, id="native", marks=needs_extension),
 ]

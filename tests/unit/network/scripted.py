@@ -153,7 +153,7 @@ class KnownNodes:
     promising: set[int] = field(default_factory=set)
     unreachable: AbstractSet[int] = frozenset()
 
-    def take_promising(self) -> set[int]:
+    def take_retry_nodes(self) -> set[int]:
         promising, self.promising = self.promising, set()
         return promising
 

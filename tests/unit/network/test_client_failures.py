@@ -12,7 +12,7 @@ from tandem_kafka.errors import (
     TlsAuthenticationError,
 )
 from tandem_kafka.network.request import KeepAlive, Purpose
-from tandem_kafka.network.transport import FrameReceived, KeptAlive, ServerAddress
+from tandem_kafka.network.transport import FrameReceived, KeepAliveResponse, ServerAddress
 from tandem_kafka.types import Node
 from tandem_kafka.wire.messages import HeartbeatRequest
 from tests.unit.network.scripted import (
@@ -115,7 +115,7 @@ def test_a_failed_node_pauses_and_tells_why() -> None:
     assert "refused" in str(network.client.connection_error(NODE_1))
 
 
-@pytest.mark.parametrize("phase", ["connecting", "asking for versions"])
+@pytest.mark.parametrize("phase", ["connecting", "requesting API versions"])
 def test_setup_has_a_deadline_that_grows(phase: str) -> None:
     network = Network(
         socket_connection_setup_timeout_ms=1000, socket_connection_setup_timeout_max_ms=3000
@@ -254,7 +254,7 @@ def test_rebootstrap_once_when_every_broker_is_gone(caplog: pytest.LogCaptureFix
     with caplog.at_level(logging.INFO):
         refuse_all(network, turns=50)
     assert network.nodes.rebootstraps == 1
-    assert len([record for record in caplog.records if "bootstrap servers" in record.message]) == 1
+    assert len([record for record in caplog.records if "bootstrap_servers" in record.message]) == 1
     assert not unsent.future.done
     network.now_ms += 1000
     network.turn()
@@ -307,8 +307,8 @@ def test_the_first_failure_is_a_warning_and_recovery_is_told(
         network.cut(4)
     levels = [(record.levelname, record.message) for record in caplog.records]
     assert levels == [
-        ("WARNING", "broker 1 (10.0.0.1:9092) cannot be used: KafkaConnectionError: refused"),
-        ("INFO", "broker 1 (10.0.0.1:9092) works again after 3 failed attempts"),
+        ("WARNING", "cannot use broker 1 (10.0.0.1:9092), retrying: KafkaConnectionError: refused"),
+        ("INFO", "broker 1 (10.0.0.1:9092) is available again after 3 failed attempts"),
     ]
 
 
@@ -331,7 +331,7 @@ def test_a_timeout_says_what_went_wrong_last() -> None:
     network = Network(metadata_recovery_strategy="none")
     unsent = network.request(None, deadline_ms=1000)
     refuse_all(network, turns=50)
-    assert "any broker in time (last failure: KafkaConnectionError: refused)" in str(
+    assert "any broker before its deadline (last failure: KafkaConnectionError: refused)" in str(
         error_of(unsent)
     )
 
@@ -360,7 +360,7 @@ def test_a_malformed_answer_to_a_heartbeat_of_the_transport_ends_its_connection_
     (asked,) = network.transport.take_sent()
     network.answer(asked, api_versions({**VERSIONS, 12: (0, 4)}))
     network.turn()
-    network.tell(KeptAlive(1, memoryview(frame)))
+    network.tell(KeepAliveResponse(1, memoryview(frame)))
     assert not heard
     assert network.transport.open == set()
     assert isinstance(error_of(unsent), KafkaConnectionError)

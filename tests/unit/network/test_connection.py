@@ -208,7 +208,7 @@ def test_closing_tells_who_was_late_and_who_had_bad_luck() -> None:
     for delivery in connection.close(KafkaConnectionError("silence"), 100):
         delivery.deliver()
     assert isinstance(late.future.error, RequestTimedOutError)
-    assert "did not answer MetadataRequest within 100 ms" in str(late.future.error)
+    assert "did not respond to MetadataRequest within 100 ms" in str(late.future.error)
     assert isinstance(fine.future.error, KafkaConnectionError)
 
 
@@ -294,11 +294,11 @@ def test_versions_are_chosen_within_what_both_speak() -> None:
     ],
 )
 def test_no_common_version_is_explained(message: Any, client: str, broker: str) -> None:
-    text = f"{message.name}: this client speaks {client}.*, the broker versions {broker}"
+    text = f"{message.name}: this client supports {client}.* the broker supports versions {broker}"
     with pytest.raises(UnsupportedVersionError, match=text):
         choose_version(message, agreed_versions(VERSIONS, None))
 
 
 def test_an_unknown_request_is_explained() -> None:
-    with pytest.raises(UnsupportedVersionError, match="the broker no version of it"):
+    with pytest.raises(UnsupportedVersionError, match="the broker supports no version of it"):
         choose_version(JoinGroupRequest(), BrokerVersionData((4, 0), {1: (0, 1)}))

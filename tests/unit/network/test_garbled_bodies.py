@@ -28,8 +28,8 @@ from tandem_kafka.network.request import ANY_NODE, ClientResponse, UnsentRequest
 from tandem_kafka.network.response import parse_header
 from tandem_kafka.records import decode_fetch_response
 from tandem_kafka.wire import messages
-from tandem_kafka.wire.framing import decoded, encoded, response_class
-from tandem_kafka.wire.nulls import refuse_nulls
+from tandem_kafka.wire.framing import decode_message, encode_message, response_class
+from tandem_kafka.wire.nulls import reject_nulls
 from tests.unit.network.scripted import NODE_1, ScriptedDriver, Settings, api_versions
 
 NOTHING_OFFLOADED = Offloading(ScriptedDriver(), lambda: None)
@@ -137,7 +137,7 @@ def decode(name: str, version: int, body: bytes) -> None:
         DECODERS[name](memoryview(body), version)
         return
     kind = response_class(KINDS[name][0].API_KEY, version)
-    refuse_nulls(decoded(kind, version, memoryview(body)), version)
+    reject_nulls(decode_message(kind, version, memoryview(body)), version)
 
 
 def versions_of(name: str) -> range:
@@ -234,7 +234,7 @@ def test_what_is_right_is_decoded_with_something_in_every_field(name: str) -> No
         assert take(connection, header + body_of(name, version)) is None
         answer = first.future.result().message
         if name not in DECODERS:
-            assert encoded(answer, version) == body_of(name, version)
+            assert encode_message(answer, version) == body_of(name, version)
 
 
 @pytest.mark.parametrize("name", KINDS)

@@ -46,7 +46,7 @@ def test_python_is_taken_where_there_is_no_extension(
 ) -> None:
     monkeypatch.setattr(implementation, "native_available", False)
     say = implementation.log.info
-    monkeypatch.setattr(implementation, "tell_absence", lambda: say("not there"))
+    monkeypatch.setattr(implementation, "log_fallback", lambda: say("not there"))
     assert isinstance(opened(Settings()), SelectorTransport)
     assert told.messages == ["not there"]
 
@@ -74,7 +74,7 @@ def old_key(tmp_path: Path) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda _: {"ssl_context": ssl.create_default_context()}, "ssl_context is given"),
+        (lambda _: {"ssl_context": ssl.create_default_context()}, "does not support ssl_context"),
         (lambda _: {"ssl_ciphers": "HIGH"}, "which rustls does not have"),
         (old_key, "ssl_keyfile is encrypted in the form from before PKCS#8"),
     ],
@@ -85,5 +85,5 @@ def test_what_rustls_cannot_do_is_said_and_done_by_python(
 ) -> None:
     assert isinstance(opened(settings(**make(tmp_path))), SelectorTransport)
     (message,) = told.messages
-    assert message.startswith("using the Python transport, not the native one: ")
+    assert message.startswith("using the Python transport instead of the native one: ")
     assert words in message

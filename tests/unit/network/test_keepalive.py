@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tandem_kafka.network.native_transport import NativeTransport
-from tandem_kafka.network.transport import FrameReceived, KeptAlive
+from tandem_kafka.network.transport import FrameReceived, KeepAliveResponse
 from tandem_kafka.wire.messages import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -155,7 +155,7 @@ def test_a_new_epoch_is_told_and_taken_over(transport: NativeTransport, peer: Pe
     assert frame == consumer(8)
     consumer_answer(broker, correlation_id, 8)
     (event,) = events_of(transport)
-    assert isinstance(event, KeptAlive)
+    assert isinstance(event, KeepAliveResponse)
     body = ConsumerGroupHeartbeatResponse.decode(event.frame[5:], version=1)
     assert body.member_epoch == 8
 
@@ -167,7 +167,7 @@ def test_a_target_is_told(transport: NativeTransport, peer: Peer) -> None:
     consumer_answer(broker, request(broker)[0], 7, target=target)
     assert request(broker)[1] == consumer(7)
     (event,) = events_of(transport)
-    assert isinstance(event, KeptAlive)
+    assert isinstance(event, KeepAliveResponse)
 
 
 def test_an_error_ends_it_and_is_told(transport: NativeTransport, peer: Peer) -> None:
@@ -176,7 +176,7 @@ def test_an_error_ends_it_and_is_told(transport: NativeTransport, peer: Peer) ->
     consumer_answer(broker, request(broker)[0], 0, FENCED_MEMBER_EPOCH)
     assert silent(broker, 0.5)
     (event,) = events_of(transport)
-    assert isinstance(event, KeptAlive)
+    assert isinstance(event, KeepAliveResponse)
 
 
 def test_a_rebalance_of_a_classic_group_is_told_and_the_member_goes_on(
@@ -187,7 +187,7 @@ def test_a_rebalance_of_a_classic_group_is_told_and_the_member_goes_on(
     classic_answer(broker, request(broker)[0], REBALANCE_IN_PROGRESS)
     classic_answer(broker, request(broker)[0], 0)
     (event,) = events_of(transport)
-    assert isinstance(event, KeptAlive)
+    assert isinstance(event, KeepAliveResponse)
 
 
 def test_it_ends_with_its_time(transport: NativeTransport, peer: Peer) -> None:

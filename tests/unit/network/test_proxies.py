@@ -99,10 +99,10 @@ def test_tls_is_with_the_broker(serve: Serve, peer: Peer, tmp_path: Path, scheme
     [
         ("socks5", (None, 5), None, "it cannot connect: connection refused"),
         ("socks5", (None, 99), None, "it cannot connect: error 99"),
-        ("socks5", (LOGIN,), None, "it wants another log-in than proxy_url gives"),
-        ("socks5", (LOGIN,), ("alice", "wrong"), "it refuses the user or the password"),
-        ("http", (None, 502), None, "it answered 'HTTP/1.1 502 Bad Gateway'"),
-        ("http", (LOGIN,), ("alice", "wrong"), "it answered 'HTTP/1.1 407 Proxy"),
+        ("socks5", (LOGIN,), None, "it does not accept the login method"),
+        ("socks5", (LOGIN,), ("alice", "wrong"), "it rejected the user or password"),
+        ("http", (None, 502), None, "it responded with 'HTTP/1.1 502 Bad Gateway'"),
+        ("http", (LOGIN,), ("alice", "wrong"), "it responded with 'HTTP/1.1 407 Proxy"),
     ],
 )
 def test_refusals(

@@ -22,7 +22,15 @@ from tandem_kafka.network.transport import ConnectionClosed, ConnectionOpened, F
 from tandem_kafka.runtime import Runtime
 from tandem_kafka.types import Node
 from tandem_kafka.wire.messages import MetadataRequest
-from tests.unit.network.peers import AnyTransport, Peer, Twin, closed, events_of, frame, spins
+from tests.unit.network.peers import (
+    AnyTransport,
+    NewTransport,
+    Peer,
+    closed,
+    events_of,
+    frame,
+    spins,
+)
 from tests.unit.network.scripted import KnownNodes, Settings
 from tests.unit.network.tls_server import Server, settings
 
@@ -40,8 +48,8 @@ def ca_file(ca: trustme.CA, tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def transport(twin: Twin, ca_file: str) -> Iterator[AnyTransport]:
-    transport = twin(settings(ssl_cafile=ca_file))
+def transport(new_transport: NewTransport, ca_file: str) -> Iterator[AnyTransport]:
+    transport = new_transport(settings(ssl_cafile=ca_file))
     yield transport
     transport.close()
 
@@ -74,11 +82,15 @@ def test_many_frames_in_one_record_are_all_told(
 
 
 def test_a_small_budget_leaves_nothing_behind(
-    twin: Twin, ca_file: str, peer: Peer, ca: trustme.CA, monkeypatch: pytest.MonkeyPatch
+    new_transport: NewTransport,
+    ca_file: str,
+    peer: Peer,
+    ca: trustme.CA,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("tandem_kafka.network.channel.RECEIVE_BUDGET", 10)
     monkeypatch.setattr("tandem_kafka.network.native_transport.RECEIVE_BUDGET", 10)
-    transport = twin(settings(ssl_cafile=ca_file))
+    transport = new_transport(settings(ssl_cafile=ca_file))
     if not isinstance(transport, NativeTransport):
         transport._scratch = memoryview(bytearray(16))
     Server(peer, ca)
@@ -89,10 +101,12 @@ def test_a_small_budget_leaves_nothing_behind(
     transport.close()
 
 
-def test_an_untrusted_certificate(twin: Twin, peer: Peer, ca: trustme.CA, tmp_path: Path) -> None:
+def test_an_untrusted_certificate(
+    new_transport: NewTransport, peer: Peer, ca: trustme.CA, tmp_path: Path
+) -> None:
     other = tmp_path / "other.pem"
     trustme.CA().cert_pem.write_to_path(other)
-    transport = twin(settings(ssl_cafile=str(other)))
+    transport = new_transport(settings(ssl_cafile=str(other)))
     Server(peer, ca)
     transport.connect(peer.address)
     error = closed(transport)
@@ -103,14 +117,14 @@ def test_an_untrusted_certificate(twin: Twin, peer: Peer, ca: trustme.CA, tmp_pa
 
 
 def test_a_certificate_for_another_host(
-    twin: Twin, transport: AnyTransport, peer: Peer, ca: trustme.CA, ca_file: str
+    new_transport: NewTransport, transport: AnyTransport, peer: Peer, ca: trustme.CA, ca_file: str
 ) -> None:
     Server(peer, ca, "elsewhere.example")
     transport.connect(peer.address)
     error = closed(transport)
     assert isinstance(error, TlsAuthenticationError)
     assert "Hostname mismatch" in str(error)
-    unchecked = twin(settings(ssl_cafile=ca_file, ssl_check_hostname=False))
+    unchecked = new_transport(settings(ssl_cafile=ca_file, ssl_check_hostname=False))
     Server(peer, ca, "elsewhere.example")
     number = unchecked.connect(peer.address)
     assert events_of(unchecked) == [ConnectionOpened(number)]
@@ -132,13 +146,15 @@ def test_a_missing_client_certificate(
 
 
 def test_a_client_certificate(
-    twin: Twin, peer: Peer, ca: trustme.CA, ca_file: str, tmp_path: Path
+    new_transport: NewTransport, peer: Peer, ca: trustme.CA, ca_file: str, tmp_path: Path
 ) -> None:
     certificate = ca.issue_cert("client.example")
     chain, key = tmp_path / "client.pem", tmp_path / "client.key"
     certificate.cert_chain_pems[0].write_to_path(chain)
     certificate.private_key_pem.write_to_path(key)
-    transport = twin(settings(ssl_cafile=ca_file, ssl_certfile=str(chain), ssl_keyfile=str(key)))
+    transport = new_transport(
+        settings(ssl_cafile=ca_file, ssl_certfile=str(chain), ssl_keyfile=str(key))
+    )
     Server(peer, ca, client_certificates=True)
     number = transport.connect(peer.address)
     transport.send(number, frame(b"hello"))
@@ -234,14 +250,16 @@ def test_ciphers() -> None:
         build_context(settings(ssl_ciphers="NONE-SUCH"))
 
 
-def test_the_client_gives_up_on_a_silent_broker(twin: Twin, ca_file: str, peer: Peer) -> None:
+def test_the_client_gives_up_on_a_silent_broker(
+    new_transport: NewTransport, ca_file: str, peer: Peer
+) -> None:
     options = settings(
         ssl_cafile=ca_file,
         socket_connection_setup_timeout_ms=200,
         socket_connection_setup_timeout_max_ms=200,
     )
     runtime = Runtime.threaded()
-    transport = twin(options)
+    transport = new_transport(options)
     node = Node(1, "127.0.0.1", peer.address.port)
     client = NetworkClient(options, transport, runtime.driver, runtime.random, KnownNodes([node]))
     started_ms = runtime.clock.now_ms()
@@ -254,6 +272,6 @@ def test_the_client_gives_up_on_a_silent_broker(twin: Twin, ca_file: str, peer: 
         turns += 1
         assert turns < 20
     assert isinstance(unsent.future.error, KafkaConnectionError)
-    assert "could not be used within" in str(unsent.future.error)
+    assert "was not ready within" in str(unsent.future.error)
     assert runtime.clock.now_ms() - started_ms < 2000
     client.close()

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from tandem_kafka.errors import TlsAuthenticationError
 from tandem_kafka.network.transport import ConnectionOpened, FrameReceived
 from tests.unit.network.certificates import DAY, LOCALHOST, NOW, Issued, issue
-from tests.unit.network.peers import Peer, Twin, closed, events_of, frame
+from tests.unit.network.peers import NewTransport, Peer, closed, events_of, frame
 from tests.unit.network.tls_server import Server, settings
 
 
@@ -44,8 +44,8 @@ def serve(peer: Peer, issued: Issued, write: Write, **options: Any) -> None:
     Server(peer, chain=(chain, key), **options)
 
 
-def accepted(twin: Twin, peer: Peer, **options: Any) -> None:
-    transport = twin(settings(**options))
+def accepted(new_transport: NewTransport, peer: Peer, **options: Any) -> None:
+    transport = new_transport(settings(**options))
     number = transport.connect(peer.address)
     transport.send(number, frame(b"hello"))
     events = events_of(transport, 2)
@@ -54,8 +54,8 @@ def accepted(twin: Twin, peer: Peer, **options: Any) -> None:
     transport.close()
 
 
-def refused(twin: Twin, peer: Peer, **options: Any) -> str:
-    transport = twin(settings(**options))
+def refused(new_transport: NewTransport, peer: Peer, **options: Any) -> str:
+    transport = new_transport(settings(**options))
     transport.connect(peer.address)
     error = closed(transport)
     transport.close()
@@ -66,78 +66,82 @@ def refused(twin: Twin, peer: Peer, **options: Any) -> str:
 
 @pytest.mark.parametrize("is_authority", [False, True])
 def test_a_self_signed_certificate_that_is_trusted_by_name(
-    twin: Twin, peer: Peer, write: Write, is_authority: bool
+    new_transport: NewTransport, peer: Peer, write: Write, is_authority: bool
 ) -> None:
     """As `openssl req -x509` makes it, and as keytool does."""
     server = issue("broker", authority=is_authority, names=LOCALHOST)
     serve(peer, server, write)
-    accepted(twin, peer, ssl_cafile=write("ca.pem", server.pem))
+    accepted(new_transport, peer, ssl_cafile=write("ca.pem", server.pem))
 
 
 @pytest.mark.parametrize("is_authority", [False, True])
 def test_a_self_signed_certificate_that_is_not(
-    twin: Twin, peer: Peer, write: Write, authority: Issued, is_authority: bool
+    new_transport: NewTransport, peer: Peer, write: Write, authority: Issued, is_authority: bool
 ) -> None:
     serve(peer, issue("broker", authority=is_authority, names=LOCALHOST), write)
-    text = refused(twin, peer, ssl_cafile=write("ca.pem", authority.pem))
+    text = refused(new_transport, peer, ssl_cafile=write("ca.pem", authority.pem))
     assert "self-signed certificate" in text
 
 
-def test_a_self_signed_certificate_for_another_host(twin: Twin, peer: Peer, write: Write) -> None:
+def test_a_self_signed_certificate_for_another_host(
+    new_transport: NewTransport, peer: Peer, write: Write
+) -> None:
     server = issue("broker", authority=True, names=[x509.DNSName("elsewhere.example")])
     serve(peer, server, write)
     ca = write("ca.pem", server.pem)
-    text = refused(twin, peer, ssl_cafile=ca)
+    text = refused(new_transport, peer, ssl_cafile=ca)
     assert "Hostname mismatch, certificate is not valid for 'localhost'" in text
     serve(peer, server, write)
-    accepted(twin, peer, ssl_cafile=ca, ssl_check_hostname=False)
+    accepted(new_transport, peer, ssl_cafile=ca, ssl_check_hostname=False)
 
 
 @pytest.mark.parametrize("self_signed", [False, True])
 def test_expired(
-    twin: Twin, peer: Peer, write: Write, authority: Issued, self_signed: bool
+    new_transport: NewTransport, peer: Peer, write: Write, authority: Issued, self_signed: bool
 ) -> None:
     issuer = None if self_signed else authority
     server = issue("broker", issuer, authority=self_signed, names=LOCALHOST, until=-DAY)
     serve(peer, server, write)
     trusted = server if self_signed else authority
-    assert "certificate has expired" in refused(twin, peer, ssl_cafile=write("ca.pem", trusted.pem))
+    assert "certificate has expired" in refused(
+        new_transport, peer, ssl_cafile=write("ca.pem", trusted.pem)
+    )
 
 
 def test_hostname_off_still_verifies_the_chain(
-    twin: Twin, peer: Peer, write: Write, authority: Issued
+    new_transport: NewTransport, peer: Peer, write: Write, authority: Issued
 ) -> None:
     other = issue("another authority", authority=True)
     serve(peer, issue("broker", other, names=LOCALHOST), write)
     ca = write("ca.pem", authority.pem)
-    text = refused(twin, peer, ssl_cafile=ca, ssl_check_hostname=False)
+    text = refused(new_transport, peer, ssl_cafile=ca, ssl_check_hostname=False)
     assert "unable to get local issuer certificate" in text
 
 
 @pytest.mark.parametrize("name", ["localhost", "LOCALHOST"])
 def test_a_common_name_is_asked_where_there_is_no_other(
-    twin: Twin, peer: Peer, write: Write, authority: Issued, name: str
+    new_transport: NewTransport, peer: Peer, write: Write, authority: Issued, name: str
 ) -> None:
     serve(peer, issue(name, authority), write)
-    accepted(twin, peer, ssl_cafile=write("ca.pem", authority.pem))
+    accepted(new_transport, peer, ssl_cafile=write("ca.pem", authority.pem))
 
 
 def test_a_common_name_does_not_count_beside_others(
-    twin: Twin, peer: Peer, write: Write, authority: Issued
+    new_transport: NewTransport, peer: Peer, write: Write, authority: Issued
 ) -> None:
     server = issue("localhost", authority, names=[x509.DNSName("elsewhere.example")])
     serve(peer, server, write)
-    text = refused(twin, peer, ssl_cafile=write("ca.pem", authority.pem))
+    text = refused(new_transport, peer, ssl_cafile=write("ca.pem", authority.pem))
     assert "Hostname mismatch" in text
 
 
 def test_a_broker_known_by_its_address(
-    twin: Twin, peer: Peer, write: Write, authority: Issued
+    new_transport: NewTransport, peer: Peer, write: Write, authority: Issued
 ) -> None:
     address = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
     serve(peer, issue("broker", authority, names=[address]), write)
     peer.host = "127.0.0.1"
-    accepted(twin, peer, ssl_cafile=write("ca.pem", authority.pem))
+    accepted(new_transport, peer, ssl_cafile=write("ca.pem", authority.pem))
 
 
 def revocations(authority: Issued, *revoked: Issued, until: dt.timedelta = DAY) -> bytes:
@@ -158,7 +162,7 @@ def revocations(authority: Issued, *revoked: Issued, until: dt.timedelta = DAY) 
 
 @pytest.mark.parametrize("check_hostname", [True, False])
 def test_revoked(
-    twin: Twin, peer: Peer, write: Write, authority: Issued, check_hostname: bool
+    new_transport: NewTransport, peer: Peer, write: Write, authority: Issued, check_hostname: bool
 ) -> None:
     good, bad = (issue("broker", authority, names=LOCALHOST) for _ in range(2))
     options = {
@@ -167,17 +171,17 @@ def test_revoked(
         "ssl_check_hostname": check_hostname,
     }
     serve(peer, good, write)
-    accepted(twin, peer, **options)
+    accepted(new_transport, peer, **options)
     serve(peer, bad, write)
-    assert "certificate revoked" in refused(twin, peer, **options)
+    assert "certificate revoked" in refused(new_transport, peer, **options)
 
 
 def test_a_list_of_revocations_that_is_too_old(
-    twin: Twin, peer: Peer, write: Write, authority: Issued
+    new_transport: NewTransport, peer: Peer, write: Write, authority: Issued
 ) -> None:
     serve(peer, issue("broker", authority, names=LOCALHOST), write)
     text = refused(
-        twin,
+        new_transport,
         peer,
         ssl_cafile=write("ca.pem", authority.pem),
         ssl_crlfile=write("crl.pem", revocations(authority, until=-DAY)),
@@ -186,12 +190,12 @@ def test_a_list_of_revocations_that_is_too_old(
 
 
 def test_no_list_of_revocations_of_this_authority(
-    twin: Twin, peer: Peer, write: Write, authority: Issued
+    new_transport: NewTransport, peer: Peer, write: Write, authority: Issued
 ) -> None:
     other = issue("another authority", authority=True)
     serve(peer, issue("broker", authority, names=LOCALHOST), write)
     text = refused(
-        twin,
+        new_transport,
         peer,
         ssl_cafile=write("ca.pem", authority.pem),
         ssl_crlfile=write("crl.pem", revocations(other)),
@@ -202,7 +206,7 @@ def test_no_list_of_revocations_of_this_authority(
 @pytest.mark.parametrize("encrypted", [False, True])
 @pytest.mark.parametrize("together", [False, True])
 def test_the_clients_key(
-    twin: Twin, peer: Peer, write: Write, encrypted: bool, together: bool
+    new_transport: NewTransport, peer: Peer, write: Write, encrypted: bool, together: bool
 ) -> None:
     ca = trustme.CA()
     authority = issue("for clients", authority=True)
@@ -218,15 +222,15 @@ def test_the_clients_key(
         options["ssl_password"] = "secret"
     ca_file = write("ca.pem", ca.cert_pem.bytes())
     Server(peer, ca, client_authority=write("clients.pem", authority.pem))
-    accepted(twin, peer, ssl_cafile=ca_file, **options)
+    accepted(new_transport, peer, ssl_cafile=ca_file, **options)
 
 
-def test_ciphers_that_are_named(twin: Twin, peer: Peer, write: Write) -> None:
+def test_ciphers_that_are_named(new_transport: NewTransport, peer: Peer, write: Write) -> None:
     ca = trustme.CA()
     ca_file = write("ca.pem", ca.cert_pem.bytes())
     names = "ECDHE-RSA-AES256-GCM-SHA384:ECDHE-ECDSA-AES256-GCM-SHA384"
     server = Server(peer, ca, maximum=ssl.TLSVersion.TLSv1_2)
-    accepted(twin, peer, ssl_cafile=ca_file, ssl_ciphers=names)
+    accepted(new_transport, peer, ssl_cafile=ca_file, ssl_ciphers=names)
     server.thread.join(5)
     assert server.cipher is not None
     assert "AES256-GCM-SHA384" in server.cipher

@@ -179,7 +179,7 @@ def test_what_openssl_refuses_too_is_its_error(world: World, make: Any, text: st
     serve(good(authority))
     number = transport.connect(peer.address)
     assert events_of(transport) == [ConnectionOpened(number)]
-    assert transport._of(number) is transport._native
+    assert transport._transport_of(number) is transport._native
 
 
 def test_a_clear_verdict_is_not_asked_for_twice(
@@ -211,7 +211,7 @@ def test_connections_of_before_are_made_again(
     assert isinstance(closed_event, ConnectionClosed)
     assert closed_event.connection == first
     assert isinstance(closed_event.error, KafkaConnectionError)
-    assert "connected again" in str(closed_event.error)
+    assert "reconnecting to" in str(closed_event.error)
     assert len(told()) == 1
     transport.send(first, frame(b"ignored"))
     transport.disconnect(first)
@@ -246,7 +246,7 @@ def test_a_connection_that_is_tried_again_can_be_given_up(
     assert transport.poll(0) == []
     serve(good(authority), connections=2)
     number = transport.connect(peer.address)
-    assert isinstance(transport._of(number), NativeTransport)
+    assert isinstance(transport._transport_of(number), NativeTransport)
     transport.close()
     transport.close()
 

@@ -16,8 +16,8 @@ from tandem_kafka.network.native_transport import NativeTransport
 from tandem_kafka.network.transport import ConnectionClosed, ConnectionOpened, FrameReceived
 from tests.unit.network.peers import (
     AnyTransport,
+    NewTransport,
     Peer,
-    Twin,
     closed,
     connected,
     events_of,
@@ -30,8 +30,8 @@ from tests.unit.network.scripted import Settings
 
 
 @pytest.fixture
-def transport(twin: Twin) -> Iterator[AnyTransport]:
-    transport = twin(Settings(receive_message_max_bytes=100_000_000))
+def transport(new_transport: NewTransport) -> Iterator[AnyTransport]:
+    transport = new_transport(Settings(receive_message_max_bytes=100_000_000))
     yield transport
     transport.close()
 
@@ -119,8 +119,8 @@ def test_a_full_socket_does_not_spin(transport: AnyTransport, peer: Peer) -> Non
 
 
 @pytest.mark.parametrize("size", [-1, -(2**31), 1001, 2**31 - 1])
-def test_hostile_lengths(twin: Twin, peer: Peer, size: int) -> None:
-    transport = twin(Settings(receive_message_max_bytes=1000))
+def test_hostile_lengths(new_transport: NewTransport, peer: Peer, size: int) -> None:
+    transport = new_transport(Settings(receive_message_max_bytes=1000))
     _, broker = connected(transport, peer)
     broker.sendall(struct.pack(">i", size) + b"and something behind it")
     error = closed(transport)
@@ -130,10 +130,12 @@ def test_hostile_lengths(twin: Twin, peer: Peer, size: int) -> None:
     transport.close()
 
 
-def test_a_length_that_nothing_follows_costs_no_memory(twin: Twin, peer: Peer) -> None:
-    if twin is not NativeTransport:
-        pytest.skip("the Python twin allocates what the options allow")
-    transport = twin(Settings(receive_message_max_bytes=2**31 - 1))
+def test_a_length_that_nothing_follows_costs_no_memory(
+    new_transport: NewTransport, peer: Peer
+) -> None:
+    if new_transport is not NativeTransport:
+        pytest.skip("the Python transport allocates what the options allow")
+    transport = new_transport(Settings(receive_message_max_bytes=2**31 - 1))
     before = resident_bytes()
     _, broker = connected(transport, peer)
     broker.sendall(struct.pack(">i", 2**31 - 1) + b"x" * 1000)

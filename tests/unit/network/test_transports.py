@@ -28,8 +28,8 @@ from tandem_kafka.network.transport import (
 from tandem_kafka.records import decode_fetch_response
 from tests.unit.network.peers import (
     AnyTransport,
+    NewTransport,
     Peer,
-    Twin,
     closed,
     connected,
     events_of,
@@ -45,8 +45,8 @@ _OPEN_FILES = Path("/dev/fd")
 
 
 @pytest.fixture
-def transport(twin: Twin) -> Iterator[AnyTransport]:
-    transport = twin(Settings())
+def transport(new_transport: NewTransport) -> Iterator[AnyTransport]:
+    transport = new_transport(Settings())
     yield transport
     transport.close()
 
@@ -185,13 +185,13 @@ def test_disconnect_is_silent(transport: AnyTransport, peer: Peer) -> None:
         broker.recv(10)
 
 
-def test_socket_options_are_set(twin: Twin, peer: Peer) -> None:
+def test_socket_options_are_set(new_transport: NewTransport, peer: Peer) -> None:
     settings = Settings(
         send_buffer_bytes=50_000,
         receive_buffer_bytes=60_000,
         socket_options=[(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 33)],
     )
-    transport = twin(settings)
+    transport = new_transport(settings)
     _, broker = connected(transport, peer)
     sock = socket_to(broker)
     assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) >= 50_000
@@ -244,8 +244,8 @@ def test_no_wakeup_is_lost_between_threads(transport: AnyTransport) -> None:
     assert time.monotonic() - started < 20
 
 
-def test_closing_twice_and_waking_after_it(twin: Twin, peer: Peer) -> None:
-    transport = twin(Settings())
+def test_closing_twice_and_waking_after_it(new_transport: NewTransport, peer: Peer) -> None:
+    transport = new_transport(Settings())
     connected(transport, peer)
     transport.close()
     transport.close()
@@ -255,12 +255,12 @@ def test_closing_twice_and_waking_after_it(twin: Twin, peer: Peer) -> None:
 
 
 @pytest.mark.skipif(not _OPEN_FILES.is_dir(), reason="needs a list of open files")
-def test_a_closed_transport_keeps_no_file_open(twin: Twin, peer: Peer) -> None:
+def test_a_closed_transport_keeps_no_file_open(new_transport: NewTransport, peer: Peer) -> None:
     gc.collect()  # of other tests
     gc.disable()
     try:
         before = len(list(_OPEN_FILES.iterdir()))
-        transport = twin(Settings())
+        transport = new_transport(Settings())
         _, broker = connected(transport, peer)
         broker.close()
         transport.wakeup()
@@ -302,10 +302,10 @@ def test_the_partitions_of_a_fetch_response_come_whole(
     sender.join(5)
     assert isinstance(first, FrameReceived)
     assert isinstance(second, FrameReceived)
-    assert len(first.frame) + first.elsewhere == len(answer)
-    assert (bytes(second.frame), second.elsewhere) == (b"\0\0\0\x06next", 0)
+    assert len(first.frame) + first.separate_bytes == len(answer)
+    assert (bytes(second.frame), second.separate_bytes) == (b"\0\0\0\x06next", 0)
     native = isinstance(transport, NativeTransport)
-    assert first.elsewhere == (len(sent[1]) + len(sent[3]) if native else 0)
+    assert first.separate_bytes == (len(sent[1]) + len(sent[3]) if native else 0)
     partitions = decode_fetch_response(first.frame[5:], 12).partitions
     assert [bytes(partition.records or b"") for partition in partitions] == sent
 

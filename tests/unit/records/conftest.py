@@ -1,16 +1,16 @@
-"""Every test of the record path runs with each of its twins."""
+"""Every test of the record path runs with each of its implementations."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.twins import TWINS, require_twin
+from tests.implementations import IMPLEMENTATIONS, require_implementation
 from tests.unit.records import making
 
 
-@pytest.fixture(scope="module", params=TWINS, autouse=True)
-def twin(request):
+@pytest.fixture(scope="module", params=IMPLEMENTATIONS, autouse=True)
+def implementation(request):
     """The implementation at work in this module's tests."""
-    require_twin(request.param)
+    require_implementation(request.param)
     with making.using(request.param):
         yield request.param

@@ -18,7 +18,7 @@ GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
 LOG_APPEND_TIME, TRANSACTIONAL, CONTROL = 0x08, 0x10, 0x20
 XERIAL = b"\x82SNAPPY\x00\x00\x00\x00\x01\x00\x00\x00\x01"
 
-#: Where each twin has its functions.
+#: Where each implementation has its functions.
 _MODULES = {
     "python": ("tandem_kafka.records.python", "tandem_kafka.records.fetch_response"),
     "native": ("tandem_kafka.records.native_reader", "tandem_kafka.records.native_reader"),
@@ -27,9 +27,9 @@ _at_work = ["python"]
 
 
 @contextmanager
-def using(twin: str) -> Iterator[None]:
-    """Let `open_reader` and `decode_fetch_response` be those of a twin."""
-    _at_work.append(twin)
+def using(implementation: str) -> Iterator[None]:
+    """Let `open_reader` and `decode_fetch_response` be those of an implementation."""
+    _at_work.append(implementation)
     yield
     _at_work.pop()
 

@@ -1,4 +1,4 @@
-"""Records as Arrow record batches: the same from both twins."""
+"""Records as Arrow record batches: the same from both implementations."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from tandem_kafka.errors import InvalidArgumentError
 from tandem_kafka.records import ARROW_COLUMNS, check_arrow_columns, to_record_batch
-from tests.twins import TWINS, require_twin
+from tests.implementations import IMPLEMENTATIONS, require_implementation
 from tests.unit.records.making import GZIP, LOG_APPEND_TIME, Rec, batch, message, reader, using
 
 pa = pytest.importorskip("pyarrow")
@@ -58,11 +58,11 @@ def test_the_columns(view):
 
 @pytest.mark.parametrize("view", [False, True])
 @pytest.mark.parametrize("data", [DATA, b"", batch([Rec(b"x", b"y")])])
-def test_the_twins_agree(data, view):
-    require_twin("native")
+def test_the_implementations_agree(data, view):
+    require_implementation("native")
     found = []
-    for twin in TWINS:
-        with using(twin):
+    for implementation in IMPLEMENTATIONS:
+        with using(implementation):
             found.append(rows(data, view=view))
     assert found[0].schema == found[1].schema
     assert found[0].equals(found[1])
@@ -98,7 +98,8 @@ def test_a_view_keeps_its_memory():
 
 
 @pytest.mark.parametrize(
-    ("columns", "problem"), [(["values"], "'values'; there are topic"), ("value", "a sequence")]
+    ("columns", "problem"),
+    [(["values"], "'values' does not exist; columns are topic"), ("value", "a sequence")],
 )
 def test_a_column_that_is_not_there(columns, problem):
     with pytest.raises(InvalidArgumentError, match=problem):

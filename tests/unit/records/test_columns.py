@@ -56,25 +56,25 @@ def test_what_is_within_the_package(records):
         records.place_of(10)
 
 
-def test_parts_are_joined(twin):
+def test_parts_are_joined(implementation):
     data = batch([Rec(b"a")]) + batch([Rec(b"b", headers=[(b"h", b"")])], 1) + batch(base_offset=2)
     source = reader(data)
     parts = [source.take(1), source.take(1), source.take(1)]
-    joined = joiner(twin)(parts)
+    joined = joiner(implementation)(parts)
     assert joined == [record for part in parts for record in part]
     assert [record.headers for record in joined] == [[], [("h", b"")], []]
-    assert joiner(twin)(parts[1:2]) == list(parts[1])
-    assert joiner(twin)([parts[0], list(parts[1])]) == joined[:2]
+    assert joiner(implementation)(parts[1:2]) == list(parts[1])
+    assert joiner(implementation)([parts[0], list(parts[1])]) == joined[:2]
     alone = list(parts[0])
-    assert joiner(twin)([alone]) is alone
+    assert joiner(implementation)([alone]) is alone
 
 
-def joiner(twin):
-    module = {"python": "python", "native": "native_reader"}[twin]
+def joiner(implementation):
+    module = {"python": "python", "native": "native_reader"}[implementation]
     return importlib.import_module(f"tandem_kafka.records.{module}").join_records
 
 
-def test_columns_of_the_python_twin_join():
+def test_columns_of_the_python_implementation_join():
     data = batch([Rec(b"a")]) + batch([Rec(b"b", headers=[(b"h", b"")])], 1)
     with using("python"):
         columns = reader(data).take(5).columns

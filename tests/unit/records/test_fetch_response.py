@@ -115,7 +115,7 @@ def check_partition(got, wanted, version):
     assert got.records is None or len(got.records) > 0
 
 
-def test_records_of_the_python_twin_are_a_view_of_the_frame():
+def test_records_of_the_python_implementation_are_a_view_of_the_frame():
     content = {
         "partition_index": 0,
         "error_code": 0,

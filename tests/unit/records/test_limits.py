@@ -107,7 +107,7 @@ def test_a_batch_of_many_records_is_decoded_in_parts(codec):
 def test_a_part_takes_little_memory(codec):
     source = reader(batch([Rec(None)] * 5 * PART, codec=codec))
     source.take(1)
-    # Rows of the native twin have 32 bytes, records of the Python twin about 200.
+    # A native row has 32 bytes, a Python record about 200.
     assert source.size_bytes < 5 * PART * 9 + PART * 230
 
 

@@ -23,23 +23,23 @@ from tests.unit.records.making import Rec, batch, reader
 COUNT = 6
 
 
-def taken(twin, count=COUNT):
+def taken(implementation, count=COUNT):
     """Return records as poll() gives them."""
     rows = [Rec(b"%d" % i, b"k", [(b"h", b"v")] if i == 4 else (), i) for i in range(count)]
-    module = {"python": "python", "native": "native_reader"}[twin]
+    module = {"python": "python", "native": "native_reader"}[implementation]
     join = importlib.import_module(f"tandem_kafka.records.{module}").join_records
     return join([reader(batch(rows)).take(100)])
 
 
 @pytest.fixture
-def records(twin):
-    return taken(twin)
+def records(implementation):
+    return taken(implementation)
 
 
 @pytest.fixture
-def plain(twin):
+def plain(implementation):
     """Return a list of the same."""
-    return [record for record in taken(twin)]  # noqa: C416 - without the iterator's hint
+    return [record for record in taken(implementation)]  # noqa: C416 - without the iterator's hint
 
 
 def pop(records):
@@ -204,10 +204,10 @@ def test_a_record_that_is_held_is_the_record_of_its_index(records, touch):
     assert kept.headers == [("h", b"other")]
 
 
-def test_it_is_lazy_while_it_is_counted(twin):
-    if twin == "python":
-        pytest.skip("the Python twin makes a list at once")
-    records = taken(twin)
+def test_it_is_lazy_while_it_is_counted(implementation):
+    if implementation == "python":
+        pytest.skip("the Python implementation makes a list at once")
+    records = taken(implementation)
     part = records.part(0, 3)  # an error once there is a list
     assert (len(records), bool(records), records[0].offset, len(part)) == (COUNT, True, 0, 3)
     assert [record.offset for record in records] == list(range(COUNT))
@@ -243,9 +243,9 @@ def test_a_record_is_one_of_kafka_pythons(records):
         assert type(record.headers) is list
 
 
-def test_records_of_bytes_cost_the_garbage_collection_nothing(twin):
-    if twin == "python":
-        pytest.skip("the Python twin makes tuples as anybody does")
-    for record in taken(twin).copy():
+def test_records_of_bytes_cost_the_garbage_collection_nothing(implementation):
+    if implementation == "python":
+        pytest.skip("the Python implementation makes ordinary tuples")
+    for record in taken(implementation).copy():
         assert not gc.is_tracked(record)
         assert not gc.is_tracked(record.headers)

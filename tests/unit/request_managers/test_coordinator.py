@@ -57,13 +57,13 @@ def test_reactions(world: World, error: type[Exception], reaction: Reaction) -> 
     fatal: list[Exception] = []
     coordinator.on_fatal(fatal.append)
     coordinator.destination()
-    world.context.polls.wanted = False
+    world.context.polls.event_needed = False
     if a_broker_answers_with(error):
         world.answer(world.sent(coordinator), coordinator_answer(None, error))
     else:
         world.sent(coordinator).future.fail(error("lost"))
     assert [type(each) for each in world.raised()] == [error] * (reaction is Reaction.RAISE)
-    assert world.context.polls.wanted is (reaction in (Reaction.FAIL, Reaction.RAISE))
+    assert world.context.polls.event_needed is (reaction in (Reaction.FAIL, Reaction.RAISE))
     if reaction is Reaction.FAIL:
         assert [type(each) for each in fatal] == [error]
         assert not world.poll(coordinator, after_ms=60_000).unsent, "until somebody asks again"

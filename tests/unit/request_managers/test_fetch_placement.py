@@ -90,9 +90,9 @@ def test_few_partitions_are_left_where_they_are() -> None:
 def test_a_fetch_looks_at_what_has_changed_only() -> None:
     world, requests = sorted_out()
     slots = world.managers.fetch._placement.slots.values()
-    assert not any(slot.attention for slot in slots)
+    assert not any(slot.to_check for slot in slots)
     world.answer(requests[Purpose.FETCH_0], answer({BUSY: Found(records(14))}))
-    assert [state.tp for slot in slots for state in slot.attention] == [BUSY]
+    assert [state.tp for slot in slots for state in slot.to_check] == [BUSY]
     world.subscription.get(ALL[5]).paused = True
     (again,) = send(world)
     assert wanted(again) == {0: 16}

@@ -24,16 +24,16 @@ def target(offset: int, topic_id: UUID = TOPIC_ID, epoch: int = 3) -> FetchTarge
 def build(session: FetchSession, wanted: dict[TopicPartition, FetchTarget]) -> SessionRequest:
     """Want these and no others."""
     for tp in session._partitions.keys() - wanted.keys():
-        session.drop(tp)
+        session.exclude(tp)
     for tp, target in wanted.items():
-        session.want(tp, target)
+        session.include(tp, target)
     return session.build()
 
 
 def opened() -> FetchSession:
     session = FetchSession(incremental=True)
     build(session, {TP: target(1), TP1: target(2)})
-    assert session.answered(9, 0)
+    assert session.handle_response(9, 0)
     return session
 
 
@@ -42,7 +42,7 @@ def test_157_the_first_request_is_full_the_next_names_changes_only() -> None:
     first = build(session, {TP: target(1), TP1: target(2)})
     assert (first.session_id, first.epoch, len(first.to_send)) == (0, 0, 2)
     assert not session.open
-    session.answered(9, 0)
+    session.handle_response(9, 0)
     assert session.open
     second = build(session, {TP: target(5), TP1: target(2)})
     assert (second.session_id, second.epoch) == (9, 1)
@@ -55,7 +55,7 @@ def test_157_removed_partitions_are_forgotten() -> None:
     request = build(session, {TP: target(1)})
     assert request.to_send == {}
     assert request.forgotten == ((TP1, TOPIC_ID),)
-    session.answered(9, 0)
+    session.handle_response(9, 0)
     assert build(session, {TP: target(1), TP1: target(2)}).to_send == {TP1: target(2)}
 
 
@@ -75,24 +75,24 @@ def test_a_new_leader_epoch_is_a_change() -> None:
 def test_a_broker_without_room_gives_no_session() -> None:
     session = FetchSession(incremental=True)
     build(session, {TP: target(1)})
-    session.answered(0, 0)
+    session.handle_response(0, 0)
     again = build(session, {TP: target(1)})
     assert (again.session_id, again.epoch, len(again.to_send)) == (0, 0, 1)
 
 
 def test_157_a_session_not_found_is_opened_anew_another_error_replaces_it() -> None:
     session = opened()
-    assert not session.answered(0, code(errors.FetchSessionIdNotFoundError))
+    assert not session.handle_response(0, code(errors.FetchSessionIdNotFoundError))
     request = build(session, {TP: target(1)})
     assert (request.session_id, request.epoch, len(request.to_send)) == (0, 0, 1)
     session = opened()
-    assert not session.answered(0, code(errors.InvalidFetchSessionEpochError))
+    assert not session.handle_response(0, code(errors.InvalidFetchSessionEpochError))
     assert build(session, {TP: target(1)}).session_id == 9, "so that the broker drops the old one"
 
 
 def test_no_answer_starts_over() -> None:
     session = opened()
-    session.failed()
+    session.restart()
     request = build(session, {TP: target(1), TP1: target(2)})
     assert (request.session_id, request.epoch, len(request.to_send)) == (9, 0, 2)
 
@@ -100,7 +100,7 @@ def test_no_answer_starts_over() -> None:
 def test_the_epoch_wraps_to_one() -> None:
     session = opened()
     session._epoch = MAX_EPOCH
-    session.answered(9, 0)
+    session.handle_response(9, 0)
     assert build(session, {}).epoch == 1
 
 
@@ -109,7 +109,7 @@ def test_without_sessions_every_request_is_full() -> None:
     for _ in range(2):
         request = build(session, {TP: target(1)})
         assert (request.session_id, request.epoch, len(request.to_send)) == (0, FINAL_EPOCH, 1)
-        assert session.answered(0, 0)
+        assert session.handle_response(0, 0)
     assert not session.open
 
 
@@ -122,16 +122,16 @@ def test_the_last_request_ends_it() -> None:
 
 def test_157_what_comes_back_in_time_is_not_forgotten() -> None:
     session = opened()
-    session.drop(TP)
-    session.want(TP, target(1))
+    session.exclude(TP)
+    session.include(TP, target(1))
     request = session.build()
     assert (request.to_send, request.forgotten) == ({TP: target(1)}, ())
 
 
 def test_what_is_dropped_before_the_broker_was_told_is_not_asked_for() -> None:
     session = opened()
-    session.want(TP, target(5))
-    session.drop(TP)
+    session.include(TP, target(5))
+    session.exclude(TP)
     assert session.build().to_send == {}
 
 
@@ -144,8 +144,8 @@ def test_what_brought_data_is_asked_for_last() -> None:
 def test_a_topic_that_is_left_and_recreated_is_told_by_both_ids() -> None:
     session = opened()
     new = UUID(int=99)
-    session.drop(TP)
-    session.want(TP, target(0, new))
+    session.exclude(TP)
+    session.include(TP, target(0, new))
     request = session.build()
     assert request.to_send == {TP: target(0, new)}
     assert request.forgotten == ((TP, TOPIC_ID),)

@@ -203,7 +203,7 @@ def test_an_older_leader_epoch_does_not_send_us_back() -> None:
     ("error", "kind", "text"),
     [
         (errors.TopicAuthorizationFailedError, TopicAuthorizationFailedError, "orders"),
-        (errors.InvalidTopicError, InvalidTopicError, "Invalid topics: ['orders']"),
+        (errors.InvalidTopicError, InvalidTopicError, "rejects the topic names ['orders']"),
     ],
 )
 def test_54_errors_that_only_the_user_can_mend_are_kept_for_the_loop(

@@ -31,7 +31,7 @@ def with_group(**options: object) -> World:
 
 def look(world: World) -> None:
     """poll() was called: positions are wanted."""
-    world.managers.positions.want()
+    world.managers.positions.start_lookups()
     assert not world.poll(world.managers.positions).unsent
 
 

@@ -13,7 +13,7 @@ TABLES = {
     name: getattr(reactions, name)
     for name in (
         "COMMIT",
-        "COMMIT_GIVING_BACK",
+        "COMMIT_RELEASING",
         "COORDINATOR",
         "FETCH",
         "GROUP_HEARTBEAT",
@@ -44,7 +44,7 @@ EXPECTED: dict[str, dict[Reaction, str]] = {
         Reaction.FAIL: "FencedInstanceId GroupAuthorizationFailed TopicAuthorizationFailed "
         "OffsetMetadataTooLarge InvalidCommitOffsetSize KafkaProtocol",
     },
-    "COMMIT_GIVING_BACK": {
+    "COMMIT_RELEASING": {
         Reaction.REDISCOVER: "CoordinatorNotAvailable NotCoordinator RequestTimedOut "
         "KafkaConnection",
         Reaction.RETRY: "CoordinatorLoadInProgress StaleMemberEpoch",

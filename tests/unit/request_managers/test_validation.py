@@ -108,14 +108,14 @@ def test_150_truncation_without_a_policy_is_raised_by_every_poll_until_a_seek(
 ) -> None:
     world, unsent = in_doubt(auto_offset_reset="none")
     for _ in range(2):
-        world.context.polls.wanted = False
+        world.context.polls.event_needed = False
         world.answer(unsent, epoch_answer(TP, epoch, end))
-        assert world.context.polls.wanted
+        assert world.context.polls.event_needed
         (error,) = world.raised()
         assert isinstance(error, LogTruncationError)
         assert error.divergent_offsets == {TP: divergent}
         assert not world.poll(world.managers.validation, after_ms=10_000).unsent
-        world.managers.validation.want()
+        world.managers.validation.application_polled()
         unsent = world.sent(world.managers.validation)
     world.managers.positions.seek(TP, 6, -1)
     world.answer(unsent, epoch_answer(TP, epoch, end))

@@ -132,7 +132,7 @@ class World:
     def application_polls(self) -> None:
         """What a poll() whose event is wanted does to the membership."""
         self.context.polls.polled_ms = self.now_ms
-        self.context.polls.wanted = False
+        self.context.polls.event_needed = False
         self.group.membership.application_polled()
 
     # --- turns ---------------------------------------------------------------------------------

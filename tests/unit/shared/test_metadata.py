@@ -137,10 +137,10 @@ def test_a_hint_that_metadata_contradict_is_forgotten_unless_it_was_confirmed() 
 
 def test_brokers_that_there_is_news_of_are_worth_an_attempt() -> None:
     metadata = known(told(epoch=3))
-    assert set(metadata.take_promising()) == {1, 2}
+    assert set(metadata.take_retry_nodes()) == {1, 2}
     metadata.update(told(epoch=3), partial=True)
-    assert not metadata.take_promising()
+    assert not metadata.take_retry_nodes()
     metadata.update(told(leader=2, epoch=4), partial=True)
-    assert set(metadata.take_promising()) == {2}
+    assert set(metadata.take_retry_nodes()) == {2}
     metadata.update_leader(TP, (1, 5), ())
-    assert set(metadata.take_promising()) == {1}
+    assert set(metadata.take_retry_nodes()) == {1}

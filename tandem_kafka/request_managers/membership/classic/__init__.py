@@ -1,1 +1,1 @@
-"""A member of a classic group: JoinGroup, SyncGroup, Heartbeat, LeaveGroup."""
+"""Membership in a classic group."""

@@ -1,4 +1,4 @@
-"""The calls of the user's assignors that a classic member waits for, none on the network thread."""
+"""Calls of the user's assignors for a classic member, which never run on the network thread."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["AssignorCalls", "MemberView"]
 
 
 class MemberView(NamedTuple):
-    """What an assignor is told of the member, to describe it in JoinGroup."""
+    """The data from which an assignor describes the member in JoinGroup."""
 
     topics: frozenset[str]
     owned: frozenset[TopicPartition]
@@ -24,88 +24,90 @@ class MemberView(NamedTuple):
 
 
 class AssignorCalls:
-    """Begins a call when its result is first asked for.
+    """Starts each call when its result is first requested.
 
     Args:
         context: Runs the calls.
         assignors: The assignors of this consumer.
-        failed: Takes what an assignor raised.
+        on_error: Called with the exception of an assignor.
     """
 
     def __init__(
         self,
         context: ManagerContext,
         assignors: ClassicAssignors,
-        failed: Callable[[Exception], None],
+        on_error: Callable[[Exception], None],
     ) -> None:
         self._context = context
         self._assignors = assignors
         self._view: MemberView | None = None
         self._description: Mapping[str, bytes] | None = None
         self._assignments: Mapping[str, bytes] | None = None
-        self._failed = failed
+        self._on_error = on_error
         code = context.user_code
-        self._describing = PendingCall(code, self._described, self._raised)
-        self._assigning = PendingCall(code, self._assigned, self._raised)
-        self._installing: PendingCall[Callable[[], None]]
-        self._installing = PendingCall(code, lambda done: done(), self._raised)
+        self._description_call = PendingCall(code, self._set_description, self._handle_error)
+        self._assignment_call = PendingCall(code, self._set_assignments, self._handle_error)
+        self._install_call: PendingCall[Callable[[], None]]
+        self._install_call = PendingCall(code, lambda done: done(), self._handle_error)
 
     @property
     def installing(self) -> bool:
-        """True while an assignor is told of an assignment."""
-        return self._installing.running
+        """True while an assignor is notified of its assignment."""
+        return self._install_call.running
 
     def description(self, view: MemberView) -> Mapping[str, bytes] | None:
-        """Return what each assignor says of the member; None while they are asked."""
+        """Return each assignor's description of the member; None while they compute it."""
         if self._view != view:
             self._view, self._description = view, None
-            self._describing.start(lambda: self._assignors.describe(*view))
+            self._description_call.start(lambda: self._assignors.describe(*view))
         return self._description
 
     def assignments(
         self, plan: Callable[[], Callable[[], Mapping[str, bytes]]]
     ) -> Mapping[str, bytes] | None:
-        """Return what the function that `plan` returns computes; None while it does."""
-        if self._assignments is None and not self._assigning.running:
-            self._assigning.start(plan())
+        """Return the result of the function that `plan` returns; None while it runs."""
+        if self._assignments is None and not self._assignment_call.running:
+            self._assignment_call.start(plan())
         return self._assignments
 
     def install(
         self, name: str, assignment: Any, generation: int, done: Callable[[], None]
     ) -> None:
-        """Tell an assignor of this member's assignment, then call `done`."""
+        """Notify an assignor of this member's assignment, then call `done`."""
 
         def install() -> Callable[[], None]:
             self._assignors.on_assignment(name, assignment, generation)
             return done
 
-        self._installing.start(install)
+        self._install_call.start(install)
 
     def lost(self) -> None:
-        """Tell all assignors that the member owns nothing any more."""
+        """Notify all assignors that the member has lost its partitions."""
         self._context.user_code.run(
             self._assignors.lost, lambda _: None, self._context.raise_in_poll
         )
 
     def forget(self) -> None:
-        """A round is over: what was computed for it does not count any more."""
+        """Drop all results, because the round is over."""
         self._view = self._description = self._assignments = None
-        self._describing.cancel()
-        self._assigning.cancel()
+        self._description_call.cancel()
+        self._assignment_call.cancel()
 
     def cancel(self) -> None:
-        """Membership is over."""
+        """Drop all results and calls, because the membership is over."""
         self.forget()
-        self._installing.cancel()
+        self._install_call.cancel()
 
-    def _described(self, description: Mapping[str, bytes]) -> None:
+    def _set_description(self, description: Mapping[str, bytes]) -> None:
         self._description = description
 
-    def _assigned(self, assignments: Mapping[str, bytes]) -> None:
+    def _set_assignments(self, assignments: Mapping[str, bytes]) -> None:
         self._assignments = assignments
 
-    def _raised(self, error: Exception) -> None:
+    def _handle_error(self, error: Exception) -> None:
         self.forget()
-        failure = KafkaError(f"an assignor of partition_assignment_strategy failed: {error!r}")
+        failure = KafkaError(
+            f"an assignor of partition_assignment_strategy failed: {error!r}; the member rejoins"
+        )
         failure.__cause__ = error
-        self._failed(failure)
+        self._on_error(failure)

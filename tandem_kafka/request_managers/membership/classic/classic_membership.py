@@ -1,8 +1,9 @@
 """Membership in a classic group: JoinGroup, SyncGroup, Heartbeat, LeaveGroup.
 
-States and transitions are in `classic_states.py`. Eager assignors have every partition given back
-before JoinGroup; cooperative ones (KIP-429) keep them, give back what SyncGroup took away, and
-join once more so that it finds its new owner. What a leader does besides is in `leadership.py`.
+States and transitions are in `classic_states.py`. With eager assignors, a member releases all
+partitions before JoinGroup. With cooperative assignors (KIP-429), it keeps them and releases those
+that the new assignment lacks. It then rejoins, so that they can be assigned to other members. The
+tasks of the leader are in `leadership.py`.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ log = logging.getLogger(__name__)
 
 
 class ClassicMembership(RequestManager):
-    """One member."""
+    """One member of a classic group."""
 
     resolves_regex = False
 
@@ -66,85 +67,89 @@ class ClassicMembership(RequestManager):
         self._heartbeats = Heartbeats(context, self._timer, self._heartbeat_failed)
         self._rebalance = RebalanceTimer(context)
         self._request = context.request_state()
-        #: Requests that an answer called for; the next turn sends them.
-        self._outbox: list[UnsentRequest] = []
-        self._wanted = False
+        #: Requests to send in the next iteration.
+        self._unsent: list[UnsentRequest] = []
+        self._join_wanted = False
         self._rejoin_reason: str | None = None
         self._join_reason = ""
         self._joined_topics: frozenset[str] = frozenset()
-        #: A JoinGroup response whose SyncGroup is still to be sent.
-        self._to_sync: Any = None
+        #: A JoinGroup response for which SyncGroup has not been sent yet.
+        self._pending_sync: Any = None
         coordinator.on_fatal(self._fail)
 
     @property
     def state(self) -> State:
-        """Where the member stands."""
+        """The state of the member."""
         return self._machine.state
 
-    # --- what is asked -------------------------------------------------------------------------
+    # --- calls ---------------------------------------------------------------------------------
 
     def application_polled(self) -> None:
-        """The application is alive: join, and call again what failed."""
+        """Join, or run a failed callback again."""
         if self._group.fatal is not None:
             return
         self._callbacks.retry()
-        self._wanted = True
+        self._join_wanted = True
 
     def subscription_changed(self) -> None:
-        """`_check_rejoin` sees it."""
+        """Do nothing: `_check_rejoin` detects the change."""
 
     def enforce_rebalance(self, reason: str) -> None:
-        """Join again even though nothing has changed."""
+        """Rejoin although nothing has changed."""
         self._rejoin_reason = reason
 
-    def commit_refused(self, error: Exception) -> None:
-        """Others may own the partitions already: no more of them is handed out."""
+    def commit_rejected(self, error: Exception) -> None:
+        """End the membership: others may own the partitions, so no more records are returned."""
         if self.state is State.STABLE and self._group.fatal is None:
-            self._lose(error)
+            self._lose_membership(error)
 
     def callback_completed(self, number: int, error: Exception | None) -> None:
-        """The application thread has run a rebalance callback."""
+        """Process the outcome of a rebalance callback."""
         self._callbacks.completed(number, error)
 
     def prepare_to_leave(self) -> None:
-        """The listener is about to run; heartbeats go on."""
+        """Keep sending heartbeats while the listener runs."""
         self._callbacks.cancel()
         self._rebalance.fail()
-        self._wanted = False  # until the application polls
-        self._context.polls.wanted = True
+        self._join_wanted = False  # until the application polls
+        self._context.polls.event_needed = True
         self._rejoin_reason = None
         if self.state not in (State.UNJOINED, State.LEAVING):
             self._machine.move(State.LEAVING)
 
     def leave(self, future: Completion[Any], operation: LeaveOperation, reason: str) -> None:
-        """Send LeaveGroup; done when it is answered, or cannot be sent."""
+        """Send LeaveGroup; done after the response, or if it cannot be sent."""
         self.prepare_to_leave()
-        # Behind the commits: the coordinator would refuse those of a member that has left.
+        # After the commits on the same connection: the coordinator rejects them once we have left.
         known = self._coordinator.known
         destination = self._coordinator.offsets_destination() if known else None
-        if self.state is not State.LEAVING or destination is None or not self._tells(operation):
-            self._forget()
+        if (
+            self.state is not State.LEAVING
+            or destination is None
+            or not self._must_notify(operation)
+        ):
+            self._end_membership()
             future.complete(None)
             return
         log.info("group %s: leaving: %s", self._context.config.group_id, reason)
-        self._outbox.append(self._requests.leave(destination, reason, future))
-        self._forget()
+        self._unsent.append(self._requests.leave(destination, reason, future))
+        self._end_membership()
 
-    def _tells(self, operation: LeaveOperation) -> bool:
-        """Tell whether the coordinator is to hear that we leave."""
+    def _must_notify(self, operation: LeaveOperation) -> bool:
+        """Tell whether the coordinator must be notified that the member leaves."""
         if not self._group.metadata.member_id:
             return False
         if operation is LeaveOperation.DEFAULT:
             return self._group.metadata.group_instance_id is None
         return operation is LeaveOperation.LEAVE
 
-    # --- the turn ------------------------------------------------------------------------------
+    # --- requests ------------------------------------------------------------------------------
 
     def poll(self, now_ms: int) -> PollResult:
-        """Send what the state calls for."""
-        if self._outbox:
+        """Return the requests that the state requires."""
+        if self._unsent:
             return self.close(now_ms)
-        if self._group.fatal is not None or not self._begin():
+        if self._group.fatal is not None or not self._start():
             return IDLE
         left_ms = self._timer.left_ms(now_ms)
         if left_ms <= 0 and self.state is not State.LEAVING:
@@ -156,15 +161,15 @@ class ClassicMembership(RequestManager):
         return PollResult(result.unsent, wait_ms)
 
     def close(self, now_ms: int) -> PollResult:  # noqa: ARG002 - the managers' interface
-        """Send what is ready; leaving has been asked for before."""
-        unsent, self._outbox = tuple(self._outbox), []
+        """Return unsent requests such as LeaveGroup."""
+        unsent, self._unsent = tuple(self._unsent), []
         return PollResult(unsent, 0 if unsent else FOREVER_MS)
 
-    def _begin(self) -> bool:
-        """Join if that is wanted; True if there is a membership to see to."""
+    def _start(self) -> bool:
+        """Start to join if wanted; return whether there is a membership to maintain."""
         if self.state is not State.UNJOINED:
             return True
-        if not self._wanted or self._busy or not self._subscription.resolved:
+        if not self._join_wanted or self._user_code_running or not self._subscription.resolved:
             return False
         self._prepare("the application polls")
         return True
@@ -172,22 +177,22 @@ class ClassicMembership(RequestManager):
     def _send_for_state(self, now_ms: int) -> PollResult:
         destination = self._coordinator.destination()
         if destination is None:
-            return IDLE  # its discovery wakes the loop
+            return IDLE  # finding the coordinator wakes the loop
         if self.state is State.COMPLETING_REBALANCE:
             return self._sync_when_ready(destination, now_ms)
-        if self.state is not State.PREPARING_REBALANCE or self._busy:
+        if self.state is not State.PREPARING_REBALANCE or self._user_code_running:
             return self._heartbeats.poll(destination, now_ms)
         return self._join_when_ready(destination, now_ms)
 
     @property
-    def _busy(self) -> bool:
-        """True while the user's code runs on which the next step depends."""
+    def _user_code_running(self) -> bool:
+        """True while the next step waits for the user's listener or assignor."""
         return self._callbacks.busy or self._calls.installing
 
     # --- when to rebalance ---------------------------------------------------------------------
 
     def _check_rejoin(self) -> None:
-        if self.state is not State.STABLE or self._busy:
+        if self.state is not State.STABLE or self._user_code_running:
             return
         if self._subscription.topics != self._joined_topics and self._subscription.resolved:
             self._rejoin_reason = "the subscription has changed"
@@ -197,18 +202,18 @@ class ClassicMembership(RequestManager):
             self._prepare(self._rejoin_reason)
 
     def _prepare(self, reason: str) -> None:
-        """Give back what must be given back before joining."""
-        log.info("group %s: joining: %s", self._context.config.group_id, reason)
+        """Start a rebalance: release partitions as required, then join."""
+        log.info("group %s: joining, because %s", self._context.config.group_id, reason)
         self._rejoin_reason, self._join_reason = None, reason
         self._calls.forget()
         self._machine.move(State.PREPARING_REBALANCE)
         self._group.set_state(REBALANCING)
         self._rebalance.begin()
         self._request.reset()
-        held = frozenset(self._subscription.assigned)
+        owned = frozenset(self._subscription.assigned)
         if self._assignors.cooperative:
-            held = frozenset(tp for tp in held if tp.topic not in self._subscription.topics)
-        self._revoke(held, lambda: None)
+            owned = frozenset(tp for tp in owned if tp.topic not in self._subscription.topics)
+        self._revoke(owned, lambda: None)
 
     def _revoke(self, partitions: frozenset[TopicPartition], then: Callable[[], None]) -> None:
         if not partitions:
@@ -218,40 +223,44 @@ class ClassicMembership(RequestManager):
             self._subscription.assigned[tp].pending_revocation = True
 
         def revoked() -> None:
-            # In the order that there was: a set of names has another with every start of Python.
+            # Keep the order: the order of a set differs between runs of Python.
             kept = [tp for tp in self._subscription.assigned if tp not in partitions]
             self._subscription.set_assigned(kept)
             then()
 
         self._callbacks.run(PartitionsRevoked(partitions), revoked)
 
-    # --- losing it -----------------------------------------------------------------------------
+    # --- losing the membership -----------------------------------------------------------------
 
-    def _lose(self, why: object) -> None:
-        """Membership is over: others may own the partitions already."""
-        log.warning("group %s: membership lost: %s", self._context.config.group_id, why)
+    def _lose_membership(self, why: object) -> None:
+        """End the membership and lose all partitions, which others may own already."""
+        log.warning(
+            "group %s: membership and partitions lost, joining again: %s",
+            self._context.config.group_id,
+            why,
+        )
         member_id = self._group.metadata.member_id
-        self._forget()
-        if isinstance(why, IllegalGenerationError):  # the coordinator still waits for this id
+        self._end_membership()
+        if isinstance(why, IllegalGenerationError):  # the coordinator still knows this member id
             self._group.fenced(member_id)
         self._calls.lost()
-        held = frozenset(self._subscription.assigned)
+        owned = frozenset(self._subscription.assigned)
         for state in self._subscription.assigned.values():
             state.pending_revocation = True
-        if held:
-            self._callbacks.run(PartitionsLost(held), lambda: self._subscription.set_assigned(()))
+        if owned:
+            self._callbacks.run(PartitionsLost(owned), lambda: self._subscription.set_assigned(()))
 
     def _stop_polling(self, now_ms: int) -> None:
         self._timer.log_expiry(now_ms)
         self.leave(Completion(), LeaveOperation.DEFAULT, "max_poll_interval_ms exceeded")
-        self._lose("poll() was not called in time")
+        self._lose_membership("poll() was not called in time")
 
-    def _forget(self) -> None:
+    def _end_membership(self) -> None:
         self._machine.move(State.UNJOINED)
         self._callbacks.cancel()
         self._rebalance.fail()
         self._group.fatal = None
-        self._to_sync = None
+        self._pending_sync = None
         self._calls.cancel()
         self._leadership.end()
         self._joined_topics = frozenset()
@@ -260,11 +269,11 @@ class ClassicMembership(RequestManager):
         self._heartbeats.reset()
 
     def _fail(self, error: Exception) -> None:
-        """An error that only the user can mend: every poll raises it until unsubscribe()."""
+        """Raise an error that only the user can fix in every poll() until unsubscribe()."""
         if self.state is State.UNJOINED:
             return
         self._context.raise_in_poll(error)
-        if not isinstance(error, LOGIN_ERRORS):  # a refused log-in may be mended by the next try
+        if not isinstance(error, LOGIN_ERRORS):  # the next login may succeed
             self._group.fatal = error
             self._rebalance.fail()
         if isinstance(error, FencedInstanceIdError):
@@ -273,7 +282,7 @@ class ClassicMembership(RequestManager):
     # --- JoinGroup -----------------------------------------------------------------------------
 
     def _join_when_ready(self, destination: ToNode, now_ms: int) -> PollResult:
-        """Send JoinGroup; the assignors first describe the member."""
+        """Return JoinGroup once the assignors have described the member."""
         if not self._request.can_send(now_ms):
             return PollResult(wait_ms=self._request.wait_ms(now_ms))
         described = self._calls.description(self._requests.view())
@@ -283,8 +292,8 @@ class ClassicMembership(RequestManager):
         request = self._context.request(
             self._requests.join(described, self._join_reason),
             destination,
-            answered=self._joined,
-            failed=partial(self._failed_in, State.PREPARING_REBALANCE),
+            on_response=self._joined,
+            on_error=partial(self._handle_error_in, State.PREPARING_REBALANCE),
             state=self._request,
             timeout_ms=self._requests.join_timeout_ms,
             held_ms=None,
@@ -305,16 +314,16 @@ class ClassicMembership(RequestManager):
         self._group.joined(message.generation_id, message.member_id)
         self._machine.move(State.COMPLETING_REBALANCE)
         self._calls.forget()
-        self._to_sync = message
-        # At once: an assignor that holds the GIL leaves heartbeats to the transport, which sends
-        # what it was left with the last request.
-        self._heartbeats.start(at_once=self._leadership.leads(message))
+        self._pending_sync = message
+        # A leader sends a heartbeat immediately. While its assignor holds the GIL, the transport
+        # repeats the heartbeat of the last request.
+        self._heartbeats.start(immediately=self._leadership.leads(message))
 
     # --- SyncGroup -----------------------------------------------------------------------------
 
     def _sync_when_ready(self, destination: ToNode, now_ms: int) -> PollResult:
-        """Send SyncGroup; a leader first waits for all topics of the group, and computes."""
-        joined = self._to_sync
+        """Return SyncGroup; a leader first waits for metadata, and computes the assignments."""
+        joined = self._pending_sync
         if joined is None:
             return PollResult(wait_ms=self._request.wait_ms(now_ms))
         wait_ms = self._leadership.wait_ms(now_ms)
@@ -326,13 +335,13 @@ class ClassicMembership(RequestManager):
         if assignments is None:
             unsent, heartbeat_ms = self._heartbeats.poll(destination, now_ms)
             return PollResult(unsent, min(heartbeat_ms, wait_ms) if wait_ms > 0 else heartbeat_ms)
-        self._to_sync = None
+        self._pending_sync = None
         self._calls.forget()
         request = self._context.request(
             self._requests.sync(joined, assignments),
             destination,
-            answered=partial(self._synced, joined.protocol_name),
-            failed=partial(self._failed_in, State.COMPLETING_REBALANCE),
+            on_response=partial(self._synced, joined.protocol_name),
+            on_error=partial(self._handle_error_in, State.COMPLETING_REBALANCE),
             state=self._request,
             held_ms=None,
         )
@@ -349,10 +358,11 @@ class ClassicMembership(RequestManager):
         generation = self._group.metadata.generation_id
         assignment = decode_assignment(message.assignment)
         assigned = partitions_of(assignment)
-        strangers = sorted({tp.topic for tp in assigned} - self._joined_topics)
-        if strangers:
+        unexpected = sorted({tp.topic for tp in assigned} - self._joined_topics)
+        if unexpected:
             raise UnexpectedResponseError(
-                f"the group assigned partitions of topics that are not subscribed to: {strangers}"
+                f"the group leader assigned partitions of topics to which this member is not "
+                f"subscribed: {unexpected}"
             )
         self._machine.move(State.STABLE)
         self._group.set_state("<stable>")
@@ -362,13 +372,13 @@ class ClassicMembership(RequestManager):
         )
 
     def _installed(self, assigned: frozenset[TopicPartition]) -> None:
-        """The assignor knows its assignment: take it over."""
+        """Apply the assignment after the assignor has been notified of it."""
         revoked = frozenset(self._subscription.assigned) - assigned
-        if revoked:  # cooperative: the partitions are free for others in the next round
-            self._rejoin_reason = "partitions were given back"
-        self._revoke(revoked, lambda: self._take_over(assigned))
+        if revoked:  # cooperative: the next round assigns them to other members
+            self._rejoin_reason = "partitions were revoked"
+        self._revoke(revoked, lambda: self._apply_assignment(assigned))
 
-    def _take_over(self, assigned: frozenset[TopicPartition]) -> None:
+    def _apply_assignment(self, assigned: frozenset[TopicPartition]) -> None:
         added = assigned - frozenset(self._subscription.assigned)
         log.info(
             "group %s: generation %d, assigned %s, added %s",
@@ -377,24 +387,24 @@ class ClassicMembership(RequestManager):
             named(assigned),
             named(added),
         )
-        self._callbacks.run(PartitionsAssigned(assigned, added), self._begin_fetching)
+        self._callbacks.run(PartitionsAssigned(assigned, added), self._start_fetching)
 
-    def _begin_fetching(self) -> None:
+    def _start_fetching(self) -> None:
         for state in self._subscription.assigned.values():
             state.awaiting_callback = False
         self._rebalance.complete()
 
-    # --- answers -------------------------------------------------------------------------------
+    # --- errors --------------------------------------------------------------------------------
 
-    def _failed_in(self, state: State, error: Exception) -> None:
-        """Deal with an error of JoinGroup or SyncGroup, unless the member has moved on."""
+    def _handle_error_in(self, state: State, error: Exception) -> None:
+        """Handle an error of JoinGroup or SyncGroup, unless the state has changed since."""
         if self.state is state:
             self._react(error)
 
     def _assignor_failed(self, error: Exception) -> None:
-        """An assignor of the user's raised: poll() raises that, and the member joins again."""
+        """Raise the error of a user's assignor in poll(), and rejoin."""
         self._context.raise_in_poll(error)
-        self._to_sync = None
+        self._pending_sync = None
         self._request.failed(self._context.clock.now_ms())
         if self.state is State.COMPLETING_REBALANCE:
             self._machine.move(State.PREPARING_REBALANCE)
@@ -402,11 +412,11 @@ class ClassicMembership(RequestManager):
             self._rejoin_reason = "an assignor failed"
 
     def _heartbeat_failed(self, error: Exception) -> None:
-        """A heartbeat that is answered late says nothing new of the rebalance we are in."""
+        """Handle a heartbeat error; ignore those that a running rebalance explains."""
         if self._rebalancing:
             if reaction_to(MEMBERSHIP, error) in (Reaction.REJOIN, Reaction.RETRY):
                 return
-            self._request.failed(self._context.clock.now_ms())  # JoinGroup went the same way
+            self._request.failed(self._context.clock.now_ms())  # JoinGroup used the same connection
         self._react(error)
 
     def _react(self, error: Exception) -> None:
@@ -416,22 +426,22 @@ class ClassicMembership(RequestManager):
         if self.state is State.LEAVING:
             return
         if reaction is Reaction.LOST:
-            self._lose(error)
+            self._lose_membership(error)
         elif reaction is Reaction.FAIL:
             self._fail(error)
         else:
             if reaction is Reaction.RAISE:
                 self._context.raise_in_poll(error)
-            self._rejoin(error, at_once=reaction is Reaction.REJOIN)
+            self._rejoin(error, immediately=reaction is Reaction.REJOIN)
 
     @property
     def _rebalancing(self) -> bool:
         return self.state in (State.PREPARING_REBALANCE, State.COMPLETING_REBALANCE)
 
-    def _rejoin(self, error: BaseException, *, at_once: bool) -> None:
+    def _rejoin(self, error: BaseException, *, immediately: bool) -> None:
         if self._rebalancing:
             self._machine.move(State.PREPARING_REBALANCE)
-            if at_once:
+            if immediately:
                 self._request.reset()
-        elif at_once:
-            self._rejoin_reason = f"the coordinator says {type(error).__name__}"
+        elif immediately:
+            self._rejoin_reason = f"the coordinator returned {type(error).__name__}"

@@ -1,14 +1,14 @@
-"""The states of a member of a classic group, and the ways between them.
+"""The states of a member of a classic group, and their transitions.
 
     UNJOINED              not a member; joins when the application polls
-    PREPARING_REBALANCE   the listener gives partitions back, then JoinGroup is in flight
-    COMPLETING_REBALANCE  the generation is known; a leader computes, then SyncGroup is in flight
+    PREPARING_REBALANCE   the listener releases partitions, then JoinGroup is in flight
+    COMPLETING_REBALANCE  the generation is known; the leader assigns, then SyncGroup is in flight
     STABLE                partitions are assigned (the listener may still be running)
-    LEAVING               the application is leaving: the listener runs, then LeaveGroup goes out
+    LEAVING               the application is leaving: the listener runs, then LeaveGroup is sent
 
-Heartbeats are sent in STABLE and LEAVING, in PREPARING_REBALANCE until JoinGroup has left, and in
-COMPLETING_REBALANCE until SyncGroup has: neither a listener nor an assignor that takes long may
-cost the membership.
+Heartbeats are sent in STABLE and LEAVING, in PREPARING_REBALANCE until JoinGroup is sent, and in
+COMPLETING_REBALANCE until SyncGroup is sent. Otherwise a slow listener or assignor could end the
+membership.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ __all__ = ["TRANSITIONS", "State"]
 
 
 class State(enum.Enum):
-    """Where a member stands."""
+    """The state of a member."""
 
-    # Looked for in sets at every turn; an enumeration hashes its name.
+    # Faster than the hash of an enumeration, which hashes the name: every iteration needs it.
     __hash__ = object.__hash__
 
     UNJOINED = "unjoined"
@@ -31,7 +31,7 @@ class State(enum.Enum):
     LEAVING = "leaving"
 
 
-#: From each state, the states it may go to.
+#: The allowed transitions from each state.
 TRANSITIONS: dict[State, frozenset[State]] = {
     State.UNJOINED: frozenset({State.PREPARING_REBALANCE, State.LEAVING}),
     State.PREPARING_REBALANCE: frozenset(

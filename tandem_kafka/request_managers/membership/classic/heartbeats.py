@@ -1,4 +1,4 @@
-"""Heartbeats of a classic group: one at a time, on an interval, at once after a failure."""
+"""Heartbeats of a classic member: one at a time, on an interval, and soon after a failure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Heartbeats"]
 
 
 class Heartbeats:
-    """Keeps the coordinator informed that this member lives."""
+    """Sends heartbeats, so that the coordinator keeps this member in the group."""
 
     def __init__(
         self,
@@ -32,18 +32,18 @@ class Heartbeats:
         self._next_ms = 0
         self._last: HeartbeatRequest | None = None
 
-    def start(self, *, at_once: bool = False) -> None:
-        """A generation has begun: the first one is due in an interval, or at once."""
+    def start(self, *, immediately: bool = False) -> None:
+        """Start a generation; its first heartbeat is due after an interval, or immediately."""
         self._state.reset()
-        interval_ms = 0 if at_once else self._context.config.heartbeat_interval_ms
+        interval_ms = 0 if immediately else self._context.config.heartbeat_interval_ms
         self._next_ms = self._context.clock.now_ms() + interval_ms
 
     def reset(self) -> None:
-        """Membership is over."""
+        """Reset the state, because the membership is over."""
         self._state.reset()
 
     def poll(self, destination: ToNode, now_ms: int) -> PollResult:
-        """Return the heartbeat that is due, or when it is."""
+        """Return the heartbeat if it is due, or the time until then."""
         config = self._context.config
         member = self._context.group.metadata
         if member.generation_id == NO_GENERATION:
@@ -57,18 +57,18 @@ class Heartbeats:
         request = self._context.request(
             self._message(),
             destination,
-            answered=partial(self._answered, member.generation_id),
-            failed=partial(self._failed, member.generation_id),
+            on_response=partial(self._handle_response, member.generation_id),
+            on_error=partial(self._handle_error, member.generation_id),
             state=self._state,
             timeout_ms=timeout_ms,
         )
         request.keep_alive = self.keep_alive(now_ms)
-        return PollResult((request,))  # its answer wakes the loop
+        return PollResult((request,))  # its response wakes the loop
 
     def _message(self) -> HeartbeatRequest:
         member, last = self._context.group.metadata, self._last
-        said = (last.generation_id, last.member_id) if last is not None else None
-        if last is None or said != (member.generation_id, member.member_id):
+        known = (last.generation_id, last.member_id) if last is not None else None
+        if last is None or known != (member.generation_id, member.member_id):
             last = self._last = HeartbeatRequest(
                 group_id=member.group_id,
                 generation_id=member.generation_id,
@@ -78,27 +78,27 @@ class Heartbeats:
         return last
 
     def keep_alive(self, now_ms: int) -> KeepAlive:
-        """Return what may be sent for this generation while we cannot."""
+        """Return the heartbeat that the transport sends while this thread cannot."""
         generation = self._context.group.metadata.generation_id
         return self._context.keep_alive(
             self._message(),
             period_ms=self._context.config.heartbeat_interval_ms,
             until_ms=now_ms + self._timer.left_ms(now_ms),
-            answered=lambda message: self._raise_error(generation, message.error_code),
-            failed=partial(self._failed, generation),
+            on_response=lambda message: self._raise_error(generation, message.error_code),
+            on_error=partial(self._handle_error, generation),
         )
 
-    def _answered(self, generation: int, response: ClientResponse) -> None:
+    def _handle_response(self, generation: int, response: ClientResponse) -> None:
         if self._context.group.metadata.generation_id == generation:
             self._context.metrics.record("heartbeat-latency", response.latency_ms)
         self._raise_error(generation, response.message.error_code)
 
     def _raise_error(self, generation: int, code: int) -> None:
         group = self._context.group.metadata
-        if code and group.generation_id == generation:  # else of a membership that is over
+        if code and group.generation_id == generation:  # otherwise of an earlier generation
             raise for_code(code)(group.group_id)
 
-    def _failed(self, generation: int, error: Exception) -> None:
+    def _handle_error(self, generation: int, error: Exception) -> None:
         if self._context.group.metadata.generation_id == generation:
             self._next_ms = 0
             self._on_error(error)

@@ -1,4 +1,4 @@
-"""The requests of a classic member: JoinGroup, SyncGroup, LeaveGroup."""
+"""The requests of a classic member: JoinGroup, SyncGroup and LeaveGroup."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tandem_kafka.wire.messages import JoinGroupRequest, LeaveGroupRequest, Sync
 __all__ = ["ClassicRequests", "join_error"]
 
 PROTOCOL_TYPE = "consumer"
-#: Answering JoinGroup may take the broker as long as the slowest member.
+#: Added to the rebalance timeout, because the response to JoinGroup waits for the slowest member.
 JOIN_GRACE_MS = 5_000
 _INCONSISTENT_GROUP_PROTOCOL: Final = 23
 
 
 class ClassicRequests:
-    """Builds them from who we are and what we own."""
+    """Builds the requests from the membership and the owned partitions."""
 
     def __init__(self, context: ManagerContext, assignors: ClassicAssignors) -> None:
         self._context = context
@@ -30,19 +30,19 @@ class ClassicRequests:
 
     @property
     def join_timeout_ms(self) -> int:
-        """How long JoinGroup may take: the coordinator waits for the slowest member."""
+        """The timeout of JoinGroup, whose response waits for the slowest member."""
         config = self._context.config
         return max(config.request_timeout_ms, config.max_poll_interval_ms + JOIN_GRACE_MS)
 
     def view(self) -> MemberView:
-        """Return what the member is now."""
+        """Return the current data of the member."""
         subscription = self._context.subscription
         owned = frozenset(subscription.assigned) if self._assignors.cooperative else frozenset()
         generation = self._context.group.metadata.generation_id
         return MemberView(subscription.topics, owned, generation, self._context.config.client_rack)
 
     def join(self, described: Mapping[str, bytes], reason: str) -> JoinGroupRequest:
-        """Return a JoinGroup; each assignor has said what it needs to know of us."""
+        """Return JoinGroup with the description of each assignor."""
         config, member = self._context.config, self._context.group.metadata
         protocol = JoinGroupRequest.JoinGroupRequestProtocol
         return JoinGroupRequest(
@@ -57,7 +57,7 @@ class ClassicRequests:
         )
 
     def sync(self, joined: Any, assignments: Mapping[str, bytes]) -> SyncGroupRequest:
-        """Return a SyncGroup; the leader's carries everybody's assignment."""
+        """Return SyncGroup; that of the leader has the assignments of all members."""
         entry = SyncGroupRequest.SyncGroupRequestAssignment
         member = self._context.group.metadata
         return SyncGroupRequest(
@@ -74,9 +74,9 @@ class ClassicRequests:
         )
 
     def leave(self, destination: ToNode, reason: str, future: Completion[Any]) -> UnsentRequest:
-        """Return a LeaveGroup (with its reason from version 5 on, KIP-800).
+        """Return LeaveGroup, with the reason from version 5 on (KIP-800).
 
-        Whatever comes of it, the member has left: `future` is completed.
+        `future` is completed whatever the outcome: the member has left.
         """
         member = self._context.group.metadata
         static = member.group_instance_id is not None
@@ -91,19 +91,19 @@ class ClassicRequests:
                     reason=reason,
                 )
             ],
-            # A static member is named by its instance, which older versions cannot say.
+            # A static member is identified by its instance id, which older versions lack.
             min_version=3 if static else 0,
         )
         return self._context.request(
             message,
             destination,
-            answered=lambda _: future.complete(None),
-            failed=lambda _: future.complete(None),
+            on_response=lambda _: future.complete(None),
+            on_error=lambda _: future.complete(None),
         )
 
 
 def join_error(code: int, context: ManagerContext) -> Exception:
-    """Return the error of a code; it says more than its name where the user has to act."""
+    """Return the error for a code, with the next step if the user must act."""
     return for_code(code)(_explanation(code, context))
 
 
@@ -112,7 +112,7 @@ def _explanation(code: int, context: ManagerContext) -> str:
     if code == _INCONSISTENT_GROUP_PROTOCOL:
         names = ", ".join(str(each.name) for each in config.partition_assignment_strategy)
         return (
-            f"group {config.group_id!r} has no assignor in common with this member, which offers "
-            f"{names}; have all members offer one more assignor before you take one away"
+            f"group {config.group_id!r} has no assignor in common with this member, which supports "
+            f"{names}; before you remove an assignor, add a common one to all members"
         )
     return f"group {config.group_id!r}"

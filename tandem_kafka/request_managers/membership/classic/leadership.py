@@ -1,7 +1,7 @@
-"""What the leader of a classic group does beside being a member.
+"""The tasks of the leader of a classic group.
 
-It computes everybody's assignment, and watches the topics of the whole group: whoever assigned
-them has to notice when one of them grows.
+The leader computes the assignments of all members. It also watches the topics of the whole group,
+because it must trigger a rebalance when the number of partitions changes.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ __all__ = ["LEADER_WAIT_MS", "Leadership"]
 
 log = logging.getLogger(__name__)
 
-#: How long the leader waits for the metadata of topics that only others subscribe to.
+#: How long the leader waits for the metadata of topics to which only other members subscribe.
 LEADER_WAIT_MS = 5_000
 
 
 class Leadership:
-    """Held from the JoinGroup response that says so until another says otherwise."""
+    """The leadership, from one JoinGroup response to the next."""
 
     def __init__(
         self, context: ManagerContext, metadata: MetadataRefresher, assignors: ClassicAssignors
@@ -31,14 +31,14 @@ class Leadership:
         self._context = context
         self._metadata = metadata
         self._assignors = assignors
-        #: What the members of the group subscribe to; empty for one who does not lead.
+        #: The subscribed topics of all members; empty if this member is not the leader.
         self._topics: frozenset[str] = frozenset()
         self._give_up_ms = 0
-        #: Partition counts that the assignment was computed from.
+        #: The partition counts from which the assignment was computed.
         self._assigned_from: Mapping[str, int] | None = None
 
     def joined(self, message: Any) -> None:
-        """Take a JoinGroup response: it makes us the leader, or somebody else."""
+        """Process a JoinGroup response, which names the leader."""
         self.end()
         if not self.leads(message):
             return
@@ -47,35 +47,35 @@ class Leadership:
         self._metadata.watch(self._topics)
 
     def leads(self, joined: Any) -> bool:
-        """Tell whether a JoinGroup response makes us the leader."""
+        """Tell whether a JoinGroup response makes this member the leader."""
         return bool(joined.leader == joined.member_id)
 
     def end(self) -> None:
-        """Lead no more."""
+        """End the leadership."""
         self._topics = frozenset()
         self._assigned_from = None
         self._metadata.watch(self._topics)
 
     def wait_ms(self, now_ms: int) -> int:
-        """Return how long SyncGroup has to wait for the group's topics to be known."""
+        """Return how long SyncGroup must wait for metadata of the group's topics."""
         return 0 if self._metadata.knows(self._topics) else max(0, self._give_up_ms - now_ms)
 
     def plan(self, joined: Any) -> Callable[[], Mapping[str, bytes]]:
-        """Return what computes the assignments that SyncGroup carries; it runs the user's code."""
+        """Return a function that computes the assignments for SyncGroup with the user's code."""
         self._assigned_from = self._partition_counts(self._topics)
         group_id = self._context.config.group_id
         if joined.skip_assignment:
-            # KIP-814: we have led this generation before, and its assignment stands.
-            log.info("group %s: leading again as static member", group_id)
+            # KIP-814: this static member was the leader before, and its assignment remains valid.
+            log.info("group %s: leader again as a static member, keeping the assignment", group_id)
             return dict
         name, members = joined.protocol_name, joined.members
-        log.info("group %s: leads it, members: %d, assignor: %s", group_id, len(members), name)
+        log.info("group %s: leader of %d members, assignor %s", group_id, len(members), name)
         snapshot = self._context.metadata.snapshot
         return lambda: self._assignors.assign(name, snapshot, members)
 
     @property
     def outdated(self) -> bool:
-        """True when a topic of the group has got other partitions than were assigned."""
+        """True if the partition count of a topic has changed since the assignment."""
         counted = self._assigned_from
         return counted is not None and self._partition_counts(counted) != counted
 

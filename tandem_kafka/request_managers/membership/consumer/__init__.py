@@ -1,1 +1,1 @@
-"""A member of a KIP-848 group: one heartbeat, and a target to reconcile."""
+"""Membership in a KIP-848 group."""

@@ -1,7 +1,7 @@
-"""ConsumerGroupHeartbeat: which fields are sent, and when.
+"""The fields of ConsumerGroupHeartbeat.
 
-A field is sent when it has changed since it was last sent; a member that joins, or that does not
-know whether the coordinator got its last heartbeat, sends them all.
+A field is sent if it has changed since it was last sent. A member sends all fields when it joins,
+or if it does not know whether the coordinator received its last heartbeat.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ __all__ = [
     "HeartbeatFields",
     "epoch_to_leave",
     "error_of",
-    "explained",
     "new_member_id",
+    "with_advice",
 ]
 
 JOIN_EPOCH = 0
@@ -43,12 +43,12 @@ STATIC_LEAVE_EPOCH = -2
 
 INVALID_REGULAR_EXPRESSION = 128
 
-#: Expressions are resolved by the coordinator from this version on.
+#: From this version on, the coordinator resolves regular expressions.
 FIRST_VERSION_WITH_REGEX = 1
 
 
 def epoch_to_leave(operation: LeaveOperation, *, static: bool) -> int | None:
-    """Return the epoch of the last heartbeat, None if there is to be none."""
+    """Return the epoch of the final heartbeat, or None if none must be sent."""
     if not static:
         return None if operation is LeaveOperation.REMAIN else LEAVE_EPOCH
     return LEAVE_EPOCH if operation is LeaveOperation.LEAVE else STATIC_LEAVE_EPOCH
@@ -64,7 +64,7 @@ class _Sent:
 
 
 class HeartbeatFields:
-    """Remembers what the coordinator has been told."""
+    """Builds heartbeats, and remembers which values have been sent."""
 
     def __init__(
         self,
@@ -77,15 +77,15 @@ class HeartbeatFields:
         self._last_plain: ConsumerGroupHeartbeatRequest | None = None
 
     def forget(self) -> None:
-        """Whether the last heartbeat arrived is not known: the next one says everything."""
+        """Send all fields with the next heartbeat, because the last one may not have arrived."""
         self._sent = _Sent()
 
     @property
     def outdated(self) -> bool:
-        """True when the coordinator knows another subscription or announcement than today's."""
+        """True if the subscription or the announced assignors have changed since they were sent."""
         sent = self._sent
         if sent.subscribed is None:
-            return False  # the next heartbeat says everything, when it is due
+            return False  # the next heartbeat sends all fields when it is due
         return sent.subscribed != self._subscribed or sent.announced != self._announced()
 
     @property
@@ -104,9 +104,15 @@ class HeartbeatFields:
         *,
         joining: bool = False,
     ) -> ConsumerGroupHeartbeatRequest:
-        """Return the next heartbeat; `owned` is what has been taken over.
+        """Return the next heartbeat.
 
-        Whoever says everything again, not because it has something to acknowledge, says `claimed`.
+        Args:
+            member_id: The member id.
+            epoch: The member epoch, or the epoch to leave.
+            owned: The applied assignment.
+            claimed: Sent in place of `owned` if all fields are repeated without a change of
+                `owned`. It includes the assignment that is being applied.
+            joining: Whether the member joins.
         """
         config = self._context.config
         fields: dict[str, Any] = {}
@@ -119,18 +125,18 @@ class HeartbeatFields:
             self._add_owned(fields, owned, claimed if repeating else owned, joining=joining)
         if not fields:
             return self.plain(member_id, epoch)
-        wants_regex = fields.get("subscribed_topic_regex")
+        has_regex = fields.get("subscribed_topic_regex")
         return ConsumerGroupHeartbeatRequest(
             group_id=config.group_id,
             member_id=member_id,
             member_epoch=epoch,
             instance_id=config.group_instance_id,
             **fields,
-            min_version=FIRST_VERSION_WITH_REGEX if wants_regex else 0,
+            min_version=FIRST_VERSION_WITH_REGEX if has_regex else 0,
         )
 
     def plain(self, member_id: str, epoch: int) -> ConsumerGroupHeartbeatRequest:
-        """Return the heartbeat that says only who we are: most are of this kind."""
+        """Return a heartbeat that only identifies the member, as most of them do."""
         config, plain = self._context.config, self._last_plain
         if plain is None or (plain.member_id, plain.member_epoch) != (member_id, epoch):
             plain = self._last_plain = ConsumerGroupHeartbeatRequest(
@@ -147,8 +153,8 @@ class HeartbeatFields:
             sent.rebalance_timeout_ms = config.max_poll_interval_ms
             fields["rebalance_timeout_ms"] = config.max_poll_interval_ms
         if self._subscribed != sent.subscribed:
-            # Names and expression are one subscription and go together: an empty expression
-            # takes an earlier one back, as no names take back earlier names.
+            # Names and regular expression are sent together, because they form one subscription.
+            # An empty value cancels an earlier one.
             sent.subscribed = topics, regex = self._subscribed
             fields["subscribed_topic_names"] = sorted(topics)
             fields["subscribed_topic_regex"] = regex
@@ -160,13 +166,18 @@ class HeartbeatFields:
             fields["client_assignors"] = [each.encoded() for each in announced]
 
     def _add_owned(
-        self, fields: dict[str, Any], owned: Assignment, told: Assignment | None, *, joining: bool
+        self,
+        fields: dict[str, Any],
+        owned: Assignment,
+        reported: Assignment | None,
+        *,
+        joining: bool,
     ) -> None:
         if self._sent.owned == owned and not joining:
             return
         self._sent.owned = owned
         entry = ConsumerGroupHeartbeatRequest.TopicPartitions
-        partitions = {} if joining or told is None else told.partitions
+        partitions = {} if joining or reported is None else reported.partitions
         fields["topic_partitions"] = [
             entry(topic_id=topic_id, partitions=sorted(numbers))
             for topic_id, numbers in sorted(partitions.items())
@@ -174,7 +185,7 @@ class HeartbeatFields:
 
 
 def error_of(message: Any) -> KafkaError:
-    """Return the error of an answer, with the coordinator's own words."""
+    """Return the error of a response, with the coordinator's message."""
     text = message.error_message or ""
     if message.error_code == INVALID_REGULAR_EXPRESSION:
         return InvalidRegularExpressionError(text)
@@ -182,17 +193,17 @@ def error_of(message: Any) -> KafkaError:
     return error
 
 
-def explained(error: UnsupportedVersionError, context: ManagerContext) -> UnsupportedVersionError:
-    """Say what to do where the cluster does not know the request."""
+def with_advice(error: UnsupportedVersionError, context: ManagerContext) -> UnsupportedVersionError:
+    """Return the error for a cluster that does not support the request, with the next step."""
     if context.config.group_local_assignors:
         advice = (
-            "the cluster does not let members compute an assignment, as no released broker does; "
-            "leave group_local_assignors out"
+            "the cluster does not support client-side assignors with KIP-848, and no released "
+            "broker does; remove group_local_assignors"
         )
     elif context.subscription.regex is not None:
         advice = (
-            "the cluster cannot resolve a regular expression (SubscriptionPattern needs "
-            "ConsumerGroupHeartbeat version 1); subscribe to names or a Python pattern"
+            "the cluster cannot resolve regular expressions (SubscriptionPattern needs "
+            "ConsumerGroupHeartbeat version 1); subscribe to topic names, a str or a re.Pattern"
         )
     else:
         advice = (
@@ -205,6 +216,6 @@ def explained(error: UnsupportedVersionError, context: ManagerContext) -> Unsupp
 
 
 def new_member_id(random: Random) -> str:
-    """Return an id that nobody else has; the client makes it (KIP-1082)."""
+    """Return a unique member id, which the client generates (KIP-1082)."""
     raw = UUID(int=random.getrandbits(128), version=4).bytes
     return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()

@@ -1,19 +1,19 @@
-"""The states of a member of a KIP-848 group, and the ways between them.
+"""The states of a member of a KIP-848 group, and their transitions.
 
-    UNSUBSCRIBED     not a member and not asked to be one
-    JOINING          heartbeats carry epoch 0 until the coordinator knows us
-    RECONCILING      a target differs from what we own: the listener runs, partitions move
-    ACKNOWLEDGING    the target has been taken over; the next heartbeat says so
-    STABLE           we own what the coordinator wants us to
-    FENCED           the coordinator knows us no more: partitions are lost, then we join again
-    PREPARE_LEAVING  the application is leaving: its listener runs, heartbeats go on
-    LEAVING          the last heartbeat (-1, or -2 of a static member) is on its way
-    STALE            we left because poll() was not called in time; partitions are lost, and the
-                     next poll() joins again
-    FATAL            an error that only the user can mend; every poll() raises it
+    UNSUBSCRIBED     not a member, and no subscription requires it
+    JOINING          heartbeats have epoch 0 until the coordinator has accepted the member
+    RECONCILING      the target differs from the owned partitions: the listener runs
+    ACKNOWLEDGING    the target has been applied; the next heartbeat acknowledges it
+    STABLE           the member owns its target
+    FENCED           the coordinator has removed the member: partitions are lost, then it rejoins
+    PREPARE_LEAVING  the application is leaving: its listener runs, heartbeats continue
+    LEAVING          the final heartbeat (epoch -1, or -2 of a static member) is about to be sent
+    STALE            the member left because poll() was not called in time; partitions are lost,
+                     and the next poll() rejoins
+    FATAL            an error that only the user can fix; every poll() raises it
 
-The table says from which states each may be entered; it is that of the Java client, with one way
-more: unsubscribe() leads out of FATAL.
+The table lists from which states each state may be entered. It is that of the Java client with one
+more transition: unsubscribe() leaves FATAL.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ __all__ = ["IN_GROUP", "TAKES_TARGETS", "TRANSITIONS", "State"]
 
 
 class State(enum.Enum):
-    """Where a member stands."""
+    """The state of a member."""
 
-    # Looked for in sets at every turn; an enumeration hashes its name.
+    # Faster than the hash of an enumeration, which hashes the name: every iteration needs it.
     __hash__ = object.__hash__
 
     UNSUBSCRIBED = "unsubscribed"
@@ -61,14 +61,14 @@ ENTERED_FROM: dict[State, frozenset[State]] = {
     State.STALE: frozenset({State.LEAVING}),
 }
 
-#: The same, as `StateMachine` reads it.
+#: The same table by source state, for `StateMachine`.
 TRANSITIONS: dict[State, frozenset[State]] = {
     state: frozenset(to for to, sources in ENTERED_FROM.items() if state in sources)
     for state in State
 }
 
-#: States in which a new target assignment is taken.
+#: States in which a new target assignment is accepted.
 TAKES_TARGETS = _ACTIVE
 
-#: States in which heartbeats are sent and the coordinator counts us as a member.
+#: States in which heartbeats are sent and the coordinator knows the member.
 IN_GROUP = _ACTIVE | {State.PREPARE_LEAVING, State.LEAVING}

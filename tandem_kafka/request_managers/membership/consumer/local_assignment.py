@@ -1,14 +1,14 @@
-"""A member computes its group's assignment, when the coordinator asks it to.
+"""Computes the assignment of the group when the coordinator requests it (KIP-848).
 
-    signal      the answer to a heartbeat says that we are to compute
-    prepare     ConsumerGroupPrepareAssignment is answered with the group's state
-    compute     on the thread of the user's code, while heartbeats go on
-    install     ConsumerGroupInstallAssignment brings the result, or says that the assignor failed
+    signal      a heartbeat response asks this member to compute the assignment
+    prepare     ConsumerGroupPrepareAssignment returns the state of the group
+    compute     on the thread for user code, while heartbeats continue
+    install     ConsumerGroupInstallAssignment sends the result, or the failure of the assignor
 
-What the assignor hands to each member comes with that member's assignment, to its own assignor.
+The assignor's metadata for each member are sent with that member's assignment, to its own assignor.
 
-Nothing is repeated here: whatever goes wrong, the result is dropped, and as long as nobody has
-brought one, the coordinator goes on asking with every heartbeat, us or another member.
+There are no retries: after any error the result is dropped. Until the coordinator has received an
+assignment, it keeps asking this or another member with every heartbeat.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tandem_kafka.errors import (
 )
 from tandem_kafka.network.request import ClientResponse, ToNode, UnsentRequest
 from tandem_kafka.request_managers.context import ManagerContext
-from tandem_kafka.request_managers.membership.consumer.target import HandedOver
+from tandem_kafka.request_managers.membership.consumer.target import AssignorMetadata
 from tandem_kafka.request_managers.user_code import PendingCall
 from tandem_kafka.types import TopicPartition
 from tandem_kafka.wire.messages import (
@@ -39,7 +39,7 @@ __all__ = ["Announcement", "LocalAssignment"]
 
 log = logging.getLogger(__name__)
 
-#: UNKNOWN_SERVER_ERROR: there is no number for what an assignor may raise.
+#: UNKNOWN_SERVER_ERROR, because the protocol has no code for the failure of an assignor.
 _ASSIGNOR_FAILED = -1
 #: The field has 16 bits.
 _NEWEST_VERSION = 32_767
@@ -47,7 +47,7 @@ _HIGHEST_ERROR = 127
 
 
 class Announcement(NamedTuple):
-    """The fields of ClientAssignors, comparable with what was said before."""
+    """The fields of ClientAssignor in a heartbeat, to detect changes."""
 
     name: str
     minimum_version: int
@@ -62,7 +62,7 @@ class Announcement(NamedTuple):
 
 
 def _announced(assignor: PartitionAssignor, metadata: bytes | None = None) -> Announcement:
-    """Ask an assignor; with `metadata` it is not asked for that."""
+    """Return the announcement of an assignor; `metadata` replaces its own."""
     return Announcement(
         assignor.name,
         assignor.minimum_version,
@@ -74,7 +74,7 @@ def _announced(assignor: PartitionAssignor, metadata: bytes | None = None) -> An
 
 
 class _Described(NamedTuple):
-    """What came of asking one assignor for its metadata."""
+    """The announcement of one assignor, and the error if its metadata failed."""
 
     name: str
     announcement: Announcement
@@ -82,9 +82,9 @@ class _Described(NamedTuple):
 
 
 class LocalAssignment:
-    """Computes for the group when asked to, one assignment at a time.
+    """Computes one assignment at a time when requested.
 
-    Every call of an assignor runs where the user's code runs, never on the network thread.
+    Assignors run on the thread for user code, never on the network thread.
     """
 
     def __init__(self, context: ManagerContext) -> None:
@@ -95,33 +95,33 @@ class LocalAssignment:
         ]
         self._assignors: dict[str, PartitionAssignor] = {each.name: each for each in instances}
         self._announcements: dict[str, Announcement] = {}
-        #: Those whose metadata cannot be had: reported once, not with every heartbeat.
-        self._mute: set[str] = set()
-        self._signalled = False
-        #: What an assignor was told of last.
-        self._told: tuple[frozenset[TopicPartition], HandedOver] | None = None
-        #: What is to be installed, but for who we are.
+        #: Assignors whose metadata failed; reported once, not with every heartbeat.
+        self._failed_assignors: set[str] = set()
+        self._computation_requested = False
+        #: The last notification of an assignor.
+        self._last_notification: tuple[frozenset[TopicPartition], AssignorMetadata] | None = None
+        #: The result to install, without the fields that identify the member.
         self._result: dict[str, Any] | None = None
         self._attempt = 0
-        self._waits_for: ToNode | None = None
+        self._in_flight_to: ToNode | None = None
         code = context.user_code
-        self._describing = PendingCall(code, self._described, context.raise_in_poll)
-        self._assigning = PendingCall(code, self._computed, context.raise_in_poll)
+        self._description_call = PendingCall(code, self._handle_descriptions, context.raise_in_poll)
+        self._computation_call = PendingCall(code, self._handle_result, context.raise_in_poll)
 
     # --- what the assignors announce -----------------------------------------------------------
 
     @property
     def described(self) -> bool:
-        """True once every assignor has said what a heartbeat announces."""
+        """True once the announcements of all assignors are known."""
         return self._announcements.keys() == self._assignors.keys()
 
     def describe(self) -> None:
-        """Ask the assignors for their metadata; the next heartbeats say what they answer."""
-        if self._assignors and not self._describing.running:
-            self._describing.start(self._describe)
+        """Update the announcements of all assignors, for the next heartbeats."""
+        if self._assignors and not self._description_call.running:
+            self._description_call.start(self._describe)
 
     def announced(self) -> tuple[Announcement, ...]:
-        """Return what a heartbeat says of the assignors."""
+        """Return the announcements for a heartbeat."""
         return tuple(self._announcements.values())
 
     def _describe(self) -> list[_Described]:
@@ -129,52 +129,54 @@ class LocalAssignment:
         for name, assignor in self._assignors.items():
             try:
                 described.append(_Described(name, _announced(assignor), None))
-            except Exception as error:  # noqa: BLE001 - whatever the user's code raises
+            except Exception as error:  # noqa: BLE001 - user code may raise anything
                 described.append(_Described(name, _announced(assignor, metadata=b""), error))
         return described
 
-    def _described(self, described: list[_Described]) -> None:
-        """Take the answers; an assignor that failed announces what it did before."""
+    def _handle_descriptions(self, described: list[_Described]) -> None:
+        """Store the announcements; an assignor that failed keeps its previous one."""
         for name, announcement, error in described:
             if error is None:
                 self._announcements[name] = announcement
-                self._mute.discard(name)
+                self._failed_assignors.discard(name)
                 continue
             self._announcements.setdefault(name, announcement)
-            if name not in self._mute:
-                self._mute.add(name)
-                self._report(f"{name}: its metadata() failed", error)
+            if name not in self._failed_assignors:
+                self._failed_assignors.add(name)
+                self._report(f"metadata() of assignor {name} failed", error)
 
-    # --- what the coordinator says -------------------------------------------------------------
+    # --- requests of the coordinator -----------------------------------------------------------
 
-    def learn(self, message: Any) -> None:
-        """Take in the answer to a heartbeat."""
-        self._signalled = message.should_compute_assignment
+    def handle_heartbeat(self, message: Any) -> None:
+        """Process a heartbeat response, which may request a computation."""
+        self._computation_requested = message.should_compute_assignment
 
     def forget(self) -> None:
-        """A new membership: whatever comes of it is news."""
-        self._told = None
+        """Forget the last notification, because a new membership starts."""
+        self._last_notification = None
 
-    def hand_over(
+    def notify_assignor(
         self,
         partitions: frozenset[TopicPartition],
-        along: HandedOver | None,
+        metadata: AssignorMetadata | None,
         then: Callable[[], None],
     ) -> None:
-        """Tell an assignor what was computed for this member, unless it knows; then call `then`."""
-        assignor = self._assignors.get(along.assignor) if along is not None else None
-        if along is None or assignor is None:
-            self._told = None  # what it computes next is news, whatever it is
+        """Notify an assignor of this member's assignment if it changed; then call `then`."""
+        assignor = self._assignors.get(metadata.assignor) if metadata is not None else None
+        if metadata is None or assignor is None:
+            self._last_notification = None  # notify it of the next assignment in any case
             then()
             return
-        if self._told == (partitions, along):
+        if self._last_notification == (partitions, metadata):
             then()
             return
-        self._told = partitions, along
-        assignment = MemberAssignment(partitions, along.metadata, along.version, along.error)
+        self._last_notification = partitions, metadata
+        assignment = MemberAssignment(
+            partitions, metadata.metadata, metadata.version, metadata.error
+        )
 
         def failed(error: Exception) -> None:
-            self._report(f"{along.assignor}: its on_assignment() failed", error)
+            self._report(f"on_assignment() of assignor {metadata.assignor} failed", error)
             then()
 
         self._context.user_code.run(
@@ -182,20 +184,24 @@ class LocalAssignment:
         )
 
     @property
-    def concerned(self) -> bool:
-        """True when there is anything to compute, to bring or to wait for."""
-        return self._signalled or self._result is not None or self._waits_for is not None
+    def active(self) -> bool:
+        """True if a computation is requested, in flight or ready to install."""
+        return (
+            self._computation_requested
+            or self._result is not None
+            or self._in_flight_to is not None
+        )
 
     def poll(self, destination: ToNode | None) -> tuple[UnsentRequest, ...]:
-        """Ask for the group's state, or bring what was computed."""
-        if self._waits_for not in (None, destination):
-            self._waits_for, self._attempt = None, self._attempt + 1  # the group is elsewhere
+        """Return a request for the state of the group, or one that installs the result."""
+        if self._in_flight_to not in (None, destination):
+            self._in_flight_to, self._attempt = None, self._attempt + 1  # the coordinator has moved
         identity = self._context.group.metadata
         if identity.generation_id <= 0:
-            self._result = None  # of a membership that is over
-            self._assigning.cancel()
+            self._result = None  # of an earlier membership
+            self._computation_call.cancel()
             return ()
-        if destination is None or self._waits_for is not None or self._assigning.running:
+        if destination is None or self._in_flight_to is not None or self._computation_call.running:
             return ()
         fields = {
             "group_id": self._context.config.group_id,
@@ -205,57 +211,65 @@ class LocalAssignment:
         if self._result is not None:
             result, self._result = self._result, None
             message = ConsumerGroupInstallAssignmentRequest(**fields, **result)
-            return (self._request(message, destination, self._installed),)
-        if not self._signalled:
+            return (self._request(message, destination, self._handle_installed),)
+        if not self._computation_requested:
             return ()
         message = ConsumerGroupPrepareAssignmentRequest(**fields)
-        return (self._request(message, destination, self._prepared),)
+        return (self._request(message, destination, self._handle_prepared),)
 
     def _request(
-        self, message: Any, destination: ToNode, answered: Callable[[Any], None]
+        self, message: Any, destination: ToNode, on_response: Callable[[Any], None]
     ) -> UnsentRequest:
-        # Until the next heartbeat's answer nobody knows whether we are still to compute.
-        self._signalled = False
-        self._waits_for = destination
+        # The next heartbeat response decides whether a computation is still requested.
+        self._computation_requested = False
+        self._in_flight_to = destination
         self._attempt += 1
         attempt = self._attempt
 
         def done(response: ClientResponse) -> None:
             if attempt == self._attempt:
-                self._waits_for = None
+                self._in_flight_to = None
                 if self._context.group.metadata.generation_id > 0:
-                    answered(response.message)
+                    on_response(response.message)
 
         def failed(error: Exception) -> None:
             if attempt == self._attempt:
-                self._waits_for = None
-                log.info("%s: no result: %s", message.name, error)
+                self._in_flight_to = None
+                log.info("%s failed: %s", message.name, error)
                 if isinstance(error, UnexpectedResponseError):
                     self._context.raise_in_poll(error)
 
-        return self._context.request(message, destination, answered=done, failed=failed)
+        return self._context.request(message, destination, on_response=done, on_error=failed)
 
-    # --- answers -------------------------------------------------------------------------------
+    # --- responses -----------------------------------------------------------------------------
 
-    def _prepared(self, message: Any) -> None:
+    def _handle_prepared(self, message: Any) -> None:
         if message.error_code:
-            log.info("group's state not told: %s", for_code(message.error_code).__name__)
+            log.info(
+                "group %s: the coordinator did not return the state of the group: %s",
+                self._context.config.group_id,
+                for_code(message.error_code).__name__,
+            )
             return
-        self._assigning.start(lambda: self._compute(message))
+        self._computation_call.start(lambda: self._compute(message))
 
-    def _computed(self, computed: tuple[dict[str, Any], Exception | None]) -> None:
+    def _handle_result(self, computed: tuple[dict[str, Any], Exception | None]) -> None:
         self._result, error = computed
         if error is not None:
-            self._report(f"{self._result.pop('assignor')}: its assign() failed", error)
+            self._report(f"assign() of assignor {self._result.pop('assignor')} failed", error)
 
-    def _installed(self, message: Any) -> None:
+    def _handle_installed(self, message: Any) -> None:
         if message.error_code == InvalidAssignmentError.errno:
             self._context.raise_in_poll(InvalidAssignmentError(message.error_message or ""))
         elif message.error_code:
-            log.info("assignment dropped: %s", for_code(message.error_code).__name__)
+            log.info(
+                "group %s: the coordinator rejected the computed assignment: %s",
+                self._context.config.group_id,
+                for_code(message.error_code).__name__,
+            )
 
     def _compute(self, message: Any) -> tuple[dict[str, Any], Exception | None]:
-        """Run the assignor; what it raises goes to the application and to the coordinator."""
+        """Run the assignor; report its error to the application and to the coordinator."""
         name = message.assignor_name
         names = {topic.topic_id: topic.topic_name for topic in message.topics}
         topics = {topic.topic_name: topic.num_partitions for topic in message.topics}
@@ -264,18 +278,20 @@ class LocalAssignment:
         try:
             assignment = self._assignors[name].assign(members, topics)
             ids = {topic_name: topic_id for topic_id, topic_name in names.items()}
-            encoded = [_encoded(who, given, ids) for who, given in sorted(assignment.items())]
-        except Exception as error:  # noqa: BLE001 - whatever the user's code raises
+            encoded = [
+                _encoded(member_id, given, ids) for member_id, given in sorted(assignment.items())
+            ]
+        except Exception as error:  # noqa: BLE001 - user code may raise anything
             failed = {"error_code": _ASSIGNOR_FAILED, "error_message": repr(error)}
             return {**result, **failed, "assignor": name}, error
-        log.info("group %s: assigned with %s", self._context.config.group_id, name)
+        log.info("group %s: computed an assignment with %s", self._context.config.group_id, name)
         return {**result, "error_code": 0, "error_message": None, "members": encoded}, None
 
     def _report(self, what: str, error: Exception) -> None:
         log.warning("group_local_assignors: %s", what, exc_info=error)
-        told = LocalAssignorError(f"{what}: {error!r}")
-        told.__cause__ = error
-        self._context.raise_in_poll(told)
+        wrapped = LocalAssignorError(f"{what}: {error!r}")
+        wrapped.__cause__ = error
+        self._context.raise_in_poll(wrapped)
 
 
 def _member(entry: Any, names: dict[Any, str]) -> GroupMember:
@@ -283,7 +299,7 @@ def _member(entry: Any, names: dict[Any, str]) -> GroupMember:
         return frozenset(
             TopicPartition(names[each.topic_id], number)
             for each in entries
-            if each.topic_id in names  # it may have what nobody subscribes to any more
+            if each.topic_id in names  # the topic may no longer be subscribed
             for number in each.partitions
         )
 
@@ -305,10 +321,10 @@ def _encoded(member_id: str, given: Any, ids: dict[str, Any]) -> Any:
     assignment = given if isinstance(given, MemberAssignment) else MemberAssignment(given)
     version = int(assignment.metadata_version)
     if not 0 <= version <= _NEWEST_VERSION:
-        raise ValueError(f"metadata_version={version}: must be from 0 to {_NEWEST_VERSION}")
+        raise ValueError(f"metadata_version must be from 0 to {_NEWEST_VERSION}, got {version}")
     error = int(assignment.error)
     if not 0 <= error <= _HIGHEST_ERROR:
-        raise ValueError(f"error={error}: must be from 0 to {_HIGHEST_ERROR}")
+        raise ValueError(f"error must be from 0 to {_HIGHEST_ERROR}, got {error}")
     by_topic: dict[Any, list[int]] = {}
     for topic, number in assignment.partitions:
         by_topic.setdefault(ids[topic], []).append(int(number))

@@ -1,19 +1,22 @@
-"""From the target of a KIP-848 coordinator to partitions taken over, step by step.
+"""Applies the target assignment of a KIP-848 coordinator, step by step.
 
-    1. name the topics of the target's ids, by metadata, else as they were named when they were
-       assigned: a broker that lags may not know for a moment what we own; the rest waits
-    2. revoked: mark them (nothing of them is fetched or handed out), then commit and listener
-    3. assigned: the application thread, inside poll(), takes the assignment over, then listener
-    4. acknowledge: the next heartbeat says what is owned
+    1. resolve   topic ids to names by the metadata, else by the names of owned partitions, because
+                 a stale broker may not know an owned topic; unresolved topics wait
+    2. revoke    stop fetching and returning the revoked partitions, then commit, then listener
+    3. assign    the application thread applies the assignment inside poll(), then listener
+    4. acknowledge   the next heartbeat has the owned partitions
 
-Steps 2 and 3 run on the application thread; a target that comes in between waits for its turn.
+Steps 2 and 3 run on the application thread. A target that arrives meanwhile is applied afterwards.
 
-A coordinator gives a partition to another member as soon as a heartbeat of ours that says what we
-own does not name it. So from step 2 on a heartbeat that repeats everything names what is being
-taken over too (`claimed`), and nothing is begun while such a heartbeat is unanswered. One gap is
-the protocol's own: a heartbeat that we gave up as lost may still reach the coordinator after the
-one that followed it on another connection. It may then free what was begun since; the epoch has
-moved on without us, so that our commits are refused and our next heartbeat has us fenced.
+If a heartbeat lists the owned partitions without a certain partition, the coordinator may
+immediately assign this partition to another member. From step 2 on, a heartbeat that repeats all
+fields therefore includes the partitions that are being applied (`claimed`). No new assignment is
+started while the response to such a heartbeat is pending.
+
+One gap remains in the protocol itself. A heartbeat that was given up as lost may still reach the
+coordinator after its successor on another connection, and free partitions that were applied since.
+The coordinator then has a newer epoch, so it rejects this member's commits and fences it with the
+next heartbeat.
 """
 
 from __future__ import annotations
@@ -29,10 +32,10 @@ from tandem_kafka.request_managers.membership.callbacks import CallbackRunner
 from tandem_kafka.request_managers.membership.consumer.target import (
     NO_PARTITIONS,
     Assignment,
-    HandedOver,
+    AssignorMetadata,
     Resolved,
+    assignor_metadata,
     by_topic_id,
-    handed_over,
 )
 from tandem_kafka.request_managers.metadata_refresh import MetadataRefresher
 from tandem_kafka.types import TopicPartition, named
@@ -43,7 +46,7 @@ log = logging.getLogger(__name__)
 
 
 class Reconciliation:
-    """Works off one target at a time."""
+    """Applies one target at a time."""
 
     def __init__(
         self,
@@ -51,8 +54,8 @@ class Reconciliation:
         callbacks: CallbackRunner,
         metadata: MetadataRefresher,
         acknowledge: Callable[[], None],
-        hand_over: Callable[
-            [frozenset[TopicPartition], HandedOver | None, Callable[[], None]], None
+        notify_assignor: Callable[
+            [frozenset[TopicPartition], AssignorMetadata | None, Callable[[], None]], None
         ],
     ) -> None:
         self._context = context
@@ -60,65 +63,68 @@ class Reconciliation:
         self._callbacks = callbacks
         self._metadata = metadata
         self._acknowledge = acknowledge
-        self._hand_over = hand_over
-        #: What the coordinator wants.
+        self._notify_assignor = notify_assignor
+        #: The target assignment of the coordinator.
         self.target = Assignment()
-        #: What has been taken over.
+        #: The applied assignment.
         self.owned = Assignment()
-        #: What the application may be taking over just now, or will once it gave the rest back.
-        self._taking = NO_PARTITIONS
-        #: The topics of what has been taken over.
+        #: The partitions that are being applied, or will be after the revocation.
+        self._pending = NO_PARTITIONS
+        #: Topic names of the applied assignment.
         self._names: Mapping[UUID, str] = {}
-        #: What came along with the target, and with what is being taken over.
-        self._along: HandedOver | None = None
-        self._taking_along: HandedOver | None = None
-        #: What has been taken over has another name by now: the one it had was wrong.
+        #: The data for an assignor, of the target and of the assignment that is being applied.
+        self._metadata_for_assignor: AssignorMetadata | None = None
+        self._pending_metadata: AssignorMetadata | None = None
+        #: Whether the name of an applied topic was wrong, as newer metadata show.
         self._misnamed = False
         self._names_seen = -1
-        #: An assignor is told of what is about to be taken over; the number tells of which.
-        self._handing_over = False
-        self._round = 0
+        #: Whether an assignor is being notified, and the number of the membership at that time.
+        self._notifying_assignor = False
+        self._membership_number = 0
 
     def reset(self) -> None:
-        """Membership is over."""
+        """Forget all assignments, because the membership is over."""
         self.target = self.owned = Assignment()
         self._names, self._misnamed = {}, False
-        self._taking = NO_PARTITIONS
-        self._handing_over = False
-        self._round += 1
+        self._pending = NO_PARTITIONS
+        self._notifying_assignor = False
+        self._membership_number += 1
 
     def take_target(self, sent: Any) -> None:
-        """The coordinator sent a target, and maybe something for an assignor."""
+        """Set the target that the coordinator has sent, with optional data for an assignor."""
         self.target = self.target.next(by_topic_id(sent.topic_partitions))
-        self._along = handed_over(sent)
-        self._hand_over_if_settled()
+        self._metadata_for_assignor = assignor_metadata(sent)
+        self._notify_if_settled()
 
-    def _hand_over_if_settled(self) -> None:
-        """What comes along may change while the partitions do not."""
+    def _notify_if_settled(self) -> None:
+        """Notify the assignor if its data may have changed although the partitions have not."""
         if self.settled:
-            self._hand_over(frozenset(self._subscription.assigned), self._along, lambda: None)
+            self._notify_assignor(
+                frozenset(self._subscription.assigned), self._metadata_for_assignor, lambda: None
+            )
 
     @property
     def claimed(self) -> Assignment:
-        """What has been taken over, and what may be by the time the coordinator hears of it.
+        """The applied assignment, and the partitions that are being applied.
 
-        A coordinator that is told of less would give a partition to another while the application
-        is about to begin with it.
+        With fewer partitions in a heartbeat, the coordinator could assign a partition to another
+        member while this application starts to process it.
         """
         partitions = dict(self.owned.partitions)
-        for topic_id, numbers in self._taking.items():
+        for topic_id, numbers in self._pending.items():
             partitions[topic_id] = partitions.get(topic_id, frozenset()) | numbers
         return Assignment(self.owned.local_epoch, partitions)
 
     @property
     def settled(self) -> bool:
-        """True when the whole target has been taken over and acknowledged."""
+        """True if the whole target has been applied."""
         return self.owned == self.target and not self._misnamed
 
     def check_names(self) -> bool:
-        """Tell whether metadata contradict a name under which partitions were taken over.
+        """Tell whether the metadata contradict the topic name of an applied partition.
 
-        Nothing protects a name on its way; under a wrong one they would be silent for ever.
+        A name may be corrupted in transit. A partition with a wrong name would never return
+        records.
         """
         snapshot = self._context.metadata.snapshot
         if snapshot.version != self._names_seen:
@@ -128,8 +134,8 @@ class Reconciliation:
         return self._misnamed
 
     def step(self) -> None:
-        """Begin with the target, unless a callback is still running."""
-        if self._callbacks.busy or self._handing_over or self.settled:
+        """Start to apply the target, unless a callback is running."""
+        if self._callbacks.busy or self._notifying_assignor or self.settled:
             return
         target = self.target
         known = self._context.metadata.snapshot.topic_names
@@ -138,43 +144,43 @@ class Reconciliation:
             self._metadata.need_ids(resolved.unknown)
         partial = Assignment(target.local_epoch, resolved.by_id)
         if resolved.unknown and partial == self.owned:
-            return  # all that can be named has been acknowledged; the rest waits for metadata
+            return  # all resolved topics have been acknowledged; the others wait for metadata
         if resolved.unknown and resolved.partitions == frozenset(self._subscription.assigned):
-            # Nothing to tell the listener of yet, but the coordinator hears that we are at it.
+            # No callback is needed yet, but the coordinator must see progress.
             self.owned, self._names = partial, resolved.names
             self._acknowledge()
             return
         self._revoke(partial, resolved)
 
-    def _revoke(self, taking: Assignment, resolved: Resolved) -> None:
-        self._taking, self._taking_along = taking.partitions, self._along
+    def _revoke(self, assignment: Assignment, resolved: Resolved) -> None:
+        self._pending, self._pending_metadata = assignment.partitions, self._metadata_for_assignor
         revoked = frozenset(self._subscription.assigned) - resolved.partitions
         for tp in revoked:
             self._subscription.assigned[tp].pending_revocation = True
         if not revoked:
-            self._assign(taking, resolved)
+            self._assign(assignment, resolved)
             return
-        log.info("group %s: giving back %s", self._context.config.group_id, sorted(revoked))
-        self._callbacks.run(PartitionsRevoked(revoked), lambda: self._revoked(taking, resolved))
+        log.info("group %s: revoking %s", self._context.config.group_id, named(revoked))
+        self._callbacks.run(PartitionsRevoked(revoked), lambda: self._revoked(assignment, resolved))
 
-    def _revoked(self, taking: Assignment, resolved: Resolved) -> None:
-        # In the order that there was: a set of names has another with every start of Python.
+    def _revoked(self, assignment: Assignment, resolved: Resolved) -> None:
+        # Keep the order: the order of a set differs between runs of Python.
         kept = [tp for tp in self._subscription.assigned if tp in resolved.partitions]
         self._subscription.set_assigned(kept)
-        self._assign(taking, resolved)
+        self._assign(assignment, resolved)
 
-    def _assign(self, taking: Assignment, resolved: Resolved) -> None:
-        self._handing_over = True
-        number = self._round
+    def _assign(self, assignment: Assignment, resolved: Resolved) -> None:
+        self._notifying_assignor = True
+        number = self._membership_number
 
-        def handed_over() -> None:
-            if number == self._round:  # else the membership is over
-                self._handing_over = False
-                self._call_listener(taking, resolved)
+        def notified() -> None:
+            if number == self._membership_number:  # otherwise the membership is over
+                self._notifying_assignor = False
+                self._call_listener(assignment, resolved)
 
-        self._hand_over(resolved.partitions, self._taking_along, handed_over)
+        self._notify_assignor(resolved.partitions, self._pending_metadata, notified)
 
-    def _call_listener(self, taking: Assignment, resolved: Resolved) -> None:
+    def _call_listener(self, assignment: Assignment, resolved: Resolved) -> None:
         added = resolved.partitions - frozenset(self._subscription.assigned)
         log.info(
             "group %s: assigned %s, added %s",
@@ -183,13 +189,14 @@ class Reconciliation:
             named(added),
         )
         self._callbacks.run(
-            PartitionsAssigned(resolved.partitions, added), lambda: self._assigned(taking, resolved)
+            PartitionsAssigned(resolved.partitions, added),
+            lambda: self._assigned(assignment, resolved),
         )
 
-    def _assigned(self, taking: Assignment, resolved: Resolved) -> None:
+    def _assigned(self, assignment: Assignment, resolved: Resolved) -> None:
         for state in self._subscription.assigned.values():
             state.awaiting_callback = False
-        self.owned, self._taking = taking, NO_PARTITIONS
+        self.owned, self._pending = assignment, NO_PARTITIONS
         self._names, self._misnamed = resolved.names, False
-        self._hand_over_if_settled()
+        self._notify_if_settled()
         self._acknowledge()

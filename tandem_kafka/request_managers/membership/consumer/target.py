@@ -1,4 +1,4 @@
-"""What the coordinator wants a KIP-848 member to own, and which of it can be named yet."""
+"""The target assignment of a KIP-848 member, and the resolution of its topic ids to names."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tandem_kafka.types import TopicPartition
 __all__ = [
     "NO_PARTITIONS",
     "Assignment",
-    "HandedOver",
+    "AssignorMetadata",
     "Resolved",
     "TopicIdPartitions",
+    "assignor_metadata",
     "by_topic_id",
-    "handed_over",
 ]
 
 TopicIdPartitions = Mapping[UUID, frozenset[int]]
@@ -26,25 +26,26 @@ NO_PARTITIONS: TopicIdPartitions = {}
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """Partitions by topic id, and how often such a thing has been received.
+    """Partitions by topic id, with a local epoch.
 
     Attributes:
-        local_epoch: Grows with every target that differs from the one before, so that a target
-            that changes and changes back is reconciled and acknowledged again.
+        local_epoch: Increases with every different target. A target that changes and changes back
+            is therefore reconciled and acknowledged again.
+        partitions: Partition numbers by topic id.
     """
 
     local_epoch: int = -1
     partitions: TopicIdPartitions = field(default_factory=dict)
 
     def next(self, partitions: TopicIdPartitions) -> Assignment:
-        """Return the assignment that follows when the coordinator sends these partitions."""
+        """Return the next assignment after the coordinator has sent these partitions."""
         if self.local_epoch >= 0 and partitions == self.partitions:
             return self
         return Assignment(self.local_epoch + 1, partitions)
 
 
-class HandedOver(NamedTuple):
-    """What comes along with partitions that a member of the group has computed."""
+class AssignorMetadata(NamedTuple):
+    """Data for a member's assignor, sent with partitions that another member has computed."""
 
     assignor: str
     version: int
@@ -54,7 +55,7 @@ class HandedOver(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """The part of a target whose topics' names are known, and these names."""
+    """The part of a target with known topic names."""
 
     partitions: frozenset[TopicPartition]
     by_id: TopicIdPartitions
@@ -63,13 +64,13 @@ class Resolved:
 
     @classmethod
     def of(
-        cls, target: TopicIdPartitions, known_names: Mapping[UUID, str], held: Mapping[UUID, str]
+        cls, target: TopicIdPartitions, known_names: Mapping[UUID, str], owned: Mapping[UUID, str]
     ) -> Resolved:
-        """Resolve topic ids by the names known now, else by the names of what is held."""
+        """Resolve topic ids by the metadata, else by the names of owned partitions."""
         names = {
-            topic_id: known_names.get(topic_id) or held[topic_id]
+            topic_id: known_names.get(topic_id) or owned[topic_id]
             for topic_id in target
-            if topic_id in known_names or topic_id in held
+            if topic_id in known_names or topic_id in owned
         }
         known = {topic_id: target[topic_id] for topic_id in names}
         return cls(
@@ -89,10 +90,10 @@ def by_topic_id(entries: Any) -> TopicIdPartitions:
     return {entry.topic_id: frozenset(entry.partitions) for entry in entries if entry.partitions}
 
 
-def handed_over(assignment: Any) -> HandedOver | None:
-    """Read what comes along; None if the coordinator has computed by itself."""
+def assignor_metadata(assignment: Any) -> AssignorMetadata | None:
+    """Return the data for the assignor; None if the coordinator computed the assignment."""
     name = assignment.assignor_name
     if name is None:
         return None
     metadata = bytes(assignment.metadata_bytes)
-    return HandedOver(name, assignment.metadata_version, metadata, assignment.error)
+    return AssignorMetadata(name, assignment.metadata_version, metadata, assignment.error)

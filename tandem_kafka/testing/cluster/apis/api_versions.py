@@ -10,7 +10,7 @@ from kafka import errors
 
 from tandem_kafka.testing.cluster.apis.api import Api, error_code
 from tandem_kafka.testing.cluster.call import Call
-from tandem_kafka.wire.framing import encoded
+from tandem_kafka.wire.framing import encode_message
 from tandem_kafka.wire.messages import ApiVersionsRequest, ApiVersionsResponse
 
 __all__ = ["API", "refuse"]
@@ -40,7 +40,7 @@ def _encoded(
     response = ApiVersionsResponse(
         error_code=0, api_keys=entries, throttle_time_ms=throttle_time_ms
     )
-    return encoded(response, version)
+    return encode_message(response, version)
 
 
 def _handle(call: Call) -> Any:

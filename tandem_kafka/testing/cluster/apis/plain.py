@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from tandem_kafka.wire.framing import encoded
+from tandem_kafka.wire.framing import encode_message
 
 __all__ = ["Kept", "Plain"]
 
@@ -41,7 +41,7 @@ class Kept:
         """Return the bytes of the body."""
         body = self._bytes.get(version)
         if body is None:
-            body = self._bytes[version] = encoded(self._message, version)
+            body = self._bytes[version] = encode_message(self._message, version)
         return body
 
     def flexible_version_q(self, version: int) -> bool:
@@ -51,4 +51,4 @@ class Kept:
 
 @lru_cache(maxsize=500)
 def _encoded(kind: Any, version: int, fields: tuple[tuple[str, Any], ...]) -> bytes:
-    return encoded(kind(**dict(fields)), version)
+    return encode_message(kind(**dict(fields)), version)

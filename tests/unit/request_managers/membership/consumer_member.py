@@ -67,7 +67,7 @@ class ConsumerMember:
 
     @property
     def chosen(self) -> ConsumerMembership:
-        return getattr(self.manager, "_chosen", self.manager)
+        return getattr(self.manager, "_membership", self.manager)
 
     @property
     def state(self) -> State:

@@ -81,7 +81,7 @@ class Member:
         self.world.find_coordinator()
         self.manager = self.world.group.membership
         self.world.subscription.subscribe(["orders"])
-        self.world.managers.metadata._told = frozenset({"orders"})
+        self.world.managers.metadata._response_topics = frozenset({"orders"})
 
     @property
     def state(self) -> State:

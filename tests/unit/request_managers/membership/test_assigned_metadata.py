@@ -188,7 +188,9 @@ def test_what_it_raises_comes_out_of_poll_and_the_assignment_is_taken_over() -> 
     member.beat(handing((0, 1), b"second", epoch=2))
     raised: Any = member.asked()
     assert isinstance(raised.error, LocalAssignorError)
-    assert "on_assignment() failed: ArithmeticError('too much')" in str(raised.error)
+    assert "on_assignment() of assignor noted failed: ArithmeticError('too much')" in str(
+        raised.error
+    )
     assert member.state is State.STABLE
 
 
@@ -209,7 +211,7 @@ def test_a_version_that_cannot_be_sent_is_the_assignors_error(version: int) -> N
     noted.result = {"me": MemberAssignment([TP], b"", version)}
     member.answer(asked, state_answer())
     raised: Any = member.asked()
-    assert f"metadata_version={version}: must be from 0 to 32767" in str(raised.error)
+    assert f"metadata_version must be from 0 to 32767, got {version}" in str(raised.error)
     assert member.send().message.error_code != 0
 
 
@@ -219,7 +221,7 @@ def test_an_error_that_cannot_be_sent_is_the_assignors_error(error: int) -> None
     noted.result = {"me": MemberAssignment([TP], error=error)}
     member.answer(asked, state_answer())
     raised: Any = member.asked()
-    assert f"error={error}: must be from 0 to 127" in str(raised.error)
+    assert f"error must be from 0 to 127, got {error}" in str(raised.error)
     assert member.send().message.error_code != 0
 
 

@@ -27,7 +27,7 @@ def test_auto_falls_back_to_classic_for_good() -> None:
     member.polls()
     member.send().future.fail(errors.UnsupportedVersionError("no such request"))
     assert not member.world.raised()
-    assert isinstance(member.manager._chosen, ClassicMembership)
+    assert isinstance(member.manager._membership, ClassicMembership)
     assert isinstance(member.send().message, JoinGroupRequest), "and joins at once"
 
 
@@ -62,7 +62,7 @@ def test_53_auto_does_not_take_classic_for_a_pattern_that_it_cannot_match() -> N
         assert member.world.identity.fatal is error
         assert member.quiet()
         member.polls()
-    assert isinstance(member.manager._chosen, ConsumerMembership)
+    assert isinstance(member.manager._membership, ConsumerMembership)
     member.leaves()
     subscription.unsubscribe()
     subscription.subscribe(["orders"])
@@ -77,9 +77,9 @@ def test_53_auto_does_not_take_classic_for_a_pattern_that_it_cannot_match() -> N
 @pytest.mark.parametrize(
     ("options", "supported", "said"),
     [
-        ({}, True, ["takes 'consumer' (KIP-848), if the cluster has it"]),
-        ({}, False, ["takes 'consumer'", "the cluster does not support"]),
-        ({"group_local_assignors": [Nobody]}, True, ["takes 'consumer' (KIP-848): group_local_"]),
+        ({}, True, ["uses 'consumer' (KIP-848) if the cluster supports it"]),
+        ({}, False, ["uses 'consumer'", "the cluster does not support"]),
+        ({"group_local_assignors": [Nobody]}, True, ["(KIP-848), because group_local_"]),
     ],
 )
 def test_the_log_says_which_it_took_and_why(

@@ -96,14 +96,14 @@ def test_assignors_without_anything_in_common_are_told_of() -> None:
     (error,) = member.world.raised()
     assert isinstance(error, errors.InconsistentGroupProtocolError)
     assert "'readers' has no assignor in common" in str(error)
-    assert "offers range" in str(error)
+    assert "supports range" in str(error)
 
 
 def test_the_leader_waits_for_topics_it_does_not_know() -> None:
     member = Member()
     member.application_polls()
     join = member.send()
-    member.world.managers.metadata._told = frozenset()
+    member.world.managers.metadata._response_topics = frozenset()
     member.answer(join, leading_answer(join))
     (beat,) = member.world.poll(member.manager).unsent
     assert kind(beat) is HeartbeatRequest
@@ -112,7 +112,7 @@ def test_the_leader_waits_for_topics_it_does_not_know() -> None:
     assert not result.unsent
     assert result.wait_ms <= 5_000
     assert "orders" in member.world.managers.metadata._watched
-    member.world.managers.metadata._told = frozenset({"orders"})
+    member.world.managers.metadata._response_topics = frozenset({"orders"})
     sync = member.send()
     assert kind(sync) is SyncGroupRequest
     assert [a.member_id for a in sync.message.assignments] == [MEMBER]
@@ -122,7 +122,7 @@ def test_the_leader_does_not_wait_for_ever() -> None:
     member = Member()
     member.application_polls()
     join = member.send()
-    member.world.managers.metadata._told = frozenset()
+    member.world.managers.metadata._response_topics = frozenset()
     member.answer(join, leading_answer(join))
     began_ms = member.world.now_ms
     _, unsent = member.world.wait_and_send(member.manager)

@@ -100,7 +100,7 @@ def test_81_what_has_no_name_yet_waits_and_the_rest_goes_on() -> None:
     assert member.state is State.RECONCILING
     member.answer(partial, beat_answer(1))
     wanted = member.world.managers.metadata
-    assert wanted._wanted_ids == {OTHER_ID}
+    assert wanted._unresolved_ids == {OTHER_ID}
     member.turn()
     assert member.asked() is None
     rename(member, "more")

@@ -260,7 +260,7 @@ def test_without_a_signal_nothing_is_asked() -> None:
 def test_the_result_goes_with_the_epoch_of_the_moment() -> None:
     member, _, question = signalled()
     member.answer(question, state_answer())
-    heartbeat = member.chosen._learn
+    heartbeat = member.chosen._apply_response
     heartbeat(beat_answer(4))
     assert member.send().message.member_epoch == 4
 
@@ -355,7 +355,7 @@ def test_a_result_does_not_outlive_the_membership() -> None:
     member, noted, question = signalled()
     member.answer(question, state_answer())
     assert noted.given
-    member.chosen._keep_alive_failed(errors.FencedMemberEpochError())
+    member.chosen._handle_keep_alive_error(errors.FencedMemberEpochError())
     member.asked()
     member.done()
     join = member.send()
@@ -385,7 +385,7 @@ def test_what_an_assignor_raises_goes_to_the_coordinator_and_to_the_application(
     assert (told.message.error_code, told.message.members) == (-1, [])
     error = raised(member)
     assert isinstance(error, LocalAssignorError)
-    assert "noted: its assign() failed" in str(error)
+    assert "assign() of assignor noted failed" in str(error)
     member.answer(told, taken())
     member.turn()
     assert member.world.background.take() is None, "once"
@@ -426,7 +426,7 @@ def test_a_cluster_that_offers_no_such_thing_is_refused(protocol: str) -> None:
     assert member.state is State.FATAL, "there is nothing to fall back to"
     error = raised(member)
     assert isinstance(error, UnsupportedVersionError)
-    assert "leave group_local_assignors out" in str(error)
+    assert "remove group_local_assignors" in str(error)
 
 
 def test_a_heartbeat_without_announcement_goes_to_any_cluster() -> None:

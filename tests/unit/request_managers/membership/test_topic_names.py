@@ -31,7 +31,7 @@ def test_81_what_is_owned_keeps_its_name_while_metadata_lacks_it() -> None:
     member.beat(beat_answer(2, (0, 1, 2)))
     member.turn()
     assert member.takes_over() == PartitionsAssigned(HELD | {TP2}, frozenset({TP2}))
-    assert not member.world.managers.metadata._wanted_ids
+    assert not member.world.managers.metadata._unresolved_ids
     member.answer(member.send(), beat_answer(2))
     member.beat(beat_answer(3, (0,)))
     member.turn()
@@ -51,4 +51,4 @@ def test_81_the_name_goes_with_the_assignment() -> None:
     member.beat(beat_answer(3, (0,)))
     member.send()
     assert member.asked() is None, "what cannot be named waits for metadata"
-    assert member.world.managers.metadata._wanted_ids
+    assert member.world.managers.metadata._unresolved_ids

@@ -1,4 +1,4 @@
-"""The two implementations of what has a native twin, for tests that must hold for both."""
+"""The Python implementation and the native extension, for tests that must hold for both."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import pytest
 
 from tandem_kafka.native import native_available
 
-__all__ = ["TWINS", "require_twin"]
+__all__ = ["IMPLEMENTATIONS", "require_implementation"]
 
-TWINS = ("python", "native")
+IMPLEMENTATIONS = ("python", "native")
 
 
-def require_twin(name: str) -> None:
+def require_implementation(name: str) -> None:
     """Skip the test if the native extension is not there, unless it was asked to be."""
     if name == "native" and not native_available:
         if os.environ.get("TANDEM_KAFKA_IMPL") == "python":
