@@ -1,4 +1,4 @@
-"""Commits and look-ups of committed offsets that are nothing but their requests."""
+"""Commits and lookups of committed offsets that are nothing but their requests."""
 
 from __future__ import annotations
 

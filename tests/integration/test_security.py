@@ -226,7 +226,7 @@ def test_files_that_are_no_certificates(
 
 
 def test_a_password_that_becomes_right(kafka: KafkaCluster, topic: str, consume: Consume) -> None:
-    """A log-in is tried again by each poll(): the broker may learn of a user later."""
+    """A login is tried again by each poll(): the broker may learn of a user later."""
     options = sasl(kafka, "SASL_PLAINTEXT", "SCRAM-SHA-256") | {"sasl_plain_username": topic}
     consumer = consume(topic, group_id=f"group-of-{topic}", bootstrap_timeout_ms=0, **options)
     with pytest.raises(SaslAuthenticationFailedError):

@@ -1,4 +1,4 @@
-"""Programs for `confluent_kafka`'s consumer and ours: log-ins, lost brokers, transactions."""
+"""Programs for `confluent_kafka`'s consumer and ours: logins, lost brokers, transactions."""
 
 from __future__ import annotations
 

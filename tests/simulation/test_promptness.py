@@ -43,7 +43,7 @@ def silence(simulation: Simulation) -> None:
         simulation.network.silent.add(broker.address)
 
 
-# --- time-outs ---------------------------------------------------------------------------------
+# --- timeouts ---------------------------------------------------------------------------------
 
 
 def test_34_position_of_a_partition_that_is_not_there_times_out() -> None:

@@ -243,5 +243,5 @@ def test_003_timeouts_a_search_that_is_not_answered_ends_with_request_timeout_ms
             member.poll(300)
             assert clock.now_ms() - began_ms <= 300 + LATE_MS, "poll keeps to its own time"
             assert clock.now_ms() < 60_000
-        assert 5_000 <= moments[1] - moments[0] <= 6_500, "and a back-off"
+        assert 5_000 <= moments[1] - moments[0] <= 6_500, "and a backoff"
         team.settle()

@@ -5,7 +5,7 @@
     installed the target is made; if the group has changed since, the next one is computed
 
 Who does not bring anything in time, brings what does not fit or says that it failed is passed over
-until there is a target. When all have been, the group waits for the time-out and begins anew. The
+until there is a target. When all have been, the group waits for the timeout and begins anew. The
 step it stands at is in the group's log, so that the next coordinator goes on from there.
 """
 

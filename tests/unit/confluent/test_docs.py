@@ -8,5 +8,10 @@ from tests.parity.confluent_differences import page
 
 
 def test_the_page_is_up_to_date() -> None:
-    written = Path(__file__).parents[3].joinpath("docs", "coming-from", "confluent-kafka.md").read_text("utf-8")
+    written = (
+        Path(__file__)
+        .parents[3]
+        .joinpath("docs", "coming-from", "confluent-kafka.md")
+        .read_text("utf-8")
+    )
     assert written == page(), "run: python -m tests.parity.confluent_differences"

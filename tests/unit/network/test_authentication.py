@@ -278,7 +278,7 @@ def test_a_provider_of_tokens_that_hangs_is_bounded() -> None:
 
 
 def give_up(network: Network) -> None:
-    """The set-up of a connection takes too long; then its back-off is over."""
+    """The set-up of a connection takes too long; then its backoff is over."""
     network.turn(after_ms=60_000)
     network.turn(after_ms=60_000)
 

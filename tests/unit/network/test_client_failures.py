@@ -147,7 +147,7 @@ def test_a_look_up_that_hangs_is_bounded_and_not_repeated() -> None:
     assert "looking up kafka.example" in str(error_of(unsent))
     second = network.request(NAMED)
     network.turn(after_ms=200)
-    assert len(network.driver.tasks) == 1  # the same look-up is still under way
+    assert len(network.driver.tasks) == 1  # the same lookup is still under way
     network.driver.run([])
     network.turn()
     assert "cannot resolve kafka.example" in str(error_of(second))

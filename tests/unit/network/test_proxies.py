@@ -1,4 +1,4 @@
-"""Connections through a proxy: SOCKS5 and HTTP CONNECT, with and without TLS and a log-in."""
+"""Connections through a proxy: SOCKS5 and HTTP CONNECT, with and without TLS and a login."""
 
 from __future__ import annotations
 

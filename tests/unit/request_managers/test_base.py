@@ -1,4 +1,4 @@
-"""Back-off and the state of one kind of request."""
+"""Backoff and the state of one kind of request."""
 
 from __future__ import annotations
 

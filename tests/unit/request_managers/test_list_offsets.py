@@ -153,7 +153,7 @@ def test_a_leader_that_fails_delays_no_partition_of_another(world: World) -> Non
     future = ask(world, TP, TP2)
     manager = world.managers.list_offsets
     asked = {u.destination: u for u in world.poll(manager).unsent}
-    for _ in range(6):  # its back-off has grown to about a second
+    for _ in range(6):  # its backoff has grown to about a second
         asked[ToNode(NODE_2)].future.fail(KafkaConnectionError("cut"))
         _, asked[ToNode(NODE_2)] = world.wait_and_send(manager)
     asked[ToNode(NODE_2)].future.fail(KafkaConnectionError("cut"))

@@ -232,7 +232,7 @@ def test_a_leader_that_fails_delays_no_position_of_another() -> None:
     world.answer(asked[ToNode(NODE_1)], epoch_answer(TP2, 3, 10))
     world.lead(2, 1, 1, epoch=5)
     unsent = world.poll(world.managers.validation).unsent
-    assert [u.destination for u in unsent] == [ToNode(NODE_1)], "broker 2 has its back-off"
+    assert [u.destination for u in unsent] == [ToNode(NODE_1)], "broker 2 has its backoff"
 
 
 def test_a_position_that_the_response_leaves_out_is_asked_about_again() -> None:
