@@ -1,4 +1,4 @@
-"""The story: share, stop one, share again, kill one, and count. Records are written throughout."""
+"""Members of a group start, stop and crash while records are written; then all are counted."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ GROUP = "readers"
 BROKERS = 3
 PER_SECOND = 1_500
 LIMIT_S = 36.0
-#: A killed member is to leave so many records behind that it read and did not commit.
+#: The killed member must have read at least this many records without committing them.
 UNCOMMITTED = PER_SECOND // 6
 
 
 class Demo:
-    """What the acts of the story share.
+    """The cluster, the members and the view that all steps share.
 
     Args:
         program: Module that a member's process runs.
@@ -46,15 +46,24 @@ class Demo:
         return member
 
     def until(self, condition: Callable[[], bool], what: str) -> None:
-        """Keep everything going until `condition`."""
+        """Keep everything going until a condition holds.
+
+        Args:
+            condition: Checked about every 20 ms.
+            what: The condition in words, for the error.
+
+        Raises:
+            TimeoutError: The demo has taken too long.
+            RuntimeError: A member ended by itself, or missed a record.
+        """
         while not condition():
             if self.view.elapsed_s > LIMIT_S:
-                raise TimeoutError(f"not within {LIMIT_S:.0f} s: {what}")
-            self._turn(what)
+                raise TimeoutError(f"did not happen within {LIMIT_S:.0f} s: {what}")
+            self._step(what)
             self.view.refresh()
             time.sleep(0.02)
 
-    def _turn(self, what: str) -> None:
+    def _step(self, what: str) -> None:
         self.stream.write()
         for member in self.members:
             finished = member.finished
@@ -65,12 +74,12 @@ class Demo:
             raise RuntimeError(self.ledger.gaps[0])
 
     def for_a_while(self, seconds: float, what: str) -> None:
-        """Keep everything going, for people to see it."""
+        """Keep everything going for some seconds, so that people can watch."""
         end_s = self.view.elapsed_s + seconds
         self.until(lambda: self.view.elapsed_s > end_s, what)
 
     def until_shared(self, members: list[Member]) -> None:
-        """Wait until these members own all partitions, each of them some."""
+        """Wait until these members own all partitions, and each owns at least one."""
         self.until(
             lambda: (
                 all(member.owns for member in members)
@@ -87,45 +96,45 @@ class Demo:
             member.kill()
 
 
-def first_act(demo: Demo) -> None:
-    """Two members share the partitions; one is stopped, and the other takes them over."""
+def stop_one_member(demo: Demo) -> None:
+    """Two members share the partitions. One is stopped, and the other takes over its partitions."""
     staying, stopped = demo.start(), demo.start()
     demo.until_shared([staying, stopped])
     demo.until(lambda: demo.ledger.committed_total > 0, "the first commits")
     demo.for_a_while(0.5, "two members read")
-    taken_over = stopped.owned
+    kept, taken_over = staying.owned, stopped.owned
     stopped.ask_to_end()
     demo.until(lambda: stopped.closed, f"{stopped.name} leaves the group")
     demo.view.say(f"{stopped.name} stopped: it committed and left the group")
     demo.until_shared([staying])
-    demo.view.say(f"so it took over {taken_over}, and never stopped reading its own")
+    demo.view.say(f"{staying.name} took over {taken_over} without pausing {kept}")
 
 
-def second_act(demo: Demo) -> None:
-    """A newcomer gets half of the partitions; the other one is killed between two commits."""
+def kill_one_member(demo: Demo) -> None:
+    """A new member gets half of the partitions. The other one is killed between two commits."""
     ledger = demo.ledger
-    killed, newcomer = demo.members[0], demo.start()
-    demo.until_shared([killed, newcomer])
-    # While the group was shared out, the built-in cluster took no commits.
-    demo.until(lambda: ledger.uncommitted(killed.owns) < UNCOMMITTED, "a commit of what was read")
+    killed, joined = demo.members[0], demo.start()
+    demo.until_shared([killed, joined])
+    # The embedded cluster rejects commits during a rebalance.
+    demo.until(lambda: ledger.uncommitted(killed.owns) < UNCOMMITTED, "a commit")
     demo.until(
         lambda: ledger.uncommitted(killed.owns) > UNCOMMITTED, "records read and not committed"
     )
     killed.kill()
     killed.enter_reports(ledger)
-    # It may have died after a commit and before it could tell us: the cluster knows.
+    # It may have died after a commit and before its report: the cluster knows.
     ledger.committed(demo.cluster.committed(GROUP, TOPIC))
     again = ledger.crashed(killed.owns)
-    demo.view.say(f"{killed.name} killed: it had read {again:,} records that it had not committed")
+    demo.view.say(f"{killed.name} killed: {again:,} records were read and not committed")
     offsets = ", ".join(f"{ledger.partitions[each].committed:,}" for each in killed.owns)
     taken_over = killed.owned
     killed.owns = []
-    demo.until_shared([newcomer])
-    demo.view.say(f"so it took over {taken_over}, from the committed offsets {offsets}")
+    demo.until_shared([joined])
+    demo.view.say(f"{joined.name} took over {taken_over} from the committed offsets {offsets}")
 
 
-def third_act(demo: Demo) -> None:
-    """The last member reads what is left, commits and leaves."""
+def read_to_the_end(demo: Demo) -> None:
+    """The last member reads the remaining records, commits and leaves."""
     ledger, last = demo.ledger, demo.members[-1]
     demo.for_a_while(0.5, "one member reads")
     demo.stream.end()
@@ -134,44 +143,57 @@ def third_act(demo: Demo) -> None:
     demo.until(lambda: ledger.read_distinct == ledger.produced_total, "everything is read")
     last.ask_to_end()
     demo.until(lambda: last.closed, f"{last.name} leaves the group")
-    demo.view.say(f"{last.name} read the rest, committed and left the group")
+    demo.view.say(f"{last.name} read the rest, committed, and left the group")
     ledger.committed(demo.cluster.committed(GROUP, TOPIC))
 
 
-def summary(ledger: Ledger, written: int) -> int:
-    """Print the account; returns the exit code."""
-    print(
-        f"\nproduced   {ledger.produced_total:7,}\n"
+def account(ledger: Ledger) -> str:
+    """Return the sums of the account, as a small table."""
+    return (
+        f"written    {ledger.produced_total:7,}\n"
         f"read       {ledger.read_distinct:7,}  different records\n"
-        f"read again {ledger.read_again:7,}  those that the killed member had not committed\n"
+        f"read again {ledger.read_again:7,}  records that the killed member had not committed\n"
         f"committed  {ledger.committed_total:7,}"
     )
+
+
+def summary(view: View, ledger: Ledger, written: int) -> int:
+    """Print the account and the verdict; returns the exit code."""
     faults = ledger.faults(written)
-    for fault in faults:
-        print(f"wrong: {fault}")
-    print("\nnothing missed" if not faults else "\nthe account does not add up")
+    verdict = "\n".join(faults) if faults else "No record was missed."
+    view.conclude(account(ledger), verdict, good=not faults)
     return 1 if faults else 0
 
 
 def main(program: str = CONSUME) -> int:
-    """Tell the story and check it; returns the exit code."""
+    """Run the demo and check it; returns the exit code.
+
+    Args:
+        program: Module that a member's process runs.
+    """
     demo = Demo(program)
-    demo.view.say(
-        f"{BROKERS} brokers at {demo.cluster.bootstrap}; topic {TOPIC!r}, "
-        f"{PARTITIONS} partitions; {PER_SECOND:,} records a second"
+    view = demo.view
+    view.say(
+        f"{BROKERS} brokers at {demo.cluster.bootstrap}, topic {TOPIC!r} with {PARTITIONS} "
+        f"partitions, {PER_SECOND:,} new records a second"
+    )
+    view.say(
+        "A group reads them. One member will be stopped and one killed; no record may be missed.",
+        "bold",
     )
     try:
-        for act in (first_act, second_act, third_act):
-            act(demo)
+        for step in (stop_one_member, kill_one_member, read_to_the_end):
+            step(demo)
     except KeyboardInterrupt:
+        view.say("interrupted: the members are stopped")
         return 130
     except (RuntimeError, TimeoutError) as error:
-        demo.view.say(f"failed: {error}")
-        summary(demo.ledger, demo.stream.written)
+        view.say(f"failed: {error}", "bold red")
+        summary(view, demo.ledger, demo.stream.written)
         return 1
     finally:
         demo.close()
-    return summary(demo.ledger, demo.stream.written)
+    return summary(view, demo.ledger, demo.stream.written)
 
 
 if __name__ == "__main__":

@@ -23,20 +23,20 @@ _COMMIT_EVERY_S = 1.0
 
 
 class PatientAssignor(CooperativeStickyAssignor):
-    """Lets the other members speak first.
+    """Waits before it assigns, so that all other members have sent their requests.
 
-    A member that asks the built-in cluster for its partitions after the leader has handed them out
-    is refused, where Kafka would answer it.
+    The embedded cluster rejects a SyncGroup request that arrives after the leader's; Kafka
+    answers it.
     """
 
     def assign(self, *arguments: Any, **named: Any) -> Any:
-        """Assign a moment later."""
+        """Wait, then assign."""
         time.sleep(0.3)
         return super().assign(*arguments, **named)
 
 
 class Consume(ConsumerRebalanceListener):
-    """One member of the group, until it is told to end or is killed."""
+    """One member of the group, until SIGTERM or SIGKILL."""
 
     def __init__(self, bootstrap: str, group: str, topic: str) -> None:
         self._ending = False
@@ -46,21 +46,21 @@ class Consume(ConsumerRebalanceListener):
             group_id=group,
             auto_offset_reset="earliest",
             enable_auto_commit=False,
-            # The built-in cluster answers a fetch when this time is over, not when there are data.
+            # The embedded cluster answers a fetch when this time is over, not when data arrive.
             fetch_max_wait_ms=100,
-            session_timeout_ms=2500,  # a killed member is to be missed soon
+            session_timeout_ms=2500,  # a killed member is noticed soon
             heartbeat_interval_ms=500,
-            # Cooperative: who keeps a partition goes on reading it while others come and go.
+            # Cooperative: a member keeps reading the partitions that it keeps.
             partition_assignment_strategy=[PatientAssignor],
         )
         self.consumer.subscribe([topic], listener=self)
 
     def end(self, _number: int, _frame: FrameType | None) -> None:
-        """Signal handler: leave the loop after this turn."""
+        """Signal handler: leave the loop after this iteration."""
         self._ending = True
 
     def run(self) -> None:
-        """Read and commit; leave the group in order at the end."""
+        """Read and commit; leave the group at the end."""
         next_commit = time.monotonic() + _COMMIT_EVERY_S
         while not self._ending:
             self.read()
@@ -70,14 +70,12 @@ class Consume(ConsumerRebalanceListener):
         self.consumer.close()  # `on_partitions_revoked` commits
         _report(closed=True)
 
-    def on_partitions_assigned(  # the set of all that are owned says more
-        self, _assigned: Collection[TopicPartition]
-    ) -> None:
-        """More partitions."""
+    def on_partitions_assigned(self, _assigned: Collection[TopicPartition]) -> None:
+        """Report all partitions owned, the new ones included."""
         self._report_owned(set())
 
     def on_partitions_revoked(self, revoked: Collection[TopicPartition]) -> None:
-        """Commit before somebody else reads on from here."""
+        """Commit, so that the next owner continues here."""
         self._commit()
         self._report_owned(set(revoked))
 
@@ -88,7 +86,7 @@ class Consume(ConsumerRebalanceListener):
             _report(owns=owned)
 
     def read(self) -> None:
-        """Take what is there."""
+        """Poll once, and report the records."""
         batches = self.consumer.poll(timeout_ms=100)
         for partition, records in batches.items():
             _report(
@@ -97,7 +95,7 @@ class Consume(ConsumerRebalanceListener):
                 numbers=[int(record.value or b"") for record in records],
             )
         if not batches:
-            _report(idle=True)  # also finds out whether anybody still listens
+            _report(idle=True)  # fails if the demo has ended
 
     def _commit(self) -> None:
         mine = self.consumer.assignment()
@@ -105,7 +103,7 @@ class Consume(ConsumerRebalanceListener):
             return
         try:
             self.consumer.commit()
-        except CommitFailedError:  # the group is just being shared out: the next one will do
+        except CommitFailedError:  # during a rebalance; the next commit covers these records
             return
         offsets = {each.partition: self.consumer.committed(each) for each in mine}
         _report(committed={number: offset or 0 for number, offset in offsets.items()})
@@ -124,8 +122,8 @@ def main(make: type[Consume] = Consume) -> None:
     arguments = parser.parse_args()
     consume = make(arguments.bootstrap, arguments.group, arguments.topic)
     signal.signal(signal.SIGTERM, consume.end)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the demo, which then ends us
-    with contextlib.suppress(BrokenPipeError):  # the demo is gone: nobody to read for
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the demo handles Ctrl-C and ends its members
+    with contextlib.suppress(BrokenPipeError):  # the demo has ended
         consume.run()
 
 

@@ -1,4 +1,4 @@
-"""The account of the demo: what was written, read and committed, and whether it adds up."""
+"""The account of the demo: records written, read and committed, and whether they add up."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Ledger:
     """The accounts of all partitions, and their sums.
 
     Attributes:
-        gaps: Places where a member did not go on where its predecessor, or itself, had stopped.
+        gaps: Places where a member did not continue at the expected offset.
 
     """
 
@@ -57,11 +57,11 @@ class Ledger:
         self.partitions[partition].produced.add(number)
 
     def read(self, partition: int, offset: int, numbers: Sequence[int]) -> None:
-        """Records were read, the first of them at `offset` and the others behind it."""
+        """Records were read, the first one at `offset`."""
         account = self.partitions[partition]
         if offset != account.position:
             due = account.position
-            self.gaps.append(f"partition {partition}: offset {due} was due, {offset} was read")
+            self.gaps.append(f"partition {partition}: expected offset {due}, read {offset}")
         account.reads.update(numbers)
         account.position = offset + len(numbers)
 
@@ -71,7 +71,7 @@ class Ledger:
             self.partitions[partition].committed = offset
 
     def crashed(self, partitions: Iterable[int]) -> int:
-        """Their owner is gone; returns how many records the next one must read again."""
+        """Their owner crashed; returns how many records the next owner must read again."""
         again = self.uncommitted(partitions)
         self._due_again += again
         for partition in partitions:
@@ -106,7 +106,7 @@ class Ledger:
         return sum(self.partitions[partition].uncommitted for partition in partitions)
 
     def faults(self, total: int) -> list[str]:
-        """Everything that does not add up after `total` records; empty when all is well."""
+        """Everything that does not add up after `total` records; empty if nothing was missed."""
         found = list(self.gaps)
         if self.produced_total != total:
             found.append(f"{self.produced_total} of {total} records were delivered")
@@ -115,7 +115,7 @@ class Ledger:
                 missing = len(account.produced - account.reads.keys())
                 found.append(f"partition {number}: {missing} records were not read")
         if self.read_again != self._due_again:
-            found.append(f"{self._due_again} records were due again, {self.read_again} came")
+            found.append(f"{self.read_again} records were read again instead of {self._due_again}")
         if self.committed_total != total:
             found.append(f"{self.committed_total} of {total} records are committed")
         return found

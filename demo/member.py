@@ -1,4 +1,4 @@
-"""A member's process as the demo sees it: start it, take its reports, end or kill it."""
+"""A member's process as the demo sees it: start, reports, end, kill."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class Member:
     """A member of the group in a process of its own.
 
     Attributes:
-        name: How the demo calls it.
+        name: Shown in the view.
         owns: Its partitions.
-        closed: Whether it left the group in order.
+        closed: Whether it left the group.
         killed: Whether `kill` ended it.
 
     """
@@ -54,7 +54,7 @@ class Member:
 
     @property
     def owned(self) -> str:
-        """Its partitions as a sentence has them."""
+        """Its partitions, separated by commas."""
         return ",".join(map(str, self.owns)) or "-"
 
     @property
@@ -64,7 +64,7 @@ class Member:
 
     @property
     def finished(self) -> bool:
-        """Whether the process ended and everything it reported has arrived."""
+        """Whether the process ended and all of its reports have arrived."""
         return self._process.poll() is not None and not self._reader.is_alive()
 
     def _take_lines(self, pipe: IO[str]) -> None:
@@ -73,7 +73,7 @@ class Member:
                 self._lines.put(line)
 
     def enter_reports(self, ledger: Ledger) -> None:
-        """Enter what it reported since the last call."""
+        """Enter the reports since the last call."""
         while not self._lines.empty():
             line = self._lines.get()
             if line.endswith("\n"):  # a kill may leave half a line
@@ -89,16 +89,19 @@ class Member:
                 self.owns = partitions
             case {"closed": True}:
                 self.closed, self.owns = True, []
-            case _:  # it was idle
+            case _:  # an idle member reports that it is alive
                 pass
 
     def kill(self) -> None:
-        """SIGKILL: no commit, no goodbye. Its last reports can still be entered."""
+        """Send SIGKILL: the member neither commits nor leaves.
+
+        Its last reports can still be entered.
+        """
         self.killed = True
         self._process.kill()
         self._process.wait()
         self._reader.join()
 
     def ask_to_end(self) -> None:
-        """SIGTERM: commit and leave the group."""
+        """Send SIGTERM: the member commits and leaves the group."""
         self._process.terminate()

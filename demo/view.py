@@ -1,78 +1,130 @@
-"""What the demo shows: on a terminal a small table that is kept fresh, elsewhere plain lines."""
+"""What the demo shows: a live table on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
-import sys
 import time
+from collections import deque
 from collections.abc import Sequence
+
+from rich.console import Console
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
 
 from demo.ledger import Ledger
 from demo.member import Member
 
 __all__ = ["View"]
 
+#: Colours of members, in the order in which they start.
+_COLOURS = ("cyan", "magenta", "yellow", "blue")
 _REDRAW_S = 0.2
 _PLAIN_S = 1.0
-_UP_AND_CLEAR = "\033[{}F\033[J"
+#: The speed shown is that of the last seconds.
+_SPEED_OVER_S = 2.0
+#: A lag that fills the bar.
+_FULL_BAR = 1_000
+_BAR_WIDTH = 24
 
 
 class View:
-    """Prints what happens above a table of how things stand."""
+    """Prints events, and below them, on a terminal, a table of all partitions.
 
-    def __init__(self, ledger: Ledger, members: Sequence[Member]) -> None:
+    Args:
+        ledger: The account that the table shows.
+        members: The members started so far.
+        console: Where to print; stdout by default.
+    """
+
+    def __init__(
+        self, ledger: Ledger, members: Sequence[Member], console: Console | None = None
+    ) -> None:
         self._ledger = ledger
         self._members = members
+        self._console = console or Console(highlight=False, soft_wrap=True)
         self._begin = time.monotonic()
-        self._live = sys.stdout.isatty()
-        self._drawn = 0
         self._next = 0.0
+        self._read: deque[tuple[float, int]] = deque([(0.0, 0)])
+        self._live: Live | None = None
+        if self._console.is_terminal:
+            self._live = Live(console=self._console, auto_refresh=False, transient=True)
+            self._live.start()
 
     @property
     def elapsed_s(self) -> float:
         """Seconds since the demo began."""
         return time.monotonic() - self._begin
 
-    def say(self, text: str) -> None:
-        """Something happened."""
-        self._erase()
-        print(f"{self.elapsed_s:5.1f} s  {text}", flush=True)
+    def say(self, text: str, style: str = "") -> None:
+        """Print an event."""
+        line = Text(f"{self.elapsed_s:5.1f} s  ", style="dim")
+        line.append(text, style=style)
+        for member, colour in zip(self._members, _COLOURS, strict=False):
+            line.highlight_words([member.name], colour)
+        self._console.print(line)
         self._next = 0.0 if self._live else time.monotonic() + _PLAIN_S
 
     def refresh(self) -> None:
-        """Show how things stand, if it is time to."""
+        """Show the current state, if the last one is old enough."""
         if time.monotonic() < self._next:
             return
         self._next = time.monotonic() + (_REDRAW_S if self._live else _PLAIN_S)
+        self._read.append((self.elapsed_s, self._ledger.read_distinct))
+        while self._read[-1][0] - self._read[0][0] > _SPEED_OVER_S:
+            self._read.popleft()
         if self._live:
-            self._erase()
-            table = self._table()
-            print("\n".join(table), flush=True)
-            self._drawn = len(table)
+            self._live.update(self._table(), refresh=True)
         else:
-            print(f"{self.elapsed_s:5.1f} s  {self._sentence()}", flush=True)
+            self.say(self._sentence())
 
     def finish(self) -> None:
-        """Take the table away."""
-        self._erase()
-        self._live = False
+        """Remove the table."""
+        if self._live:
+            self._live.stop()
+            self._live = None
 
-    def _erase(self) -> None:
-        if self._drawn:
-            sys.stdout.write(_UP_AND_CLEAR.format(self._drawn))
-            self._drawn = 0
-
-    def _table(self) -> list[str]:
-        owners = {number: member.name for member in self._members for number in member.owns}
-        lines = [
-            "",
-            f"  {self.elapsed_s:4.1f} s       written      read  committed  to read  owned by",
-        ]
-        for number, account in enumerate(self._ledger.partitions):
-            lines.append(
-                f"  partition {number}  {len(account.produced):7,}   {account.position:7,}"
-                f"    {account.committed:7,}  {account.behind:7,}  {owners.get(number, '-')}"
+    def conclude(self, account: str, verdict: str, *, good: bool) -> None:
+        """Print the final account and the verdict."""
+        self.finish()
+        self._console.print(f"\n{account}\n")
+        self._console.print(Text(verdict, style="bold green" if good else "bold red"))
+        if good and self._console.is_terminal:
+            self._console.print(
+                "\nTry next:\n"
+                "  python -m tandem_kafka.testing serve   a cluster for your own program\n"
+                "  docs/start/first-consumer.md           read it with ten lines of code\n"
+                "  make test                              all tests, on a real Kafka broker"
             )
-        return lines
+
+    def _table(self) -> Table:
+        table = Table(box=None, padding=(0, 2), header_style="dim")
+        for name in ("partition", "written", "read", "committed"):
+            table.add_column(name, justify="right")
+        table.add_column("lag")
+        table.add_column("owner")
+        owners = self._owners()
+        for number, account in enumerate(self._ledger.partitions):
+            bar = ProgressBar(
+                _FULL_BAR, min(account.behind, _FULL_BAR), width=_BAR_WIDTH, complete_style="red"
+            )
+            owner = owners.get(number, Text("-", style="dim"))
+            counts = (len(account.produced), account.position, account.committed)
+            table.add_row(str(number), *(f"{count:,}" for count in counts), bar, owner)
+        table.caption = f"{self._records_per_second():,.0f} records/s read"
+        table.caption_justify = "left"
+        return table
+
+    def _owners(self) -> dict[int, Text]:
+        return {
+            number: Text(member.name, style=colour)
+            for member, colour in zip(self._members, _COLOURS, strict=False)
+            for number in member.owns
+        }
+
+    def _records_per_second(self) -> float:
+        (begin, before), (end, now) = self._read[0], self._read[-1]
+        return (now - before) / max(end - begin, 0.1)
 
     def _sentence(self) -> str:
         ledger = self._ledger

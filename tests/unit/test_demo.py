@@ -1,13 +1,16 @@
-"""The demo's account: what makes it fail."""
+"""The demo's account: the mistakes that make it fail, and what it shows."""
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
 
 import pytest
+from rich.console import Console
 
 from demo.__main__ import summary
 from demo.ledger import Ledger
+from demo.view import View
 
 TOTAL = 6
 
@@ -26,11 +29,11 @@ def settled() -> Ledger:
     return ledger
 
 
-def test_what_adds_up_succeeds(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_account_that_adds_up_succeeds(capsys: pytest.CaptureFixture[str]) -> None:
     ledger = settled()
     assert ledger.read_again == 1
-    assert summary(ledger, TOTAL) == 0
-    assert "nothing missed" in capsys.readouterr().out
+    assert summary(View(ledger, []), ledger, TOTAL) == 0
+    assert "No record was missed." in capsys.readouterr().out
 
 
 def never_read(ledger: Ledger) -> None:
@@ -57,10 +60,10 @@ def read_twice(ledger: Ledger) -> None:
     ("spoil", "said"),
     [
         (never_read, "partition 1: 1 records were not read"),
-        (skipped, "partition 0: offset 3 was due, 4 was read"),
+        (skipped, "partition 0: expected offset 3, read 4"),
         (not_committed, "5 of 6 records are committed"),
         (not_delivered, "5 of 6 records were delivered"),
-        (read_twice, "1 records were due again, 2 came"),
+        (read_twice, "2 records were read again instead of 1"),
     ],
 )
 def test_anything_missed_makes_it_fail(
@@ -68,5 +71,18 @@ def test_anything_missed_makes_it_fail(
 ) -> None:
     ledger = settled()
     spoil(ledger)
-    assert summary(ledger, TOTAL) == 1
-    assert f"wrong: {said}" in capsys.readouterr().out
+    assert summary(View(ledger, []), ledger, TOTAL) == 1
+    assert said in capsys.readouterr().out
+
+
+def test_a_terminal_shows_partitions_owners_lag_and_what_to_try_next() -> None:
+    ledger = settled()
+    ledger.produced(0, 6)
+    output = io.StringIO()
+    console = Console(file=output, force_terminal=True, width=100, color_system="truecolor")
+    view = View(ledger, [], console)
+    view.refresh()
+    view.conclude("account", "No record was missed.", good=True)
+    shown = output.getvalue()
+    for expected in ("partition", "lag", "owner", "records/s read", "Try next", "\x1b[1;32m"):
+        assert expected in shown
