@@ -1,4 +1,4 @@
-"""A simulated Kafka for tests: no broker, no threads, no waiting, and the same every time.
+"""A simulated Kafka for tests: no broker, no threads, no waiting, and the same run every time.
 
 from tandem_kafka.testing import Simulation
 
@@ -11,18 +11,23 @@ def test_reads_everything():
         consumer.assign([partition])
         records = consumer.poll(1_000)[partition]
 
-Stories of whole groups under faults are in `stories`, fixtures for pytest in `pytest_plugin`.
+The fixtures for pytest are in `pytest_plugin`. pytest imports it in every project, so this module
+imports a name when it is first used.
 """
 
 from __future__ import annotations
 
-from tandem_kafka.testing.clock import SimClock
-from tandem_kafka.testing.cluster import CUT, DROP, Call, SimCluster
-from tandem_kafka.testing.driver import SteppedDriver
-from tandem_kafka.testing.lockstep import DeadlockError, Lockstep, LockstepLock
-from tandem_kafka.testing.network import Conditions, SimNetwork, SimTransport
-from tandem_kafka.testing.scheduler import LivelockError, Scheduler
-from tandem_kafka.testing.simulation import Simulation, simulated_consumer
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from tandem_kafka.testing.clock import SimClock
+    from tandem_kafka.testing.cluster import CUT, DROP, Call, SimCluster
+    from tandem_kafka.testing.driver import SteppedDriver
+    from tandem_kafka.testing.lockstep import DeadlockError, Lockstep, LockstepLock
+    from tandem_kafka.testing.network import Conditions, SimNetwork, SimTransport
+    from tandem_kafka.testing.scheduler import LivelockError, Scheduler
+    from tandem_kafka.testing.simulation import Simulation, simulated_consumer
 
 __all__ = [
     "CUT",
@@ -42,3 +47,35 @@ __all__ = [
     "SteppedDriver",
     "simulated_consumer",
 ]
+
+#: The module of each name.
+_HOMES: Final = {
+    "CUT": "tandem_kafka.testing.cluster",
+    "Call": "tandem_kafka.testing.cluster",
+    "Conditions": "tandem_kafka.testing.network",
+    "DROP": "tandem_kafka.testing.cluster",
+    "DeadlockError": "tandem_kafka.testing.lockstep",
+    "LivelockError": "tandem_kafka.testing.scheduler",
+    "Lockstep": "tandem_kafka.testing.lockstep",
+    "LockstepLock": "tandem_kafka.testing.lockstep",
+    "Scheduler": "tandem_kafka.testing.scheduler",
+    "SimClock": "tandem_kafka.testing.clock",
+    "SimCluster": "tandem_kafka.testing.cluster",
+    "SimNetwork": "tandem_kafka.testing.network",
+    "SimTransport": "tandem_kafka.testing.network",
+    "Simulation": "tandem_kafka.testing.simulation",
+    "SteppedDriver": "tandem_kafka.testing.driver",
+    "simulated_consumer": "tandem_kafka.testing.simulation",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
