@@ -17,8 +17,8 @@ from benchmarks.readers.catalogue import (
     DRAIN,
     JAVA,
     OURS,
+    PYTHON,
     TUNED,
-    TWIN,
 )
 
 __all__ = ["BARS", "Bar", "Verdict", "verdicts"]
@@ -102,7 +102,7 @@ def _throughput(size: int, tuned: float, java: float) -> tuple[Bar, ...]:
         Bar(measure, java, JAVA),
         Bar(measure, 0.4, TUNED, figure=_CPU, at_most=True),
         Bar(measure, 3.0, JAVA, reader=ARROW),
-        Bar(measure, 2.0, "kafka-python", reader=TWIN),
+        Bar(measure, 2.0, "kafka-python", reader=PYTHON),
     )
 
 

@@ -13,8 +13,8 @@ from benchmarks.readers.catalogue import (
     DRAIN,
     JAVA,
     OURS,
+    PYTHON,
     TUNED,
-    TWIN,
 )
 
 __all__ = ["CODECS", "FULL", "MEASURES", "QUICK", "SIZES", "Measure", "Plan"]
@@ -57,7 +57,7 @@ _JAVA = (
 )
 _VALUES = "Every value is taken and its length added up; of `poll_arrow` the column is looked at."
 _EVERYONE = (
-    *(OURS, ARROW, TWIN, CONFLUENT, TUNED, JAVA),
+    *(OURS, ARROW, PYTHON, CONFLUENT, TUNED, JAVA),
     *("aiokafka", "kafka-python", "kafka-python-crc32c", DRAIN),
 )
 
@@ -97,7 +97,7 @@ MEASURES: Final = (
             "The handler takes the same number of empty turns for every reader; “the handler "
             f"alone” gets its values from memory. {_CLOCK}"
         ),
-        readers=(OURS, TWIN, CONFLUENT, TUNED, "aiokafka", ALONE),
+        readers=(OURS, PYTHON, CONFLUENT, TUNED, "aiokafka", ALONE),
     ),
     Measure(
         "tls",

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from benchmarks.child import Task
 from benchmarks.plan import FULL, SIZES
-from benchmarks.readers.catalogue import ARROW, OURS, TWIN
+from benchmarks.readers.catalogue import ARROW, OURS, PYTHON
 from benchmarks.topics import Sources
 from tests.kafka.broker import KafkaCluster
 
@@ -123,7 +123,7 @@ def _spy() -> str | None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.profile", description=__doc__)
     parser.add_argument("--size", type=int, choices=SIZES, default=1000, help="of the values")
-    parser.add_argument("--reader", choices=[OURS, ARROW, TWIN], default=OURS)
+    parser.add_argument("--reader", choices=[OURS, ARROW, PYTHON], default=OURS)
     parser.add_argument("--tls", action="store_true", help="encrypted")
     parser.add_argument("--tool", choices=["py-spy", "cprofile"], default="py-spy")
     parser.add_argument("--idle", action="store_true", help="also samples of waiting threads")

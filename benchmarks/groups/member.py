@@ -1,4 +1,4 @@
-"""A member's process. `Member.java` is its twin: the same arguments, the same lines of JSON.
+"""A member's process. `Member.java` takes the same arguments and prints the same lines of JSON.
 
 `first` measures the time to the first record several times and prints it. `watch` constructs the
 consumer, prints that it is ready, subscribes at the first line of its standard input, prints what

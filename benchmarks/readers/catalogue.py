@@ -20,16 +20,16 @@ __all__ = [
     "DRAIN",
     "JAVA",
     "OURS",
+    "PYTHON",
     "READERS",
     "TUNED",
-    "TWIN",
     "Entry",
 ]
 
 #: The reader that the others are compared with.
 OURS = "tandem"
 #: The same by columns; without the extension; with many partitions that are idle beside.
-ARROW, TWIN, AMONG = "tandem-arrow", "tandem-python", "tandem-among"
+ARROW, PYTHON, AMONG = "tandem-arrow", "tandem-python", "tandem-among"
 CONFLUENT, TUNED = "confluent", "confluent-tuned"
 #: The one that is no Python at all: `benchmarks.java` measures its throughput.
 JAVA = "java"
@@ -134,7 +134,7 @@ _CLIENTS = {
 READERS: dict[str, Entry] = {
     OURS: Entry("tandem-kafka", _tandem, environment=_NATIVE),
     ARROW: Entry("tandem-kafka, poll_arrow", _tandem_arrow, environment=_NATIVE),
-    TWIN: Entry("tandem-kafka, Python twin", _tandem, share=0.25, environment=_PYTHON),
+    PYTHON: Entry("tandem-kafka, Python implementation", _tandem, share=0.25, environment=_PYTHON),
     AMONG: Entry("tandem-kafka, among idle partitions", _tandem, environment=_NATIVE),
     "kafka-python": Entry("kafka-python", _kafka_python, share=0.02),
     "kafka-python-crc32c": Entry("kafka-python + crc32c", _kafka_python_crc32c, share=0.05),

@@ -1,4 +1,4 @@
-"""A driver without a thread: whoever waits lets the network loops take their turns."""
+"""A driver without a thread: a waiting call runs the network loops."""
 
 from __future__ import annotations
 

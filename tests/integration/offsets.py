@@ -36,7 +36,7 @@ def entries_of(kind: Any, offsets: Mapping[str, int]) -> list[Any]:
 
 
 class RawOffsets:
-    """Speaks to the coordinator for whoever it is told to."""
+    """Sends requests to the coordinator in the name of any member."""
 
     def __init__(self, line: Line, group: str, topic: str) -> None:
         self._line = line

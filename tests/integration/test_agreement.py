@@ -87,7 +87,7 @@ def test_a_second_member_takes_its_share_and_gives_it_back(world: World, protoco
 
 
 def test_range_gives_each_the_same_numbers_of_both_topics(world: World, protocol: str) -> None:
-    """Whoever assigns: the leader of a classic group, or the coordinator that is asked to."""
+    """The assigning side differs: the leader of a classic group, or the coordinator."""
     partitions = world.topic(3, "bills") + world.topic(3, "orders")
     options = {**options_of(protocol), "partition_assignment_strategy": [RangePartitionAssignor]}
     if protocol == "consumer":

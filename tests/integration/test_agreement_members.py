@@ -37,7 +37,7 @@ def scene(request: pytest.FixtureRequest) -> Iterator[Scene]:
 def test_000_slow_consumers_1_2_5_commits_3_4_who_is_silent_is_left_out_and_comes_back(
     scene: Scene,
 ) -> None:
-    """Of three members one is stopped and one is killed; then a newcomer begins a rebalance."""
+    """Of three members one is stopped and one is killed; then a new member begins a rebalance."""
     slow, doomed = scene.cluster.host(), scene.cluster.host()
     teams = scene.teams(session_timeout_ms=15_000)
     for team in teams:
@@ -73,7 +73,7 @@ def test_000_slow_consumers_1_2_5_commits_3_4_who_is_silent_is_left_out_and_come
 def newcomers_join(scene: Scene, teams: list[Team]) -> None:
     """000 slow consumers 7: a round takes long, as sessions have to end before it is complete.
 
-    The newcomer of a classic group gives its JoinGroup up before that, and sends it again.
+    The new member of a classic group abandons its JoinGroup before that, and sends it again.
     """
     joins = {}
     for team in teams:

@@ -55,7 +55,7 @@ def test_000_failover_2_consumer_3_coordinator_failure_1_to_3_002_phase_1_anothe
 ) -> None:
     """The coordinator of nine groups is stopped; three of them are at rest: nobody joins again.
 
-    In three a newcomer has begun a rebalance, in three another member has done its part as well;
+    In three a new member has begun a rebalance, in three another member has done its part as well;
     one of each is stopped, so that it does not end before the coordinator does.
     """
     calm = at_rest(scene, replicas=3)

@@ -51,7 +51,10 @@ def test_records_and_their_offsets_count_together(
     options = {"group_id": topic, "isolation_level": "read_committed", **options_of(protocol)}
     tp, reader = TopicPartition(topic, 0), consume(isolation_level="read_committed")
     reader.assign([TopicPartition(results, 0)])
-    for commit in (False, True):  # whoever comes after a transaction that was aborted begins anew
+    for commit in (
+        False,
+        True,
+    ):  # after an aborted transaction, the next member reads the records again
         consumer, producer = consume(topic, **options), begin()
         records = read_all(consumer, 10)
         for record in records:

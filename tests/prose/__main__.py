@@ -41,6 +41,8 @@ _CODE_BLOCK: Final = re.compile(r"^( *)(`{3,}|:{3,}).*?^\1\2\s*$", re.MULTILINE 
 _COMMENT: Final = re.compile(r"<!--.*?-->", re.DOTALL)
 _CODE_SPAN: Final = re.compile(r"(`+).+?\1", re.DOTALL)
 _LINK: Final = re.compile(r"\[([^\]]*)\]\([^)]*\)")
+#: Stands for code in a sentence; a list of names is not a long sentence.
+_CODE: Final = "CODE"
 #: Between sentences and list items.
 _END: Final = re.compile(r"(?<=[.!?:;])[\")*]*\s+|\n\s*\n|\n(?=\s*(?:[-*]|\d+\.)\s)")
 
@@ -113,7 +115,7 @@ def _long_sentences(name: str, text: str) -> Iterator[Fault]:
     begin = 0
     for end in [*_END.finditer(text), None]:
         sentence = text[begin : end.start() if end else len(text)]
-        words = len(re.findall(r"[\w'-]+", sentence))
+        words = len(re.findall(rf"\b(?!{_CODE}\b)[\w'-]+", sentence))
         if words > LIMIT:
             line = text.count("\n", 0, begin) + 1
             yield Fault(name, line, f"{words} words: {' '.join(sentence.split())[:70]} ...")
@@ -121,7 +123,7 @@ def _long_sentences(name: str, text: str) -> Iterator[Fault]:
 
 
 def _as_one_word(found: re.Match[str]) -> str:
-    return "code" + "\n" * found[0].count("\n")
+    return _CODE + "\n" * found[0].count("\n")
 
 
 def _blank(pattern: re.Pattern[str], text: str) -> str:

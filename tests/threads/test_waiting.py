@@ -1,4 +1,4 @@
-"""Queues and wake-ups between the threads: none is lost, whoever is faster."""
+"""Queues and wakeups between the threads: none is lost, whichever thread is faster."""
 
 from __future__ import annotations
 

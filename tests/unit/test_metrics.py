@@ -1,4 +1,4 @@
-"""Measurements are collected before they are written; whoever reads finds all of them."""
+"""Measurements are collected before they are written; a reader finds all of them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The schema registry: one client of a worker process for each configuration, schemas by id.
 
-Whoever does not reach the registry has to fail, whatever the mode: bytes are bad only if the
-registry says that it has no such schema.
+A registry that cannot be reached is an error in every mode. Bytes are bad only if the registry
+responds that it has no such schema.
 """
 
 from __future__ import annotations

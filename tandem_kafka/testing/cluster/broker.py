@@ -33,7 +33,7 @@ class SimBroker:
     Attributes:
         up: False while it is down.
         paused: True while its process is stopped: the machine takes connections and bytes for it,
-            and it sees to them when it goes on, whoever sent them has gone meanwhile or not.
+            and it handles them when it continues, even if their senders have gone.
         release: The Kafka release that it pretends to be of; with None it speaks all that is
             simulated, also what no release has.
         sessions: The fetch sessions it remembers.

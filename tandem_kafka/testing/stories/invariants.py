@@ -166,7 +166,7 @@ class Invariants:
     def recreated(self, topic: str) -> None:
         """Another topic has the name: nothing is read of it, and nothing committed.
 
-        Whoever has a partition goes on at its first record, or at what others have committed.
+        The owner of a partition continues at its first record, or at the committed offset.
         """
         self._members.steering.forget_all()
         for tp in [tp for tp in self.read_to if tp.topic == topic]:
@@ -259,8 +259,8 @@ class Invariants:
     def _may_be_given_on(self, owner: Watched, shared: set[TopicPartition]) -> bool:
         """Tell whether a coordinator that knows no better gives these to another.
 
-        A KIP-848 coordinator knows partitions by the ids of their topics: whoever has been assigned
-        those of a topic that is gone has none of the new one until it is told of a target.
+        A KIP-848 coordinator identifies partitions by topic ids. A member with partitions of a
+        deleted topic has none of the new one until the coordinator sends a new target.
         """
         return self._is_of_the_old(owner, shared) or self._taken_unheard(owner, shared)
 

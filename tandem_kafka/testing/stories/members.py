@@ -196,7 +196,7 @@ class Members:
     def _may_be(self, error: KafkaError) -> bool:
         """Tell whether an error that ends a membership is one to be expected."""
         if isinstance(error, UnreleasedInstanceIdError):
-            # Whoever had the instance id before could not say that it goes.
+            # The previous member with this instance id could not send a leave request.
             return self.scenario.static
         # The coordinator took it for dead, and the group became a classic one meanwhile.
         return self.scenario.others is not None

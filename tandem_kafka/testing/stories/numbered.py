@@ -1,4 +1,4 @@
-"""Records whose values tell their partition and offset, so that whoever reads one can check it."""
+"""Records whose values name their partition and offset, so that a reader can check them."""
 
 from __future__ import annotations
 

@@ -260,7 +260,7 @@ def test_mutated_bytes_are_an_error_of_the_request_that_they_answer(
 
 @contextmanager
 def little_memory() -> Iterator[None]:
-    """Whoever wants 64 MiB more than there are gets a MemoryError; quicker than to trace each."""
+    """A limit on the address space: 64 MiB more raise MemoryError. Tracing would be slower."""
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
     before = resource.getrlimit(resource.RLIMIT_AS)
     limit = pages * resource.getpagesize() + (64 << 20)

@@ -1,4 +1,4 @@
-"""The fixtures for users, as pytest itself runs them; the code of docs/how-to/testing.md is one test."""
+"""The fixtures for users, as pytest runs them; docs/how-to/testing.md has some of the tests."""
 
 from __future__ import annotations
 
