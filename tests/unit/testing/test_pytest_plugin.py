@@ -1,4 +1,4 @@
-"""The fixtures for users, as pytest itself runs them; the code of docs/how-to/testing.md is one test."""
+"""The fixtures for users, run by pytest itself, and the code of docs/how-to/testing.md."""
 
 from __future__ import annotations
 
