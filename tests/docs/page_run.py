@@ -20,6 +20,8 @@ from tests.docs.pages import Block, blocks
 #: A block that has been handed this many records has shown what it can do.
 RECORDS = 20
 DEADLINE_S = 40.0
+#: A block that would end by itself has this time to do so, once it has been handed the records.
+GRACE_S = 3.0
 _PERIOD_S = 0.1
 
 _consumers: weakref.WeakSet[KafkaConsumer[Any, Any]] = weakref.WeakSet()
@@ -62,7 +64,9 @@ class Interruption:
         deadline = time.monotonic() + DEADLINE_S
         while not self._ended.wait(_PERIOD_S):
             handed = _records_handed_out() - self._before
-            if handed >= RECORDS or time.monotonic() > deadline:
+            if handed >= RECORDS:
+                deadline = min(deadline, time.monotonic() + GRACE_S)
+            if time.monotonic() > deadline:
                 self.starved = handed <= 0
                 self.sent = True
                 _thread.interrupt_main()

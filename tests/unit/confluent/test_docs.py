@@ -1,4 +1,4 @@
-"""docs/coming-from/confluent-kafka.md is made from the properties and the list of differences."""
+"""The page that is generated from the properties and the list of differences is up to date."""
 
 from __future__ import annotations
 
@@ -8,10 +8,6 @@ from tests.parity.confluent_differences import page
 
 
 def test_the_page_is_up_to_date() -> None:
-    written = (
-        Path(__file__)
-        .parents[3]
-        .joinpath("docs", "coming-from", "confluent-kafka.md")
-        .read_text("utf-8")
-    )
+    docs = Path(__file__).parents[3] / "docs"
+    written = (docs / "coming-from" / "confluent-kafka.md").read_text("utf-8")
     assert written == page(), "run: python -m tests.parity.confluent_differences"

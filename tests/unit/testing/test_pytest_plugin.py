@@ -1,4 +1,4 @@
-"""The fixtures for users, as pytest runs them; docs/how-to/testing.md has some of the tests."""
+"""The fixtures for users, run by pytest itself, and the code of docs/how-to/testing.md."""
 
 from __future__ import annotations
 
