@@ -86,7 +86,7 @@ def test_every_version_has_the_bytes_of_kafka_python(
     assert frame_request(fetch, version, correlation_id, encode_nullable(client_id)) == expected
 
 
-def test_it_stands_for_kafka_pythons_message() -> None:
+def test_it_has_the_interface_of_kafka_pythons_message() -> None:
     assert ConsumerFetch.max_version == FetchRequest.max_version
     assert ConsumerFetch.min_version == FetchRequest.valid_versions[0]
     assert ConsumerFetch.API_KEY == FetchRequest.API_KEY
@@ -96,7 +96,7 @@ def test_it_stands_for_kafka_pythons_message() -> None:
         assert ConsumerFetch.flexible_version_q(version) == flexible
 
 
-def test_its_version_is_bound_by_what_is_in_it() -> None:
+def test_its_values_limit_its_version() -> None:
     broker = BrokerVersionData((4, 3), {FetchRequest.API_KEY: (4, 17)})
     assert choose_version(ConsumerFetch(500, 1, 1, 0, 0, -1, ()), broker) == 17
     assert choose_version(ConsumerFetch(500, 1, 1, 0, 0, -1, (), not_above=12), broker) == 12

@@ -41,7 +41,7 @@ def test_a_request_has_the_bytes_of_kafka_python(message: Any, client_id: str | 
         assert frame_request(message, version, 2**31 - 1, encode_nullable(client_id)) == expected
 
 
-def test_an_answer_is_decoded_by_the_class_of_its_request_and_version() -> None:
+def test_a_response_is_decoded_by_the_class_of_its_request_and_version() -> None:
     body = bytes(HeartbeatResponse(throttle_time_ms=7, error_code=27).encode(version=4))
     answer = response_class(HeartbeatRequest.API_KEY, 4).decode(body)
     assert (answer.throttle_time_ms, answer.error_code, answer.version) == (7, 27, 4)
@@ -74,7 +74,7 @@ _ASSIGNED = ConsumerGroupHeartbeatRequest.TopicPartitions
     ],
     ids=lambda message: message.name,
 )
-def test_bodies_are_those_of_kafka_python_there_and_back(message: Any) -> None:
+def test_bodies_equal_those_of_kafka_python_in_both_directions(message: Any) -> None:
     for version in range(message.max_version + 1):
         body = encode_message(message, version)
         assert body == bytes(message.encode(version=version))
@@ -83,14 +83,14 @@ def test_bodies_are_those_of_kafka_python_there_and_back(message: Any) -> None:
         assert type(ours) is type(message)
 
 
-def test_all_topics_are_asked_for_in_each_version() -> None:
+def test_all_topics_are_requested_in_each_version() -> None:
     for version in range(MetadataRequest.max_version + 1):
         fresh = MetadataRequest(topics=None, allow_auto_topic_creation=True)
         again = MetadataRequest(topics=None, allow_auto_topic_creation=True)
         assert encode_message(fresh, version) == bytes(again.encode(version=version))
 
 
-def test_a_version_that_there_is_not_is_refused() -> None:
+def test_an_unknown_version_is_rejected() -> None:
     with pytest.raises(ValueError, match="99"):
         encode_message(HeartbeatResponse(throttle_time_ms=0, error_code=0), 99)
     with pytest.raises(ValueError, match="99"):

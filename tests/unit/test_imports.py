@@ -14,17 +14,22 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.parametrize("name", tandem_kafka.__all__)
-def test_every_name_is_there(name: str) -> None:
+def test_every_name_can_be_imported(name: str) -> None:
     assert getattr(tandem_kafka, name) is not None
     assert name in dir(tandem_kafka)
 
 
-def test_other_names_are_not() -> None:
+def test_there_is_one_version() -> None:
+    cargo = tomllib.loads((ROOT / "rust" / "Cargo.toml").read_text(encoding="utf-8"))
+    assert cargo["package"]["version"] == tandem_kafka.__version__
+
+
+def test_other_names_cannot_be_imported() -> None:
     with pytest.raises(AttributeError, match="module 'tandem_kafka' has no attribute 'Consumer'"):
         _ = tandem_kafka.Consumer  # type: ignore[attr-defined]
 
 
-def test_nothing_is_imported_that_is_not_used() -> None:
+def test_unused_modules_are_not_imported() -> None:
     """Spark begins a query with processes that only look at the source."""
     code = "import sys, tandem_kafka; print(sorted({'kafka', 'ssl', 'pyarrow'} & set(sys.modules)))"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)

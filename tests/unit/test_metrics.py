@@ -46,7 +46,7 @@ class Time:
     ],
     ids=["avg", "max", "total", "rate", "occurrence rate"],
 )
-def test_a_batch_is_worth_its_measurements(mine, other) -> None:
+def test_a_batch_equals_its_measurements(mine, other) -> None:
     many, single = mine(), other()
     for now_ms in (1_000, 20_000, 45_000, 80_000, 200_000):  # windows begin and end between them
         many.record(CONFIG, Batch(len(MEASURED), sum(MEASURED), max(MEASURED)), now_ms)
@@ -61,7 +61,7 @@ def test_occurrences_are_counted_whatever_is_measured() -> None:
     assert occurrences.measure(CONFIG, 1_000) == 4
 
 
-def test_what_was_measured_is_there_when_it_is_read() -> None:
+def test_measurements_are_visible_when_metrics_are_read() -> None:
     time = Time()
     metrics = ConsumerMetrics(Config.from_options({"bootstrap_servers": "localhost:1"}), time)
     for value in MEASURED:  # the first is written at once, the others wait

@@ -23,7 +23,7 @@ def extension(monkeypatch: pytest.MonkeyPatch, outcome: object) -> None:
 
 
 @pytest.mark.parametrize("wanted", [None, "", "native"])
-def test_the_extension_is_taken_where_it_is(
+def test_the_extension_is_used_if_available(
     monkeypatch: pytest.MonkeyPatch, wanted: str | None
 ) -> None:
     module = SimpleNamespace(ABI=native.ABI)
@@ -37,7 +37,9 @@ def test_python_never_loads_it(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("wanted", [None, ""])
-def test_without_it_python_is_taken(monkeypatch: pytest.MonkeyPatch, wanted: str | None) -> None:
+def test_without_the_extension_python_is_used(
+    monkeypatch: pytest.MonkeyPatch, wanted: str | None
+) -> None:
     extension(monkeypatch, ImportError("no such module"))
     module, reason = native.load(wanted)
     assert module is None
@@ -52,7 +54,7 @@ def test_forced_and_missing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("wanted", [None, "native"])
 @pytest.mark.parametrize("abi", [None, native.ABI + 1])
-def test_a_library_of_another_build_is_refused(
+def test_an_extension_of_another_build_is_rejected(
     monkeypatch: pytest.MonkeyPatch, wanted: str | None, abi: int | None
 ) -> None:
     extension(monkeypatch, SimpleNamespace(ABI=abi, __file__="/there/_native.abi3.so"))
@@ -60,12 +62,12 @@ def test_a_library_of_another_build_is_refused(
         native.load(wanted)
 
 
-def test_an_unknown_wish() -> None:
+def test_an_invalid_value_of_the_variable() -> None:
     with pytest.raises(ImportError, match="TANDEM_KAFKA_IMPL=rust is invalid: set it to python"):
         native.load("rust")
 
 
-def test_its_absence_is_told(
+def test_its_absence_is_logged(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(native, "native_available", False)

@@ -37,13 +37,13 @@ def metadata(**changes: Any) -> MetadataResponse:
         ({"isr_nodes": None}, r"^topics\.partitions\.isr_nodes is null"),
     ],
 )
-def test_a_null_is_refused_with_its_place(changes: dict[str, Any], complaint: str) -> None:
+def test_a_null_is_rejected_with_its_path(changes: dict[str, Any], complaint: str) -> None:
     reject_nulls(metadata(), 9)
     with pytest.raises(ValueError, match=complaint):
         reject_nulls(metadata(**changes), 9)
 
 
-def test_what_a_version_allows_or_does_not_have_is_taken() -> None:
+def test_allowed_nulls_and_absent_fields_are_accepted() -> None:
     reject_nulls(metadata(cluster_id=None), 9)
     reject_nulls(metadata(offline_replicas=None), 4)  # since version 5
     with pytest.raises(ValueError, match="offline_replicas"):
@@ -53,7 +53,7 @@ def test_what_a_version_allows_or_does_not_have_is_taken() -> None:
     reject_nulls(metadata(name=None), 12)  # who asks by id may not be told a name
 
 
-def test_each_of_several_is_looked_at() -> None:
+def test_all_elements_are_checked() -> None:
     topic = OffsetFetchResponse.OffsetFetchResponseTopic
     answer = OffsetFetchResponse(
         topics=[topic(name="one", partitions=[]), topic(name=None, partitions=[])], error_code=0

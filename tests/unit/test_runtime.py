@@ -54,7 +54,7 @@ def test_the_clock_counts_in_whole_milliseconds_and_never_back() -> None:
     assert clock.wall_ms() > 1_700_000_000_000
 
 
-def test_the_loop_runs_on_a_thread_of_its_own_until_it_is_over(driver: ThreadDriver) -> None:
+def test_the_loop_runs_on_its_own_thread_until_it_ends(driver: ThreadDriver) -> None:
     turned = threading.Event()
     loop = Turning(turned.set)
     driver.start(loop, "network")
@@ -71,7 +71,7 @@ class PanicError(BaseException):
 
 
 @pytest.mark.parametrize("error", [ZeroDivisionError, PanicError, SystemExit])
-def test_a_loop_that_dies_is_finished_with_what_killed_it(
+def test_a_failed_loop_is_finished_with_its_error(
     driver: ThreadDriver, error: type[BaseException]
 ) -> None:
     def fail() -> None:
@@ -84,7 +84,7 @@ def test_a_loop_that_dies_is_finished_with_what_killed_it(
     assert isinstance(loop.failure, error)
 
 
-def test_work_that_no_thread_can_be_had_for_fails(
+def test_offloaded_work_fails_without_a_thread(
     driver: ThreadDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def no_thread(_: threading.Thread) -> None:
@@ -96,11 +96,11 @@ def test_work_that_no_thread_can_be_had_for_fails(
     assert isinstance(results[0], RuntimeError)
 
 
-def test_there_is_nothing_to_join_before_the_start(driver: ThreadDriver) -> None:
+def test_joining_before_the_start_returns_immediately(driver: ThreadDriver) -> None:
     assert driver.join(0)
 
 
-def test_what_is_ready_is_not_waited_for(driver: ThreadDriver) -> None:
+def test_a_true_condition_needs_no_wait(driver: ThreadDriver) -> None:
     assert driver.wait(lambda: True, 0)
 
 
@@ -128,7 +128,7 @@ def test_a_notification_ends_the_wait(driver: ThreadDriver) -> None:
     thread.join()
 
 
-def test_a_deadline_beyond_what_threads_can_wait_is_no_error(driver: ThreadDriver) -> None:
+def test_a_deadline_beyond_the_limit_of_threads_is_no_error(driver: ThreadDriver) -> None:
     loop = Turning()
     loop.running = False
     driver.start(loop, "network")
@@ -136,7 +136,7 @@ def test_a_deadline_beyond_what_threads_can_wait_is_no_error(driver: ThreadDrive
 
 
 @pytest.mark.parametrize("fails", [True, False])
-def test_offloaded_work_comes_back_with_what_came_of_it(driver: ThreadDriver, fails: bool) -> None:
+def test_offloaded_work_returns_its_outcome(driver: ThreadDriver, fails: bool) -> None:
     came: list[object] = []
     there = threading.Event()
 
@@ -178,7 +178,7 @@ def elsewhere(call: Callable[[], T]) -> T:
     return result
 
 
-def test_11_one_thread_may_enter_as_often_as_it_likes_another_may_not() -> None:
+def test_11_the_lock_is_reentrant_but_rejects_other_threads() -> None:
     lock = OwnerLock()
     seen: list[object] = []
 
@@ -190,7 +190,7 @@ def test_11_one_thread_may_enter_as_often_as_it_likes_another_may_not() -> None:
     assert elsewhere(lock.acquire) is not None, "both have left"
 
 
-def test_a_lock_that_an_interrupt_left_behind_is_taken_over() -> None:
+def test_a_lock_abandoned_by_an_interrupt_is_taken_over() -> None:
     lock = OwnerLock()
     assert lock.acquire() is not None  # and the method ended without releasing it
 
@@ -207,7 +207,7 @@ def test_a_lock_that_an_interrupt_left_behind_is_taken_over() -> None:
     within(lock, lambda: None)  # as the thread that had left it behind
 
 
-def test_an_owner_that_comes_back_keeps_its_lock(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_owner_that_returns_keeps_its_lock(monkeypatch: pytest.MonkeyPatch) -> None:
     """It comes back between the look at its stack and the replacement of its lock."""
     lock = OwnerLock()
     left_behind, come_back = threading.Event(), threading.Event()

@@ -56,7 +56,7 @@ from tests.unit.assignors.groups import in_racks, member, partitions, shown, wit
         ),
     ],
 )
-def test_a_partition_is_assigned_when_nobody_else_owns_it(counts, claims, expected):
+def test_a_partition_is_assigned_when_no_other_member_owns_it(counts, claims, expected):
     members = [
         member(member_id, counts, owned, generation)
         for member_id, (generation, owned) in claims.items()
@@ -64,7 +64,7 @@ def test_a_partition_is_assigned_when_nobody_else_owns_it(counts, claims, expect
     assert shown(assign_cooperative_sticky(members, without_racks(**counts))) == expected
 
 
-def test_what_a_member_no_longer_subscribes_to_is_revoked_first():
+def test_unsubscribed_partitions_are_revoked_first():
     members = [member("c1", "t2", "t1-0, t2-0", 1), member("c2", "t1", "", 1)]
     topics = without_racks(t1=1, t2=1)
     assert shown(assign_cooperative_sticky(members, topics)) == {"c1": "t2-0", "c2": ""}
@@ -113,7 +113,7 @@ def test_a_new_leader_has_no_plan():
     assert Plan().recall(FIRST, TOPICS) is None
 
 
-def test_the_second_round_assigns_what_the_first_has_planned():
+def test_the_second_round_assigns_the_plan_of_the_first():
     plan, target, second = begun()
     assert plan.recall(second[::-1], TOPICS) == target
     assert without_revoked(target, second, TOPICS) == target
@@ -145,12 +145,12 @@ def test_the_second_round_assigns_what_the_first_has_planned():
         pytest.param(lambda members, _: (members, in_racks({"t1": 3}, 1, "ab")), id="replicas"),
     ],
 )
-def test_a_group_that_has_changed_is_balanced_anew(change):
+def test_a_changed_group_is_balanced_again(change):
     plan, _, second = begun()
     assert plan.recall(*change(second, TOPICS)) is None
 
 
-def test_a_group_that_has_not_changed_keeps_its_plan():
+def test_an_unchanged_group_keeps_its_plan():
     plan, target, second = begun()
     plan.remember(second, TOPICS, target, target)
     assert plan.recall(after(second, target, 3), TOPICS) == target

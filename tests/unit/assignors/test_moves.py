@@ -17,14 +17,14 @@ def test_a_partition_moves():
     assert Moves().to(A0, "x", "y") == [(A0, "y")]
 
 
-def test_a_partition_that_came_the_other_way_returns_instead():
+def test_a_partition_that_moved_the_opposite_way_returns_instead():
     moves = Moves()
     moves.to(A0, "x", "y")
     assert moves.to(A1, "y", "x") == [(A0, "x")]
     assert moves.to(A1, "y", "x") == [(A1, "x")], "it has returned"
 
 
-def test_the_first_that_came_returns_first():
+def test_the_first_moved_partition_returns_first():
     moves = Moves()
     moves.to(A1, "x", "y")
     moves.to(A0, "x", "y")
@@ -32,13 +32,13 @@ def test_the_first_that_came_returns_first():
     assert moves.to(A2, "y", "x") == [(A0, "x")]
 
 
-def test_topics_have_nothing_to_do_with_each_other():
+def test_moves_of_topics_are_independent():
     moves = Moves()
     moves.to(B0, "x", "y")
     assert moves.to(A0, "y", "x") == [(A0, "x")]
 
 
-def test_a_partition_that_moves_on_comes_from_where_it_was_first():
+def test_a_partition_that_moves_twice_keeps_its_first_origin():
     moves = Moves()
     moves.to(A0, "x", "y")
     assert moves.to(A0, "y", "z") == [(A0, "z")]
@@ -46,7 +46,7 @@ def test_a_partition_that_moves_on_comes_from_where_it_was_first():
     assert moves.to(A2, "z", "x") == [(A0, "x")]
 
 
-def test_two_partitions_return_where_one_would_follow_the_other_by_a_detour():
+def test_two_partitions_return_instead_of_an_indirect_exchange():
     """x gave a-0 to y and y has given a-1 to z: a-1 for x is a-1 for y, and a-0 for x."""
     moves = Moves()
     moves.to(A0, "x", "y")
@@ -57,7 +57,7 @@ def test_two_partitions_return_where_one_would_follow_the_other_by_a_detour():
 
 @settings(deadline=None)
 @given(group=groups(racks=False), other=groups(racks=False))
-def test_no_two_partitions_of_a_topic_change_places(group, other):
+def test_no_two_partitions_of_a_topic_are_exchanged(group, other):
     """A group of other subscriptions and topics has left it; all partitions are owned once."""
     members, topics = group
     before = owning(other[0], assign_sticky(*other), 1)

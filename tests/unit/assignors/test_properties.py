@@ -76,14 +76,14 @@ def test_the_order_of_members_and_topics_does_not_matter(assign, group, data):
 @pytest.mark.parametrize("assign", BALANCED)
 @settings(deadline=None)
 @given(group=groups(alike=True))
-def test_members_alike_have_equal_shares(assign, group):
+def test_members_with_equal_subscriptions_have_equal_shares(assign, group):
     counts = [len(each) for each in assign(*group).values()]
     assert max(counts) - min(counts) <= 1
 
 
 @settings(deadline=None)
 @given(group=groups(alike=True))
-def test_range_shares_each_topic_equally(group):
+def test_range_divides_each_topic_equally(group):
     members, topics = group
     assignment = assign_range(members, topics)
     for name in topics:
@@ -120,7 +120,7 @@ def test_sticky_shares_are_as_equal_as_subscriptions_allow(group):
 
 @settings(deadline=None)
 @given(group=groups(alike=True, racks=False))
-def test_members_alike_lose_only_what_is_too_much(group):
+def test_members_with_equal_subscriptions_lose_only_surplus_partitions(group):
     """A member that loses something has no more than its share, and nothing new."""
     members, topics = group
     assignment = assign_sticky(members, topics)
@@ -146,7 +146,7 @@ def test_a_balanced_group_keeps_everything(group):
 
 @settings(deadline=None)
 @given(group=groups(alike=True))
-def test_members_alike_keep_everything_though_racks_do_not_match(group):
+def test_members_with_equal_subscriptions_keep_everything_despite_racks(group):
     members, topics = group
     once = owning(members, assign_sticky(members, topics), 5)
     twice = owning(members, assign_sticky(once, topics), 6)
@@ -158,7 +158,7 @@ def test_members_alike_keep_everything_though_racks_do_not_match(group):
 
 @settings(deadline=None)
 @given(group=groups(racks=False, owned=False))
-def test_nothing_moves_when_a_member_leaves_but_its_partitions(group):
+def test_only_the_partitions_of_a_leaving_member_move(group):
     members, topics = group
     settled = owning(members, assign_sticky(members, topics), 5)
     for index in range(len(settled)):
@@ -182,7 +182,7 @@ def sizes(members):
 
 @settings(deadline=None)
 @given(group=groups())
-def test_nobody_gets_what_another_still_owns(group):
+def test_no_member_gets_a_partition_that_another_still_owns(group):
     members, topics = group
     assignment = assign_cooperative_sticky(members, topics)
     claimed, owners = claimants(members), valid_owners(members, topics)
@@ -231,7 +231,7 @@ def test_racks_without_members_or_replicas_change_nothing(assign, group):
 @pytest.mark.parametrize("assign", [assign_range, assign_sticky])
 @settings(deadline=None)
 @given(st.data())
-def test_everybody_reads_nearby_where_that_is_balanced(assign, data):
+def test_all_members_get_partitions_of_their_racks_if_balanced(assign, data):
     """As many partitions in each rack as its members have to take."""
     racks = ("x", "y", "z")[: data.draw(st.integers(1, 3))]
     each, share = data.draw(st.integers(1, 3)), data.draw(st.integers(1, 3))

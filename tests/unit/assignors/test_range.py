@@ -31,7 +31,7 @@ NO_RACKS = (None, None, None)
         ),
     ],
 )
-def test_each_topic_is_shared_in_stretches(counts, subscriptions, expected):
+def test_each_topic_is_divided_into_ranges(counts, subscriptions, expected):
     members = [member(member_id, topics) for member_id, topics in subscriptions.items()]
     assert shown(assign_range(members, without_racks(**counts))) == expected
 
@@ -112,7 +112,7 @@ EQUAL_COUNTS_UNEQUAL = (
         (3, ABC, (None, "e", "f")),
     ],
 )
-def test_racks_are_ignored_where_they_decide_nothing(group, replicas, broker_racks, member_racks):
+def test_racks_are_ignored_if_they_make_no_difference(group, replicas, broker_racks, member_racks):
     counts, subscriptions, expected = group
     check(counts, replicas, broker_racks, member_racks, subscriptions, expected)
 

@@ -45,7 +45,7 @@ from tests.unit.assignors.groups import ALIKE, member, shown, without_racks
         ),
     ],
 )
-def test_partitions_are_dealt_in_turn(counts, subscriptions, expected):
+def test_partitions_are_assigned_in_turn(counts, subscriptions, expected):
     members = [member(member_id, topics) for member_id, topics in subscriptions.items()]
     assert shown(assign_round_robin(members, without_racks(**counts))) == expected
 

@@ -130,7 +130,7 @@ def test_members_with_unequal_subscriptions_keep_what_they_have():
     }
 
 
-def test_partitions_of_two_topics_are_given_away_in_equal_numbers():
+def test_equal_numbers_of_partitions_of_two_topics_are_released():
     topics = without_racks(t1=12, t2=12)
     assignment = assign_sticky([member("c1", topics)], topics)
     for count in (2, 4):
@@ -211,7 +211,7 @@ def test_partitions_of_two_topics_are_given_away_in_equal_numbers():
         ),
     ],
 )
-def test_kip_792_the_newest_claim_counts(counts, claims, expected):
+def test_kip_792_the_newest_claim_wins(counts, claims, expected):
     members = [
         member(member_id, counts, owned, generation)
         for member_id, (generation, owned) in claims.items()
@@ -231,7 +231,7 @@ def test_kip_792_three_claims_among_unequal_subscriptions(generations):
     assert sorted(len(found) for found in assigned.values()) == [1, 2, 2, 2]
 
 
-def test_a_member_that_was_away_is_given_its_partitions_back_if_that_evens_out():
+def test_a_member_that_was_away_gets_its_partitions_back_if_that_balances():
     """Its claims are of an older generation; the member that has them now has too many."""
     members = [
         member("a", "t0 t1", "t0-0, t0-1, t0-2, t1-0", generation=2),
@@ -293,7 +293,7 @@ NOTHING = ("", "", "")
     ("subscriptions", "expected"), [(UNIFORM, DEALT), (UNEQUAL, DEALT_UNEQUALLY)]
 )
 @pytest.mark.parametrize("assign", [assign_sticky, assign_cooperative_sticky])
-def test_racks_are_ignored_where_they_decide_nothing(
+def test_racks_are_ignored_if_they_make_no_difference(
     assign, subscriptions, expected, racks, mismatched
 ):
     check(assign, subscriptions, racks, NOTHING, expected, mismatched)
@@ -387,7 +387,7 @@ def test_kip_881_a_cooperative_round_moves_partitions_to_their_racks(
         ),
     ],
 )
-def test_small_groups_in_racks_are_assigned_as_by_kafka(racks, members, expected):
+def test_small_groups_with_racks_are_assigned_as_by_kafka(racks, members, expected):
     """What Kafka 4.3 assigns to these groups."""
     topics = {name: dict(enumerate(map(frozenset, each))) for name, each in racks.items()}
     assert shown(assign_sticky(members, topics)) == expected

@@ -94,7 +94,7 @@ def assigned(assignors, name, cluster, members):
 
 
 @pytest.mark.parametrize(("theirs", "ours"), PAIRS)
-def test_ours_looks_like_kafka_pythons(theirs, ours):
+def test_built_in_assignors_have_kafka_pythons_interface(theirs, ours):
     assert ours.name == theirs.name
     assert ours().supported_protocols() == theirs().supported_protocols()
     assert issubclass(ours, their_abstract.AbstractPartitionAssignor)
@@ -102,7 +102,7 @@ def test_ours_looks_like_kafka_pythons(theirs, ours):
 
 @pytest.mark.parametrize("form", ["class", "instance"])
 @pytest.mark.parametrize(("theirs", "ours"), PAIRS)
-def test_ours_takes_the_place_of_kafka_pythons(theirs, ours, form):
+def test_kafka_pythons_assignors_are_replaced(theirs, ours, form):
     given = theirs if form == "class" else theirs()
     assignors = ClassicAssignors([given])
     assert type(assignors._by_name[theirs.name]) is ours
@@ -110,7 +110,7 @@ def test_ours_takes_the_place_of_kafka_pythons(theirs, ours, form):
 
 
 @pytest.mark.parametrize(("theirs", "ours"), PAIRS)
-def test_a_subclass_of_the_users_runs_as_it_is(theirs, ours):
+def test_a_users_subclass_is_not_replaced(theirs, ours):
     for base in (theirs, ours):
         own = type("Own", (base,), {"name": "own"})
         instance = own()
@@ -119,7 +119,7 @@ def test_a_subclass_of_the_users_runs_as_it_is(theirs, ours):
 
 
 @pytest.mark.parametrize("ours", OURS)
-def test_kafka_pythons_cluster_and_members_will_do(ours):
+def test_kafka_pythons_cluster_and_members_are_accepted(ours):
     class Cluster:
         def partitions_for_topic(self, topic):
             return {2, 0, 1} if topic == "orders" else None
@@ -145,7 +145,7 @@ def test_a_member_without_topics_gets_an_empty_assignment(ours):
 
 
 @pytest.mark.parametrize(("theirs", "_"), PAIRS[:2])
-def test_a_subclass_of_kafka_pythons_loses_no_member_among_static_ones(theirs, _):
+def test_a_subclass_of_kafka_pythons_assignor_loses_no_member(theirs, _):
     own = type("Own", (theirs,), {})
     assignors = ClassicAssignors([own])
     members = [
@@ -165,7 +165,7 @@ def test_a_subclass_of_kafka_pythons_loses_no_member_among_static_ones(theirs, _
         (CooperativeStickyAssignor, {"a": {1, 3}, "b": {0, 2}}),
     ],
 )
-def test_members_read_nearby_where_racks_are_known(ours, expected):
+def test_members_get_partitions_of_their_racks_if_known(ours, expected):
     assignors = ClassicAssignors([ours])
     members = [
         joined(assignors, "a", ["orders"], rack="east"),
@@ -203,7 +203,7 @@ def test_the_racks_of_replicas():
 # --- what sticky members remember ----------------------------------------------------------------
 
 
-def test_a_sticky_member_returns_to_what_it_had_though_it_gave_it_back():
+def test_a_sticky_member_gets_its_released_partitions_back():
     assignors = {name: ClassicAssignors([StickyPartitionAssignor]) for name in "ab"}
     cluster = snapshot({"orders": 4})
     before = assignors["a"].assign(
@@ -229,7 +229,7 @@ def test_a_sticky_member_that_was_fenced_claims_nothing():
     assert assignor.generation == -1
 
 
-def test_a_cooperative_member_says_what_it_owns_to_kafka_pythons_consumer_too():
+def test_a_cooperative_member_sends_owned_partitions_in_kafka_pythons_consumer_too():
     assignor = CooperativeStickyAssignor()
     assignor.on_assignment(ConsumerProtocolAssignment(2, [("orders", [1, 0])], b""), 7)
     said = ConsumerProtocolSubscription.decode(bytes(assignor.metadata({"orders"}).encode()))
@@ -237,7 +237,7 @@ def test_a_cooperative_member_says_what_it_owns_to_kafka_pythons_consumer_too():
     assert said.generation_id == 7
 
 
-def test_a_member_that_says_its_generation_in_its_user_data_only_is_heard():
+def test_a_generation_in_the_user_data_only_is_used():
     """Subscriptions of version 1 have owned partitions, but no generation."""
     assignors = ClassicAssignors([CooperativeStickyAssignor])
     entry = ConsumerProtocolSubscription.TopicPartition
@@ -259,7 +259,7 @@ def test_a_member_that_says_its_generation_in_its_user_data_only_is_heard():
     assert found == {"a": set(), "b": {("orders", 0)}}
 
 
-def test_a_cooperative_group_settles_where_kafkas_own_assignor_never_does():
+def test_a_cooperative_group_becomes_stable_where_kafkas_assignor_never_does():
     """Kafka 4.3's revokes something in every second round: racks pull one way, balance another.
 
     Here the second round assigns what the first one has planned.

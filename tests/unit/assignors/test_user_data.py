@@ -31,18 +31,18 @@ FROM_KAFKA_PYTHON = bytes(
 )
 
 
-def test_the_bytes_are_those_of_java():
+def test_the_bytes_equal_those_of_the_java_client():
     assert encode_sticky_user_data(reversed(OWNED), 42) == FROM_JAVA
 
 
-def test_kafka_python_puts_a_version_in_front():
+def test_kafka_python_adds_a_version_prefix():
     assert encode_sticky_user_data(OWNED, 42, for_kafka_python=True) == FROM_KAFKA_PYTHON
     assert FROM_KAFKA_PYTHON.endswith(FROM_JAVA)
 
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
 @pytest.mark.parametrize("data", [FROM_JAVA, FROM_KAFKA_PYTHON])
-def test_both_are_read(data, kind):
+def test_both_formats_are_decoded(data, kind):
     assert decode_sticky_user_data(kind(data)) == (OWNED, 42)
 
 
@@ -51,13 +51,13 @@ def test_version_0_has_no_generation():
 
 
 @pytest.mark.parametrize("data", [None, b""])
-def test_a_member_without_user_data_had_nothing(data):
+def test_a_member_without_user_data_owns_nothing(data):
     assert decode_sticky_user_data(data) == ([], -1)
     assert decode_cooperative_user_data(data) == -1
 
 
 @pytest.mark.parametrize("data", [FROM_JAVA, FROM_KAFKA_PYTHON], ids=["java", "kafka-python"])
-def test_user_data_that_ends_early_says_nothing(data):
+def test_truncated_user_data_is_ignored(data):
     whole = len(data) - 4
     for length in range(1, len(data)):
         if length != whole:
@@ -75,7 +75,7 @@ def test_user_data_that_ends_early_says_nothing(data):
     ],
     ids=["topics", "a name's length", "a name", "partitions", "fewer than no partitions"],
 )
-def test_user_data_that_cannot_be_right_says_nothing(data):
+def test_invalid_user_data_is_ignored(data):
     assert decode_sticky_user_data(data) == ([], -1)
 
 
@@ -85,11 +85,11 @@ def test_the_generation_of_a_cooperative_member():
     assert decode_cooperative_user_data(bytes.fromhex("0000002a")) == 42
 
 
-def test_librdkafka_says_its_generation_like_a_sticky_member():
+def test_librdkafka_sends_its_generation_like_a_sticky_member():
     assert decode_cooperative_user_data(FROM_JAVA) == 42
 
 
-def test_a_new_member_says_nothing():
+def test_a_new_member_sends_no_user_data():
     assert not StickyPartitionAssignor().metadata(["orders"]).user_data
     assert not CooperativeStickyAssignor().metadata(["orders"]).user_data
 
@@ -97,7 +97,7 @@ def test_a_new_member_says_nothing():
 @pytest.mark.parametrize(
     ("version", "data"), [(0, FROM_KAFKA_PYTHON), (1, FROM_JAVA), (3, FROM_JAVA)]
 )
-def test_a_member_writes_what_its_leader_reads(version, data):
+def test_a_member_writes_the_format_of_its_leader(version, data):
     """kafka-python's leader writes assignments of version 0, ours version 1, Java's version 3."""
     assignor = StickyPartitionAssignor()
     assigned = [("orders", [7, 0]), ("zahlungen-ü", [3])]

@@ -50,7 +50,7 @@ def test_patterns() -> None:
 
 
 @pytest.mark.parametrize("pattern", ["", None, 5, "("])
-def test_patterns_that_are_none(pattern: Any) -> None:
+def test_invalid_patterns(pattern: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="pattern"):
         compile_pattern(pattern)
 

@@ -23,7 +23,7 @@ def bytes_of(batch_: ConsumerRecords) -> int:
 
 
 @pytest.mark.parametrize("codec", [0, GZIP])
-def test_a_batch_ends_by_bytes_as_they_are_unpacked(codec: int) -> None:
+def test_a_batch_is_limited_by_decompressed_bytes(codec: int) -> None:
     reading = bounded(A, max_bytes=250)
     records = [Rec(value=b"v" * 100) for _ in range(5)]
     reading.fetched(A, 0, data=batch(records, 0, codec=codec))
@@ -34,7 +34,7 @@ def test_a_batch_ends_by_bytes_as_they_are_unpacked(codec: int) -> None:
     assert reading.buffer.held_bytes == 0
 
 
-def test_the_bound_on_bytes_is_over_all_partitions_and_fetches() -> None:
+def test_the_byte_limit_applies_to_all_partitions_and_fetches() -> None:
     reading = bounded(A, B, C, max_bytes=350)
     for tp in (A, B, C):
         for offset in (0, 2):
@@ -45,20 +45,20 @@ def test_the_bound_on_bytes_is_over_all_partitions_and_fetches() -> None:
     assert seen == [300, 300, 300, 300]
 
 
-def test_each_batch_has_a_record_however_large() -> None:
+def test_each_batch_has_at_least_one_record() -> None:
     reading = bounded(A, B, max_bytes=10)
     for tp in (A, B):
         reading.fetched(tp, 0, 2, value=lambda _: b"v" * 100)
     assert [reading.offsets() for _ in range(4)] == [{"a": [0]}, {"b": [0]}, {"a": [1]}, {"b": [1]}]
 
 
-def test_the_bound_counts_bytes_as_they_came_not_what_a_deserializer_makes_of_them() -> None:
+def test_the_byte_limit_counts_serialized_bytes() -> None:
     reading = bounded(A, max_bytes=250, value_deserializer=lambda _: b"")
     reading.fetched(A, 0, 5, value=lambda _: b"v" * 100)
     assert reading.offsets() == {"a": [0, 1]}
 
 
-def test_the_bound_holds_for_what_an_interrupted_call_has_read() -> None:
+def test_the_byte_limit_applies_to_records_of_an_interrupted_call() -> None:
     reading = bounded(A, max_bytes=250)
     reading.fetched(A, 0, 5, value=lambda _: b"v" * 100)
     reading.collector.collect(500)  # and nothing is published
@@ -67,7 +67,7 @@ def test_the_bound_holds_for_what_an_interrupted_call_has_read() -> None:
     assert reading.offsets() == {"a": [4]}
 
 
-def test_a_smaller_limit_holds_for_what_an_interrupted_call_has_read() -> None:
+def test_a_smaller_limit_applies_to_records_of_an_interrupted_call() -> None:
     reading = Reading(A, value_deserializer=int)
     reading.fetched(A, 0, 5)
     reading.collector.collect(4)

@@ -16,13 +16,13 @@ from tests.unit.consumer.reading import A, B, C, Reading
 from tests.unit.records.making import CONTROL, TRANSACTIONAL, ZSTD, Rec, batch
 
 
-def test_nothing_fetched_nothing_returned() -> None:
+def test_without_fetched_records_nothing_is_returned() -> None:
     batch_ = Reading(A).collect()
     assert not batch_
     assert batch_.next_offsets == {}
 
 
-def test_records_come_with_the_position_behind_them() -> None:
+def test_records_move_the_position_past_them() -> None:
     """169."""
     reading = Reading(A)
     reading.fetched(A, 0)
@@ -33,7 +33,7 @@ def test_records_come_with_the_position_behind_them() -> None:
     assert reading.buffer.held_bytes == 0
 
 
-def test_28_a_poll_returns_no_more_than_asked_for_and_the_next_goes_on() -> None:
+def test_28_a_poll_returns_at_most_the_limit_and_the_next_continues() -> None:
     reading = Reading(A)
     reading.fetched(A, 0, 5)
     assert reading.offsets(2) == {"a": [0, 1]}
@@ -52,7 +52,7 @@ def test_several_fetches_of_one_partition_are_one_sequence() -> None:
     assert reading.offsets(5) == {"a": [5]}
 
 
-def test_28_the_limit_is_over_all_partitions() -> None:
+def test_28_the_limit_applies_to_all_partitions_together() -> None:
     reading = Reading(A, B)
     reading.fetched(A, 0)
     reading.fetched(B, 0)
@@ -96,7 +96,7 @@ def test_158_records_fetched_for_another_position_are_dropped(how: str) -> None:
         assert reading.offsets() == {"a": [7, 8, 9]}
 
 
-def test_158_records_of_a_partition_that_is_not_ours_are_dropped() -> None:
+def test_158_records_of_an_unassigned_partition_are_dropped() -> None:
     reading = Reading(A, B)
     chunk = reading.fetched(A, 0)
     reading.fetched(B, 0)
@@ -109,7 +109,7 @@ def test_158_records_of_a_partition_that_is_not_ours_are_dropped() -> None:
     assert reading.buffer.held_bytes == 0
 
 
-def test_158_a_seek_to_where_the_fetch_began_drops_what_was_fetched() -> None:
+def test_158_a_seek_to_the_fetch_offset_drops_fetched_records() -> None:
     """Two seeks to the same offset are two positions: the log may have changed in between."""
     reading = Reading(A)
     reading.fetched(A, 0)
@@ -121,7 +121,7 @@ def test_158_a_seek_to_where_the_fetch_began_drops_what_was_fetched() -> None:
     assert reading.offsets() == {"a": [0, 1, 2]}
 
 
-def test_158_a_seek_back_before_anything_was_returned_drops_what_was_fetched() -> None:
+def test_158_a_seek_back_before_any_record_was_returned_drops_fetched_records() -> None:
     reading = Reading(A)
     reading.fetched(A, 0)
     reading.state(A).set_position(Position(0))
@@ -142,7 +142,7 @@ def test_158_records_of_a_former_assignment_of_a_partition_are_dropped() -> None
     assert reading.buffer.held_bytes == 0
 
 
-def test_purging_frees_what_is_not_ours_any_more() -> None:
+def test_purging_frees_records_of_unassigned_partitions() -> None:
     reading = Reading(A, B)
     reading.fetched(A, 0)
     reading.fetched(B, 0)
@@ -152,7 +152,7 @@ def test_purging_frees_what_is_not_ours_any_more() -> None:
     assert reading.offsets() == {"b": [0, 1, 2]}
 
 
-def test_in_a_full_buffer_a_decoded_batch_is_used_up_before_another_is_decoded() -> None:
+def test_with_a_full_buffer_a_decoded_batch_is_finished_before_the_next() -> None:
     reading = Reading(A, B)
     large = [Rec(b"v" * 1_500_000)] * 4
     for tp in (A, B):
@@ -178,7 +178,7 @@ def test_in_a_full_buffer_a_decoded_batch_is_used_up_before_another_is_decoded()
     assert reading.buffer.held_bytes == 0
 
 
-def test_paused_partitions_crowd_out_others_with_more_than_half_of_a_full_buffer() -> None:
+def test_paused_partitions_may_hold_half_of_a_full_buffer() -> None:
     reading = Reading(A, B, C)
     sizes = {tp: reading.fetched(tp, 0, count).size_bytes for tp, count in ((A, 9), (B, 300))}
     reading.buffer.limit_bytes = sum(sizes.values())
@@ -217,7 +217,7 @@ def test_150_records_wait_while_the_position_is_validated() -> None:
     assert reading.offsets() == {"a": [0, 1, 2]}
 
 
-def test_161_162_the_position_moves_past_what_is_never_shown() -> None:
+def test_161_162_the_position_moves_past_hidden_records() -> None:
     reading = Reading(A)
     marker = batch([Rec(key=b"\0\0\0\1", value=b"\0" * 6)], 0, flags=CONTROL | TRANSACTIONAL)
     reading.fetched(A, 0, data=marker)
@@ -228,7 +228,7 @@ def test_161_162_the_position_moves_past_what_is_never_shown() -> None:
     assert reading.buffer.held_bytes == 0
 
 
-def test_a_starving_network_thread_is_woken_when_there_is_room() -> None:
+def test_a_starved_network_thread_is_woken_when_there_is_room() -> None:
     reading = Reading(A)
     reading.fetched(A, 0)
     reading.buffer.starved = True
@@ -238,7 +238,7 @@ def test_a_starving_network_thread_is_woken_when_there_is_room() -> None:
     assert reading.woken == 1
 
 
-def test_a_reset_that_waits_for_the_position_is_told_when_it_has_moved() -> None:
+def test_a_reset_that_waits_for_the_position_is_woken_when_it_moves() -> None:
     """The chunk is released before the position moves: the network thread looked too early."""
     reading = Reading(A)
     reading.fetched(A, 0)
@@ -303,7 +303,7 @@ def test_166_records_before_an_error_of_the_same_partition_come_first() -> None:
         reading.collect()
 
 
-def test_164_a_corrupt_batch_raises_until_a_seek_behind_it() -> None:
+def test_164_a_corrupt_batch_raises_until_a_seek_past_it() -> None:
     reading = Reading(A)
     broken = bytearray(batch([Rec()], 2))
     broken[-1] ^= 0xFF
@@ -317,7 +317,7 @@ def test_164_a_corrupt_batch_raises_until_a_seek_behind_it() -> None:
     assert reading.offsets() == {}
 
 
-def test_166_a_corrupt_batch_does_not_keep_other_partitions_back() -> None:
+def test_166_a_corrupt_batch_does_not_block_other_partitions() -> None:
     reading = Reading(A, B)
     broken = bytearray(batch([Rec()], 2))
     broken[-1] ^= 0xFF
@@ -337,7 +337,7 @@ def picky(data: bytes | None) -> int:
     return int(data or b"0")
 
 
-def test_165_a_record_that_cannot_be_deserialized_is_held_and_raised_again() -> None:
+def test_165_a_deserialization_error_is_raised_again() -> None:
     reading = Reading(A, value_deserializer=picky)
     reading.fetched(A, 0, 5)
     assert [record.value for record in reading.collect()[A]] == [0, 1]
@@ -354,7 +354,7 @@ def test_165_a_record_that_cannot_be_deserialized_is_held_and_raised_again() -> 
     assert [record.value for record in reading.collect()[A]] == [3, 4]
 
 
-def test_165_a_key_is_named_too() -> None:
+def test_165_an_error_of_a_key_names_the_key() -> None:
     def refuse(data: bytes | None) -> object:
         raise ValueError(data)
 
@@ -365,7 +365,7 @@ def test_165_a_key_is_named_too() -> None:
     assert raised.value.origin == "key"
 
 
-def test_165_limits_hold_while_records_are_held() -> None:
+def test_165_limits_apply_during_a_deserialization_error() -> None:
     reading = Reading(A, value_deserializer=picky)
     reading.fetched(A, 0, 8)
     assert [r.value for r in reading.collect(1)[A]] == [0]
@@ -383,7 +383,7 @@ def test_166_others_are_returned_before_a_deserialization_error() -> None:
         reading.collect()
 
 
-def test_165_a_deserializer_that_works_again_goes_on() -> None:
+def test_165_reading_continues_when_the_deserializer_recovers() -> None:
     broken = [True]
 
     def moody(data: bytes | None) -> bytes | None:

@@ -52,7 +52,7 @@ def at(offset: int) -> dict[TopicPartition, OffsetAndMetadata]:
     return {TP: OffsetAndMetadata(offset, "", -1)}
 
 
-def test_119_callbacks_run_in_the_order_of_the_commits_not_of_the_answers() -> None:
+def test_119_callbacks_run_in_the_order_of_commits_not_responses() -> None:
     committing = Committing()
     commits = committing.commits
     committing.done(3)
@@ -70,7 +70,7 @@ def test_119_callbacks_run_in_the_order_of_the_commits_not_of_the_answers() -> N
     assert len(committing.told) == 3
 
 
-def test_a_callback_that_commits_again_has_the_later_callbacks_run_in_order() -> None:
+def test_callbacks_stay_in_order_if_one_commits_again() -> None:
     committing = Committing()
     told = committing.told
 
@@ -104,7 +104,7 @@ def test_a_callback_that_raises_is_not_called_again(raised: type[BaseException])
     assert committing.futures[1].succeeded()
 
 
-def test_a_future_ends_with_its_commit_and_calls_what_was_added_elsewhere() -> None:
+def test_a_future_ends_with_its_commit_and_runs_callbacks_on_another_thread() -> None:
     committing = Committing()
     first, second, third = committing.futures
     called: list[object] = []
@@ -127,7 +127,7 @@ def test_a_future_ends_with_its_commit_and_calls_what_was_added_elsewhere() -> N
     assert called[-1] == at(3), "at once, when it has ended"
 
 
-def test_a_callback_of_auto_commits_that_commits_is_called_once_for_each() -> None:
+def test_a_callback_of_auto_commits_that_commits_runs_once_per_commit() -> None:
     committing = Committing()
     told: list[int] = []
 

@@ -42,7 +42,7 @@ def test_4_options_are_shown_as_they_were_given_with_all_defaults(make: Make) ->
     assert consumer.group_metadata().group_id == "group"
 
 
-def test_4_an_api_version_is_shown_as_the_release_that_is_meant(make: Make) -> None:
+def test_4_an_api_version_is_shown_as_its_release(make: Make) -> None:
     assert make(api_version=(2, 5)).config["api_version"] == (2, 5)
     assert (
         make(api_version=(9, 9)).config["api_version"] == BrokerVersionData((9, 9)).broker_version
@@ -66,7 +66,7 @@ def test_5_offset_reset_policies(make: Make, policy: str) -> None:
 @pytest.mark.parametrize(
     "policy", ["by_duration", "by_duration:", "by_duration:-PT1H", "by_duration:1h", "soonest", ""]
 )
-def test_5_other_offset_reset_policies_are_refused(make: Make, policy: str) -> None:
+def test_5_other_offset_reset_policies_are_rejected(make: Make, policy: str) -> None:
     with pytest.raises(KafkaConfigurationError, match="auto_offset_reset"):
         make(auto_offset_reset=policy)
 

@@ -119,7 +119,7 @@ def test_a_unicode_error() -> None:
     ],
     ids=lambda error: type(error).__name__,
 )
-def test_it_is_of_the_type_that_was_raised(original: Exception) -> None:
+def test_the_error_has_the_type_that_was_raised(original: Exception) -> None:
     error = failing(raising(original))
     assert isinstance(error, type(original))
     assert error.__cause__ is original
@@ -139,21 +139,21 @@ def test_it_is_of_the_type_that_was_raised(original: Exception) -> None:
 @pytest.mark.parametrize(
     "original", [Refusing("no"), ReadOnlyError("no"), StopIteration(1), StopAsyncIteration()]
 )
-def test_where_both_cannot_be_it_is_the_plain_one(original: Exception) -> None:
+def test_an_error_that_cannot_be_combined_is_the_plain_one(original: Exception) -> None:
     error = failing(raising(original))
     assert type(error) is RecordDeserializationError
     assert error.__cause__ is original
     assert not isinstance(error, StopIteration)
 
 
-def test_a_pickle_of_it_is_the_same() -> None:
+def test_the_error_can_be_pickled() -> None:
     error = pickle.loads(pickle.dumps(failing(lambda _: json.loads("{"))))
     assert isinstance(error, json.JSONDecodeError)
     assert isinstance(error, RecordDeserializationError)
     assert (error.pos, error.offset, error.partition) == (1, 0, A)
 
 
-def test_what_is_no_exception_is_raised_as_it_is() -> None:
+def test_a_base_exception_is_raised_unchanged() -> None:
     reading = Reading(A, value_deserializer=raising(KeyboardInterrupt()))
     reading.fetched(A, 0)
     with pytest.raises(KeyboardInterrupt):
@@ -161,7 +161,7 @@ def test_what_is_no_exception_is_raised_as_it_is() -> None:
     assert reading.position(A) == 0
 
 
-def test_records_before_it_come_first_and_the_position_stays_at_it() -> None:
+def test_records_before_the_error_come_first_and_the_position_stays() -> None:
     reading = Reading(A, value_deserializer=lambda data: 1 // (int(data) - 2))
     reading.fetched(A, 0, 5)
     assert [record.value for record in reading.collect()[A]] == [-1, -1]
@@ -189,7 +189,7 @@ class Old:
         return topic, data
 
 
-def test_what_a_deserializer_is_given() -> None:
+def test_the_arguments_of_a_deserializer() -> None:
     data = batch([Rec(None, b"k", [(b"h", b"v")]), Rec(b"v")])
     for options, expected in [
         ({"value_deserializer": Full()}, [(b"k", ("a", None)), (None, ("a", b"v"))]),
@@ -215,7 +215,7 @@ class Document(dict[str, Any]):
     """What a deserializer makes; can be looked at from afar."""
 
 
-def test_a_cycle_through_what_a_deserializer_made_is_collected() -> None:
+def test_a_cycle_through_a_deserialized_value_is_collected() -> None:
     reading = Reading(A, value_deserializer=lambda data: Document(data=data))
     reading.fetched(A, 0, 1)
     [record] = reading.collect()[A]

@@ -213,7 +213,7 @@ def test_an_interrupted_iteration_loses_nothing(
         assert interrupter.at > 800
 
 
-def test_poll_returns_what_an_interrupted_loop_left() -> None:
+def test_poll_returns_the_rest_of_an_interrupted_iteration() -> None:
     with Interrupted.reading("native") as reader:
         consumer = reader.consumer
         for interrupter in interrupters():
@@ -251,7 +251,7 @@ def test_a_wakeup_from_a_signal_handler_ends_one_poll_and_loses_nothing(fetched:
         assert at > 200
 
 
-def test_an_interrupted_poll_is_still_told_to_the_network_thread() -> None:
+def test_an_interrupted_poll_still_notifies_the_network_thread() -> None:
     """Something waits for the application to poll, and must not wait for ever."""
     with Interrupted.reading("native") as reader:
         for interrupter in interrupters():
@@ -309,7 +309,7 @@ def test_an_interrupted_poll_calls_the_listener_once() -> None:
         assert interrupter.at > 400
 
 
-def test_an_interrupt_in_a_deserializer_leaves_what_was_not_returned() -> None:
+def test_an_interrupt_in_a_deserializer_keeps_unreturned_records() -> None:
     """The batch of the first partition is complete when the second one's is interrupted."""
     pressed = [True]
 

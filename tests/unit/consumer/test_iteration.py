@@ -71,7 +71,7 @@ def begun(*counts: int) -> tuple[Reading, Loop]:
     return reading, loop
 
 
-def test_a_commit_never_covers_a_record_that_the_loop_was_not_given() -> None:
+def test_a_commit_never_covers_a_record_that_iteration_has_not_returned() -> None:
     reading, loop = begun(3)
     assert reading.position(A) == 0
     for offset in range(3):
@@ -82,12 +82,12 @@ def test_a_commit_never_covers_a_record_that_the_loop_was_not_given() -> None:
     assert loop.next() is None
 
 
-def test_partition_after_partition() -> None:
+def test_partitions_are_returned_one_after_the_other() -> None:
     _, loop = begun(2, 3)
     assert loop.offsets() == [0, 1, 0, 1, 2]
 
 
-def test_139_a_seek_in_the_loop_drops_what_is_left() -> None:
+def test_139_a_seek_during_iteration_drops_the_remaining_records() -> None:
     reading, loop = begun(3, 2)
     loop.next()
     reading.state(A).set_position(Position(9))
@@ -95,7 +95,7 @@ def test_139_a_seek_in_the_loop_drops_what_is_left() -> None:
     assert reading.position(A) == 9
 
 
-def test_a_partition_that_is_not_ours_any_more_is_left() -> None:
+def test_records_of_an_unassigned_partition_are_dropped_by_iteration() -> None:
     reading, loop = begun(3)
     loop.next()
     reading.subscription.assign_by_user([B])
@@ -112,7 +112,7 @@ def test_a_paused_partition_waits_while_others_go_on() -> None:
     assert loop.offsets() == [1, 2]
 
 
-def test_poll_takes_what_the_loop_left() -> None:
+def test_poll_returns_the_rest_of_an_iteration() -> None:
     reading, loop = begun(3)
     loop.next()
     rest = loop.poll()
@@ -122,7 +122,7 @@ def test_poll_takes_what_the_loop_left() -> None:
     assert loop.offsets() == []
 
 
-def test_28_poll_takes_no_more_of_it_than_it_may() -> None:
+def test_28_poll_returns_at_most_the_limit_of_it() -> None:
     reading, loop = begun(3, 2)
     loop.next()
     first = loop.poll(1)
@@ -135,7 +135,7 @@ def test_28_poll_takes_no_more_of_it_than_it_may() -> None:
     assert loop.offsets() == []
 
 
-def test_a_record_costs_no_look_while_nothing_changes(implementation: str) -> None:
+def test_no_check_per_record_while_nothing_changes(implementation: str) -> None:
     """Nothing of Python is run for a record."""
     if implementation == "python":
         pytest.skip("the Python loop looks for each record")
@@ -145,7 +145,7 @@ def test_a_record_costs_no_look_while_nothing_changes(implementation: str) -> No
     assert reading.position(A) == 500
 
 
-def test_records_of_the_loop_stay_what_they_are() -> None:
+def test_records_of_an_iteration_do_not_change() -> None:
     _, loop = begun(5)
     kept = [record for record in loop.loop]  # noqa: C416 - the loop's variable matters
     assert [record.offset for record in kept] == [0, 1, 2, 3, 4]
@@ -165,7 +165,7 @@ def test_a_header_that_was_added_is_in_no_other_record() -> None:
     assert lists == [[("trace", b"1")], [], [], []]
 
 
-def test_a_position_that_is_dropped_ends_the_run_at_once() -> None:
+def test_a_dropped_position_ends_the_run_immediately() -> None:
     reading, loop = begun(3)
     loop.next()
     reading.state(A).await_reset(-2)

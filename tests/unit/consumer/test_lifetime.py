@@ -75,7 +75,7 @@ def forget(owners: list[Owner]) -> None:
 
 
 @pytest.mark.parametrize("given", GIVEN.values(), ids=GIVEN)
-def test_a_forgotten_consumer_is_collected_and_its_thread_ends(
+def test_a_dropped_consumer_is_collected_and_its_thread_ends(
     given: Callable[[Owner], dict[str, Any]], network_threads: Callable[[], list[str]]
 ) -> None:
     owner = Owner(given)
@@ -92,7 +92,7 @@ def test_a_forgotten_consumer_is_collected_and_its_thread_ends(
     assert network_threads() == []
 
 
-def test_a_token_provider_is_asked_through_what_is_borrowed() -> None:
+def test_a_token_provider_is_called_through_a_weak_reference() -> None:
     class Provider:
         def token(self) -> str:
             return "token"
@@ -135,7 +135,7 @@ class Looping(Loop):
         return data
 
 
-def test_one_that_is_forgotten_in_a_loop_is_collected_too() -> None:
+def test_a_consumer_dropped_during_iteration_is_collected_too() -> None:
     require_implementation("native")
     looping = Looping()
     with using("native"):
@@ -146,7 +146,7 @@ def test_one_that_is_forgotten_in_a_loop_is_collected_too() -> None:
     assert gone() is None
 
 
-def test_a_list_of_records_that_holds_itself_is_collected() -> None:
+def test_a_list_of_records_that_contains_itself_is_collected() -> None:
     records = join_records([reader(batch([Rec(b"1")])).take(1)])
     holder = type("Holder", (), {})()
     holder.records = records

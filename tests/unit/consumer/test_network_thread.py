@@ -64,7 +64,7 @@ CALLS: dict[str, Callable[[KafkaConsumer], object]] = {
 
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
-def test_every_call_raises_what_killed_the_network_thread(
+def test_every_call_raises_the_error_that_ended_the_network_thread(
     dead: KafkaConsumer, call: Callable[[KafkaConsumer], object]
 ) -> None:
     for _ in range(2):
@@ -73,7 +73,7 @@ def test_every_call_raises_what_killed_the_network_thread(
         assert isinstance(caught.value.__cause__, ZeroDivisionError | PanicError | SystemExit)
 
 
-def test_close_says_it_once_and_closes(dead: KafkaConsumer) -> None:
+def test_close_raises_it_once_and_closes(dead: KafkaConsumer) -> None:
     with pytest.raises(NetworkThreadError):
         dead.close()
     dead.close()
@@ -81,7 +81,7 @@ def test_close_says_it_once_and_closes(dead: KafkaConsumer) -> None:
         dead.poll(0)
 
 
-def test_a_wait_ends_when_the_network_thread_dies(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wait_ends_with_the_network_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     consumer = KafkaConsumer(**OPTIONS)
     consumer.assign([TP])
     prepare = NetworkLoop.prepare
@@ -123,7 +123,7 @@ def test_a_thread_that_cannot_be_started_fails_the_constructor(
     assert len(closed) == 1
 
 
-def test_a_name_that_cannot_be_looked_up_for_want_of_threads_kills_nothing(
+def test_a_lookup_that_gets_no_thread_is_only_an_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     start = threading.Thread.start

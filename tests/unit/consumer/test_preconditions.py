@@ -104,7 +104,7 @@ def test_10_every_method_raises_after_close(consumer: KafkaConsumer, name: str) 
 
 
 @pytest.mark.parametrize("name", SNAPSHOTS)
-def test_10_what_is_known_is_told_after_close(consumer: KafkaConsumer, name: str) -> None:
+def test_10_cached_state_can_be_read_after_close(consumer: KafkaConsumer, name: str) -> None:
     consumer.assign([TP])
     consumer.seek(TP, 7)
     consumer.pause(TP)
@@ -125,7 +125,7 @@ def test_10_close_again_and_wakeup_after_close_are_silent(
     assert network_threads() == []
 
 
-def test_10_a_close_that_is_interrupted_before_it_begins_can_be_done_again(
+def test_10_a_close_interrupted_before_it_starts_can_be_repeated(
     network_threads: Callable[[], list[str]],
     consumer: KafkaConsumer,
     monkeypatch: pytest.MonkeyPatch,
@@ -144,32 +144,32 @@ def test_10_a_close_that_is_interrupted_before_it_begins_can_be_done_again(
 
 
 @pytest.mark.parametrize("topics", [None, [None], [""], ["  "], ["fine", ""]])
-def test_12_subscribe_refuses_empty_names(consumer: KafkaConsumer, topics: Any) -> None:
+def test_12_subscribe_rejects_empty_names(consumer: KafkaConsumer, topics: Any) -> None:
     with pytest.raises(InvalidArgumentError):
         consumer.subscribe(topics)
     assert consumer.subscription() is None
 
 
 @pytest.mark.parametrize("topics", ["topic", b"topic", 7])
-def test_12_subscribe_takes_a_collection(consumer: KafkaConsumer, topics: Any) -> None:
+def test_12_subscribe_accepts_any_collection(consumer: KafkaConsumer, topics: Any) -> None:
     with pytest.raises(TypeError):
         consumer.subscribe(topics)
 
 
 @pytest.mark.parametrize("pattern", ["", 7, "(unclosed"])
-def test_12_subscribe_refuses_what_is_no_pattern(consumer: KafkaConsumer, pattern: Any) -> None:
+def test_12_subscribe_rejects_invalid_patterns(consumer: KafkaConsumer, pattern: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="pattern"):
         consumer.subscribe(pattern=pattern)
 
 
-def test_12_subscribe_refuses_what_is_no_listener(consumer: KafkaConsumer) -> None:
+def test_12_subscribe_rejects_invalid_listeners(consumer: KafkaConsumer) -> None:
     with pytest.raises(ArgumentTypeError, match="on_partitions_assigned"):
         consumer.subscribe(["topic"], listener=object())
     assert consumer.subscription() is None
 
 
 @pytest.mark.parametrize("topics", [[], (), None])
-def test_12_subscribing_to_nothing_is_refused(consumer: KafkaConsumer, topics: Any) -> None:
+def test_12_subscribing_to_nothing_is_rejected(consumer: KafkaConsumer, topics: Any) -> None:
     """As by kafka-python; Java's client unsubscribes."""
     consumer.subscribe(["topic"])
     with pytest.raises(ValueError, match=r"unsubscribe\(\)"):
@@ -178,7 +178,7 @@ def test_12_subscribing_to_nothing_is_refused(consumer: KafkaConsumer, topics: A
 
 
 @pytest.mark.parametrize("name", [".", "..", "a b", "ä", "a" * 250])
-def test_12_names_that_no_topic_can_have(consumer: KafkaConsumer, name: str) -> None:
+def test_12_invalid_topic_names(consumer: KafkaConsumer, name: str) -> None:
     with pytest.raises(ValueError, match=r"[Tt]opic"):
         consumer.subscribe([name])
     assert consumer.subscription() is None
@@ -188,14 +188,14 @@ def test_12_names_that_no_topic_can_have(consumer: KafkaConsumer, name: str) -> 
     "partitions",
     [None, [TopicPartition("", 0)], [TopicPartition(None, 0)], [TopicPartition("topic", -1)]],
 )
-def test_13_assign_refuses_what_is_no_partition(consumer: KafkaConsumer, partitions: Any) -> None:
+def test_13_assign_rejects_invalid_partitions(consumer: KafkaConsumer, partitions: Any) -> None:
     with pytest.raises(InvalidArgumentError):
         consumer.assign(partitions)
     assert consumer.assignment() == set()
 
 
 @pytest.mark.parametrize("partitions", [["topic"], [("topic", 0)], TP, "topic", 7, [None]])
-def test_13_assign_takes_a_collection_of_partitions(
+def test_13_assign_accepts_any_collection_of_partitions(
     consumer: KafkaConsumer, partitions: Any
 ) -> None:
     with pytest.raises(TypeError):
@@ -256,7 +256,7 @@ ON_ASSIGNED = (
 
 
 @pytest.mark.parametrize("name", ON_ASSIGNED)
-def test_15_what_needs_an_assigned_partition(consumer: KafkaConsumer, name: str) -> None:
+def test_15_calls_that_need_an_assigned_partition(consumer: KafkaConsumer, name: str) -> None:
     consumer.assign([OTHER])
     with pytest.raises(NotAssignedError, match="No current assignment for partition topic-0"):
         CALLS[name](consumer)
@@ -267,7 +267,7 @@ def test_15_what_needs_an_assigned_partition(consumer: KafkaConsumer, name: str)
 
 
 @pytest.mark.parametrize("name", ["seek_to_end", "seek_to_beginning"])
-def test_15_all_partitions_of_none(consumer: KafkaConsumer, name: str) -> None:
+def test_15_all_partitions_without_an_assignment(consumer: KafkaConsumer, name: str) -> None:
     with pytest.raises(NotAssignedError):
         getattr(consumer, name)()
 
@@ -293,7 +293,7 @@ def test_16_negative_offsets(consumer: KafkaConsumer) -> None:
 
 
 @pytest.mark.parametrize("offset", ["1", 1.5, None, True])
-def test_16_offsets_that_are_no_numbers(consumer: KafkaConsumer, offset: Any) -> None:
+def test_16_offsets_that_are_not_numbers(consumer: KafkaConsumer, offset: Any) -> None:
     consumer.assign([TP])
     with pytest.raises(TypeError):
         consumer.seek(TP, offset)
@@ -305,7 +305,7 @@ GROUP_ONLY = ("commit", "commit_async", "committed")
 
 
 @pytest.mark.parametrize("name", [*GROUP_ONLY, "enforce_rebalance"])
-def test_17_what_needs_a_group(loner: KafkaConsumer, name: str) -> None:
+def test_17_calls_that_need_a_group(loner: KafkaConsumer, name: str) -> None:
     with pytest.raises(InvalidGroupIdError, match="group_id"):
         CALLS[name](loner)
     with pytest.raises(IllegalStateError, match="group_id"):
@@ -343,7 +343,7 @@ def test_negative_timeouts(consumer: KafkaConsumer, timeout: float) -> None:
 # --- C. without a broker --------------------------------------------------------------------------
 
 
-def test_35_zero_timeouts_answer_at_once(consumer: KafkaConsumer) -> None:
+def test_35_zero_timeouts_return_immediately(consumer: KafkaConsumer) -> None:
     for call in (lambda: consumer.partitions_for_topic("t", 0), lambda: consumer.topics(0)):
         with pytest.raises(KafkaTimeoutError):
             call()
@@ -362,7 +362,7 @@ def test_35_zero_timeouts_answer_at_once(consumer: KafkaConsumer) -> None:
         ("partitions_for_topic", "partitions_for_topic"),
     ],
 )
-def test_37_a_timeout_names_the_operation_and_leaves_nothing_behind(
+def test_37_a_timeout_names_the_operation_and_leaves_no_request(
     consumer: KafkaConsumer, name: str, words: str
 ) -> None:
     consumer.assign([TP])
@@ -372,7 +372,7 @@ def test_37_a_timeout_names_the_operation_and_leaves_nothing_behind(
     assert consumer._core.engine.loop._reaper.watched() == ()
 
 
-def test_37_a_position_that_is_not_known_in_time_is_none(consumer: KafkaConsumer) -> None:
+def test_37_a_position_not_found_in_time_is_none(consumer: KafkaConsumer) -> None:
     """With a timeout, as kafka-python's; without one there is an error in the end."""
     consumer.assign([TP])
     assert consumer.position(TP, timeout_ms=10) is None

@@ -56,13 +56,13 @@ def process(world: World, event: Any) -> Any:
 
 
 @pytest.mark.parametrize("kind", ALL)
-def test_42_no_event_ever_raises_here(kind: type[Any]) -> None:
+def test_42_no_event_raises(kind: type[Any]) -> None:
     for options in ({}, {"group_id": "readers"}):
         process(World(**options), example(kind))
 
 
 @pytest.mark.parametrize("kind", ALL)
-def test_every_event_says_what_it_is_for_a_message(kind: type[Any]) -> None:
+def test_every_event_names_its_operation(kind: type[Any]) -> None:
     assert kind.operation
 
 
@@ -75,7 +75,7 @@ def test_every_event_says_what_it_is_for_a_message(kind: type[Any]) -> None:
         events.FetchCommitted,
     ],
 )
-def test_17_what_needs_a_group_says_so(kind: type[Any]) -> None:
+def test_17_events_that_need_a_group_fail_without_one(kind: type[Any]) -> None:
     assert isinstance(process(World(), example(kind)).error, InvalidGroupIdError)
 
 
@@ -90,11 +90,11 @@ def test_17_what_needs_a_group_says_so(kind: type[Any]) -> None:
         events.CurrentLag,
     ],
 )
-def test_15_what_needs_an_assigned_partition_says_so(kind: type[Any]) -> None:
+def test_15_events_that_need_an_assigned_partition_fail_without_one(kind: type[Any]) -> None:
     assert isinstance(process(World(), example(kind)).error, NotAssignedError)
 
 
-def test_pause_takes_all_or_none() -> None:
+def test_pause_applies_to_all_partitions_or_none() -> None:
     world = World()
     (state,) = world.assign(TP)
     future = process(world, events.Pause(partitions=frozenset({TP, TP1})))
@@ -111,7 +111,7 @@ def test_pause_and_resume() -> None:
     assert state.fetchable
 
 
-def test_assign_asks_for_metadata_of_new_topics_only() -> None:
+def test_assign_requests_metadata_of_new_topics_only() -> None:
     world = World()
     process(world, events.Assign(partitions=(TP, TP1)))
     assert world.refresh_wanted()
@@ -129,7 +129,7 @@ def test_14_mixing_fails_the_event() -> None:
     assert world.subscription.kind is SubscriptionKind.USER_ASSIGNED
 
 
-def test_45_records_of_a_dropped_topic_stop_at_once() -> None:
+def test_45_records_of_an_unsubscribed_topic_stop_immediately() -> None:
     world = World(group_id="readers")
     process(world, events.Subscribe(topics=frozenset({"orders", "more"})))
     world.subscription.set_assigned([TP, TopicPartition("more", 0)])
@@ -143,7 +143,7 @@ def test_45_records_of_a_dropped_topic_stop_at_once() -> None:
     assert world.subscription.get(TP1).returnable
 
 
-def test_71_subscribing_anew_does_not_end_a_revocation_under_way() -> None:
+def test_71_a_new_subscription_does_not_end_a_running_revocation() -> None:
     world = World(group_id="readers")
     process(world, events.Subscribe(topics=frozenset({"orders"})))
     world.subscription.set_assigned([TP])
@@ -153,7 +153,7 @@ def test_71_subscribing_anew_does_not_end_a_revocation_under_way() -> None:
     assert not world.subscription.get(TP).returnable
 
 
-def test_69_70_what_is_newly_assigned_waits_for_the_listener() -> None:
+def test_69_70_new_partitions_wait_for_the_listener() -> None:
     world = World(group_id="readers")
     process(world, events.Subscribe(topics=frozenset({"orders"})))
     world.subscription.set_assigned([TP])
@@ -185,7 +185,7 @@ def test_149_lag_needs_a_position_and_an_end() -> None:
     assert process(world, events.CurrentLag(partition=TP)).result() == 0
 
 
-def test_149_a_lag_look_up_that_fails_may_begin_again() -> None:
+def test_149_a_failed_lag_lookup_can_be_repeated() -> None:
     from tandem_kafka.errors import TopicAuthorizationFailedError
     from tests.unit.request_managers.world import offsets_answer
 

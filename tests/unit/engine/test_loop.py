@@ -78,7 +78,7 @@ class Broken:
         raise ZeroDivisionError
 
 
-def test_an_idle_loop_sleeps_as_long_as_it_may() -> None:
+def test_an_idle_loop_sleeps_as_long_as_allowed() -> None:
     world = Looped()
     assert world.turn() == MAX_SLEEP_MS
     assert world.driver.notified == 0
@@ -109,7 +109,7 @@ def test_42_a_manager_that_raises_does_not_stop_the_others(
     assert isinstance(error.__cause__, ZeroDivisionError)
 
 
-def test_42_an_event_that_fails_unexpectedly_does_not_kill_the_loop(
+def test_42_an_event_that_fails_unexpectedly_does_not_end_the_loop(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     world = Looped()
@@ -153,7 +153,7 @@ def test_42_a_response_that_a_manager_cannot_process_is_an_error_and_is_retried(
     assert bootstrap.future.error is None
 
 
-def test_42_a_manager_that_raises_when_told_an_error_does_not_kill_the_loop(
+def test_42_a_manager_that_raises_in_its_error_handler_does_not_end_the_loop(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     world = Looped()
@@ -166,7 +166,7 @@ def test_42_a_manager_that_raises_when_told_an_error_does_not_kill_the_loop(
     assert world.loop.running
 
 
-def test_42_a_manager_that_raises_at_close_does_not_keep_it_open(
+def test_42_a_manager_that_raises_at_close_does_not_prevent_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     world = Looped()
@@ -176,7 +176,7 @@ def test_42_a_manager_that_raises_at_close_does_not_keep_it_open(
     assert not world.loop.running
 
 
-def test_37_what_nobody_answers_fails_on_time() -> None:
+def test_37_an_event_without_a_response_fails_at_its_deadline() -> None:
     world = Looped()
     world.subscription.assign_by_user([TP])
     event = world.ask(events.UpdatePositions(partition=TP, deadline_ms=world.now_ms + 500))
@@ -190,7 +190,7 @@ def test_37_what_nobody_answers_fails_on_time() -> None:
     assert world.loop._reaper.watched() == ()
 
 
-def test_38_no_time_at_all_is_one_attempt() -> None:
+def test_38_a_zero_timeout_allows_one_attempt() -> None:
     world = Looped()
     event = world.ask(events.ListTopics(deadline_ms=world.now_ms))
     world.turn()
@@ -212,7 +212,7 @@ def test_a_metadata_error_goes_to_the_call_that_waits_for_it() -> None:
     assert world.background.take() is None
 
 
-def test_a_metadata_error_that_nobody_waits_for_is_raised_by_poll() -> None:
+def test_a_metadata_error_without_a_waiting_call_is_raised_by_poll() -> None:
     world = Looped()
     error = TopicAuthorizationFailedError({"orders"})
     world.managers.metadata._error = error
@@ -222,7 +222,7 @@ def test_a_metadata_error_that_nobody_waits_for_is_raised_by_poll() -> None:
     assert world.background.take() is None
 
 
-def test_the_application_is_told_of_news_and_only_then() -> None:
+def test_the_application_is_notified_only_of_changes() -> None:
     world = Looped()
     world.turn()
     assert world.driver.notified == 0
@@ -236,7 +236,7 @@ def test_the_application_is_told_of_news_and_only_then() -> None:
     assert world.driver.notified == 2
 
 
-def test_managers_are_asked_in_the_turns_that_concern_them(
+def test_managers_are_polled_only_in_iterations_that_concern_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     world = Looped()
@@ -284,7 +284,7 @@ def test_an_event_that_came_late_ends_the_sleep() -> None:
     assert world.turn() == 0
 
 
-def test_116_what_is_open_at_the_end_fails() -> None:
+def test_116_pending_events_fail_at_the_end() -> None:
     world = Looped()
     world.subscription.assign_by_user([TP])
     watched = world.ask(events.UpdatePositions(partition=TP, deadline_ms=world.now_ms + 10**6))
@@ -296,7 +296,7 @@ def test_116_what_is_open_at_the_end_fails() -> None:
     assert world.transport.closed
 
 
-def test_what_is_open_when_the_thread_dies_fails_with_what_killed_it() -> None:
+def test_pending_events_fail_with_the_error_that_ended_the_thread() -> None:
     world = Looped()
     world.subscription.assign_by_user([TP])
     watched = world.ask(events.UpdatePositions(partition=TP, deadline_ms=world.now_ms + 10**6))
@@ -311,7 +311,7 @@ def test_what_is_open_when_the_thread_dies_fails_with_what_killed_it() -> None:
     assert world.loop.finished
 
 
-def test_a_transport_that_fails_at_the_end_too_is_not_what_killed_the_thread(
+def test_an_error_while_closing_does_not_replace_the_first_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     world = Looped()
@@ -322,7 +322,7 @@ def test_a_transport_that_fails_at_the_end_too_is_not_what_killed_the_thread(
     assert world.loop.failure is cause
 
 
-def test_114_close_with_nothing_to_say_ends_at_once() -> None:
+def test_114_close_without_final_requests_ends_immediately() -> None:
     world = Looped()
     event = world.ask(events.Close(deadline_ms=world.now_ms + 30_000))
     assert world.turn() == 0
@@ -330,7 +330,7 @@ def test_114_close_with_nothing_to_say_ends_at_once() -> None:
     assert not world.loop.running
 
 
-def test_a_consumer_that_was_dropped_ends_its_loop() -> None:
+def test_the_loop_of_a_dropped_consumer_ends() -> None:
     world = Looped()
     world.loop.stop()
     assert not world.loop.running

@@ -9,7 +9,7 @@ from tandem_kafka.events.application import CommitSync, Poll
 from tandem_kafka.events.completable import NO_DEADLINE_MS, Completion, Reaper
 
 
-def test_the_first_outcome_counts() -> None:
+def test_the_first_outcome_wins() -> None:
     future: Completion[int] = Completion()
     assert not future.done
     with pytest.raises(RuntimeError):
@@ -30,7 +30,7 @@ def test_an_error_is_raised_by_the_result() -> None:
         future.result()
 
 
-def test_callbacks_run_in_order_once_now_or_later() -> None:
+def test_callbacks_run_once_and_in_order() -> None:
     future: Completion[int] = Completion()
     seen: list[str] = []
     future.then(lambda f: seen.append(f"first {f.result()}"))
@@ -40,7 +40,7 @@ def test_callbacks_run_in_order_once_now_or_later() -> None:
     assert seen == ["first 7", "second 7", "third 7"]
 
 
-def test_37_what_is_due_fails_and_is_named() -> None:
+def test_37_overdue_events_fail_with_their_names() -> None:
     reaper = Reaper()
     late, early = CommitSync(deadline_ms=100, offsets={}), Poll(deadline_ms=200)
     reaper.watch(late)
@@ -57,7 +57,7 @@ def test_37_what_is_due_fails_and_is_named() -> None:
     assert reaper.reap(150) == 0
 
 
-def test_what_is_done_in_time_is_left_alone() -> None:
+def test_completed_events_are_not_failed() -> None:
     reaper = Reaper()
     event = Poll(deadline_ms=100)
     reaper.watch(event)
@@ -69,7 +69,7 @@ def test_what_is_done_in_time_is_left_alone() -> None:
     assert reaper.forget_done() == 0
 
 
-def test_116_at_the_end_everything_fails() -> None:
+def test_116_all_events_fail_at_the_end() -> None:
     reaper = Reaper()
     events = [Poll(deadline_ms=NO_DEADLINE_MS) for _ in range(3)]
     for event in events:

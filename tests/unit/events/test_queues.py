@@ -7,7 +7,7 @@ from tandem_kafka.events.background import ErrorEvent, PartitionsLost
 from tandem_kafka.events.queues import ApplicationQueue, BackgroundQueue
 
 
-def test_an_event_wakes_the_network_thread_and_comes_out_in_order() -> None:
+def test_events_wake_the_network_thread_and_keep_their_order() -> None:
     woken: list[int] = []
     queue = ApplicationQueue(lambda: woken.append(len(queue)))
     first, second = Poll(), Poll()
@@ -19,7 +19,7 @@ def test_an_event_wakes_the_network_thread_and_comes_out_in_order() -> None:
     assert queue.take() is None
 
 
-def test_background_events_come_out_in_order_and_are_counted() -> None:
+def test_background_events_keep_their_order_and_are_counted() -> None:
     queue = BackgroundQueue()
     event = PartitionsLost(frozenset())
     queue.add(event)
@@ -31,7 +31,7 @@ def test_background_events_come_out_in_order_and_are_counted() -> None:
     assert queue.added == 2
 
 
-def test_the_same_error_waits_only_once() -> None:
+def test_the_same_error_is_queued_only_once() -> None:
     queue = BackgroundQueue()
     for error in (ValueError("a"), ValueError("a"), ValueError("b"), KeyError("a")):
         queue.add_error(ErrorEvent(error))

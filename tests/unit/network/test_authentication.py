@@ -87,7 +87,7 @@ def test_plain() -> None:
     assert unsent.future.error is None
 
 
-def test_a_wrong_password_is_told_in_the_brokers_words(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_wrong_password_has_the_brokers_message(caplog: pytest.LogCaptureFixture) -> None:
     network = Network(**PLAIN)
     to_node, to_any = network.request(), network.request(None)
     network.answer(begin(network), handshake_answer("PLAIN"))
@@ -103,7 +103,7 @@ def test_a_wrong_password_is_told_in_the_brokers_words(caplog: pytest.LogCapture
     assert len(network.transport.open) == 1  # not for ever: the password may be set right
 
 
-def test_a_mechanism_that_is_not_enabled_is_told_with_those_that_are() -> None:
+def test_a_disabled_mechanism_is_reported_with_the_enabled_ones() -> None:
     network = Network(**PLAIN)
     unsent = network.request()
     network.answer(begin(network), handshake_answer("GSSAPI", "SCRAM-SHA-512", error_code=33))
@@ -111,7 +111,7 @@ def test_a_mechanism_that_is_not_enabled_is_told_with_those_that_are() -> None:
     assert "enabled: GSSAPI, SCRAM-SHA-512" in str(error_of(unsent))
 
 
-def test_a_broker_without_sasl_authenticate_is_told() -> None:
+def test_a_broker_without_sasl_authenticate_is_an_error() -> None:
     network = Network(**PLAIN)
     unsent = network.request()
     network.turn()
@@ -162,7 +162,7 @@ def test_scram(mechanism: str) -> None:
     assert sent.api_key == 3
 
 
-def test_scram_notices_a_server_that_does_not_know_the_password() -> None:
+def test_scram_detects_a_server_that_does_not_know_the_password() -> None:
     network = Network(**{**PLAIN, "sasl_mechanism": "SCRAM-SHA-256"})
     unsent = network.request()
     network.answer(begin(network), handshake_answer("SCRAM-SHA-256"))
@@ -216,7 +216,7 @@ def oauth(provider: object) -> Network:
     ],
     ids=["token", "extensions", "duck"],
 )
-def test_a_provider_of_tokens_runs_elsewhere(provider: object, sent: bytes) -> None:
+def test_a_token_provider_runs_on_another_thread(provider: object, sent: bytes) -> None:
     network = oauth(provider)
     network.request()
     network.answer(begin(network), handshake_answer("OAUTHBEARER"))
@@ -235,7 +235,7 @@ def test_a_provider_of_tokens_runs_elsewhere(provider: object, sent: bytes) -> N
     assert request.api_key == 3
 
 
-def test_a_provider_of_tokens_that_fails_is_an_authentication_failure() -> None:
+def test_a_failing_token_provider_is_an_authentication_failure() -> None:
     network = oauth(Tokens(OSError("the token server is down")))
     unsent = network.request()
     network.answer(begin(network), handshake_answer("OAUTHBEARER"))
@@ -255,7 +255,7 @@ def test_a_provider_of_tokens_that_fails_is_an_authentication_failure() -> None:
     ],
     ids=["None", "bytes", "empty", "extensions"],
 )
-def test_what_a_provider_returns_is_checked(provider: object, said: str) -> None:
+def test_the_result_of_a_token_provider_is_checked(provider: object, said: str) -> None:
     network = oauth(provider)
     unsent = network.request()
     network.answer(begin(network), handshake_answer("OAUTHBEARER"))
@@ -266,7 +266,7 @@ def test_what_a_provider_returns_is_checked(provider: object, said: str) -> None
     assert "t0ken" not in str(error_of(unsent))
 
 
-def test_a_provider_of_tokens_that_hangs_is_bounded() -> None:
+def test_a_hanging_token_provider_is_bounded() -> None:
     network = oauth(Tokens("secret"))
     unsent = network.request()
     network.answer(begin(network), handshake_answer("OAUTHBEARER"))
@@ -302,7 +302,7 @@ def test_connections_that_wait_for_a_token_share_one_call() -> None:
     assert provider.calls == 1
 
 
-def test_each_connection_asks_for_a_token_of_its_own_if_none_is_under_way() -> None:
+def test_each_connection_requests_its_own_token_if_no_call_is_running() -> None:
     provider = Tokens("secret")
     network = oauth(provider)
     for calls in (1, 2):
@@ -338,7 +338,7 @@ class Stuck(SaslMechanism):  # type: ignore[misc]
         return ""
 
 
-def test_mechanisms_that_hang_take_a_few_threads_and_no_more(
+def test_hanging_mechanisms_use_a_limited_number_of_threads(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(SASL_MECHANISMS, "STUCK", Stuck)
@@ -388,7 +388,7 @@ def test_a_session_is_renewed_before_it_ends() -> None:
     assert not unsent.future.done
 
 
-def test_a_session_that_ends_lets_its_answers_come_in_first() -> None:
+def test_a_session_that_ends_waits_for_its_responses() -> None:
     network = Network(**PLAIN)
     first = network.request()
     sent = authenticated(network, lifetime=5_000)

@@ -20,14 +20,14 @@ from tests.unit.network.scripted import (
 )
 
 
-def test_nothing_to_do_is_for_ever() -> None:
+def test_without_work_the_wait_is_unlimited() -> None:
     network = Network()
     assert network.turn() == FOREVER_MS
     assert network.transport.addresses == {}
     assert (network.client.queued, network.client.in_flight) == (0, 0)
 
 
-def test_a_request_opens_a_connection_and_is_answered() -> None:
+def test_a_request_opens_a_connection_and_gets_its_response() -> None:
     network = Network()
     unsent = network.request()
     assert (network.client.queued, network.client.in_flight) == (1, 0)
@@ -47,7 +47,7 @@ def test_a_request_opens_a_connection_and_is_answered() -> None:
     assert counters.bytes_out > 20
 
 
-def test_every_purpose_has_a_connection_of_its_own() -> None:
+def test_every_purpose_has_its_own_connection() -> None:
     network = Network()
     carrying = [purpose for purpose in Purpose if purpose is not Purpose.PROBE]
     for purpose in carrying:
@@ -99,7 +99,7 @@ def test_a_request_that_cannot_be_sent_in_time_fails_with_names() -> None:
     assert "to any broker" in str(error_of(to_any))
 
 
-def test_a_request_the_broker_does_not_speak_fails_alone() -> None:
+def test_only_an_unsupported_request_fails() -> None:
     network = Network()
     impossible, fine = network.request(message=FetchRequest(max_version=3)), network.request()
     network.turn()
@@ -132,7 +132,7 @@ def test_any_node_waits_for_a_connection_that_is_being_made() -> None:
     assert len(network.make_ready(1)) == 2
 
 
-def test_any_node_goes_elsewhere_when_the_first_fails() -> None:
+def test_any_node_uses_another_broker_when_the_first_fails() -> None:
     network = Network(NODE_1, NODE_2)
     unsent = network.request(None)
     network.turn()
@@ -182,7 +182,7 @@ def test_a_throttled_connection_waits() -> None:
     assert len(network.transport.take_sent()) == 1
 
 
-def test_idle_connections_are_closed_and_come_back() -> None:
+def test_idle_connections_are_closed_and_reopened() -> None:
     network = Network(connections_max_idle_ms=1000)
     network.request()
     network.turn()
@@ -198,7 +198,7 @@ def test_idle_connections_are_closed_and_come_back() -> None:
     assert network.transport.open == {2}
 
 
-def test_idle_closing_can_be_turned_off() -> None:
+def test_closing_of_idle_connections_can_be_disabled() -> None:
     network = Network(connections_max_idle_ms=-1)
     network.request()
     network.turn()
@@ -208,7 +208,7 @@ def test_idle_closing_can_be_turned_off() -> None:
     assert network.transport.open == {1}
 
 
-def test_a_moved_broker_gets_new_connections_at_once() -> None:
+def test_a_moved_broker_gets_new_connections_immediately() -> None:
     network = Network()
     in_flight = network.request()
     network.turn()
@@ -225,7 +225,7 @@ def test_a_moved_broker_gets_new_connections_at_once() -> None:
     assert network.transport.open == {2}
 
 
-def test_moving_ends_the_pause() -> None:
+def test_moving_ends_the_backoff() -> None:
     network = Network()
     network.request()
     network.turn()
@@ -236,7 +236,7 @@ def test_moving_ends_the_pause() -> None:
     assert network.client.backoff_until_ms(network.nodes.known[0]) <= network.now_ms
 
 
-def test_disconnect_fails_what_was_in_flight_with_the_next_turn() -> None:
+def test_disconnect_fails_requests_in_flight_in_the_next_iteration() -> None:
     network = Network()
     unsent = network.request()
     network.turn()
@@ -290,7 +290,7 @@ def test_a_callback_may_add_and_disconnect() -> None:
 
 
 @pytest.mark.parametrize("state", ["idle", "connecting", "negotiating", "in flight", "full"])
-def test_prepare_never_asks_to_spin(state: str) -> None:
+def test_prepare_never_causes_spinning(state: str) -> None:
     network = Network(NODE_1, NODE_2, max_in_flight_requests_per_connection=1)
     if state != "idle":
         network.request()
@@ -306,7 +306,7 @@ def test_prepare_never_asks_to_spin(state: str) -> None:
     assert min(waits) > 1000
 
 
-def test_an_hour_without_brokers_takes_few_turns() -> None:
+def test_an_hour_without_brokers_takes_few_iterations() -> None:
     network = Network(NODE_1, NODE_2)
     hour_ms = network.now_ms + 3_600_000
     turns = 0
@@ -320,7 +320,7 @@ def test_an_hour_without_brokers_takes_few_turns() -> None:
     assert turns < 4 * 3600  # attempts are a second apart
 
 
-def test_versions_may_be_refused_on_the_way() -> None:
+def test_versions_may_be_rejected_during_setup() -> None:
     network = Network()
     unsent = network.request()
     network.turn()

@@ -39,7 +39,7 @@ def refuse_all(network: Network, turns: int) -> None:
         network.now_ms += wait_ms
 
 
-def test_a_refused_connection_fails_what_waits_for_it() -> None:
+def test_a_refused_connection_fails_its_queued_requests() -> None:
     network = Network()
     main, group = network.request(), network.request(purpose=Purpose.GROUP)
     network.turn()
@@ -48,7 +48,7 @@ def test_a_refused_connection_fails_what_waits_for_it() -> None:
     assert not group.future.done
 
 
-def test_losing_a_connection_fails_what_was_sent_and_what_waits() -> None:
+def test_losing_a_connection_fails_sent_and_queued_requests() -> None:
     network = Network(max_in_flight_requests_per_connection=1)
     sent, queued = network.request(), network.request()
     network.turn()
@@ -95,7 +95,7 @@ def test_backoff_grows_and_starts_over_after_success() -> None:
     assert 80 <= network.turn() <= 120
 
 
-def test_several_connections_lost_at_once_are_one_failure() -> None:
+def test_several_connections_lost_together_are_one_failure() -> None:
     network = Network(reconnect_backoff_ms=100)
     for purpose in Purpose:
         network.request(purpose=purpose)
@@ -105,7 +105,7 @@ def test_several_connections_lost_at_once_are_one_failure() -> None:
     assert network.client.backoff_until_ms(NODE_1) - network.now_ms <= 120
 
 
-def test_a_failed_node_pauses_and_tells_why() -> None:
+def test_a_failed_node_backs_off_and_keeps_its_error() -> None:
     network = Network(reconnect_backoff_ms=100)
     assert network.client.backoff_until_ms(NODE_1) <= network.now_ms
     network.request()
@@ -137,7 +137,7 @@ def test_setup_has_a_deadline_that_grows(phase: str) -> None:
     assert 2400 <= waits[3] <= 3600
 
 
-def test_a_look_up_that_hangs_is_bounded_and_not_repeated() -> None:
+def test_a_hanging_lookup_is_bounded_and_not_repeated() -> None:
     network = Network(NAMED, socket_connection_setup_timeout_ms=1000)
     unsent = network.request(NAMED)
     wait_ms = network.turn()
@@ -171,7 +171,7 @@ def test_every_address_is_tried_within_one_attempt() -> None:
     assert len(network.driver.tasks) == 1  # exhausted: looked up again
 
 
-def test_a_name_without_address_fails_what_waits() -> None:
+def test_a_name_without_address_fails_queued_requests() -> None:
     network = Network(NAMED)
     unsent = network.request(NAMED)
     network.turn()
@@ -180,7 +180,7 @@ def test_a_name_without_address_fails_what_waits() -> None:
     assert "cannot resolve kafka.example (port 9092): Name or service" in str(error_of(unsent))
 
 
-def test_a_broken_frame_is_told_to_the_request_it_answers() -> None:
+def test_an_invalid_frame_fails_its_own_request() -> None:
     network = Network()
     guilty, innocent = network.request(), network.request()
     network.turn()
@@ -191,7 +191,7 @@ def test_a_broken_frame_is_told_to_the_request_it_answers() -> None:
     assert network.transport.open == set()
 
 
-def test_an_oversize_answer_is_told_to_the_request_it_answers() -> None:
+def test_an_oversize_response_fails_its_own_request() -> None:
     network = Network()
     guilty, innocent = network.request(), network.request()
     network.turn()
@@ -201,7 +201,7 @@ def test_an_oversize_answer_is_told_to_the_request_it_answers() -> None:
     assert isinstance(error_of(innocent), KafkaConnectionError)
 
 
-def test_a_failed_check_of_certificates_fails_all_that_wait_and_is_not_for_ever() -> None:
+def test_a_failed_certificate_check_fails_queued_requests_and_can_be_retried() -> None:
     network = Network()
     main, group, anywhere = (
         network.request(),
@@ -218,7 +218,7 @@ def test_a_failed_check_of_certificates_fails_all_that_wait_and_is_not_for_ever(
     assert not again.future.done
 
 
-def test_something_that_is_not_kafka_is_told_to_those_who_asked() -> None:
+def test_a_server_that_is_not_kafka_fails_the_requests() -> None:
     network = Network(BOOTSTRAP)
     unsent = network.request(None)
     network.turn()
@@ -227,7 +227,7 @@ def test_something_that_is_not_kafka_is_told_to_those_who_asked() -> None:
     assert isinstance(error_of(unsent), InvalidReceiveError)
 
 
-def test_hanging_up_on_api_versions_says_nothing_about_versions() -> None:
+def test_a_connection_closed_after_api_versions_proves_nothing_about_versions() -> None:
     """A proxy whose broker is down accepts each connection and closes it."""
     network = Network(metadata_recovery_strategy="none")
     anywhere = network.request(None, deadline_ms=100_000)
@@ -273,14 +273,14 @@ def test_a_stubborn_node_list_is_not_rebootstrapped_in_a_loop() -> None:
     assert network.nodes.rebootstraps == 1
 
 
-def test_no_rebootstrap_when_turned_off() -> None:
+def test_no_rebootstrap_when_disabled() -> None:
     network = Network(NODE_1, metadata_recovery_strategy="none")
     network.request(None)
     refuse_all(network, turns=50)
     assert network.nodes.rebootstraps == 0
 
 
-def test_one_broker_that_works_is_enough() -> None:
+def test_one_working_broker_prevents_a_rebootstrap() -> None:
     network = Network(NODE_1, NODE_2)
     network.request(NODE_1)
     network.turn()
@@ -291,7 +291,7 @@ def test_one_broker_that_works_is_enough() -> None:
     assert network.nodes.rebootstraps == 0
 
 
-def test_the_first_failure_is_a_warning_and_recovery_is_told(
+def test_the_first_failure_is_a_warning_and_recovery_is_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     network = Network()
@@ -312,7 +312,7 @@ def test_the_first_failure_is_a_warning_and_recovery_is_told(
     ]
 
 
-def test_a_listener_that_wants_sasl_hangs_up_on_the_first_request() -> None:
+def test_a_listener_that_requires_sasl_closes_at_the_first_request() -> None:
     network = Network(reconnect_backoff_ms=100, reconnect_backoff_max_ms=1000)
     pauses = []
     for number in (1, 2, 3, 4, 5):
@@ -327,7 +327,7 @@ def test_a_listener_that_wants_sasl_hangs_up_on_the_first_request() -> None:
     assert pauses[4] > 700  # being told the versions is no success
 
 
-def test_a_timeout_says_what_went_wrong_last() -> None:
+def test_a_timeout_names_the_last_failure() -> None:
     network = Network(metadata_recovery_strategy="none")
     unsent = network.request(None, deadline_ms=1000)
     refuse_all(network, turns=50)
@@ -347,7 +347,7 @@ class KeepAliveTransport(ScriptedTransport):
 
 
 @pytest.mark.parametrize("frame", [b"", b"\0\0", b"\0\0\0\0", b"\0\0\0\0\0\0\0", b"\xff" * 9])
-def test_a_malformed_answer_to_a_heartbeat_of_the_transport_ends_its_connection_alone(
+def test_a_malformed_response_to_a_transports_heartbeat_ends_only_its_connection(
     frame: bytes,
 ) -> None:
     network = Network(transport=KeepAliveTransport())

@@ -57,7 +57,7 @@ def unsent(message: Any = None, timeout_ms: int = 1000, **more: Any) -> UnsentRe
     return UnsentRequest(message or MetadataRequest(), ANY_NODE, 10_000, timeout_ms, **more)
 
 
-def test_versions_are_asked_for_first_with_our_name() -> None:
+def test_versions_are_requested_first_with_the_client_name() -> None:
     connection = BrokerConnection(NODE_1, "client")
     connection.opened(0)
     (asked,) = take_sent(connection)
@@ -66,7 +66,7 @@ def test_versions_are_asked_for_first_with_our_name() -> None:
     assert connection.state is ConnectionState.NEGOTIATING
 
 
-def test_a_refusal_that_no_version_can_decode_falls_back_to_version_0() -> None:
+def test_an_undecodable_rejection_falls_back_to_version_0() -> None:
     """librdkafka's mock broker writes a plain array where a compact one is announced."""
     connection = BrokerConnection(NODE_1, "client")
     connection.opened(0)
@@ -80,7 +80,7 @@ def test_a_refusal_that_no_version_can_decode_falls_back_to_version_0() -> None:
 @pytest.mark.parametrize(
     ("refusal", "next_version"), [({18: (0, 3)}, 3), ({18: (0, 2)}, 2), ({}, 0)]
 )
-def test_a_refused_version_falls_back_to_what_the_broker_names(
+def test_a_rejected_version_falls_back_to_that_of_the_broker(
     refusal: dict[int, tuple[int, int]], next_version: int
 ) -> None:
     connection = BrokerConnection(NODE_1, "client")
@@ -115,19 +115,19 @@ def test_a_release_limits_what_the_broker_offers() -> None:
 
 
 @pytest.mark.parametrize("release", [None, (0, 8, 2), (0, 9), (0, 10, 2)])
-def test_a_release_before_those_that_can_be_read_limits_nothing(release: Any) -> None:
+def test_an_unsupported_release_limits_nothing(release: Any) -> None:
     connection = ready(limits=versions_of_release(release))
     assert connection.versions is not None
     assert connection.versions.api_versions == VERSIONS
 
 
-def test_a_limit_that_the_broker_is_beyond_does_not_count() -> None:
+def test_a_limit_below_the_brokers_versions_is_ignored() -> None:
     limits = BrokerVersionData((0, 11), {1: (0, 5), 3: (0, 4)})
     agreed = agreed_versions({1: (6, 16), 3: (0, 12), 18: (0, 4)}, limits)
     assert agreed.api_versions == {1: (6, 16), 3: (0, 4)}
 
 
-def test_answers_come_in_order_with_version_and_latency() -> None:
+def test_responses_arrive_in_order_with_version_and_latency() -> None:
     connection = ready()
     first, second = unsent(), unsent()
     connection.send(first, 100)
@@ -169,7 +169,7 @@ def test_a_decoder_gets_the_body_without_its_header() -> None:
     assert body.obj is frame.obj  # no copy
 
 
-def test_a_wrong_correlation_id_is_noticed() -> None:
+def test_a_wrong_correlation_id_is_detected() -> None:
     connection = ready()
     connection.send(unsent(), 0)
     (sent,) = take_sent(connection)
@@ -178,13 +178,13 @@ def test_a_wrong_correlation_id_is_noticed() -> None:
         connection.receive(frame_of(wrong, metadata_answer()), 0)
 
 
-def test_an_answer_without_a_request_is_noticed() -> None:
+def test_a_response_without_a_request_is_detected() -> None:
     with pytest.raises(CorrelationIdError):
         ready().receive(memoryview(b"\0\0\0\1"), 0)
 
 
 @pytest.mark.parametrize("body", [b"", b"\0", b"\0\0\0", b"\0\0\0\2\0\xff\xff", b"\0\0\0\2"])
-def test_a_frame_that_makes_no_sense_fails_its_request_only(body: bytes) -> None:
+def test_an_invalid_frame_fails_only_its_request(body: bytes) -> None:
     connection = ready()
     guilty, innocent = unsent(), unsent()
     connection.send(guilty, 0)
@@ -198,7 +198,7 @@ def test_a_frame_that_makes_no_sense_fails_its_request_only(body: bytes) -> None
     assert connection.state is ConnectionState.CLOSED
 
 
-def test_closing_tells_who_was_late_and_who_had_bad_luck() -> None:
+def test_closing_distinguishes_overdue_requests_from_others() -> None:
     connection = ready()
     late, fine = unsent(timeout_ms=100), unsent(timeout_ms=500)
     connection.send(late, 0)
@@ -212,7 +212,7 @@ def test_closing_tells_who_was_late_and_who_had_bad_luck() -> None:
     assert isinstance(fine.future.error, KafkaConnectionError)
 
 
-def test_a_message_that_cannot_be_encoded_fails_alone() -> None:
+def test_only_a_message_that_cannot_be_encoded_fails() -> None:
     connection = ready()
     with pytest.raises(KafkaProtocolError, match="cannot encode"):
         connection.send(unsent(MetadataRequest(topics=42)), 0)
@@ -220,7 +220,7 @@ def test_a_message_that_cannot_be_encoded_fails_alone() -> None:
     assert connection.data_to_send() == []
 
 
-def test_throttling_is_noted() -> None:
+def test_throttling_is_applied() -> None:
     connection = ready()
     connection.send(unsent(), 0)
     (sent,) = take_sent(connection)
@@ -228,7 +228,7 @@ def test_throttling_is_noted() -> None:
     assert connection.throttled_until_ms == 1300
 
 
-def test_no_broker_keeps_a_connection_silent_for_more_than_half_a_minute() -> None:
+def test_throttling_is_limited_to_half_a_minute() -> None:
     """Whatever wrong bytes say: a connection that is silent for weeks has lost its member."""
     connection = ready()
     connection.send(unsent(), 0)
@@ -237,7 +237,7 @@ def test_no_broker_keeps_a_connection_silent_for_more_than_half_a_minute() -> No
     assert connection.throttled_until_ms == 31_000
 
 
-def test_what_is_in_flight_has_so_much_longer() -> None:
+def test_throttling_extends_deadlines_of_requests_in_flight() -> None:
     connection = ready()
     for _ in range(2):
         connection.send(unsent(timeout_ms=1_000), 0)
@@ -247,7 +247,7 @@ def test_what_is_in_flight_has_so_much_longer() -> None:
     assert connection.overdue(1_300)
 
 
-def test_a_delay_that_no_quota_has_keeps_no_connection_for_ever() -> None:
+def test_an_absurd_throttle_time_does_not_block_a_connection_forever() -> None:
     connection = ready()
     for _ in range(2):
         connection.send(unsent(timeout_ms=1_000), 0)
@@ -256,7 +256,7 @@ def test_a_delay_that_no_quota_has_keeps_no_connection_for_ever() -> None:
     assert connection.overdue(31_000)
 
 
-def test_old_versions_have_waited_already() -> None:
+def test_old_versions_need_no_wait() -> None:
     answer = metadata_answer(throttle=300)
     assert throttle_ms(answer, 3, 5) == 0
     assert throttle_ms(answer, 3, 6) == 300
@@ -278,7 +278,7 @@ def test_every_state_is_in_the_table_and_ends_closed() -> None:
     assert {state for state, event in TRANSITIONS if event.name == "LOST"} == set(ConnectionState)
 
 
-def test_versions_are_chosen_within_what_both_speak() -> None:
+def test_versions_are_supported_by_both_sides() -> None:
     broker = agreed_versions(VERSIONS, None)
     assert choose_version(FetchRequest(), broker) == min(16, FetchRequest.max_version)
     assert choose_version(FetchRequest(max_version=7), broker) == 7

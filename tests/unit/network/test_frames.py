@@ -36,7 +36,7 @@ def framed(*payloads: bytes) -> bytes:
     cuts=st.lists(st.integers(1, 120), max_size=60),
     scratch=st.integers(5, 200),
 )
-def test_frames_survive_any_cutting(payloads: list[bytes], cuts: list[int], scratch: int) -> None:
+def test_frames_can_be_split_anywhere(payloads: list[bytes], cuts: list[int], scratch: int) -> None:
     frames = reader(scratch)
     assert feed(frames, framed(*payloads), cuts) == payloads
     assert not frames.inside
@@ -70,12 +70,12 @@ def test_a_frame_over_the_limit_names_size_limit_and_option() -> None:
         feed(reader(), struct.pack(">i", 10_001), [])
 
 
-def test_a_negative_size_is_refused() -> None:
+def test_a_negative_size_is_rejected() -> None:
     with pytest.raises(InvalidReceiveError, match="negative size -2"):
         feed(reader(), struct.pack(">i", -2), [])
 
 
-def test_frames_before_an_inadmissible_one_are_given_out() -> None:
+def test_frames_before_an_invalid_one_are_returned() -> None:
     frames = reader()
     data = framed(b"good") + struct.pack(">i", -1)
     frames.buffer()[: len(data)] = data

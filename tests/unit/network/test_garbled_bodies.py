@@ -227,7 +227,7 @@ def check(name: str, version: int, wrong: Any) -> None:
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_what_is_right_is_decoded_with_something_in_every_field(name: str) -> None:
+def test_valid_bodies_with_all_fields_are_decoded(name: str) -> None:
     for version in versions_of(name):
         connection = ready(version)
         first, header = waiting(connection, name, version)
@@ -238,7 +238,7 @@ def test_what_is_right_is_decoded_with_something_in_every_field(name: str) -> No
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_what_is_cut_is_refused_wherever_it_is_cut(name: str) -> None:
+def test_truncated_bodies_are_rejected(name: str) -> None:
     for version in versions_of(name):
         body = body_of(name, version)
         for at in range(len(body)):
@@ -249,9 +249,7 @@ def test_what_is_cut_is_refused_wherever_it_is_cut(name: str) -> None:
 @pytest.mark.parametrize("name", KINDS)
 @settings(max_examples=60, derandomize=True, deadline=timedelta(seconds=2))
 @given(data=st.data())
-def test_mutated_bytes_are_an_error_of_the_request_that_they_answer(
-    name: str, data: st.DataObject
-) -> None:
+def test_mutated_bodies_are_errors_of_their_requests(name: str, data: st.DataObject) -> None:
     version = data.draw(st.sampled_from(versions_of(name)))
     wanted = data.draw(changes)
     check(name, version, lambda header, body: header + mutate(body, wanted))
@@ -273,7 +271,7 @@ def little_memory() -> Iterator[None]:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="counts its pages as Linux tells them")
 @pytest.mark.parametrize("name", KINDS)
-def test_lengths_that_are_blown_up_allocate_nothing(name: str) -> None:
+def test_huge_lengths_allocate_nothing(name: str) -> None:
     """Wherever they stand, before lengths were compact and after."""
     for version in {versions_of(name)[0], versions_of(name)[-1]}:
         body = body_of(name, version)
@@ -325,14 +323,14 @@ def answers() -> Iterator[tuple[BrokerConnection, bytes, bytes]]:
     assert connection.state is ConnectionState.READY
 
 
-def test_a_connection_is_set_up_by_the_right_answers() -> None:
+def test_a_connection_is_set_up_by_valid_responses() -> None:
     assert len(list(answers())) == len(SETUP)
 
 
 @pytest.mark.parametrize("step", range(len(SETUP)))
 @settings(max_examples=150, derandomize=True, deadline=timedelta(seconds=2))
 @given(wanted=changes)
-def test_a_connection_is_set_up_or_refused(step: int, wanted: list[Change]) -> None:
+def test_a_connection_is_set_up_or_fails(step: int, wanted: list[Change]) -> None:
     connection, header, body = next(islice(answers(), step, None))
     state = connection.state
     error = take(connection, header + mutate(body, wanted))

@@ -35,13 +35,13 @@ def told(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
 
 
 @needs_extension
-def test_the_native_transport_is_taken_without_a_word(told: pytest.LogCaptureFixture) -> None:
+def test_the_native_transport_is_used_without_a_log_line(told: pytest.LogCaptureFixture) -> None:
     assert isinstance(opened(Settings()), NativeTransport)
     assert isinstance(opened(settings()), TlsTransport)
     assert told.messages == []
 
 
-def test_python_is_taken_where_there_is_no_extension(
+def test_python_is_used_without_the_extension(
     told: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(implementation, "native_available", False)
@@ -80,7 +80,7 @@ def old_key(tmp_path: Path) -> dict[str, Any]:
     ],
     ids=["context", "ciphers", "key"],
 )
-def test_what_rustls_cannot_do_is_said_and_done_by_python(
+def test_options_unsupported_by_rustls_are_logged_and_use_python(
     told: pytest.LogCaptureFixture, tmp_path: Path, make: Any, words: str
 ) -> None:
     assert isinstance(opened(settings(**make(tmp_path))), SelectorTransport)

@@ -105,7 +105,7 @@ def silent(broker: socket.socket, seconds: float) -> bool:
         broker.settimeout(5)
 
 
-def test_a_heartbeat_is_sent_in_each_period_while_nobody_comes(
+def test_a_heartbeat_is_sent_in_each_period_while_the_thread_is_blocked(
     transport: NativeTransport, peer: Peer
 ) -> None:
     number, broker = connected(transport, peer)
@@ -123,7 +123,7 @@ def test_a_heartbeat_is_sent_in_each_period_while_nobody_comes(
     assert transport._selector.beats >= 5
 
 
-def test_nothing_is_sent_while_somebody_polls(transport: NativeTransport, peer: Peer) -> None:
+def test_nothing_is_sent_while_the_thread_polls(transport: NativeTransport, peer: Peer) -> None:
     number, broker = connected(transport, peer)
     transport.keep_alive(number, classic(), PERIOD_MS, LONG_MS)
     end = time.monotonic() + 1.0
@@ -134,7 +134,9 @@ def test_nothing_is_sent_while_somebody_polls(transport: NativeTransport, peer: 
     del broker
 
 
-def test_answers_without_news_are_not_told(transport: NativeTransport, peer: Peer) -> None:
+def test_responses_without_new_data_are_not_reported(
+    transport: NativeTransport, peer: Peer
+) -> None:
     number, broker = connected(transport, peer)
     transport.keep_alive(number, consumer(7), PERIOD_MS, LONG_MS)
     for _ in range(3):
@@ -145,7 +147,7 @@ def test_answers_without_news_are_not_told(transport: NativeTransport, peer: Pee
     assert transport.poll(10) == []
 
 
-def test_a_new_epoch_is_told_and_taken_over(transport: NativeTransport, peer: Peer) -> None:
+def test_a_new_epoch_is_reported_and_used(transport: NativeTransport, peer: Peer) -> None:
     number, broker = connected(transport, peer)
     transport.keep_alive(number, consumer(7), PERIOD_MS, LONG_MS)
     correlation_id, frame = request(broker)
@@ -160,7 +162,7 @@ def test_a_new_epoch_is_told_and_taken_over(transport: NativeTransport, peer: Pe
     assert body.member_epoch == 8
 
 
-def test_a_target_is_told(transport: NativeTransport, peer: Peer) -> None:
+def test_a_target_is_reported(transport: NativeTransport, peer: Peer) -> None:
     number, broker = connected(transport, peer)
     transport.keep_alive(number, consumer(7), PERIOD_MS, LONG_MS)
     target = ConsumerGroupHeartbeatResponse.Assignment(topic_partitions=[])
@@ -170,7 +172,7 @@ def test_a_target_is_told(transport: NativeTransport, peer: Peer) -> None:
     assert isinstance(event, KeepAliveResponse)
 
 
-def test_an_error_ends_it_and_is_told(transport: NativeTransport, peer: Peer) -> None:
+def test_an_error_ends_heartbeats_and_is_reported(transport: NativeTransport, peer: Peer) -> None:
     number, broker = connected(transport, peer)
     transport.keep_alive(number, consumer(7), PERIOD_MS, LONG_MS)
     consumer_answer(broker, request(broker)[0], 0, FENCED_MEMBER_EPOCH)
@@ -179,7 +181,7 @@ def test_an_error_ends_it_and_is_told(transport: NativeTransport, peer: Peer) ->
     assert isinstance(event, KeepAliveResponse)
 
 
-def test_a_rebalance_of_a_classic_group_is_told_and_the_member_goes_on(
+def test_a_classic_rebalance_is_reported_and_heartbeats_continue(
     transport: NativeTransport, peer: Peer
 ) -> None:
     number, broker = connected(transport, peer)
@@ -190,7 +192,7 @@ def test_a_rebalance_of_a_classic_group_is_told_and_the_member_goes_on(
     assert isinstance(event, KeepAliveResponse)
 
 
-def test_it_ends_with_its_time(transport: NativeTransport, peer: Peer) -> None:
+def test_heartbeats_end_with_their_time(transport: NativeTransport, peer: Peer) -> None:
     number, broker = connected(transport, peer)
     transport.keep_alive(number, classic(), PERIOD_MS, 5 * PERIOD_MS)
     started = time.monotonic()
@@ -211,7 +213,7 @@ def silent_or_answered(broker: socket.socket, seconds: float) -> bool:
     return False
 
 
-def test_nothing_is_sent_while_a_heartbeat_is_unanswered(
+def test_nothing_is_sent_while_a_heartbeat_is_in_flight(
     transport: NativeTransport, peer: Peer
 ) -> None:
     """Its answer may change the epoch, and with the old one the member would be fenced."""
@@ -235,7 +237,7 @@ def test_a_member_without_epoch_sends_nothing(transport: NativeTransport, peer: 
 
 
 @pytest.mark.parametrize("api_key", [11, 12, 13, 14, 68])
-def test_the_next_word_about_the_membership_ends_it(
+def test_the_next_request_of_the_membership_ends_heartbeats(
     transport: NativeTransport, peer: Peer, api_key: int
 ) -> None:
     number, broker = connected(transport, peer)
@@ -247,7 +249,9 @@ def test_the_next_word_about_the_membership_ends_it(
 
 
 @pytest.mark.parametrize("end", ["disconnect", "close"])
-def test_it_ends_with_the_connection(transport: NativeTransport, peer: Peer, end: str) -> None:
+def test_heartbeats_end_with_the_connection(
+    transport: NativeTransport, peer: Peer, end: str
+) -> None:
     number, broker = connected(transport, peer)
     transport.keep_alive(number, classic(), PERIOD_MS, LONG_MS)
     if end == "disconnect":
@@ -257,7 +261,7 @@ def test_it_ends_with_the_connection(transport: NativeTransport, peer: Peer, end
     assert broker.recv(100) == b""
 
 
-def test_a_connection_that_breaks_meanwhile_is_told(transport: NativeTransport, peer: Peer) -> None:
+def test_a_connection_lost_meanwhile_is_reported(transport: NativeTransport, peer: Peer) -> None:
     number, broker = connected(transport, peer)
     transport.keep_alive(number, classic(), PERIOD_MS, LONG_MS)
     classic_answer(broker, request(broker)[0])
@@ -266,7 +270,9 @@ def test_a_connection_that_breaks_meanwhile_is_told(transport: NativeTransport, 
     assert [event.connection for event in events] == [number]
 
 
-def test_frames_that_are_no_heartbeats_are_not_kept(transport: NativeTransport, peer: Peer) -> None:
+def test_frames_other_than_heartbeats_are_not_repeated(
+    transport: NativeTransport, peer: Peer
+) -> None:
     number, broker = connected(transport, peer)
     for frame in (b"", b"\0" * 11, struct.pack(">ihhi", 8, 3, 0, 3), consumer(7)[:20]):
         transport.keep_alive(number, frame, PERIOD_MS, LONG_MS)

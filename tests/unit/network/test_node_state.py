@@ -20,7 +20,7 @@ def state() -> NodeState:
     return NodeState(Node(1, "10.0.0.1", 9092), settings, Random(1))
 
 
-def test_each_silence_is_waited_for_twice_as_long_up_to_the_request_timeout() -> None:
+def test_the_silence_limit_doubles_up_to_the_request_timeout() -> None:
     node = state()
     waited = []
     for _ in range(4):
@@ -30,7 +30,7 @@ def test_each_silence_is_waited_for_twice_as_long_up_to_the_request_timeout() ->
     assert node.silence_limit_ms(Purpose.GROUP) == SILENCE_LIMIT_MS, "each purpose has its own"
 
 
-def test_a_quick_answer_ends_the_patience() -> None:
+def test_a_quick_response_resets_the_silence_limit() -> None:
     node = state()
     node.extend_silence_limit(Purpose.MAIN)
     node.responded(Purpose.MAIN, SILENCE_LIMIT_MS)

@@ -105,7 +105,7 @@ def test_tls_is_with_the_broker(serve: Serve, peer: Peer, tmp_path: Path, scheme
         ("http", (LOGIN,), ("alice", "wrong"), "it responded with 'HTTP/1.1 407 Proxy"),
     ],
 )
-def test_refusals(
+def test_proxies_that_reject(
     serve: Serve, peer: Peer, scheme: str, server: Any, url_login: Any, words: str
 ) -> None:
     proxy = serve(*server)
@@ -123,7 +123,7 @@ def test_refusals(
     transport.close()
 
 
-def test_what_is_no_proxy(peer: Peer) -> None:
+def test_a_server_that_is_not_a_proxy(peer: Peer) -> None:
     transport = SelectorTransport(Settings(proxy_url=f"socks5://127.0.0.1:{peer.address.port}"))
     address = ServerAddress("broker", "10.0.0.1", 9092, ("127.0.0.1", peer.address.port))
     transport.connect(address)
@@ -138,7 +138,7 @@ def test_what_is_no_proxy(peer: Peer) -> None:
     transport.close()
 
 
-def test_the_python_transport_is_taken_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_python_transport_is_used_and_logged(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     chosen = Settings(proxy_url="socks5://alice:secret@localhost:1")
     transport = open_transport(chosen, MonotonicClock(), ReaderOptions())
@@ -156,7 +156,7 @@ class Inline:
         done(work())
 
 
-def test_names_are_looked_up_where_that_is_asked_for() -> None:
+def test_names_are_looked_up_where_the_url_says() -> None:
     def resolved(scheme: str, host: str) -> list[ServerAddress]:
         offloading = Offloading(Inline(), lambda: None)
         found: list[Any] = []

@@ -34,7 +34,7 @@ def found(*ips: str) -> list[Any]:
 @pytest.mark.parametrize(
     ("host", "ip"), [("10.0.0.1", "10.0.0.1"), ("[::1]", "::1"), ("::1", "::1")]
 )
-def test_numeric_hosts_need_no_look_up(
+def test_numeric_hosts_need_no_lookup(
     offloading: Offloading, driver: ScriptedDriver, host: str, ip: str
 ) -> None:
     got: list[Any] = []
@@ -43,7 +43,7 @@ def test_numeric_hosts_need_no_look_up(
     assert driver.tasks == []
 
 
-def test_every_address_once_in_the_resolvers_order(
+def test_addresses_are_unique_and_in_the_resolvers_order(
     offloading: Offloading, driver: ScriptedDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
@@ -59,7 +59,7 @@ def test_every_address_once_in_the_resolvers_order(
     assert not offloading.deliver()
 
 
-def test_askers_for_one_name_share_a_look_up(
+def test_callers_for_one_name_share_a_lookup(
     offloading: Offloading, driver: ScriptedDriver, wakeups: list[None]
 ) -> None:
     resolver = Resolver(offloading)

@@ -71,7 +71,7 @@ def test_frames_of_every_size(
     assert spins(transport) <= 2
 
 
-def test_many_frames_in_one_record_are_all_told(
+def test_many_frames_in_one_tls_record_are_all_returned(
     transport: AnyTransport, peer: Peer, ca: trustme.CA
 ) -> None:
     Server(peer, ca)
@@ -81,7 +81,7 @@ def test_many_frames_in_one_record_are_all_told(
     assert len(events) == 501
 
 
-def test_a_small_budget_leaves_nothing_behind(
+def test_a_small_budget_loses_nothing(
     new_transport: NewTransport,
     ca_file: str,
     peer: Peer,
@@ -171,7 +171,7 @@ def test_a_port_without_tls(transport: AnyTransport, peer: Peer) -> None:
     assert "is this a port without TLS?" in str(error)
 
 
-def test_a_broker_that_hangs_up_in_the_handshake(transport: AnyTransport, peer: Peer) -> None:
+def test_a_broker_that_closes_during_the_handshake(transport: AnyTransport, peer: Peer) -> None:
     transport.connect(peer.address)
     broker = peer.accept()
     threading.Timer(0.05, broker.close).start()
@@ -191,7 +191,7 @@ def test_a_silent_broker_blocks_nothing(transport: AnyTransport, peer: Peer) -> 
     assert transport.poll(10) == []
 
 
-def test_descriptors_used_again_after_a_failed_handshake(
+def test_descriptors_reused_after_a_failed_handshake(
     transport: AnyTransport, peer: Peer, ca: trustme.CA
 ) -> None:
     for _ in range(3):
@@ -207,7 +207,7 @@ def test_no_context_without_tls() -> None:
     assert build_context(Settings(security_protocol="SASL_PLAINTEXT")) is None
 
 
-def test_a_context_of_the_users_own_is_taken_as_it_is() -> None:
+def test_a_users_context_is_used_unchanged() -> None:
     own = ssl.create_default_context()
     assert build_context(settings(ssl_context=own, ssl_cafile="/no/such/file")) is own
 
@@ -221,13 +221,13 @@ def test_the_context_is_strict() -> None:
 
 
 @pytest.mark.parametrize("option", ["ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_crlfile"])
-def test_a_file_that_is_not_there(option: str) -> None:
+def test_a_missing_file(option: str) -> None:
     with pytest.raises(KafkaConfigurationError, match=f"{option}: cannot read /no/such.pem"):
         build_context(settings(**{option: "/no/such.pem"}))
 
 
 @pytest.mark.parametrize("option", ["ssl_cafile", "ssl_certfile", "ssl_crlfile"])
-def test_a_file_that_is_none_of_the_kind(option: str, tmp_path: Path) -> None:
+def test_a_file_of_the_wrong_kind(option: str, tmp_path: Path) -> None:
     path = tmp_path / "nonsense.pem"
     path.write_text("nonsense")
     with pytest.raises(KafkaConfigurationError, match=f"{option}: cannot use {path}"):
@@ -250,7 +250,7 @@ def test_ciphers() -> None:
         build_context(settings(ssl_ciphers="NONE-SUCH"))
 
 
-def test_the_client_gives_up_on_a_silent_broker(
+def test_the_client_abandons_a_silent_broker(
     new_transport: NewTransport, ca_file: str, peer: Peer
 ) -> None:
     options = settings(

@@ -119,14 +119,14 @@ def test_hostname_off_still_verifies_the_chain(
 
 
 @pytest.mark.parametrize("name", ["localhost", "LOCALHOST"])
-def test_a_common_name_is_asked_where_there_is_no_other(
+def test_the_common_name_is_used_without_alternative_names(
     new_transport: NewTransport, peer: Peer, write: Write, authority: Issued, name: str
 ) -> None:
     serve(peer, issue(name, authority), write)
     accepted(new_transport, peer, ssl_cafile=write("ca.pem", authority.pem))
 
 
-def test_a_common_name_does_not_count_beside_others(
+def test_the_common_name_is_ignored_with_alternative_names(
     new_transport: NewTransport, peer: Peer, write: Write, authority: Issued
 ) -> None:
     server = issue("localhost", authority, names=[x509.DNSName("elsewhere.example")])
@@ -176,7 +176,7 @@ def test_revoked(
     assert "certificate revoked" in refused(new_transport, peer, **options)
 
 
-def test_a_list_of_revocations_that_is_too_old(
+def test_an_expired_revocation_list(
     new_transport: NewTransport, peer: Peer, write: Write, authority: Issued
 ) -> None:
     serve(peer, issue("broker", authority, names=LOCALHOST), write)
@@ -189,7 +189,7 @@ def test_a_list_of_revocations_that_is_too_old(
     assert "CRL has expired" in text
 
 
-def test_no_list_of_revocations_of_this_authority(
+def test_no_revocation_list_of_this_authority(
     new_transport: NewTransport, peer: Peer, write: Write, authority: Issued
 ) -> None:
     other = issue("another authority", authority=True)
@@ -225,7 +225,7 @@ def test_the_clients_key(
     accepted(new_transport, peer, ssl_cafile=ca_file, **options)
 
 
-def test_ciphers_that_are_named(new_transport: NewTransport, peer: Peer, write: Write) -> None:
+def test_named_ciphers(new_transport: NewTransport, peer: Peer, write: Write) -> None:
     ca = trustme.CA()
     ca_file = write("ca.pem", ca.cert_pem.bytes())
     names = "ECDHE-RSA-AES256-GCM-SHA384:ECDHE-ECDSA-AES256-GCM-SHA384"

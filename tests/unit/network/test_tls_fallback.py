@@ -165,7 +165,7 @@ def test_openssl_connects_where_rustls_does_not(
     ],
     ids=["untrusted", "another host", "expired", "untrusted v3"],
 )
-def test_what_openssl_refuses_too_is_its_error(world: World, make: Any, text: str) -> None:
+def test_a_rejection_by_openssl_too_is_its_error(world: World, make: Any, text: str) -> None:
     serve, peer, authority, told = world.serve, world.peer, world.authority, world.told
     serve(make(authority), connections=2)
     transport = world.opened()
@@ -182,7 +182,7 @@ def test_what_openssl_refuses_too_is_its_error(world: World, make: Any, text: st
     assert transport._transport_of(number) is transport._native
 
 
-def test_a_clear_verdict_is_not_asked_for_twice(
+def test_a_definite_error_is_not_retried(
     serve: Serve, opened: Open, peer: Peer, authority: Issued, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     transport = opened()
@@ -196,7 +196,7 @@ def test_a_clear_verdict_is_not_asked_for_twice(
         assert isinstance(closed(transport), TlsAuthenticationError)  # type: ignore[arg-type]
 
 
-def test_connections_of_before_are_made_again(
+def test_earlier_connections_are_reopened(
     serve: Serve, opened: Open, peer: Peer, authority: Issued, told: Told
 ) -> None:
     """One broker of several has a new certificate: what the native transport has is closed."""
@@ -234,7 +234,7 @@ def test_a_wakeup_ends_a_poll_before_and_after(
     assert transport.poll(5_000) == []
 
 
-def test_a_connection_that_is_tried_again_can_be_given_up(
+def test_a_retried_connection_can_be_closed(
     serve: Serve, opened: Open, peer: Peer, authority: Issued
 ) -> None:
     transport = opened()
@@ -251,7 +251,7 @@ def test_a_connection_that_is_tried_again_can_be_given_up(
     transport.close()
 
 
-def test_plaintext_needs_none_of_it() -> None:
+def test_plaintext_needs_no_fallback() -> None:
     from tests.unit.network.scripted import Settings
 
     transport = open_transport(Settings(), MonotonicClock(), ReaderOptions())
@@ -260,7 +260,7 @@ def test_plaintext_needs_none_of_it() -> None:
     assert not isinstance(transport, SelectorTransport)
 
 
-def test_certificates_of_version_1_are_such(authority: Issued) -> None:
+def test_version_1_certificates_have_version_1(authority: Issued) -> None:
     issued = of_version_1(authority)
     assert issued.certificate.version is x509.Version.v1
     public_key = authority.key.public_key()

@@ -36,7 +36,7 @@ def transport(new_transport: NewTransport) -> Iterator[AnyTransport]:
     transport.close()
 
 
-def test_a_huge_frame_in_slow_pieces_is_one_event(transport: AnyTransport, peer: Peer) -> None:
+def test_a_huge_frame_in_slow_parts_is_one_event(transport: AnyTransport, peer: Peer) -> None:
     _, broker = connected(transport, peer)
     data = frame(bytes(range(256)) * 100_000)
     pieces = [data[:2], data[2:4], data[4:5], data[5:70_000]]
@@ -55,7 +55,7 @@ def test_a_huge_frame_in_slow_pieces_is_one_event(transport: AnyTransport, peer:
     assert event.frame == data[4:]
 
 
-def test_pieces_do_not_end_a_poll(transport: AnyTransport, peer: Peer) -> None:
+def test_parts_of_a_frame_do_not_end_a_poll(transport: AnyTransport, peer: Peer) -> None:
     _, broker = connected(transport, peer)
     data = frame(b"z" * 2_000_000)
     broker.sendall(data[:1000])
@@ -76,7 +76,7 @@ def test_many_frames_in_one_segment(transport: AnyTransport, peer: Peer) -> None
     assert frames == [b"%d" % number for number in range(5000)]
 
 
-def test_a_frame_and_the_beginning_of_the_next(transport: AnyTransport, peer: Peer) -> None:
+def test_a_frame_and_the_start_of_the_next(transport: AnyTransport, peer: Peer) -> None:
     _, broker = connected(transport, peer)
     data = b"".join(frame(b"%d" % size * size) for size in (0, 1, 70_000, 2, 100_000))
     for start in range(0, len(data), 33_333):
@@ -86,7 +86,7 @@ def test_a_frame_and_the_beginning_of_the_next(transport: AnyTransport, peer: Pe
     assert frames == [0, 1, 350_000, 2, 600_000]
 
 
-def test_a_disconnect_in_mid_frame_leaves_the_others_alone(
+def test_a_disconnect_within_a_frame_does_not_affect_others(
     transport: AnyTransport, peer: Peer
 ) -> None:
     begun, first = connected(transport, peer)
@@ -130,9 +130,7 @@ def test_hostile_lengths(new_transport: NewTransport, peer: Peer, size: int) -> 
     transport.close()
 
 
-def test_a_length_that_nothing_follows_costs_no_memory(
-    new_transport: NewTransport, peer: Peer
-) -> None:
+def test_a_length_without_data_costs_no_memory(new_transport: NewTransport, peer: Peer) -> None:
     if new_transport is not NativeTransport:
         pytest.skip("the Python transport allocates what the options allow")
     transport = new_transport(Settings(receive_message_max_bytes=2**31 - 1))
@@ -153,7 +151,7 @@ def resident_bytes() -> int:
     return int(found[1]) * 1024
 
 
-def test_a_connection_cut_in_mid_frame(transport: AnyTransport, peer: Peer) -> None:
+def test_a_connection_lost_within_a_frame(transport: AnyTransport, peer: Peer) -> None:
     _, broker = connected(transport, peer)
     broker.sendall(frame(b"whole") + frame(b"x" * 300_000)[:200_000])
     broker.close()
@@ -165,7 +163,7 @@ def test_a_connection_cut_in_mid_frame(transport: AnyTransport, peer: Peer) -> N
     assert spins(transport) <= 2
 
 
-def test_an_end_that_came_with_the_last_bytes(transport: AnyTransport, peer: Peer) -> None:
+def test_an_end_together_with_the_last_bytes(transport: AnyTransport, peer: Peer) -> None:
     """Nothing announces the end by itself when it is there before the data has been read."""
     number = transport.connect(peer.address)
     broker = peer.accept()
@@ -176,9 +174,7 @@ def test_an_end_that_came_with_the_last_bytes(transport: AnyTransport, peer: Pee
     assert [type(event) for event in events[1:]] == [FrameReceived, ConnectionClosed]
 
 
-def test_a_busy_connection_leaves_the_others_their_turn(
-    transport: AnyTransport, peer: Peer
-) -> None:
+def test_a_busy_connection_does_not_block_others(transport: AnyTransport, peer: Peer) -> None:
     _, busy = connected(transport, peer)
     quiet_number, quiet = connected(transport, peer)
     stop = threading.Event()
@@ -205,7 +201,7 @@ def test_a_busy_connection_leaves_the_others_their_turn(
     assert not flooder.is_alive()
 
 
-def test_waiting_costs_one_question(transport: AnyTransport, peer: Peer) -> None:
+def test_waiting_costs_one_system_call(transport: AnyTransport, peer: Peer) -> None:
     connected(transport, peer)
     transport.poll(10)
     waker = threading.Timer(0.1, transport.wakeup)

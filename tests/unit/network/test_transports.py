@@ -51,7 +51,7 @@ def transport(new_transport: NewTransport) -> Iterator[AnyTransport]:
     transport.close()
 
 
-def test_frames_go_out_and_come_in(transport: AnyTransport, peer: Peer) -> None:
+def test_frames_are_sent_and_received(transport: AnyTransport, peer: Peer) -> None:
     number, broker = connected(transport, peer)
     transport.send(number, frame(b"hello"))
     transport.poll(0)
@@ -69,7 +69,7 @@ def test_frames_go_out_and_come_in(transport: AnyTransport, peer: Peer) -> None:
     ]
 
 
-def test_sent_before_it_is_open(transport: AnyTransport, peer: Peer) -> None:
+def test_a_frame_sent_before_the_connection_is_open(transport: AnyTransport, peer: Peer) -> None:
     number = transport.connect(peer.address)
     transport.send(number, frame(b"early"))
     events_of(transport)
@@ -85,7 +85,7 @@ def test_ipv6(transport: AnyTransport) -> None:
     peer.close()
 
 
-def test_a_large_frame_comes_as_one_event_in_a_buffer_of_its_own(
+def test_a_large_frame_is_one_event_with_its_own_buffer(
     transport: AnyTransport, peer: Peer
 ) -> None:
     number, broker = connected(transport, peer)
@@ -100,7 +100,7 @@ def test_a_large_frame_comes_as_one_event_in_a_buffer_of_its_own(
     assert len(event.frame.obj) == len(payload)  # type: ignore[arg-type]
 
 
-def test_a_frame_larger_than_the_sockets_buffer_is_sent_in_turns(
+def test_a_frame_larger_than_the_socket_buffer_is_sent_in_parts(
     transport: AnyTransport, peer: Peer
 ) -> None:
     number, broker = connected(transport, peer)
@@ -110,14 +110,14 @@ def test_a_frame_larger_than_the_sockets_buffer_is_sent_in_turns(
     assert spins(transport) <= 2  # the interest in writing is gone
 
 
-def test_an_idle_poll_waits_for_its_whole_time(transport: AnyTransport, peer: Peer) -> None:
+def test_an_idle_poll_waits_for_its_whole_timeout(transport: AnyTransport, peer: Peer) -> None:
     connected(transport, peer)
     started = time.monotonic()
     assert spins(transport) <= 2
     assert time.monotonic() - started >= 0.19
 
 
-def test_a_piece_of_a_frame_is_no_event(transport: AnyTransport, peer: Peer) -> None:
+def test_a_part_of_a_frame_is_no_event(transport: AnyTransport, peer: Peer) -> None:
     _, broker = connected(transport, peer)
     broker.sendall(frame(b"abcdef")[:7])
     assert spins(transport) <= 4
@@ -136,7 +136,7 @@ def test_refused(transport: AnyTransport, peer: Peer) -> None:
     assert f"localhost:{address.port} (127.0.0.1): Connection refused" in str(error)
 
 
-def test_an_address_that_cannot_be_used(transport: AnyTransport) -> None:
+def test_an_unusable_address(transport: AnyTransport) -> None:
     number = transport.connect(ServerAddress("nowhere", "127.0.0.1", 70_000))
     transport.send(number, frame(b"x"))
     assert isinstance(closed(transport), KafkaConnectionError)
@@ -163,7 +163,7 @@ def test_a_reset(transport: AnyTransport, peer: Peer) -> None:
     assert "Connection reset" in str(error)
 
 
-def test_an_oversize_frame_ends_the_connection_behind_the_good_ones(
+def test_an_oversize_frame_ends_the_connection_after_the_valid_ones(
     transport: AnyTransport, peer: Peer
 ) -> None:
     _, broker = connected(transport, peer)
@@ -214,7 +214,7 @@ def test_wakeup_ends_a_running_poll(transport: AnyTransport) -> None:
     assert spins(transport, 0.1) <= 2
 
 
-def test_wakeup_before_poll_is_not_lost_and_is_used_up(transport: AnyTransport) -> None:
+def test_wakeup_before_poll_is_not_lost_and_counts_once(transport: AnyTransport) -> None:
     transport.wakeup()
     started = time.monotonic()
     transport.poll(5000)
@@ -281,7 +281,7 @@ def fetch_response(*partitions: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("piece", [1_000_000, 3_001, 100])
-def test_the_partitions_of_a_fetch_response_come_whole(
+def test_the_partitions_of_a_fetch_response_are_complete(
     transport: AnyTransport, peer: Peer, piece: int
 ) -> None:
     number, broker = connected(transport, peer)
@@ -310,9 +310,7 @@ def test_the_partitions_of_a_fetch_response_come_whole(
     assert [bytes(partition.records or b"") for partition in partitions] == sent
 
 
-def test_a_fetch_response_with_bytes_behind_it_is_no_response(
-    transport: AnyTransport, peer: Peer
-) -> None:
+def test_a_fetch_response_with_extra_bytes_is_invalid(transport: AnyTransport, peer: Peer) -> None:
     number, broker = connected(transport, peer)
     transport.send(number, frame(struct.pack(">hhih", 1, 12, 5, -1)))
     transport.poll(0)
@@ -324,7 +322,7 @@ def test_a_fetch_response_with_bytes_behind_it_is_no_response(
         decode_fetch_response(event.frame[5:], 12)
 
 
-def test_an_error_behind_large_records_says_where_it_is(
+def test_an_error_after_large_records_names_its_position(
     transport: AnyTransport, peer: Peer
 ) -> None:
     number, broker = connected(transport, peer)

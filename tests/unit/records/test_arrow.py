@@ -68,7 +68,7 @@ def test_the_implementations_agree(data, view):
     assert found[0].equals(found[1])
 
 
-def test_some_columns_in_the_order_asked_for():
+def test_some_columns_in_the_requested_order():
     found = rows(columns=("value", "offset"))
     assert found.schema.names == ["value", "offset"]
     assert found.num_rows == 9
@@ -83,7 +83,7 @@ def test_several_partitions_and_parts_of_them():
     assert found.column("topic").dictionary.to_pylist() == ["topic"]
 
 
-def test_old_formats_come_with_the_new():
+def test_old_and_new_formats_together_in_arrow():
     old = reader(message(0, b"v", magic=0)).take(5)
     found = to_record_batch((old, reader(DATA).take(1)), ARROW_COLUMNS, binary_view=False)
     assert found.column("timestamp_type").to_pylist() == [None, 0]
@@ -101,6 +101,6 @@ def test_a_view_keeps_its_memory():
     ("columns", "problem"),
     [(["values"], "'values' does not exist; columns are topic"), ("value", "a sequence")],
 )
-def test_a_column_that_is_not_there(columns, problem):
+def test_an_unknown_column(columns, problem):
     with pytest.raises(InvalidArgumentError, match=problem):
         check_arrow_columns(columns)

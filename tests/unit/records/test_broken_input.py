@@ -93,7 +93,7 @@ def test_mutated_batches(sample, read_committed, changes):
 @pytest.mark.parametrize("codec", [0, GZIP, SNAPPY, LZ4, ZSTD])
 @settings(max_examples=150, deadline=timedelta(seconds=2))
 @given(changes=mutations)
-def test_mutated_records_in_a_sound_batch(codec, changes):
+def test_mutated_records_in_a_valid_batch(codec, changes):
     plain = compress(0, batch(RECORDS, 10)[61:])
     data = batch(RECORDS, 10, codec=codec, payload=compress(codec, mutate(plain, changes)))
     read_all(data, read_committed=False)
@@ -147,7 +147,7 @@ def test_mutated_fetch_responses(version, changes):
 
 
 @pytest.mark.parametrize("version", range(4, 19))
-def test_a_response_cut_anywhere_or_with_bytes_behind_it(version):
+def test_a_truncated_response_or_one_with_extra_bytes(version):
     data = small_response(version)
     [partition] = decode_fetch_response(memoryview(data), version).partitions
     assert bytes(partition.records) == b"xyz"
@@ -159,7 +159,7 @@ def test_a_response_cut_anywhere_or_with_bytes_behind_it(version):
 
 
 @pytest.mark.parametrize("version", [3, 19])
-def test_a_version_that_is_not_known(version):
+def test_an_unknown_fetch_version(version):
     with pytest.raises(KafkaProtocolError, match=f"version {version} is not supported"):
         decode_fetch_response(memoryview(b""), version)
 
@@ -177,6 +177,6 @@ def test_a_version_that_is_not_known(version):
         (12, bytes(10) + b"\x02\x03\xff\xff\x01\x00\x00"),
     ],
 )
-def test_counts_and_lengths_that_lie(version, data):
+def test_false_counts_and_lengths(version, data):
     with pytest.raises(KafkaProtocolError):
         decode_fetch_response(memoryview(data), version)

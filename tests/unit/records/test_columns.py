@@ -46,7 +46,7 @@ def test_it_equals_a_list_of_the_same(records):
         hash(records)
 
 
-def test_what_is_within_the_package(records):
+def test_the_interface_within_the_package(records):
     assert [record.offset for record in records.part(2, 5)] == [22, 23, 24]
     assert len(records.part(0, 100)) == 10
     assert len(records.part(10, 10)) == 0
@@ -134,7 +134,7 @@ def test_a_view_outlives_everything_else():
     assert view == b"v" * 100_000
 
 
-def test_an_iteration_says_how_much_is_left(records):
+def test_an_iterator_has_a_length_hint(records):
     iterator = iter(records)
     next(iterator)
     assert len(list(iterator)) == 9

@@ -18,12 +18,12 @@ DATA = b"".join(b"%d " % i for i in range(20_000))
 
 @pytest.mark.parametrize("codec", ALL)
 @pytest.mark.parametrize("data", [b"", b"x", DATA, bytes(3_000_000)], ids=len)
-def test_there_and_back(codec, data):
+def test_compressed_data_is_decompressed(codec, data):
     assert decompress(codec, memoryview(compress(codec, data)), 1 << 30) == data
 
 
 @pytest.mark.parametrize("codec", ALL)
-def test_frames_in_a_row(codec):
+def test_concatenated_frames(codec):
     twice = compress(codec, DATA) + compress(codec, b"more")
     assert decompress(codec, memoryview(twice), 1 << 30) == DATA + b"more"
 
@@ -37,7 +37,7 @@ def test_the_bound_is_exact(codec):
 
 
 @pytest.mark.parametrize("codec", ALL)
-def test_a_cut_is_noticed(codec):
+def test_truncated_data_is_detected(codec):
     packed = compress(codec, DATA)
     with pytest.raises(MalformedBatchError):
         decompress(codec, memoryview(packed[:-3]), 1 << 30)
@@ -64,17 +64,17 @@ def test_the_versions_in_a_snappy_stream_do_not_matter():
         XERIAL + struct.pack(">i", 0),
     ],
 )
-def test_snappy_that_lies(packed):
+def test_snappy_with_a_false_length(packed):
     with pytest.raises(MalformedBatchError):
         decompress(SNAPPY, memoryview(packed), 1 << 30)
 
 
-def test_no_memory_is_taken_on_the_word_of_a_few_bytes():
+def test_a_claimed_size_allocates_no_memory():
     with pytest.raises(MalformedBatchError, match="6 bytes claim 1073741824"):
         decompress(SNAPPY, memoryview(b"\x80\x80\x80\x80\x04\x00"), 1 << 30)
 
 
-def test_snappy_of_the_best_ratio_passes():
+def test_snappy_with_the_best_ratio_is_accepted():
     data = bytes(1 << 20)
     packed = bytes(cramjam.snappy.compress_raw(data))
     assert len(data) > 21 * len(packed)

@@ -86,7 +86,7 @@ def build(content, version):
 @pytest.mark.parametrize("version", VERSIONS)
 @settings(max_examples=60)
 @given(content=responses)
-def test_it_is_read_as_it_was_written(version, content):
+def test_a_response_is_decoded_as_it_was_encoded(version, content):
     throttle, error, session, found, endpoints = content
     response = decode_fetch_response(memoryview(build(content, version)), version)
     assert response.throttle_time_ms == throttle
@@ -149,7 +149,7 @@ def test_a_count_may_take_five_bytes():
     assert response.partitions == ()
 
 
-def test_a_leader_that_is_not_known_is_none():
+def test_an_unknown_leader_is_none():
     body = bytes(10) + b"\x02" + bytes(16) + b"\x02" + bytes(4 + 2 + 24) + b"\x01" + bytes(4)
     unknown = b"\xff" * 4 + b"\xff" * 4 + b"\x00"
     body += b"\x00" + b"\x01\x01\x09" + unknown + b"\x00\x00"

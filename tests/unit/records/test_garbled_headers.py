@@ -27,7 +27,7 @@ def offsets(records):
 
 
 @pytest.mark.parametrize("wrong", [0, 2, 5])
-def test_of_batches_that_overlap_neither_is_handed_out(wrong):
+def test_overlapping_batches_are_not_returned(wrong):
     source = reader(three(0) + three(3) + at(three(6), wrong) + three(9))
     assert source.end_offset == 3
     assert offsets(source.take(100)) == [0, 1, 2]
@@ -37,7 +37,7 @@ def test_of_batches_that_overlap_neither_is_handed_out(wrong):
     assert (source.next_offset, source.exhausted) == (3, False)
 
 
-def test_an_offset_that_is_too_high_is_noticed_by_the_next_batch():
+def test_an_offset_that_is_too_high_is_detected_by_the_next_batch():
     source = reader(three(0) + at(three(3), 7) + three(6))
     assert source.end_offset == 3
     assert offsets(source.take(100)) == [0, 1, 2]
@@ -53,7 +53,7 @@ def test_the_first_two_batches_overlap():
 
 
 @pytest.mark.parametrize("far", [9, 13, 2**40])
-def test_a_gap_up_to_the_high_watermark_is_refused(far):
+def test_a_gap_up_to_the_high_watermark_is_rejected(far):
     source = reader(three(0) + three(3) + at(three(6), far), high_watermark=9)
     assert source.end_offset == 6
     assert offsets(source.take(100)) == [0, 1, 2, 3, 4, 5]
@@ -73,16 +73,16 @@ def test_records_beyond_the_high_watermark_without_a_gap_are_new_ones():
 
 
 @pytest.mark.parametrize("unknown", [-1, 0])
-def test_a_high_watermark_that_is_unknown_bounds_nothing(unknown):
+def test_an_unknown_high_watermark_is_no_limit(unknown):
     assert len(reader(three(0) + three(300), high_watermark=unknown).take(100)) == 6
 
 
-def test_a_gap_below_the_high_watermark_is_what_compaction_leaves():
+def test_a_gap_below_the_high_watermark_is_accepted():
     source = reader(three(10) + three(300), 4, high_watermark=303)
     assert offsets(source.take(100)) == [10, 11, 12, 300, 301, 302]
 
 
-def test_a_batch_before_the_fetch_offset_with_a_gap_behind_it_is_refused():
+def test_a_batch_before_the_fetch_offset_with_a_gap_after_it_is_rejected():
     source = reader(at(three(10), 2) + three(13), 10)
     assert source.end_offset == 10
     with pytest.raises(
@@ -92,7 +92,7 @@ def test_a_batch_before_the_fetch_offset_with_a_gap_behind_it_is_refused():
         source.take(100)
 
 
-def test_batches_before_the_fetch_offset_are_left_out():
+def test_batches_before_the_fetch_offset_are_skipped():
     source = reader(three(0) + three(3) + three(6), 7)
     assert offsets(source.take(100)) == [7, 8]
     # Nothing says that there was anything wrong: the next fetch begins at the same offset.
@@ -102,7 +102,7 @@ def test_batches_before_the_fetch_offset_are_left_out():
     assert (source.next_offset, source.exhausted) == (10, True)
 
 
-def test_a_length_that_is_too_long_or_too_short_is_noticed():
+def test_a_wrong_length_is_detected():
     data = three(3)
     for change in (-1, 1, 40, -40):
         (length,) = struct.unpack_from(">i", data, 8)
@@ -124,6 +124,6 @@ def test_a_leader_epoch_above_that_of_the_leader_is_unknown(known, expected):
     assert epochs == expected
 
 
-def test_messages_of_old_formats_have_no_order_to_keep():
+def test_the_order_of_old_messages_is_not_checked():
     source = reader(message(5, b"a") + message(4, b"b") + message(6, b"c"), 5)
     assert offsets(source.take(100)) == [5, 6]

@@ -58,7 +58,7 @@ def everything() -> list[tuple[Any, ...]]:
         lambda records: sorted(records, key=lambda record: record.offset),
     ],
 )
-def test_records_that_are_kept_stay_what_they_are(keep: Callable[[Any], list[Any]]) -> None:
+def test_kept_records_do_not_change(keep: Callable[[Any], list[Any]]) -> None:
     source = reader(DATA, 7)
     records = source.take(1_000)
     kept = keep(records)
@@ -128,7 +128,7 @@ def test_a_record_that_settled_has_views_too() -> None:
     assert kept[40].value_view is None
 
 
-def test_records_go_to_another_thread() -> None:
+def test_records_can_be_passed_to_another_thread() -> None:
     found: list[tuple[Any, ...]] = []
     records = list(reader(DATA, 7).take(1_000))
     thread = threading.Thread(target=lambda: found.extend(map(tuple, records)))
@@ -206,7 +206,7 @@ def response(*partitions: bytes) -> bytes:
 
 
 @needs_proc
-def test_records_that_wait_do_not_keep_those_of_other_partitions() -> None:
+def test_buffered_records_do_not_keep_other_partitions_in_memory() -> None:
     small, large = batch([Rec(b"small")]), batch([Rec(os.urandom(LARGE))])
     body = response(large, small)
     before, waiting = resident_bytes(), []
@@ -218,7 +218,7 @@ def test_records_that_wait_do_not_keep_those_of_other_partitions() -> None:
     assert {source.take(1)[0].value for source in waiting} == {b"small"}
 
 
-def test_records_that_are_most_of_their_response_count_all_of_it() -> None:
+def test_records_that_fill_most_of_their_response_count_all_of_it() -> None:
     data = batch([Rec(b"v" * 1_000)])
     body = bytearray(response(data))
     [partition] = decode_fetch_response(memoryview(body), 12).partitions
@@ -229,7 +229,7 @@ def test_records_that_are_most_of_their_response_count_all_of_it() -> None:
 # --- what is counted ---------------------------------------------------------------------------
 
 
-def test_decoded_records_count_until_they_are_handed_out() -> None:
+def test_decoded_records_count_until_they_are_returned() -> None:
     data = batch([Rec(b"v" * 1_000)] * 100, codec=ZSTD)
     source = reader(data)
     assert (source.size_bytes, source.open_bytes) == (len(data), 0)
@@ -250,7 +250,7 @@ def test_one_batch_at_a_time_is_decompressed() -> None:
 
 
 @needs_proc
-def test_many_batches_of_one_record_cost_little_beside_their_bytes() -> None:
+def test_many_batches_of_one_record_have_little_overhead() -> None:
     one = batch([Rec(b"v" * 100)])
     count = 150_000
     data = b"".join(struct.pack(">q", i) + one[8:] for i in range(count))

@@ -82,12 +82,12 @@ def test_bare_snappy():
     assert (record.offset, record.value) == (5, b"a")
 
 
-def test_the_brokers_time_is_that_of_the_wrapper():
+def test_the_append_time_is_that_of_the_wrapper():
     data = wrapped(GZIP, [message(0, b"a"), message(1, b"b")], 1, flags=LOG_APPEND_TIME)
     assert [(r.timestamp, r.timestamp_type) for r in open_(data).take(5)] == [(8_000, 1)] * 2
 
 
-def test_old_and_new_batches_in_a_row():
+def test_old_and_new_batches_together():
     data = message(0, b"a", magic=0) + message(1, b"b") + batch(base_offset=2)
     records = open_(data).take(10)
     assert [r.offset for r in records] == [0, 1, 2]
@@ -126,13 +126,13 @@ def flipped(data, at):
         (message(-3, b"abc"), "offset is -3"),
     ],
 )
-def test_what_is_wrong_is_said(data, problem):
+def test_errors_name_the_problem(data, problem):
     for _ in range(2):
         with pytest.raises(CorruptRecordError, match=problem):
             open_(data).take(10)
 
 
 @pytest.mark.parametrize(("codec", "magic"), [(4, 1), (5, 1), (LZ4, 0)])
-def test_codecs_that_the_formats_do_not_have(codec, magic):
+def test_codecs_that_old_formats_do_not_support(codec, magic):
     with pytest.raises(UnsupportedCodecError, match=f"format v{magic}"):
         open_(message(0, b"x", magic=magic, attributes=codec)).take(1)

@@ -52,7 +52,7 @@ def test_the_limits_are_the_options_of_the_consumer():
 
 
 @pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])
-def test_a_batch_that_decompresses_to_too_much_is_refused(codec):
+def test_a_batch_with_a_huge_decompressed_size_is_rejected(codec):
     data = batch([Rec(b"\x00" * 50_000)] * 2, 70, codec=codec)
     assert len(reader(data, 70, max_batch_bytes=101_000).take(5)) == 2
     source = reader(batch(base_offset=69) + data, 69, max_batch_bytes=5_000)
@@ -68,13 +68,13 @@ def test_a_batch_that_decompresses_to_too_much_is_refused(codec):
     assert source.next_offset == 70
 
 
-def test_a_wrapped_message_that_decompresses_to_too_much_is_refused():
+def test_a_wrapper_with_a_huge_decompressed_size_is_rejected():
     data = message(9, compress(GZIP, message(9, b"v" * 5_000)), attributes=GZIP)
     with pytest.raises(CorruptRecordError, match=r"offsets 9 to 9 .* 999 bytes of max_decompre"):
         reader(data, 9, max_batch_bytes=999).take(1)
 
 
-def test_a_record_with_too_many_headers_is_refused():
+def test_a_record_with_too_many_headers_is_rejected():
     few = [(b"h", b"x")] * 5
     data = batch([Rec(headers=few), Rec(headers=[*few, (b"", None)])], 20)
     assert [len(r.headers) for r in reader(data, 20, max_headers=6).take(5)] == [5, 6]
@@ -85,7 +85,7 @@ def test_a_record_with_too_many_headers_is_refused():
     )
 
 
-def test_headers_that_are_only_claimed_cost_nothing():
+def test_claimed_headers_allocate_no_memory():
     payload = b"\x1c\x00\x00\x00\x01\x01" + b"\xfe\xff\xff\xff\x0f" + b"\x00" * 3
     with pytest.raises(CorruptRecordError, match="2147483647 headers, more than the 10000"):
         reader(batch(payload=payload)).take(1)
@@ -111,12 +111,12 @@ def test_a_part_takes_little_memory(codec):
     assert source.size_bytes < 5 * PART * 9 + PART * 230
 
 
-def test_offsets_below_the_fetch_offset_are_left_out_in_every_part():
+def test_offsets_below_the_fetch_offset_are_skipped_in_every_part():
     source = reader(batch([Rec(None)] * MANY), PART + 2)
     assert offsets(source.take(2)) == [PART + 2, PART + 3]
 
 
-def test_a_part_ends_behind_many_bytes_or_headers():
+def test_a_part_ends_after_many_bytes_or_headers():
     large = [Rec(b"v" * 3_000_000)] * 5
     headers = [Rec(headers=[(b"", None)] * 9_000)] * 20
     for records in (large, headers):
@@ -126,7 +126,7 @@ def test_a_part_ends_behind_many_bytes_or_headers():
 
 
 @pytest.mark.parametrize("codec", [0, ZSTD])
-def test_a_record_that_is_broken_in_a_later_part_comes_after_the_parts_before(codec):
+def test_an_invalid_record_in_a_later_part_comes_after_the_earlier_parts(codec):
     records = [record(Rec(None), i) for i in range(MANY)]
     records[PART + 7] = b"\x0e" + records[PART + 7][1:]
     payload = compress(codec, b"".join(records))

@@ -138,7 +138,7 @@ DOINGS = [
 
 
 @pytest.mark.parametrize("number", range(len(DOINGS)))
-def test_the_same_is_done_with_it_as_with_a_list(records, plain, number):
+def test_all_operations_of_a_list_work_alike(records, plain, number):
     assert type(plain) is list
     assert DOINGS[number](records) == DOINGS[number](plain)
     assert list(records) == plain
@@ -160,7 +160,7 @@ def test_a_list_that_grows_by_it_is_the_same_list(records, plain):
     assert (len(sums), len(other)) == (4 * COUNT, 3 * COUNT)
 
 
-def test_other_sequences_take_it_as_they_take_a_list(records, plain):
+def test_other_sequences_accept_it_like_a_list(records, plain):
     queue = deque()
     queue += records
     assert list(queue) == plain
@@ -188,7 +188,7 @@ def test_other_sequences_take_it_as_they_take_a_list(records, plain):
     ],
     ids=["untouched", "a list of it", "a loop", "changed"],
 )
-def test_a_record_that_is_held_is_the_record_of_its_index(records, touch):
+def test_a_referenced_record_stays_the_record_of_its_index(records, touch):
     third = records[3]
     for record in records:
         if record.offset in {0, 2}:
@@ -217,7 +217,7 @@ def test_it_is_lazy_while_it_is_counted(implementation):
         records.part(0, 3)
 
 
-def test_a_record_is_one_of_kafka_pythons(records):
+def test_a_record_is_an_instance_of_kafka_pythons_class(records):
     for record in (records[0], next(iter(records)), list(records)[0]):  # noqa: RUF015
         assert type(record) is ConsumerRecord
         assert isinstance(record, kafka.consumer.fetcher.ConsumerRecord)

@@ -90,12 +90,12 @@ def test_headers_in_one_batch_only():
     assert [record.serialized_header_size for record in records] == [-1, 2, -1]
 
 
-def test_a_header_name_that_is_no_utf8_does_not_stop_the_partition():
+def test_a_header_name_with_invalid_utf8_does_not_stop_the_partition():
     [record] = reader(batch([Rec(headers=[(b"\xff", b"x")])])).take(1)
     assert record.headers == [("\ufffd", b"x")]
 
 
-def test_log_append_time_stands_for_every_record():
+def test_log_append_time_applies_to_every_record():
     records = reader(three(flags=LOG_APPEND_TIME, max_timestamp=777)).take(3)
     assert {(record.timestamp, record.timestamp_type) for record in records} == {(777, 1)}
 
@@ -148,7 +148,7 @@ def test_lengths_of_every_width(size):
     assert (record.serialized_key_size, record.serialized_value_size) == (size, size)
 
 
-def test_take_goes_on_where_it_stopped_and_across_batches():
+def test_take_continues_where_it_stopped_and_across_batches():
     source = reader(three() + three(3, epoch=6))
     assert offsets(source.take(2)) == [0, 1]
     assert (source.next_offset, source.leader_epoch, source.exhausted) == (2, 5, False)
@@ -159,13 +159,13 @@ def test_take_goes_on_where_it_stopped_and_across_batches():
     assert source.take(100) == []
 
 
-def test_nothing_is_taken_without_room():
+def test_nothing_is_returned_without_room():
     source = reader(three())
     assert source.take(0) == []
     assert (source.next_offset, source.exhausted) == (0, False)
 
 
-def test_records_below_the_fetch_offset_are_left_out():
+def test_records_below_the_fetch_offset_are_skipped():
     source = reader(three(10), 12)
     assert offsets(source.take(5)) == [12]
     assert (source.next_offset, source.exhausted) == (13, True)
@@ -187,7 +187,7 @@ def test_a_batch_that_compaction_emptied_moves_the_position():
 
 
 @pytest.mark.parametrize("records", [None, memoryview(b"")])
-def test_no_bytes_are_nothing_to_take(records):
+def test_no_bytes_mean_no_records(records):
     source = open_reader(
         "t", 0, 8, FetchedPartition("t", None, 0, 0, records=records), ReaderOptions()
     )
@@ -213,7 +213,7 @@ def test_a_cut_at_any_byte_leaves_the_complete_batches():
         assert source.exhausted
 
 
-def test_bytes_without_a_complete_batch_are_no_progress():
+def test_bytes_without_a_complete_batch_are_an_error():
     data = three(9)
     for cut in range(1, len(data)):
         source = reader(data[:cut], 9)
@@ -224,7 +224,7 @@ def test_bytes_without_a_complete_batch_are_no_progress():
         assert source.next_offset == 9
 
 
-def test_control_batches_are_never_handed_out():
+def test_control_batches_are_never_returned():
     data = three() + marker(3, 9, abort=False) + three(4) + marker(7, 9, abort=True)
     source = reader(data)
     assert offsets(source.take(100)) == [0, 1, 2, 4, 5, 6]
@@ -257,7 +257,7 @@ ABORTED = (
 )
 
 
-def test_aborted_transactions_are_left_out_when_reading_committed():
+def test_aborted_transactions_are_skipped_when_reading_committed():
     # The broker's order is by producer and not by offset.
     source = reader(ABORTED, aborted=((2, 14), (1, 0)), read_committed=True)
     expected = [3, 4, 5, 7, 8, 9, 10, 11, 12, 19, 20, 21]
@@ -266,7 +266,7 @@ def test_aborted_transactions_are_left_out_when_reading_committed():
     assert (source.next_offset, source.exhausted) == (22, True)
 
 
-def test_aborted_transactions_are_there_when_reading_uncommitted():
+def test_aborted_transactions_are_returned_when_reading_uncommitted():
     source = reader(ABORTED, aborted=((2, 14), (1, 0)))
     assert len(source.take(100)) == 18
 
@@ -283,20 +283,20 @@ def test_a_transaction_that_begins_with_the_only_record_of_a_batch():
     assert reader(data, aborted=((1, 0),), read_committed=True).take(5) == []
 
 
-def test_aborted_transactions_are_followed_by_offset_and_not_by_producer():
+def test_aborted_transactions_are_tracked_by_offset():
     data = transactional(0, 2) + marker(3, 2, abort=True) + transactional(4, 1)
     source = reader(data, aborted=((1, 4), (2, 0)), read_committed=True)
     assert source.take(100) == []
     assert source.next_offset == 7
 
 
-def test_what_is_outside_of_transactions_is_never_hidden():
+def test_records_outside_of_transactions_are_never_hidden():
     data = transactional(0, 1) + three(3, producer_id=1) + marker(6, 1, abort=True)
     source = reader(data, aborted=((1, 0),), read_committed=True)
     assert offsets(source.take(100)) == [3, 4, 5]
 
 
-def test_what_was_aborted_is_left_out_behind_small_batches_too():
+def test_aborted_records_after_small_batches_are_skipped_too():
     data = three(0, producer_id=1) + transactional(3, 1) + marker(6, 1, abort=True) + three(7)
     source = reader(data, aborted=((1, 3),), read_committed=True)
     assert offsets(source.take(100)) == [0, 1, 2, 7, 8, 9]
@@ -308,7 +308,7 @@ def test_only_aborted_records_still_move_the_position():
     assert (source.next_offset, source.exhausted) == (3, True)
 
 
-def test_records_before_a_broken_batch_come_first_and_the_error_stays():
+def test_records_before_a_corrupt_batch_come_first_and_the_error_stays():
     broken = bytearray(three(3))
     broken[-1] ^= 1
     source = reader(three() + bytes(broken) + three(6))
@@ -320,7 +320,7 @@ def test_records_before_a_broken_batch_come_first_and_the_error_stays():
         assert (source.next_offset, source.exhausted) == (3, False)
 
 
-def test_a_crc_is_not_looked_at_when_told_so():
+def test_a_crc_is_not_checked_if_disabled():
     broken = bytearray(three())
     broken[17] ^= 1
     assert len(reader(bytes(broken), check_crcs=False).take(10)) == 3
@@ -375,13 +375,13 @@ def test_offsets_that_go_back(records, problem):
         (b"\x0c\x00" + b"\xff" * 9 + b"\x7f" + b"\x00\x01\x01\x00", "64 bits"),
     ],
 )
-def test_a_record_that_breaks_the_format(payload, problem):
+def test_a_malformed_record(payload, problem):
     with pytest.raises(CorruptRecordError, match=problem):
         reader(batch(payload=payload)).take(10)
 
 
 @pytest.mark.parametrize("last_delta", [0, 7])
-def test_a_batch_at_the_last_offset_of_all_is_refused(last_delta):
+def test_a_batch_at_the_highest_possible_offset_is_rejected(last_delta):
     base = 2**63 - 1 - last_delta
     data = batch([Rec()], base, last_delta=last_delta)
     with pytest.raises(CorruptRecordError, match=f"offset {base}, last offset delta {last_delta} "):
@@ -391,7 +391,7 @@ def test_a_batch_at_the_last_offset_of_all_is_refused(last_delta):
     assert before.next_offset == before.end_offset == 2**63 - 1
 
 
-def test_a_message_at_the_last_offset_of_all_is_refused():
+def test_a_message_at_the_highest_possible_offset_is_rejected():
     with pytest.raises(CorruptRecordError, match="offset is 9223372036854775807"):
         reader(message(2**63 - 1, b"v"), 0).take(1)
     assert offsets(reader(message(2**63 - 2, b"v"), 0).take(1)) == [2**63 - 2]

@@ -28,7 +28,7 @@ def sized(*sizes, base_offset=0, **settings):
     return batch([Rec(b"v" * size) for size in sizes], base_offset, **settings)
 
 
-def test_the_record_that_would_exceed_the_bound_comes_next_time():
+def test_the_record_that_would_exceed_the_limit_comes_next_time():
     source = reader(sized(40, 40, 40))
     assert offsets(source.take(10, 100)) == [0, 1]
     assert (source.next_offset, source.exhausted, source.taken_bytes) == (2, False, 80)
@@ -36,7 +36,7 @@ def test_the_record_that_would_exceed_the_bound_comes_next_time():
     assert (source.next_offset, source.exhausted, source.taken_bytes) == (3, True, 120)
 
 
-def test_records_that_come_to_the_bound_exactly_are_returned():
+def test_records_that_reach_the_limit_exactly_are_returned():
     assert offsets(reader(sized(50, 50, 1)).take(10, 100)) == [0, 1]
 
 
@@ -48,31 +48,31 @@ def test_one_record_is_returned_whatever_its_size(max_bytes):
     assert source.exhausted
 
 
-def test_the_bound_goes_across_batches():
+def test_the_limit_applies_across_batches():
     source = reader(sized(30, 30) + sized(30, 30, base_offset=2, codec=GZIP))
     assert offsets(source.take(10, 90)) == [0, 1, 2]
     assert offsets(source.take(10, 90)) == [3]
 
 
-def test_keys_values_and_headers_count_as_the_record_says():
+def test_keys_values_and_headers_count_by_their_serialized_sizes():
     records = [Rec(b"v" * 5, b"key", [(b"\xff", b"1234"), (b"name", None)]), Rec(None, None)]
     source = reader(batch(records))
     assert sum(map(size_of, source.take(10, 1_000))) == source.taken_bytes
     assert source.taken_bytes == 5 + 3 + len("\ufffd".encode()) + 4 + 4 + 1
 
 
-def test_records_without_bytes_count_one_each():
+def test_records_without_bytes_count_as_one_byte():
     source = reader(batch([Rec(None)] * 9))
     assert len(source.take(100, 4)) == 4
 
 
-def test_the_number_of_records_still_bounds():
+def test_the_limit_on_records_still_applies():
     source = reader(sized(1, 1, 1))
     assert offsets(source.take(2, 1_000)) == [0, 1]
     assert source.take(0, 1_000) == []
 
 
-def test_a_batch_behind_the_bound_is_not_decoded():
+def test_a_batch_after_the_limit_is_not_decoded():
     broken = bytearray(sized(10, base_offset=2))
     broken[-1] ^= 1
     source = reader(sized(10, 10) + bytes(broken))
@@ -87,7 +87,7 @@ def test_messages_of_old_formats_count_too():
     assert source.taken_bytes == 13
 
 
-def test_without_a_bound_nothing_is_counted():
+def test_without_a_limit_nothing_is_counted():
     source = reader(sized(10, 10))
     assert len(source.take(10)) == 2
     assert source.taken_bytes == 0
@@ -98,7 +98,7 @@ def test_without_a_bound_nothing_is_counted():
     max_records=st.integers(1, 8),
     max_bytes=st.integers(0, 150),
 )
-def test_every_call_is_as_full_as_it_may_be(batches, max_records, max_bytes):
+def test_every_call_is_as_full_as_possible(batches, max_records, max_bytes):
     data, base = b"", 0
     for sizes in batches:
         last = max(0, len(sizes) - 1)

@@ -7,7 +7,7 @@ from tandem_kafka.request_managers.base import RequestState
 from tandem_kafka.runtime import Random
 
 
-def test_a_backoff_doubles_up_to_its_bound_and_is_spread() -> None:
+def test_a_backoff_doubles_up_to_its_limit_with_jitter() -> None:
     backoff = Backoff(100, 1_000, Random(1))
     pauses = [backoff.next_ms() for _ in range(20)]
     for number, pause in enumerate(pauses):
@@ -19,7 +19,7 @@ def test_a_backoff_doubles_up_to_its_bound_and_is_spread() -> None:
     assert backoff.next_ms() <= 120
 
 
-def test_25_a_backoff_of_nothing_is_still_a_pause() -> None:
+def test_25_a_zero_backoff_is_still_a_pause() -> None:
     backoff = Backoff(0, 0, Random(1))
     assert all(backoff.next_ms() >= 1 for _ in range(50))
 

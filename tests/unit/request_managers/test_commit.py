@@ -87,7 +87,7 @@ def test_without_topic_ids_an_old_version_carries_names(world: World) -> None:
     assert unsent.message._max_version == 9
 
 
-def test_nothing_to_commit_is_done_at_once(world: World) -> None:
+def test_an_empty_commit_is_done_immediately(world: World) -> None:
     future: Completion[Any] = Completion()
     world.group.commit.commit({}, future, retry=True)
     assert future.result() == {}
@@ -138,7 +138,7 @@ def test_123_reactions_of_an_async_commit(
 
 
 @pytest.mark.parametrize("synced", [False, True])
-def test_a_commit_overtaken_by_a_rebalance_may_be_tried_again(world: World, synced: bool) -> None:
+def test_a_commit_overtaken_by_a_rebalance_can_be_retried(world: World, synced: bool) -> None:
     world.identity.joined(3, "member")
     future = ask(world)
     unsent = world.sent(world.group.commit)
@@ -152,7 +152,7 @@ def test_a_commit_overtaken_by_a_rebalance_may_be_tried_again(world: World, sync
 
 
 @pytest.mark.parametrize("again", [False, True])
-def test_a_commit_of_a_member_that_is_none_any_more_is_lost(world: World, again: bool) -> None:
+def test_a_commit_of_a_former_member_fails(world: World, again: bool) -> None:
     world.identity.joined(3, "member")
     future = ask(world)
     unsent = world.sent(world.group.commit)
@@ -171,7 +171,7 @@ def give_back(world: World) -> Completion[Any]:
     return future
 
 
-def test_126_a_stale_epoch_is_no_failure_while_partitions_are_given_back(world: World) -> None:
+def test_126_a_stale_epoch_is_retried_during_a_release(world: World) -> None:
     world.identity.joined(3, "member")
     future = give_back(world)
     world.answer(world.sent(world.group.commit), commit_answer(errors.StaleMemberEpochError))
@@ -184,7 +184,7 @@ def test_126_a_stale_epoch_is_no_failure_while_partitions_are_given_back(world: 
 
 
 @pytest.mark.parametrize("gone", [errors.UnknownTopicOrPartitionError, errors.UnknownTopicIdError])
-def test_127_a_topic_that_is_gone_holds_no_rebalance_up(
+def test_127_a_deleted_topic_does_not_delay_a_rebalance(
     world: World, gone: type[Exception]
 ) -> None:
     future = give_back(world)
@@ -192,7 +192,7 @@ def test_127_a_topic_that_is_gone_holds_no_rebalance_up(
     assert type(future.error) is gone
 
 
-def test_back_off_grows_and_a_thousand_turns_do_not_spin(world: World) -> None:
+def test_the_backoff_grows_and_a_thousand_iterations_do_not_spin(world: World) -> None:
     ask(world)
     pauses = []
     for _ in range(1_000):
@@ -213,7 +213,7 @@ def test_122_commits_wait_for_the_coordinator_and_keep_their_order() -> None:
     assert not any(future.done for future in futures)
 
 
-def test_a_commit_waits_for_an_older_one_of_its_partition_that_may_be_sent_again(
+def test_a_commit_waits_for_an_older_retriable_one_of_its_partition(
     world: World,
 ) -> None:
     older, newer = ask(world, 5, retry=True), ask(world, 9, retry=False)
@@ -231,7 +231,7 @@ def test_a_commit_waits_for_an_older_one_of_its_partition_that_may_be_sent_again
     assert newer.result()[TP].offset == 9
 
 
-def test_a_commit_whose_caller_gave_up_is_not_sent_again(world: World) -> None:
+def test_an_abandoned_commit_is_not_retried(world: World) -> None:
     future = ask(world)
     world.answer(
         world.sent(world.group.commit), commit_answer(errors.CoordinatorLoadInProgressError)
@@ -240,7 +240,7 @@ def test_a_commit_whose_caller_gave_up_is_not_sent_again(world: World) -> None:
     assert not world.poll(world.group.commit, after_ms=10_000).unsent
 
 
-def test_135_unauthorized_topics_are_told_together(world: World) -> None:
+def test_135_unauthorized_topics_are_reported_together(world: World) -> None:
     future: Completion[Any] = Completion()
     world.group.commit.commit(offsets(5, TP, TP1), future, retry=True)
     answer = commit_answer(errors.OffsetMetadataTooLargeError, errors.TopicAuthorizationFailedError)
@@ -266,7 +266,7 @@ def test_128_nothing_consumed_sends_nothing(world: World) -> None:
     assert not world.poll(world.group.commit).unsent
 
 
-def test_129_a_sync_commit_goes_out_beside_one_of_the_interval(world: World) -> None:
+def test_129_a_sync_commit_does_not_wait_for_an_automatic_one(world: World) -> None:
     world.group.commit.auto_commit(offsets(1), Completion())
     world.sent(world.group.commit)
     ask(world, 2)
@@ -285,7 +285,7 @@ def test_110_a_coordinator_that_is_not_found_soon_fails_the_commits_of_close() -
     assert "has found no group coordinator" in str(future.error)
 
 
-def test_close_sends_what_is_there(world: World) -> None:
+def test_close_sends_pending_commits(world: World) -> None:
     ask(world)
     assert len(world.group.commit.close(world.now_ms).unsent) == 1
 
@@ -304,7 +304,7 @@ def test_an_error_of_any_topic_fails_the_commit(world: World) -> None:
     assert "others-0" in str(future.error)
 
 
-def test_a_partition_that_the_response_leaves_out_is_not_committed(world: World) -> None:
+def test_a_partition_missing_in_the_response_is_not_committed(world: World) -> None:
     future: Completion[Any] = Completion()
     world.group.commit.commit(offsets(5, TP, TP1), future, retry=True)
     world.answer(world.sent(world.group.commit), commit_answer())
@@ -315,9 +315,7 @@ def test_a_partition_that_the_response_leaves_out_is_not_committed(world: World)
 
 
 @pytest.mark.parametrize("subscribed", [False, True])
-def test_a_commit_that_is_sent_again_names_the_generation_of_then(
-    world: World, subscribed: bool
-) -> None:
+def test_a_retried_commit_has_the_current_generation(world: World, subscribed: bool) -> None:
     if subscribed:
         world.subscription.subscribe(["orders"])
     world.identity.joined(9, "member")
@@ -332,7 +330,7 @@ def test_a_commit_that_is_sent_again_names_the_generation_of_then(
     assert future.error is None
 
 
-def test_who_has_lost_its_membership_commits_nothing_of_what_it_had(world: World) -> None:
+def test_a_consumer_without_its_membership_commits_no_lost_partition(world: World) -> None:
     world.subscription.subscribe(["orders"])
     world.subscription.set_assigned([TP])
     world.identity.joined(9, "member")
@@ -353,20 +351,20 @@ def ask_of(world: World, topic_id: UUID) -> Completion[Any]:
     return future
 
 
-def test_the_topic_that_a_position_is_of_is_named(world: World) -> None:
+def test_a_commit_has_the_topic_id_of_the_position(world: World) -> None:
     ask_of(world, TOPIC_ID)
     unsent = world.sent(world.group.commit)
     assert unsent.message.topics[0].topic_id == TOPIC_ID
 
 
-def test_a_position_of_a_topic_that_was_made_anew_is_not_committed(world: World) -> None:
+def test_a_position_of_a_recreated_topic_is_not_committed(world: World) -> None:
     future = ask_of(world, UUID(int=6))
     assert not world.poll(world.group.commit).unsent
     with pytest.raises(CommitFailedError, match="orders has been deleted and recreated"):
         future.result()
 
 
-def test_a_commit_is_not_sent_again_to_a_topic_that_was_made_anew(world: World) -> None:
+def test_a_commit_is_not_retried_for_a_recreated_topic(world: World) -> None:
     future = ask_of(world, TOPIC_ID)
     unsent = world.sent(world.group.commit)
     world.answer(unsent, commit_answer(errors.UnknownTopicIdError))
@@ -379,7 +377,7 @@ def test_a_commit_is_not_sent_again_to_a_topic_that_was_made_anew(world: World) 
 
 @pytest.mark.parametrize("error", [errors.UnknownMemberIdError, errors.IllegalGenerationError])
 @pytest.mark.parametrize("moved_on", [False, True])
-def test_a_refusal_ends_the_membership_that_it_is_about(
+def test_a_rejected_commit_ends_its_membership(
     world: World, error: type[Exception], moved_on: bool
 ) -> None:
     refused: list[Exception] = []

@@ -46,7 +46,7 @@ def ask(world: World, *partitions: TopicPartition) -> Completion[Committed]:
     return future
 
 
-def test_offsets_come_back_and_none_where_there_is_none(world: World) -> None:
+def test_offsets_are_found_or_none(world: World) -> None:
     """132, first half."""
     future = ask(world)
     unsent = world.sent(world.group.committed)
@@ -64,7 +64,7 @@ def test_no_partitions_no_request(world: World) -> None:
     assert not world.poll(world.group.committed).unsent
 
 
-def test_133_equal_look_ups_share_one_request(world: World) -> None:
+def test_133_equal_lookups_share_one_request(world: World) -> None:
     first, second = ask(world), ask(world)
     unsent = world.sent(world.group.committed)
     third, other = ask(world), ask(world, TP)
@@ -109,7 +109,7 @@ def test_135_unauthorized_topics_are_named(world: World) -> None:
 
 
 @pytest.mark.parametrize("error", [errors.UnknownTopicOrPartitionError, errors.UnknownTopicIdError])
-def test_an_unknown_topic_is_never_taken_for_one_without_commits(
+def test_an_unknown_topic_does_not_mean_no_committed_offset(
     world: World, error: type[Exception]
 ) -> None:
     future = ask(world)
@@ -123,7 +123,7 @@ def test_an_unknown_topic_is_never_taken_for_one_without_commits(
     assert future.result()[TP1] == OffsetAndMetadata(8, "", -1)
 
 
-def test_offsets_are_found_by_the_names_that_were_asked_for(world: World) -> None:
+def test_offsets_are_found_by_the_requested_names(world: World) -> None:
     """The topic leaves the metadata while the request is in flight."""
     future = ask(world)
     unsent = world.sent(world.group.committed)
@@ -135,7 +135,7 @@ def test_offsets_are_found_by_the_names_that_were_asked_for(world: World) -> Non
     }
 
 
-def test_an_id_that_was_not_asked_for_is_an_error_that_is_retried(world: World) -> None:
+def test_an_unrequested_topic_id_is_an_error_that_is_retried(world: World) -> None:
     future = ask(world)
     unsent = world.sent(world.group.committed)
     answer = committed_answer({TP: 7, TP1: 8})
@@ -149,7 +149,7 @@ def test_an_id_that_was_not_asked_for_is_an_error_that_is_retried(world: World) 
     assert future.result()[TP] == OffsetAndMetadata(7, "", -1)
 
 
-def test_a_partition_that_is_left_out_is_asked_for_again(world: World) -> None:
+def test_a_missing_partition_is_requested_again(world: World) -> None:
     future = ask(world)
     world.answer(world.sent(world.group.committed), committed_answer({TP: 7}))
     assert not future.done
@@ -159,7 +159,7 @@ def test_a_partition_that_is_left_out_is_asked_for_again(world: World) -> None:
     assert future.result() == {TP: OffsetAndMetadata(7, "", -1), TP1: None}
 
 
-def test_a_response_without_the_group_fails_the_look_up(world: World) -> None:
+def test_a_response_without_the_group_fails_the_lookup(world: World) -> None:
     future = ask(world)
     answer = committed_answer({})
     answer.groups = []
@@ -171,7 +171,7 @@ def test_a_response_without_the_group_fails_the_look_up(world: World) -> None:
     assert again.error is None
 
 
-def test_134_unstable_offsets_are_waited_for_until_nobody_waits(world: World) -> None:
+def test_134_unstable_offsets_are_retried_while_a_caller_waits(world: World) -> None:
     future = ask(world)
     pauses = []
     for _ in range(1_000):
@@ -187,7 +187,7 @@ def test_134_unstable_offsets_are_waited_for_until_nobody_waits(world: World) ->
     assert not world.poll(world.group.committed, after_ms=10_000).unsent
 
 
-def test_a_look_up_goes_on_for_those_who_still_wait(world: World) -> None:
+def test_a_lookup_continues_for_remaining_callers(world: World) -> None:
     first, second = ask(world), ask(world)
     unsent = world.sent(world.group.committed)
     first.fail(TimeoutError())
@@ -203,7 +203,7 @@ def test_without_topic_ids_an_old_version_carries_names(world: World) -> None:
     assert unsent.message._max_version == 9
 
 
-def test_a_listener_that_runs_during_close_may_ask(world: World) -> None:
+def test_a_listener_may_look_up_offsets_during_close(world: World) -> None:
     """112."""
     ask(world)
     assert len(world.group.committed.close(world.now_ms).unsent) == 1

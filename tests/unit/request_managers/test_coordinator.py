@@ -23,11 +23,11 @@ def world() -> World:
     return World(group_id="readers")
 
 
-def test_nobody_asks_so_nothing_is_sent(world: World) -> None:
+def test_without_a_need_nothing_is_sent(world: World) -> None:
     assert world.poll(world.group.coordinator) == IDLE
 
 
-def test_who_asks_starts_one_look_up(world: World) -> None:
+def test_the_first_need_starts_one_lookup(world: World) -> None:
     coordinator = world.group.coordinator
     assert coordinator.destination() is None
     unsent = world.sent(coordinator)
@@ -40,7 +40,7 @@ def test_who_asks_starts_one_look_up(world: World) -> None:
     assert world.poll(coordinator) == IDLE
 
 
-def test_the_plain_answer_of_old_versions_is_understood(world: World) -> None:
+def test_the_response_of_old_versions_is_understood(world: World) -> None:
     coordinator = world.group.coordinator
     coordinator.destination()
     unsent = world.sent(coordinator)
@@ -76,7 +76,7 @@ def test_reactions(world: World, error: type[Exception], reaction: Reaction) -> 
     assert coordinator.known
 
 
-def test_a_lost_connection_is_tried_again(world: World) -> None:
+def test_a_lost_connection_is_retried(world: World) -> None:
     coordinator = world.group.coordinator
     coordinator.destination()
     world.sent(coordinator).future.fail(KafkaConnectionError("cut"))
@@ -84,7 +84,7 @@ def test_a_lost_connection_is_tried_again(world: World) -> None:
     assert 80 <= waited_ms <= 120
 
 
-def test_25_a_thousand_failures_take_their_time() -> None:
+def test_25_a_thousand_failures_back_off() -> None:
     world = World(group_id="readers", retry_backoff_ms=0)
     coordinator = world.group.coordinator
     coordinator.destination()
@@ -95,7 +95,7 @@ def test_25_a_thousand_failures_take_their_time() -> None:
     assert world.now_ms - began_ms > 100_000
 
 
-def test_98_marked_unknown_it_is_looked_for_at_once(world: World) -> None:
+def test_98_a_coordinator_marked_unknown_is_looked_up_immediately(world: World) -> None:
     world.find_coordinator()
     coordinator = world.group.coordinator
     coordinator.mark_unknown("it moved")
@@ -104,14 +104,14 @@ def test_98_marked_unknown_it_is_looked_for_at_once(world: World) -> None:
     assert coordinator.destination() == ToNode(NODE_2, Purpose.GROUP)
 
 
-def test_closing_ends_the_search(world: World) -> None:
+def test_closing_ends_the_lookup(world: World) -> None:
     coordinator = world.group.coordinator
     coordinator.destination()
     assert coordinator.close(world.now_ms) == IDLE
     assert world.poll(coordinator) == IDLE
 
 
-def test_commits_and_look_ups_fail_with_a_fatal_error(world: World) -> None:
+def test_commits_and_lookups_fail_with_a_fatal_error(world: World) -> None:
     from tandem_kafka.events.completable import Completion
     from tandem_kafka.types import OffsetAndMetadata
     from tests.unit.request_managers.world import TP
@@ -129,7 +129,7 @@ def test_commits_and_look_ups_fail_with_a_fatal_error(world: World) -> None:
         assert isinstance(future.error, KafkaError)
 
 
-def test_a_response_without_a_coordinator_is_raised_by_poll_and_asked_for_again(
+def test_a_response_without_a_coordinator_is_raised_by_poll_and_retried(
     world: World,
 ) -> None:
     coordinator = world.group.coordinator

@@ -71,7 +71,7 @@ def test_nothing_is_fetched_from_the_end_of_a_range_on() -> None:
     assert wanted(second) == {0: 12}
 
 
-def test_slots_are_looked_at_when_something_has_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slots_are_checked_when_something_has_changed(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(leaders=(1,))
     (state,) = world.assign(TP, at=10)
     looks: list[int] = []
@@ -104,7 +104,7 @@ def test_slots_are_looked_at_when_something_has_changed(monkeypatch: pytest.Monk
     assert send(world, after_ms=1_000)
 
 
-def test_each_broker_is_asked_for_what_it_leads() -> None:
+def test_each_broker_gets_fetches_of_partitions_that_it_leads() -> None:
     world = World(leaders=(1, 2, 2))
     world.assign(TP, TP1, TP2, at=0)
     asked: dict[int, set[int]] = {1: set(), 2: set()}
@@ -124,7 +124,7 @@ def test_a_partition_keeps_its_slot_when_others_come_and_go() -> None:
         assert state.slot in {-1, before[tp]} or before[tp] == -1
 
 
-def test_what_brought_records_is_asked_for_last() -> None:
+def test_partitions_with_records_are_requested_last() -> None:
     """170, at the broker."""
     world = reading(enable_incremental_fetch_sessions=False)
     first, _ = send(world)
@@ -165,7 +165,7 @@ def test_157_unchanged_partitions_are_not_named_again() -> None:
     assert not second.future.done
 
 
-def test_157_what_cannot_be_fetched_is_forgotten_and_named_again_later() -> None:
+def test_157_unfetchable_partitions_are_forgotten_and_added_again_later() -> None:
     world = reading()
     first, _ = send(world)
     one, other = wanted(first)
@@ -198,7 +198,7 @@ def test_157_an_error_of_the_session_starts_a_full_one(error: type[Exception]) -
     assert len(wanted(full)) == 2
 
 
-def test_a_topic_that_was_made_anew_is_fetched_by_its_new_id() -> None:
+def test_a_recreated_topic_is_fetched_by_its_new_id() -> None:
     """157, replaced topic."""
     from uuid import UUID
 
@@ -230,7 +230,7 @@ def test_113_close_ends_the_sessions_on_another_connection() -> None:
 # --- read-ahead --------------------------------------------------------------------------------
 
 
-def test_reading_ahead_is_bounded_by_bytes() -> None:
+def test_read_ahead_is_limited_in_bytes() -> None:
     world = reading(fetch_buffer_max_bytes=2_000, max_partition_fetch_bytes=900)
     for _ in range(100):
         unsent = send(world)
@@ -252,7 +252,7 @@ def test_reading_ahead_is_bounded_by_bytes() -> None:
     assert send(world)
 
 
-def test_where_there_is_room_for_one_response_the_slots_take_turns() -> None:
+def test_slots_take_turns_if_there_is_room_for_one_response() -> None:
     world = reading(fetch_buffer_max_bytes=1_000, max_partition_fetch_bytes=1_000)
     turns = []
     for _ in range(6):
@@ -291,7 +291,7 @@ def test_a_fetch_at_the_end_of_the_log_takes_no_room_from_others() -> None:
     assert list(wanted(other)) == [1]
 
 
-def test_155_a_paused_partition_that_is_full_does_not_hold_the_others_back() -> None:
+def test_155_a_full_paused_partition_does_not_block_others() -> None:
     world = World(
         leaders=(1, 1, 1), fetch_buffer_max_bytes=100_000, max_partition_fetch_bytes=1_000
     )
@@ -325,7 +325,7 @@ def test_156_what_was_buffered_when_paused_is_not_fetched_again() -> None:
 # --- failures ----------------------------------------------------------------------------------
 
 
-def test_a_failed_fetch_pauses_and_asks_for_metadata() -> None:
+def test_a_failed_fetch_backs_off_and_requests_metadata() -> None:
     world = reading()
     first, _ = send(world)
     first.future.fail(KafkaConnectionError("cut"))
@@ -336,7 +336,7 @@ def test_a_failed_fetch_pauses_and_asks_for_metadata() -> None:
     assert again.message.session_epoch == 0
 
 
-def test_an_error_that_trying_again_does_not_mend_is_raised() -> None:
+def test_a_fetch_error_that_cannot_be_retried_is_raised() -> None:
     world = reading()
     first, _ = send(world)
     first.future.fail(GroupAuthorizationFailedError("no"))
@@ -387,7 +387,7 @@ def test_a_thousand_failures_back_off() -> None:
     assert world.now_ms - began_ms > 100_000
 
 
-def test_a_thousand_empty_answers_do_not_spin() -> None:
+def test_a_thousand_empty_responses_do_not_spin() -> None:
     world = World(leaders=(1, 1, 1), fetch_max_wait_ms=0, retry_backoff_ms=0)
     world.assign(TP, at=10)
     began_ms = world.now_ms

@@ -48,7 +48,7 @@ def resumed(
     return unsent
 
 
-def test_what_is_paused_and_sought_is_not_asked_for_where_it_was() -> None:
+def test_a_paused_and_sought_partition_is_not_fetched_at_its_old_offset() -> None:
     """A broker would answer at once with what nobody wants, again and again."""
     world, parked = caught_up()
     world.subscription.get(ALL[0]).paused = True
@@ -62,7 +62,7 @@ def test_what_is_paused_and_sought_is_not_asked_for_where_it_was() -> None:
     assert wanted(beside) == {0: 3}
 
 
-def test_it_comes_back_to_where_fewer_are() -> None:
+def test_a_partition_returns_to_the_slot_with_fewer() -> None:
     """All of them in one slot would leave the broker idle while their records are taken in."""
     world, parked = caught_up()
     beside = resumed(world, parked, ALL[1])
@@ -77,7 +77,7 @@ def test_it_comes_back_to_where_fewer_are() -> None:
     assert slots == [0, 1, 0, 1]
 
 
-def test_a_connection_that_fails_keeps_no_partition() -> None:
+def test_a_failing_bypass_keeps_no_partition() -> None:
     """The broker may accept no more connections of ours: the two others are left."""
     world, parked = caught_up()
     beside = resumed(world, parked, ALL[1])
@@ -88,7 +88,7 @@ def test_a_connection_that_fails_keeps_no_partition() -> None:
     assert Purpose.FETCH_BYPASS not in requests
 
 
-def test_a_connection_that_failed_is_tried_again_after_a_pause() -> None:
+def test_a_failed_bypass_is_retried_after_a_backoff() -> None:
     world, parked = caught_up()
     beside = resumed(world, parked, ALL[1])
     beside.future.fail(KafkaConnectionError("too many connections"))
@@ -102,7 +102,7 @@ def test_a_connection_that_failed_is_tried_again_after_a_pause() -> None:
     ("max_wait_ms", "behind_ms", "caught_up_ms"),
     [(5, 5, 5), (500, 10, 10), (2_000, 10, 40), (20_000, 10, 100)],
 )
-def test_who_allows_long_waits_has_few_fetches_of_what_has_caught_up(
+def test_long_waits_mean_few_fetches_of_partitions_that_have_caught_up(
     max_wait_ms: int, behind_ms: int, caught_up_ms: int
 ) -> None:
     world, _ = caught_up(fetch_max_wait_ms=max_wait_ms)

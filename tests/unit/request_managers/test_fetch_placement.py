@@ -35,7 +35,7 @@ def sorted_out(**options: int) -> tuple[World, dict[Purpose, UnsentRequest]]:
     return world, by_purpose(send(world))
 
 
-def test_what_brings_nothing_gets_a_fetch_of_its_own() -> None:
+def test_inactive_partitions_get_their_own_fetch() -> None:
     _, requests = sorted_out()
     busy, quiet = requests[Purpose.FETCH_0], requests[Purpose.FETCH_QUIET]
     assert wanted(busy) == {0: 14}
@@ -52,7 +52,7 @@ def test_what_brings_nothing_gets_a_fetch_of_its_own() -> None:
         ({"fetch_min_bytes": 1_000}, 500),
     ],
 )
-def test_the_quiet_ones_may_wait_longer_where_that_delays_nothing(
+def test_the_fetch_of_quiet_partitions_may_wait_longer(
     options: dict[str, int], quiet_ms: int
 ) -> None:
     _, requests = sorted_out(**options)
@@ -60,7 +60,7 @@ def test_the_quiet_ones_may_wait_longer_where_that_delays_nothing(
     assert requests[Purpose.FETCH_0].message.max_wait_ms == options.get("fetch_max_wait_ms", 500)
 
 
-def test_it_comes_back_with_its_first_record() -> None:
+def test_a_quiet_partition_returns_with_its_first_record() -> None:
     world, requests = sorted_out()
     world.answer(requests[Purpose.FETCH_QUIET], answer({QUIET: Found(records(10))}, session_id=8))
     world.answer(requests[Purpose.FETCH_0], answer({}))
@@ -70,7 +70,7 @@ def test_it_comes_back_with_its_first_record() -> None:
     assert world.subscription.get(QUIET).slot == 0
 
 
-def test_it_comes_back_when_it_is_sought() -> None:
+def test_a_quiet_partition_returns_after_a_seek() -> None:
     world, requests = sorted_out()
     world.managers.positions.seek(QUIET, 3, -1)
     world.answer(requests[Purpose.FETCH_0], answer({}))
@@ -78,7 +78,7 @@ def test_it_comes_back_when_it_is_sought() -> None:
     assert wanted(again[Purpose.FETCH_0]) == {QUIET.partition: 3}, "not behind the parked fetch"
 
 
-def test_few_partitions_are_left_where_they_are() -> None:
+def test_few_partitions_are_not_moved() -> None:
     world = World(leaders=(1,) * 4)
     world.assign(*ALL[:4], at=10)
     for _ in range(5):
@@ -87,7 +87,7 @@ def test_few_partitions_are_left_where_they_are() -> None:
             world.answer(unsent, answer({}))
 
 
-def test_a_fetch_looks_at_what_has_changed_only() -> None:
+def test_a_fetch_checks_only_changed_partitions() -> None:
     world, requests = sorted_out()
     slots = world.managers.fetch._placement.slots.values()
     assert not any(slot.to_check for slot in slots)

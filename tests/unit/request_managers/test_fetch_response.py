@@ -37,7 +37,7 @@ def asked(**options: object) -> tuple[World, AssignedPartition, UnsentRequest]:
 # --- records -----------------------------------------------------------------------------------
 
 
-def test_records_go_to_the_buffer_and_the_next_fetch_goes_on_behind_them() -> None:
+def test_records_go_to_the_buffer_and_the_next_fetch_continues_after_them() -> None:
     world, state, unsent = asked()
     world.answer(unsent, answer({TP: Found(records(10, 5), high_watermark=42)}))
     (chunk,) = chunks(world)
@@ -61,7 +61,7 @@ def test_a_leader_epoch_that_metadata_contradicts_is_unknown(above: int, expecte
     assert record.leader_epoch == chunk.reader.leader_epoch == (known if expected else -1)
 
 
-def test_an_empty_answer_still_tells_the_end() -> None:
+def test_an_empty_response_still_has_the_end() -> None:
     world, state, unsent = asked()
     world.answer(unsent, answer({TP: Found(high_watermark=10)}))
     assert state.high_watermark == 10
@@ -69,7 +69,7 @@ def test_an_empty_answer_still_tells_the_end() -> None:
 
 
 @pytest.mark.parametrize("how", ["seek", "reset", "assign", "revoke", "overtaken"])
-def test_158_an_answer_that_came_too_late_is_dropped(how: str) -> None:
+def test_158_a_stale_fetch_response_is_dropped(how: str) -> None:
     world, state, unsent = asked()
     if how == "seek":
         state.set_position(Position(10))
@@ -88,7 +88,7 @@ def test_158_an_answer_that_came_too_late_is_dropped(how: str) -> None:
 
 
 @pytest.mark.parametrize("error", [errors.OffsetOutOfRangeError, errors.CorruptRecordError])
-def test_158_a_late_error_is_dropped_too(error: type[Exception]) -> None:
+def test_158_a_stale_error_is_dropped_too(error: type[Exception]) -> None:
     world, state, unsent = asked(auto_offset_reset="none")
     state.set_position(Position(10))
     world.answer(unsent, answer({TP: Found(error=error)}))
@@ -96,13 +96,13 @@ def test_158_a_late_error_is_dropped_too(error: type[Exception]) -> None:
     assert state.fetchable
 
 
-def test_an_answer_for_a_partition_that_nobody_asked_for_is_ignored() -> None:
+def test_a_response_for_an_unrequested_partition_is_ignored() -> None:
     world, _, unsent = asked()
     world.answer(unsent, answer({TP1: Found(records(10))}))
     assert not chunks(world)
 
 
-def test_164_a_broken_batch_is_an_error_in_its_place() -> None:
+def test_164_a_corrupt_batch_is_an_error_at_its_position() -> None:
     world, state, unsent = asked()
     good = records(10, 2)
     broken = bytearray(records(12, 2))
@@ -116,7 +116,7 @@ def test_164_a_broken_batch_is_an_error_in_its_place() -> None:
     assert state.read_ahead >= 12
 
 
-def test_164_nothing_whole_is_an_error_that_stays_until_a_seek() -> None:
+def test_164_an_incomplete_batch_is_an_error_until_a_seek() -> None:
     world, state, unsent = asked()
     world.answer(unsent, answer({TP: Found(records(10, 2)[:30])}))
     (chunk,) = chunks(world)
@@ -165,7 +165,7 @@ def test_an_error_in_no_table_is_raised() -> None:
     assert isinstance(chunk.error, errors.PolicyViolationError)
 
 
-def test_167_an_unauthorized_topic_is_named_once_per_answer() -> None:
+def test_167_an_unauthorized_topic_is_named_once_per_response() -> None:
     world, _, unsent = asked()
     world.answer(unsent, answer({TP: Found(error=errors.TopicAuthorizationFailedError)}))
     (chunk,) = chunks(world)
@@ -206,7 +206,7 @@ def test_142_out_of_range_without_a_policy_is_an_error_until_a_seek() -> None:
     assert wanted(send(world)[0]) == {0: 3}
 
 
-def test_out_of_range_behind_buffered_records_waits_until_they_are_handed_out() -> None:
+def test_out_of_range_after_buffered_records_waits_until_they_are_returned() -> None:
     world, state, unsent = asked(
         auto_offset_reset="earliest", enable_incremental_fetch_sessions=False
     )
@@ -223,7 +223,7 @@ def test_out_of_range_behind_buffered_records_waits_until_they_are_handed_out() 
     assert state.state is FetchState.AWAIT_RESET
 
 
-def test_one_response_that_says_out_of_range_skips_nothing() -> None:
+def test_one_out_of_range_response_skips_nothing() -> None:
     """Its error code may have changed on its way."""
     world, state, unsent = asked(auto_offset_reset="latest")
     for offset in range(10, 30, 2):
@@ -236,7 +236,7 @@ def test_one_response_that_says_out_of_range_skips_nothing() -> None:
     assert state.read_ahead == 30
 
 
-def test_two_responses_that_say_out_of_range_are_one_after_the_other() -> None:
+def test_two_out_of_range_responses_must_be_consecutive() -> None:
     """With an answer in between, which knew the offset, the second is a first one again."""
     world, state, unsent = asked(auto_offset_reset="latest")
     world.answer(unsent, answer({TP: Found(error=errors.OffsetOutOfRangeError)}))
@@ -279,7 +279,7 @@ def test_160_a_hint_saves_the_metadata_round_trip(error: type[Exception]) -> Non
     assert again.destination == ToNode(newcomer, Purpose.FETCH_0)
 
 
-def test_160_a_hint_that_is_older_than_what_is_known_is_not_followed() -> None:
+def test_160_an_older_hint_is_not_followed() -> None:
     world, _, unsent = asked()
     found = Found(error=errors.NotLeaderForPartitionError, leader=(2, 2))
     world.answer(unsent, answer({TP: found}, nodes=(NODE_2,)))

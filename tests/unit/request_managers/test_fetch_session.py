@@ -80,7 +80,7 @@ def test_a_broker_without_room_gives_no_session() -> None:
     assert (again.session_id, again.epoch, len(again.to_send)) == (0, 0, 1)
 
 
-def test_157_a_session_not_found_is_opened_anew_another_error_replaces_it() -> None:
+def test_157_a_lost_session_is_reopened_and_other_errors_replace_it() -> None:
     session = opened()
     assert not session.handle_response(0, code(errors.FetchSessionIdNotFoundError))
     request = build(session, {TP: target(1)})
@@ -90,7 +90,7 @@ def test_157_a_session_not_found_is_opened_anew_another_error_replaces_it() -> N
     assert build(session, {TP: target(1)}).session_id == 9, "so that the broker drops the old one"
 
 
-def test_no_answer_starts_over() -> None:
+def test_a_missing_response_restarts_the_session() -> None:
     session = opened()
     session.restart()
     request = build(session, {TP: target(1), TP1: target(2)})
@@ -113,14 +113,14 @@ def test_without_sessions_every_request_is_full() -> None:
     assert not session.open
 
 
-def test_the_last_request_ends_it() -> None:
+def test_the_final_request_ends_the_session() -> None:
     session = opened()
     request = session.close()
     assert (request.session_id, request.epoch, request.to_send) == (9, FINAL_EPOCH, {})
     assert not session.open
 
 
-def test_157_what_comes_back_in_time_is_not_forgotten() -> None:
+def test_157_a_partition_added_again_in_time_is_not_forgotten() -> None:
     session = opened()
     session.exclude(TP)
     session.include(TP, target(1))
@@ -128,20 +128,20 @@ def test_157_what_comes_back_in_time_is_not_forgotten() -> None:
     assert (request.to_send, request.forgotten) == ({TP: target(1)}, ())
 
 
-def test_what_is_dropped_before_the_broker_was_told_is_not_asked_for() -> None:
+def test_a_partition_dropped_before_it_was_sent_is_not_requested() -> None:
     session = opened()
     session.include(TP, target(5))
     session.exclude(TP)
     assert session.build().to_send == {}
 
 
-def test_what_brought_data_is_asked_for_last() -> None:
+def test_partitions_with_data_are_requested_last() -> None:
     session = FetchSession(incremental=False)
     assert list(build(session, {TP: target(1), TP1: target(2)}).to_send) == [TP, TP1]
     assert list(build(session, {TP: target(3), TP1: target(2)}).to_send) == [TP1, TP]
 
 
-def test_a_topic_that_is_left_and_recreated_is_told_by_both_ids() -> None:
+def test_a_removed_and_recreated_topic_is_sent_with_both_ids() -> None:
     session = opened()
     new = UUID(int=99)
     session.exclude(TP)

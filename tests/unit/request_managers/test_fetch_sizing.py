@@ -37,13 +37,13 @@ class Reader:
         return sizes(unsent)[0]
 
 
-def test_it_doubles_while_full_answers_come_quickly() -> None:
+def test_the_size_doubles_while_full_responses_are_quick() -> None:
     reader = Reader()
     asked = [reader.asks(got=got * MIB) for got in (1, 2, 4, 4, 4)]
     assert asked == [MIB, 2 * MIB, 4 * MIB, 4 * MIB, 4 * MIB]
 
 
-def test_an_answer_that_is_not_full_changes_nothing() -> None:
+def test_a_response_that_is_not_full_changes_nothing() -> None:
     reader = Reader()
     assert [reader.asks(got=MIB), reader.asks(got=1_000), reader.asks(latency_ms=9_000)] == [
         MIB,
@@ -53,7 +53,7 @@ def test_an_answer_that_is_not_full_changes_nothing() -> None:
     assert reader.asks() == 2 * MIB
 
 
-def test_a_slow_answer_halves_it_down_to_the_first() -> None:
+def test_a_slow_response_halves_the_size_down_to_the_first() -> None:
     reader = Reader()
     reader.asks(got=MIB)
     reader.asks(got=2 * MIB)
@@ -72,7 +72,7 @@ def test_the_option_is_never_exceeded(limit: int, expected: list[int]) -> None:
     assert [reader.asks(got=4 * MIB) for _ in range(3)] == expected
 
 
-def test_each_partition_has_its_own_and_a_new_assignment_begins_again() -> None:
+def test_each_partition_has_its_own_size_and_a_new_assignment_resets_it() -> None:
     world = World(leaders=(1, 1), fetch_buffer_max_bytes=2**30)
     world.assign(TP, TP1, at=0)
     unsent = {next(iter(sizes(each))): each for each in send(world)}

@@ -31,7 +31,7 @@ def asked_of(unsent: Any) -> list[int]:
     return [p.partition_index for topic in unsent.message.topics for p in topic.partitions]
 
 
-def test_each_leader_is_asked_for_its_partitions(world: World) -> None:
+def test_each_leader_gets_a_request_for_its_partitions(world: World) -> None:
     future = ask(world, TP2, TP1, TP)
     sent = {u.destination: u for u in world.poll(world.managers.list_offsets).unsent}
     assert asked_of(sent[ToNode(NODE_1)]) == [0, 1]
@@ -49,7 +49,7 @@ def test_each_leader_is_asked_for_its_partitions(world: World) -> None:
     assert not world.poll(world.managers.list_offsets).unsent
 
 
-def test_nothing_asked_is_nothing_found(world: World) -> None:
+def test_a_lookup_of_no_partitions_finds_nothing(world: World) -> None:
     future: Completion[Any] = Completion()
     world.managers.list_offsets.collect({}, future)
     assert future.result() == {}
@@ -96,7 +96,7 @@ def test_135_unauthorized_topics_are_named(world: World) -> None:
     assert future.error.args[0] == {"orders"}
 
 
-def test_148_an_unknown_leader_is_waited_for_and_asked_at_once_when_known() -> None:
+def test_148_an_unknown_leader_gets_the_request_as_soon_as_it_is_known() -> None:
     world = World(leaders=())
     ask(world, TP, timestamp=EARLIEST)
     result = world.poll(world.managers.list_offsets)
@@ -107,7 +107,7 @@ def test_148_an_unknown_leader_is_waited_for_and_asked_at_once_when_known() -> N
     assert world.sent(world.managers.list_offsets).destination == ToNode(NODE_2)
 
 
-def test_back_off_grows_without_a_leader() -> None:
+def test_the_backoff_grows_without_a_leader() -> None:
     world = World(leaders=())
     ask(world)
     pauses = []
@@ -119,7 +119,7 @@ def test_back_off_grows_without_a_leader() -> None:
     assert min(pauses[6:]) >= 800
 
 
-def test_a_look_up_whose_caller_gave_up_ends(world: World) -> None:
+def test_an_abandoned_lookup_ends(world: World) -> None:
     future = ask(world)
     unsent = world.sent(world.managers.list_offsets)
     future.fail(TimeoutError())
@@ -168,7 +168,7 @@ def test_a_leader_that_fails_delays_no_partition_of_another(world: World) -> Non
     assert future.result()[TP2].offset == 6
 
 
-def test_a_partition_that_the_response_leaves_out_is_asked_for_after_a_pause(
+def test_a_partition_missing_in_the_response_is_requested_after_a_pause(
     world: World,
 ) -> None:
     future = ask(world, TP, TP1)

@@ -83,7 +83,7 @@ def names(unsent: UnsentRequest) -> list[str] | None:
     return None if topics is None else [topic.name for topic in topics]
 
 
-def test_nothing_is_asked_before_it_is_needed() -> None:
+def test_nothing_is_requested_before_it_is_needed() -> None:
     assert not fresh().poll(fresh().managers.metadata).unsent
     world = fresh()
     assert not world.poll(world.managers.metadata).unsent
@@ -94,7 +94,7 @@ def test_nothing_is_asked_before_it_is_needed() -> None:
     assert not world.poll(world.managers.metadata, after_ms=10_000).unsent
 
 
-def test_57_what_a_leader_watches_is_asked_for_at_once_and_with_every_refresh() -> None:
+def test_57_watched_topics_are_requested_immediately_and_with_every_refresh() -> None:
     world = fresh(metadata_max_age_ms=1_000)
     world.assign(TP)
     refresher = world.managers.metadata
@@ -112,7 +112,7 @@ def test_57_what_a_leader_watches_is_asked_for_at_once_and_with_every_refresh() 
     assert names(world.sent(refresher, after_ms=1_000)) == ["orders"]
 
 
-def test_the_answer_becomes_the_snapshot() -> None:
+def test_the_response_becomes_the_snapshot() -> None:
     world = fresh()
     world.assign(TP)
     world.answer(request(world), answer(described()))
@@ -130,7 +130,7 @@ def test_the_answer_becomes_the_snapshot() -> None:
     assert snapshot.topic_id("orders") == TOPIC_ID
 
 
-def test_what_is_old_is_asked_for_again() -> None:
+def test_old_metadata_are_refreshed() -> None:
     world = fresh(metadata_max_age_ms=10_000)
     world.assign(TP)
     world.answer(request(world), answer(described()))
@@ -141,7 +141,7 @@ def test_what_is_old_is_asked_for_again() -> None:
     request(world)
 
 
-def test_a_new_topic_of_interest_is_asked_for_at_once() -> None:
+def test_a_new_relevant_topic_is_requested_immediately() -> None:
     world = fresh()
     world.assign(TP)
     world.answer(request(world), answer(described()))
@@ -149,7 +149,7 @@ def test_a_new_topic_of_interest_is_asked_for_at_once() -> None:
     assert names(request(world)) == ["more", "orders"]
 
 
-def test_a_transient_topic_stays_in_the_picture_for_a_while() -> None:
+def test_a_transient_topic_is_refreshed_for_a_while() -> None:
     world = fresh()
     world.managers.metadata.need(["looked-up"], world.now_ms + 1_000)
     assert names(request(world)) == ["looked-up"]
@@ -159,7 +159,7 @@ def test_a_transient_topic_stays_in_the_picture_for_a_while() -> None:
     assert not world.poll(world.managers.metadata).unsent
 
 
-def test_back_off_grows_while_nobody_answers_and_does_not_spin() -> None:
+def test_the_backoff_grows_without_responses() -> None:
     world = fresh(retry_backoff_ms=0)
     world.assign(TP)
     began_ms = world.now_ms
@@ -170,7 +170,7 @@ def test_back_off_grows_while_nobody_answers_and_does_not_spin() -> None:
 
 
 @pytest.mark.parametrize("kind", ["no topic", "no leader", "no brokers"])
-def test_55_what_is_not_there_yet_is_asked_for_again(kind: str) -> None:
+def test_55_a_missing_topic_is_requested_again(kind: str) -> None:
     world = fresh()
     world.assign(TP)
     unsent = request(world)
@@ -206,7 +206,7 @@ def test_an_older_leader_epoch_does_not_send_us_back() -> None:
         (errors.InvalidTopicError, InvalidTopicError, "rejects the topic names ['orders']"),
     ],
 )
-def test_54_errors_that_only_the_user_can_mend_are_kept_for_the_loop(
+def test_54_errors_for_the_user_are_kept_for_the_loop(
     error: type[Exception], kind: type[Exception], text: str
 ) -> None:
     world = fresh()
@@ -219,7 +219,7 @@ def test_54_errors_that_only_the_user_can_mend_are_kept_for_the_loop(
 
 
 @pytest.mark.parametrize("error", [AuthenticationError("no"), UnsupportedVersionError("old")])
-def test_175_a_refused_connection_is_told(error: Exception) -> None:
+def test_175_a_rejected_connection_is_reported(error: Exception) -> None:
     world = fresh()
     world.assign(TP)
     request(world).future.fail(error)
@@ -227,14 +227,14 @@ def test_175_a_refused_connection_is_told(error: Exception) -> None:
     world.wait_and_send(world.managers.metadata)
 
 
-def test_a_connection_that_was_only_lost_is_not() -> None:
+def test_a_lost_connection_is_not_reported() -> None:
     world = fresh()
     world.assign(TP)
     request(world).future.fail(KafkaConnectionError("cut"))
     assert world.managers.metadata.take_error() is None
 
 
-def test_the_first_answer_ends_the_wait_for_the_cluster() -> None:
+def test_the_first_response_ends_the_wait_for_the_cluster() -> None:
     world = fresh()
     first: Completion[None] = Completion()
     world.managers.metadata.wait_for_answer(first, refresh=False)
@@ -249,7 +249,7 @@ def test_the_first_answer_ends_the_wait_for_the_cluster() -> None:
 # --- starting over -----------------------------------------------------------------------------
 
 
-def test_172_a_broker_may_ask_to_start_over() -> None:
+def test_172_a_broker_may_request_a_rebootstrap() -> None:
     world = fresh()
     world.assign(TP)
     world.answer(request(world), answer(described()))
@@ -261,7 +261,7 @@ def test_172_a_broker_may_ask_to_start_over() -> None:
 
 
 @pytest.mark.parametrize(("strategy", "times"), [("rebootstrap", 1), ("none", 0)])
-def test_172_metadata_that_fails_for_long_starts_over(strategy: str, times: int) -> None:
+def test_172_lasting_metadata_failures_cause_a_rebootstrap(strategy: str, times: int) -> None:
     world = fresh(
         metadata_recovery_strategy=strategy, metadata_recovery_rebootstrap_trigger_ms=10_000
     )
@@ -279,7 +279,7 @@ def test_172_metadata_that_fails_for_long_starts_over(strategy: str, times: int)
 
 
 @pytest.mark.parametrize("hide", [True, False])
-def test_46_48_a_pattern_asks_for_everything_and_matches_it(hide: bool) -> None:
+def test_46_48_a_pattern_requests_and_matches_all_topics(hide: bool) -> None:
     world = fresh(exclude_internal_topics=hide)
     world.subscription.subscribe_pattern(re.compile("or|__"))
     unsent = request(world)
@@ -290,7 +290,7 @@ def test_46_48_a_pattern_asks_for_everything_and_matches_it(hide: bool) -> None:
     assert world.subscription.topics == ({"orders"} if hide else {"orders", "__offsets"})
 
 
-def test_46_a_topic_created_later_is_found_within_the_age() -> None:
+def test_46_a_topic_created_later_is_found_within_the_maximum_age() -> None:
     world = fresh(metadata_max_age_ms=10_000)
     world.subscription.subscribe_pattern(re.compile("or"))
     world.answer(request(world), answer(described()))
@@ -308,7 +308,7 @@ def test_49_a_pattern_that_matches_nothing_is_resolved() -> None:
     assert world.subscription.topics == frozenset()
 
 
-def test_a_topic_that_is_gone_from_the_whole_is_gone() -> None:
+def test_a_topic_missing_in_a_full_response_is_removed() -> None:
     world = fresh()
     world.subscription.subscribe_pattern(re.compile("or"))
     world.answer(request(world), answer(described()))
@@ -318,7 +318,7 @@ def test_a_topic_that_is_gone_from_the_whole_is_gone() -> None:
     assert world.subscription.topics == frozenset()
 
 
-def test_a_topic_found_by_its_id_before_it_has_leaders_is_asked_for_again() -> None:
+def test_a_topic_found_by_id_without_leaders_is_requested_again() -> None:
     """A KIP-848 target may name a topic that has just been made."""
     world = fresh()
     world.assign(TP)

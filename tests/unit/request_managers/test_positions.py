@@ -66,7 +66,7 @@ def test_138_the_committed_offset_else_the_policy_per_partition() -> None:
     assert world.subscription.all_settled()
 
 
-def test_a_committed_offset_of_a_topic_that_is_gone_by_now_is_looked_up_again() -> None:
+def test_a_committed_offset_of_a_recreated_topic_is_looked_up_again() -> None:
     world = with_group()
     world.assign(TP)
     look(world)
@@ -78,7 +78,7 @@ def test_a_committed_offset_of_a_topic_that_is_gone_by_now_is_looked_up_again() 
     assert committed_request(world) is not unsent
 
 
-def test_an_end_of_a_topic_that_is_gone_by_now_is_looked_up_again() -> None:
+def test_an_end_offset_of_a_recreated_topic_is_looked_up_again() -> None:
     world = World()
     world.assign(TP, at=5)
     world.managers.positions.reset([TP], LATEST)
@@ -104,7 +104,7 @@ def test_without_a_group_the_policy_decides(policy: str, timestamp: int) -> None
     assert asked == (timestamp or world.clock.wall_ms() - 3_600_000)
 
 
-def test_145_no_record_in_the_window_is_the_end_of_the_log_at_once() -> None:
+def test_145_without_a_record_in_the_window_the_position_is_the_end() -> None:
     world = World(auto_offset_reset="by_duration:PT1H")
     world.assign(TP)
     look(world)
@@ -131,7 +131,7 @@ def test_142_without_a_policy_poll_raises_until_a_seek() -> None:
     assert position(world) == 5
 
 
-def test_142_position_is_told_instead_of_poll() -> None:
+def test_142_position_raises_the_error_instead_of_poll() -> None:
     world = World(auto_offset_reset="none")
     world.assign(TP)
     event = UpdatePositions(partition=TP)
@@ -141,7 +141,7 @@ def test_142_position_is_told_instead_of_poll() -> None:
     assert not world.raised()
 
 
-def test_139_a_seek_wins_over_a_lookup_under_way() -> None:
+def test_139_a_seek_wins_over_a_running_lookup() -> None:
     world = with_group()
     world.assign(TP)
     look(world)
@@ -151,7 +151,7 @@ def test_139_a_seek_wins_over_a_lookup_under_way() -> None:
     assert position(world) == 5
 
 
-def test_139_a_seek_wins_over_a_reset_under_way() -> None:
+def test_139_a_seek_wins_over_a_running_reset() -> None:
     world = World(auto_offset_reset="earliest")
     world.assign(TP)
     look(world)
@@ -176,7 +176,7 @@ def test_139_a_new_assignment_of_the_same_partition_is_not_the_old_one() -> None
     assert position(world) == 3
 
 
-def test_140_a_partition_added_meanwhile_is_not_reset_before_its_own_look_up() -> None:
+def test_140_a_partition_added_meanwhile_is_not_reset_before_its_own_lookup() -> None:
     world = with_group(auto_offset_reset="earliest")
     world.assign(TP)
     look(world)
@@ -190,7 +190,7 @@ def test_140_a_partition_added_meanwhile_is_not_reset_before_its_own_look_up() -
     assert (position(world), position(world, TP1)) == (7, 9)
 
 
-def test_141_polls_in_quick_succession_share_the_look_up() -> None:
+def test_141_polls_in_quick_succession_share_the_lookup() -> None:
     world = with_group()
     world.assign(TP)
     look(world)
@@ -265,7 +265,7 @@ def test_146_a_seek_between_two_equal_resets_does_not_lose_the_second(
     assert positions._resetting == {}
 
 
-def test_an_error_of_the_look_up_is_raised_once_per_poll() -> None:
+def test_an_error_of_the_lookup_is_raised_once_per_poll() -> None:
     world = with_group()
     world.assign(TP)
     for _ in range(2):
@@ -286,7 +286,7 @@ def test_an_error_of_a_reset_that_a_seek_made_pointless_is_not_raised() -> None:
     assert not world.raised()
 
 
-def test_a_failed_reset_is_tried_again_by_the_next_poll() -> None:
+def test_a_failed_reset_is_retried_by_the_next_poll() -> None:
     world = World()
     world.assign(TP)
     look(world)
@@ -307,7 +307,7 @@ def test_a_committed_epoch_is_validated_first() -> None:
     assert world.subscription.get(TP).state is FetchState.FETCHING
 
 
-def test_a_thousand_turns_without_a_coordinator_do_not_spin() -> None:
+def test_a_thousand_iterations_without_a_coordinator_do_not_spin() -> None:
     world = World(group_id="readers", retry_backoff_ms=0)
     world.assign(TP)
     began_ms = world.now_ms

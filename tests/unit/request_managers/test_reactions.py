@@ -114,7 +114,7 @@ def test_every_request_has_its_expectations() -> None:
         for error in errors_.split()
     ],
 )
-def test_an_error_is_dealt_with_as_the_protocol_asks(
+def test_errors_have_the_reactions_that_the_protocol_requires(
     name: str, reaction: Reaction, error: str
 ) -> None:
     kind = getattr(errors, f"{error}Error")
@@ -123,7 +123,7 @@ def test_an_error_is_dealt_with_as_the_protocol_asks(
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_no_table_has_an_entry_that_nothing_is_expected_of(name: str) -> None:
+def test_no_table_has_an_unexpected_entry(name: str) -> None:
     expected = " ".join(EXPECTED[name].values()).split()
     for error in TABLES[name]:
         assert issubclass(error, KafkaError)
@@ -131,7 +131,7 @@ def test_no_table_has_an_entry_that_nothing_is_expected_of(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_an_error_in_no_table_is_retried_if_it_may_pass_else_it_fails(name: str) -> None:
+def test_an_error_in_no_table_is_retried_only_if_retriable(name: str) -> None:
     class PassingError(KafkaError):
         retriable = True
 
@@ -142,11 +142,11 @@ def test_an_error_in_no_table_is_retried_if_it_may_pass_else_it_fails(name: str)
 
 @pytest.mark.parametrize("name", ["COORDINATOR", "MEMBERSHIP", "GROUP_HEARTBEAT"])
 @pytest.mark.parametrize("code", [-23552, -1, 176])
-def test_a_code_that_nobody_knows_ends_no_membership(name: str, code: int) -> None:
+def test_an_unknown_error_code_ends_no_membership(name: str, code: int) -> None:
     assert reaction_to(TABLES[name], errors.for_code(code)) is Reaction.RAISE
 
 
-def test_a_subclass_takes_after_its_ancestor() -> None:
+def test_a_subclass_has_the_reaction_of_its_base_class() -> None:
     class LocalError(errors.NotCoordinatorError):
         pass
 

@@ -34,7 +34,7 @@ def answer(world: World, topic_id: UUID) -> None:
     follow(world)
 
 
-def test_two_answers_with_another_id_are_another_topic() -> None:
+def test_two_responses_with_another_id_mean_another_topic() -> None:
     world, state = reading()
     assert not world.refresh_wanted()
     answer(world, ANEW)
@@ -61,7 +61,7 @@ def test_172_another_cluster_has_other_ids_and_positions_stay() -> None:
     assert state.position is None, "it was made anew in that cluster"
 
 
-def test_one_answer_with_another_id_was_wrong() -> None:
+def test_a_single_response_with_another_id_is_ignored() -> None:
     world, state = reading()
     answer(world, ANEW)
     answer(world, TOPIC_ID)
@@ -72,7 +72,7 @@ def test_one_answer_with_another_id_was_wrong() -> None:
     assert state.position is not None, "that was another time"
 
 
-def test_hints_of_leaders_are_no_second_answer() -> None:
+def test_leader_hints_do_not_count_as_responses() -> None:
     world, state = reading()
     answer(world, ANEW)
     assert world.metadata.update_leader(TP, (2, 9), ())
@@ -81,7 +81,7 @@ def test_hints_of_leaders_are_no_second_answer() -> None:
     assert state.position is not None
 
 
-def test_an_answer_without_the_topic_says_nothing() -> None:
+def test_a_response_without_the_topic_is_ignored() -> None:
     world, state = reading()
     answer(world, ANEW)
     answer(world, NO_TOPIC_ID)
@@ -91,7 +91,7 @@ def test_an_answer_without_the_topic_says_nothing() -> None:
     assert state.position is None
 
 
-def test_every_position_goes_before_the_first_topic_changes() -> None:
+def test_all_positions_are_dropped_before_a_topic_id_changes() -> None:
     """A commit reads the topics first: it never takes an old position for one of the new topic."""
     world = World(auto_offset_reset="earliest")
     states = world.assign(TP, TP1, at=5)
@@ -111,7 +111,7 @@ def test_every_position_goes_before_the_first_topic_changes() -> None:
     assert [state.topic_id for state in states] == [ANEW, ANEW]
 
 
-def test_a_seek_meanwhile_counts() -> None:
+def test_a_seek_meanwhile_wins() -> None:
     world, state = reading()
     answer(world, ANEW)
     world.managers.positions.seek(TP, 2, -1)

@@ -28,7 +28,7 @@ def test_one_topic(world: World) -> None:
     assert not world.poll(world.managers.topic_metadata).unsent
 
 
-def test_a_topic_that_is_not_there_is_none(world: World) -> None:
+def test_a_missing_topic_is_none(world: World) -> None:
     event = PartitionsForTopic(topic="orders")
     world.managers.topic_metadata.look_up(event)
     missing = described(error=errors.UnknownTopicOrPartitionError)
@@ -47,14 +47,14 @@ def test_all_topics(world: World) -> None:
 
 
 @pytest.mark.parametrize("error", [errors.TopicAuthorizationFailedError, errors.InvalidTopicError])
-def test_a_refusal_fails_the_call(world: World, error: type[Exception]) -> None:
+def test_an_error_fails_the_call(world: World, error: type[Exception]) -> None:
     event = PartitionsForTopic(topic="orders")
     world.managers.topic_metadata.look_up(event)
     world.answer(world.sent(world.managers.topic_metadata), answer(described(error=error)))
     assert isinstance(event.future.error, error)
 
 
-def test_what_may_pass_is_tried_again_with_growing_pauses(world: World) -> None:
+def test_transient_errors_are_retried_with_growing_backoff(world: World) -> None:
     event = PartitionsForTopic(topic="orders")
     world.managers.topic_metadata.look_up(event)
     pauses = []

@@ -74,7 +74,7 @@ def test_a_position_without_an_epoch_follows_the_leader() -> None:
     assert state.fetchable
 
 
-def test_the_validated_position_keeps_what_was_handed_out_meanwhile() -> None:
+def test_a_validated_position_keeps_progress_made_meanwhile() -> None:
     world, unsent = in_doubt()
     state = world.subscription.get(TP)
     base = state.base
@@ -84,7 +84,7 @@ def test_the_validated_position_keeps_what_was_handed_out_meanwhile() -> None:
     assert state.position.offset == 12
 
 
-def test_150_truncation_goes_back_to_where_the_logs_part() -> None:
+def test_150_truncation_goes_back_to_the_point_of_divergence() -> None:
     world, unsent = in_doubt(auto_offset_reset="earliest")
     world.answer(unsent, epoch_answer(TP, 2, 6))
     position = world.subscription.get(TP).position
@@ -123,7 +123,7 @@ def test_150_truncation_without_a_policy_is_raised_by_every_poll_until_a_seek(
     assert world.subscription.get(TP).fetchable
 
 
-def test_150_an_error_that_a_seek_has_answered_is_not_raised() -> None:
+def test_150_an_error_made_obsolete_by_a_seek_is_not_raised() -> None:
     world, unsent = in_doubt(auto_offset_reset="none")
     world.answer(unsent, epoch_answer(TP, 2, 6))
     event = world.background.take()
@@ -172,14 +172,14 @@ def test_reactions(error: type[Exception], reaction: Reaction) -> None:
     assert state_of(world) is FetchState.FETCHING
 
 
-def test_an_old_broker_is_believed() -> None:
+def test_an_old_broker_is_trusted_without_validation() -> None:
     world, unsent = in_doubt()
     unsent.future.fail(UnsupportedVersionError("too old"))
     assert not world.poll(world.managers.validation).unsent
     assert state_of(world) is FetchState.FETCHING
 
 
-def test_without_a_leader_it_waits_and_asks_for_metadata() -> None:
+def test_without_a_leader_it_waits_and_requests_metadata() -> None:
     world = World()
     world.assign(TP, at=10)
     world.poll(world.managers.validation)
@@ -235,7 +235,7 @@ def test_a_leader_that_fails_delays_no_position_of_another() -> None:
     assert [u.destination for u in unsent] == [ToNode(NODE_1)], "broker 2 has its backoff"
 
 
-def test_a_position_that_the_response_leaves_out_is_asked_about_again() -> None:
+def test_a_position_missing_in_the_response_is_requested_again() -> None:
     world, unsent = in_doubt()
     world.answer(unsent, epoch_answer(TP1, 3, 10))
     assert state_of(world) is FetchState.AWAIT_VALIDATION

@@ -35,7 +35,7 @@ def test_bytes_count_until_the_chunk_is_released() -> None:
     assert buffer.added == 2
 
 
-def test_a_chunk_counts_what_it_holds_when_records_are_taken() -> None:
+def test_the_size_of_a_chunk_is_updated_when_records_are_taken() -> None:
     buffer, state = FetchBuffer(), partition()
     data = batch([Rec(b"v" * 1_000)] * 100, codec=ZSTD)
     compressed = FetchedChunk(state, Position(0), reader(data))
@@ -58,7 +58,7 @@ def test_a_chunk_counts_what_it_holds_when_records_are_taken() -> None:
     assert buffer.held_bytes == state.held_bytes == before, "what it counted, not what it holds"
 
 
-def test_a_count_that_was_interrupted_is_made_again() -> None:
+def test_an_interrupted_count_is_repeated() -> None:
     buffer, state = FetchBuffer(10), partition()
     failed, read = chunk(state, ValueError()), chunk(state)
     buffer.add(failed)
@@ -73,7 +73,7 @@ def test_a_count_that_was_interrupted_is_made_again() -> None:
     assert not buffer.is_full
 
 
-def test_an_error_takes_no_room_but_is_counted() -> None:
+def test_an_error_needs_no_room_but_is_counted() -> None:
     buffer, state = FetchBuffer(), partition()
     failed = chunk(state, ValueError())
     buffer.add(failed)

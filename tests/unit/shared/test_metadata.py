@@ -33,24 +33,24 @@ def known(*answers: ClusterSnapshot, partial: bool = True) -> ClusterMetadata:
     return metadata
 
 
-def test_before_the_first_answer_there_are_only_bootstrap_servers() -> None:
+def test_before_the_first_response_there_are_only_bootstrap_servers() -> None:
     assert known().nodes() == (Node(-1, "10.0.0.9", 9092),)
     assert known().snapshot.leader(TP) is None
     assert known().snapshot.leader_epoch(TP) == -1
     assert known().snapshot.topic_id("a") == NO_TOPIC_ID
 
 
-def test_a_newer_epoch_wins_an_older_one_is_not_believed() -> None:
+def test_a_newer_epoch_is_accepted_and_an_older_one_is_not() -> None:
     assert known(told(epoch=3), told(leader=2, epoch=4)).snapshot.leader(TP) == NODES[2]
     assert known(told(epoch=3), told(leader=2, epoch=2)).snapshot.leader(TP) == NODES[1]
     assert known(told(epoch=3), told(leader=2, epoch=3)).snapshot.leader(TP) == NODES[2]
 
 
-def test_a_broker_that_knows_no_epochs_is_believed() -> None:
+def test_a_response_without_epochs_is_accepted() -> None:
     assert known(told(epoch=3), told(leader=2, epoch=-1)).snapshot.leader(TP) == NODES[2]
 
 
-def test_a_topic_made_anew_begins_anew() -> None:
+def test_a_recreated_topic_replaces_the_old_one() -> None:
     snapshot = known(
         told(epoch=9, topic_id=UUID(int=1)), told(leader=2, epoch=0, topic_id=UUID(int=2))
     ).snapshot
@@ -58,7 +58,7 @@ def test_a_topic_made_anew_begins_anew() -> None:
     assert snapshot.topic_names == {UUID(int=2): "a"}
 
 
-def test_a_partial_answer_keeps_the_others_a_whole_one_does_not() -> None:
+def test_only_a_partial_response_keeps_other_topics() -> None:
     assert known(told("a"), told("b")).snapshot.topics.keys() == {"a", "b"}
     assert known(told("a"), told("b"), partial=False).snapshot.topics.keys() == {"b"}
 
@@ -74,7 +74,7 @@ def test_errors_come_and_go() -> None:
     assert metadata.snapshot.topic_errors == {}
 
 
-def test_every_update_is_a_new_version_and_old_snapshots_stay_as_they_were() -> None:
+def test_every_update_is_a_new_version_and_old_snapshots_do_not_change() -> None:
     metadata = known(told())
     old = metadata.snapshot
     metadata.update(told(leader=2, epoch=4), partial=True)
@@ -82,7 +82,7 @@ def test_every_update_is_a_new_version_and_old_snapshots_stay_as_they_were() -> 
     assert old.leader(TP) == NODES[1]
 
 
-def test_160_a_hint_is_taken_only_if_it_is_newer_and_its_broker_known() -> None:
+def test_160_a_hint_is_accepted_only_if_newer_and_its_broker_is_known() -> None:
     metadata = known(told(epoch=3))
     assert not metadata.update_leader(TP, (2, 3), ())
     assert not metadata.update_leader(TP, (7, 4), ())
@@ -103,7 +103,7 @@ def test_172_rebootstrap_forgets_brokers_and_keeps_topics() -> None:
     assert metadata.rebootstraps == 1
 
 
-def test_an_older_epoch_that_answers_insist_on_is_believed_after_all() -> None:
+def test_an_older_epoch_that_responses_repeat_is_accepted() -> None:
     """The newer one was none: a bit of it was changed on its way."""
     metadata = known(told(epoch=3), told(leader=2, epoch=1_000_003))
     for second in range(10):
@@ -114,7 +114,7 @@ def test_an_older_epoch_that_answers_insist_on_is_believed_after_all() -> None:
     assert metadata.snapshot.leader_epoch(TP) == 3
 
 
-def test_an_older_epoch_now_and_then_is_not_believed() -> None:
+def test_an_older_epoch_that_occurs_now_and_then_is_not_accepted() -> None:
     """Brokers that lag give it, others do not."""
     metadata = known(told(leader=2, epoch=4))
     for second in range(40):
@@ -124,7 +124,7 @@ def test_an_older_epoch_now_and_then_is_not_believed() -> None:
         assert metadata.snapshot.leader(TP) == NODES[2]
 
 
-def test_a_hint_that_metadata_contradict_is_forgotten_unless_it_was_confirmed() -> None:
+def test_a_hint_that_metadata_contradict_is_dropped_unless_confirmed() -> None:
     metadata = known(told(epoch=3))
     assert metadata.update_leader(TP, (2, 1_000_003), ())
     metadata.update(told(epoch=3), partial=True, now_ms=1_000)
@@ -135,7 +135,7 @@ def test_a_hint_that_metadata_contradict_is_forgotten_unless_it_was_confirmed() 
     assert metadata.snapshot.leader(TP) == NODES[2]
 
 
-def test_brokers_that_there_is_news_of_are_worth_an_attempt() -> None:
+def test_brokers_named_by_a_response_may_be_retried() -> None:
     metadata = known(told(epoch=3))
     assert set(metadata.take_retry_nodes()) == {1, 2}
     metadata.update(told(epoch=3), partial=True)

@@ -27,7 +27,7 @@ def at(offset: int) -> AssignedPartition:
 
 
 @pytest.mark.parametrize(("start", "to"), list(itertools.product(FetchState, FetchState)))
-def test_only_what_the_table_has_is_possible(start: FetchState, to: FetchState) -> None:
+def test_only_transitions_of_the_table_are_possible(start: FetchState, to: FetchState) -> None:
     state = AssignedPartition(TP)
     state.state = start
     if to in TRANSITIONS[start]:
@@ -38,14 +38,14 @@ def test_only_what_the_table_has_is_possible(start: FetchState, to: FetchState) 
             state._move(to)
 
 
-def test_it_begins_without_a_position() -> None:
+def test_a_partition_starts_without_a_position() -> None:
     state = AssignedPartition(TP)
     assert state.position is None
     assert not state.has_valid_position
     assert not state.fetchable
 
 
-def test_the_position_is_the_base_or_how_far_the_application_got_from_it() -> None:
+def test_the_position_is_the_base_or_the_progress_from_it() -> None:
     state = at(5)
     base = state.base
     assert base is not None
@@ -90,7 +90,7 @@ def test_a_position_may_need_validation_first() -> None:
 @pytest.mark.parametrize(
     "obstacle", ["paused", "pending_revocation", "awaiting_callback", "dropped"]
 )
-def test_what_keeps_a_partition_from_being_fetched(obstacle: str) -> None:
+def test_conditions_that_prevent_a_fetch(obstacle: str) -> None:
     state = at(5)
     assert state.fetchable
     setattr(state, obstacle, True)
@@ -98,7 +98,7 @@ def test_what_keeps_a_partition_from_being_fetched(obstacle: str) -> None:
     assert not state.returnable
 
 
-def test_an_error_that_waits_keeps_it_from_being_fetched() -> None:
+def test_a_buffered_error_prevents_a_fetch() -> None:
     state = at(5)
     state.errors_put = 1
     assert not state.fetchable
@@ -106,7 +106,7 @@ def test_an_error_that_waits_keeps_it_from_being_fetched() -> None:
     assert state.fetchable
 
 
-def test_waiting_for_the_drain_ends_when_all_is_handed_out() -> None:
+def test_waiting_for_the_drain_ends_when_all_records_are_returned() -> None:
     state = at(5)
     state.read_ahead = 9
     state.wait_for_drain = True
@@ -116,18 +116,18 @@ def test_waiting_for_the_drain_ends_when_all_is_handed_out() -> None:
     assert state.fetchable
 
 
-def test_held_bytes_are_the_difference() -> None:
+def test_held_bytes_are_the_difference_of_the_counters() -> None:
     state = at(5)
     state.buffered_bytes, state.released_bytes = 100, 30
     assert state.held_bytes == 70
 
 
-def test_it_describes_itself() -> None:
+def test_the_repr_of_a_partition() -> None:
     assert repr(at(5)) == "<orders-0 fetching, offset 5>"
     assert "no position" in repr(AssignedPartition(TP))
 
 
-def test_whatever_changes_its_fetching_is_noted() -> None:
+def test_changes_that_affect_fetching_are_recorded() -> None:
     changes = Changes()
     state = AssignedPartition(TP, changes)
     for change in (
@@ -148,7 +148,7 @@ def test_whatever_changes_its_fetching_is_noted() -> None:
         assert changes.count > count
 
 
-def test_a_new_position_waits_for_nothing_of_the_old_one() -> None:
+def test_a_new_position_ends_all_waits_of_the_old_one() -> None:
     state = AssignedPartition(TopicPartition("orders", 0))
     state.set_position(Position(5))
     state.read_ahead, state.wait_for_drain = 9, True

@@ -23,7 +23,7 @@ WAYS: dict[str, Callable[[SubscriptionState], object]] = {
 
 @pytest.mark.parametrize("first", WAYS)
 @pytest.mark.parametrize("second", WAYS)
-def test_14_the_ways_exclude_each_other_and_the_first_stays(first: str, second: str) -> None:
+def test_14_kinds_of_subscription_exclude_each_other(first: str, second: str) -> None:
     state = SubscriptionState()
     WAYS[first](state)
     kind = state.kind
@@ -37,7 +37,7 @@ def test_14_the_ways_exclude_each_other_and_the_first_stays(first: str, second: 
     WAYS[second](state)
 
 
-def test_subscribing_tells_whether_anything_changed() -> None:
+def test_subscribing_returns_whether_anything_changed() -> None:
     state = SubscriptionState()
     assert state.subscribe(["a", "b"])
     assert not state.subscribe(["b", "a"])
@@ -87,12 +87,12 @@ def test_75_partitions_that_stay_keep_their_pause(again: str) -> None:
     assert not subscription.get(A1).paused
 
 
-def test_15_what_is_not_assigned_is_an_error() -> None:
+def test_15_an_unassigned_partition_is_an_error() -> None:
     with pytest.raises(NotAssignedError, match="No current assignment for partition a-0"):
         SubscriptionState().get(A0)
 
 
-def test_118_a_commit_carries_what_was_handed_out() -> None:
+def test_118_a_commit_covers_the_returned_records() -> None:
     state = SubscriptionState()
     state.assign_by_user([A0, A1])
     partition = state.get(A0)
@@ -106,7 +106,7 @@ def test_118_a_commit_carries_what_was_handed_out() -> None:
     assert state.consumed_offsets() == {}
 
 
-def test_what_still_needs_a_position() -> None:
+def test_partitions_without_a_position() -> None:
     state = SubscriptionState()
     assert state.all_settled()
     state.assign_by_user([A0, A1])

@@ -79,7 +79,7 @@ def joined(metadata: bytes = b"first") -> tuple[ConsumerMember, Told]:
     return member, told
 
 
-def test_the_assignor_is_told_before_the_listener() -> None:
+def test_the_assignor_is_notified_before_the_listener() -> None:
     told = Told()
     member = ConsumerMember(group_local_assignors=[told])
     member.polls()
@@ -90,7 +90,7 @@ def test_the_assignor_is_told_before_the_listener() -> None:
     assert isinstance(member.asked(), PartitionsAssigned)
 
 
-def test_who_is_fenced_while_the_assignor_is_told_begins_anew() -> None:
+def test_a_member_fenced_while_the_assignor_is_notified_starts_over() -> None:
     later = Later()
     member = ConsumerMember(group_local_assignors=[Told()], user_code=later)
     member.polls()
@@ -110,7 +110,7 @@ def test_who_is_fenced_while_the_assignor_is_told_begins_anew() -> None:
     assert member.asked() is None, "that was of the membership before"
 
 
-def test_it_is_told_again_when_the_metadata_alone_changes() -> None:
+def test_it_is_notified_again_when_only_the_metadata_change() -> None:
     member, told = joined()
     member.beat(handing((0, 1), b"second", epoch=2))
     assert told.told == [({TP, TP1}, 3, b"first", 0), ({TP, TP1}, 3, b"second", 0)]
@@ -119,7 +119,7 @@ def test_it_is_told_again_when_the_metadata_alone_changes() -> None:
     assert len(told.told) == 2, "it knows"
 
 
-def test_it_is_told_of_what_is_left_once_the_rest_was_given_back() -> None:
+def test_it_is_notified_of_the_rest_after_its_release() -> None:
     member, told = joined()
     member.beat(handing((1, 2), b"second", epoch=2))
     member.turn()
@@ -129,7 +129,7 @@ def test_it_is_told_of_what_is_left_once_the_rest_was_given_back() -> None:
     assert told.told[1:] == [({TP1, TP2}, 3, b"second", 0)]
 
 
-def test_metadata_goes_with_the_partitions_it_came_with() -> None:
+def test_metadata_stay_with_their_partitions() -> None:
     """A target that comes while another is being taken over waits, and so does what is with it."""
     member, told = joined()
     member.beat(handing((1,), b"second", epoch=2))
@@ -144,7 +144,7 @@ def test_metadata_goes_with_the_partitions_it_came_with() -> None:
     assert told.told[2:] == [({TP1, TP2}, 3, b"third", 0)]
 
 
-def test_metadata_that_changes_while_its_partitions_are_taken_over_is_told_afterwards() -> None:
+def test_metadata_that_change_during_an_assignment_are_passed_on_afterwards() -> None:
     member, told = joined()
     member.beat(handing((0, 1, 2), b"second", epoch=2))
     member.turn()
@@ -155,7 +155,7 @@ def test_metadata_that_changes_while_its_partitions_are_taken_over_is_told_after
 
 
 @pytest.mark.parametrize("name", [None, "another"])
-def test_what_it_did_not_compute_it_is_not_told(name: str | None) -> None:
+def test_it_is_not_notified_of_results_of_others(name: str | None) -> None:
     member, told = joined()
     member.beat(handing((0,), b"", epoch=2, name=name))
     member.turn()
@@ -164,14 +164,14 @@ def test_what_it_did_not_compute_it_is_not_told(name: str | None) -> None:
     assert member.assigned == {TP}
 
 
-def test_what_it_computes_after_the_coordinator_did_is_news() -> None:
+def test_its_result_after_one_of_the_coordinator_is_new() -> None:
     member, told = joined()
     member.beat(handing((0, 1), b"", epoch=2, name=None))
     member.beat(handing((0, 1), b"first", epoch=3))
     assert told.told == [({TP, TP1}, 3, b"first", 0)] * 2
 
 
-def test_after_joining_anew_the_same_is_news() -> None:
+def test_after_rejoining_the_same_assignment_is_new() -> None:
     member, told = joined()
     member.fail(member.send(after_ms=INTERVAL_MS), errors.FencedMemberEpochError)
     member.asked()
@@ -182,7 +182,7 @@ def test_after_joining_anew_the_same_is_news() -> None:
     assert told.told == [({TP, TP1}, 3, b"first", 0)] * 2
 
 
-def test_what_it_raises_comes_out_of_poll_and_the_assignment_is_taken_over() -> None:
+def test_its_error_is_raised_by_poll_and_the_assignment_is_applied() -> None:
     member, told = joined()
     told.error = ArithmeticError("too much")
     member.beat(handing((0, 1), b"second", epoch=2))
@@ -194,7 +194,7 @@ def test_what_it_raises_comes_out_of_poll_and_the_assignment_is_taken_over() -> 
     assert member.state is State.STABLE
 
 
-def test_what_assign_hands_over_is_brought() -> None:
+def test_metadata_of_assign_are_installed() -> None:
     member, noted, asked = signalled()
     noted.result = {"other": MemberAssignment([TP2], b"yours", 4, 5), "me": [TP]}
     member.answer(asked, state_answer())
@@ -206,7 +206,7 @@ def test_what_assign_hands_over_is_brought() -> None:
 
 
 @pytest.mark.parametrize("version", [-1, 32_768])
-def test_a_version_that_cannot_be_sent_is_the_assignors_error(version: int) -> None:
+def test_an_invalid_version_is_the_assignors_error(version: int) -> None:
     member, noted, asked = signalled()
     noted.result = {"me": MemberAssignment([TP], b"", version)}
     member.answer(asked, state_answer())
@@ -216,7 +216,7 @@ def test_a_version_that_cannot_be_sent_is_the_assignors_error(version: int) -> N
 
 
 @pytest.mark.parametrize("error", [-1, 128])
-def test_an_error_that_cannot_be_sent_is_the_assignors_error(error: int) -> None:
+def test_an_invalid_error_code_is_the_assignors_error(error: int) -> None:
     member, noted, asked = signalled()
     noted.result = {"me": MemberAssignment([TP], error=error)}
     member.answer(asked, state_answer())
@@ -225,7 +225,7 @@ def test_an_error_that_cannot_be_sent_is_the_assignors_error(error: int) -> None
     assert member.send().message.error_code != 0
 
 
-def test_what_is_wrong_with_a_share_is_told_to_the_members_own_assignor() -> None:
+def test_an_error_code_reaches_the_members_own_assignor() -> None:
     member, told = joined()
     answer = handing((0, 1), b"first", epoch=2)
     answer.assignment.error = 9

@@ -104,7 +104,7 @@ class SlowMember(Member):
         self.answer(sync, synced_answer())
 
 
-def test_a_leader_beats_at_once_and_as_long_as_it_computes() -> None:
+def test_a_leader_sends_heartbeats_immediately_and_while_it_computes() -> None:
     member = SlowMember()
     member.lead()
     for _ in range(20):
@@ -118,7 +118,7 @@ def test_a_leader_beats_at_once_and_as_long_as_it_computes() -> None:
     assert member.quiet(after_ms=10_000), "behind SyncGroup a heartbeat would only wait"
 
 
-def test_a_heartbeat_is_left_with_the_transport_before_the_leader_computes() -> None:
+def test_a_heartbeat_is_passed_to_the_transport_before_the_leader_computes() -> None:
     member = SlowMember()
     member.application_polls()
     assert member.quiet()
@@ -130,7 +130,7 @@ def test_a_heartbeat_is_left_with_the_transport_before_the_leader_computes() -> 
     assert beat.keep_alive.message.generation_id == 4
 
 
-def test_a_member_beats_while_an_assignor_describes_it() -> None:
+def test_a_member_sends_heartbeats_while_an_assignor_describes_it() -> None:
     member = SlowMember()
     member.lead()
     member.worker.run()
@@ -150,7 +150,7 @@ def test_a_member_beats_while_an_assignor_describes_it() -> None:
     assert type(member.send().message) is JoinGroupRequest
 
 
-def test_the_listener_is_called_once_the_assignor_knows_its_assignment() -> None:
+def test_the_listener_is_called_after_the_assignor_is_notified() -> None:
     member = SlowMember()
     member.application_polls()
     assert member.quiet()
@@ -164,7 +164,7 @@ def test_the_listener_is_called_once_the_assignor_knows_its_assignment() -> None
     assert member.told() == PartitionsAssigned(HELD, HELD)
 
 
-def test_what_was_computed_for_a_lost_membership_is_dropped() -> None:
+def test_a_result_for_a_lost_membership_is_dropped() -> None:
     member = SlowMember()
     member.lead()
     beat = member.send(after_ms=3_000)
@@ -180,7 +180,7 @@ def test_what_was_computed_for_a_lost_membership_is_dropped() -> None:
     assert join.message.member_id == ""
 
 
-def test_a_description_of_an_older_subscription_is_made_anew() -> None:
+def test_a_description_of_an_older_subscription_is_repeated() -> None:
     member = SlowMember()
     member.application_polls()
     assert member.quiet()
@@ -193,7 +193,7 @@ def test_a_description_of_an_older_subscription_is_made_anew() -> None:
 
 
 @pytest.mark.parametrize("call", ["metadata", "assign"])
-def test_an_assignor_that_raises_before_the_end_of_a_round_has_the_member_join_again(
+def test_an_assignor_that_raises_during_a_round_makes_the_member_rejoin(
     call: str,
 ) -> None:
     member = SlowMember(call)
@@ -218,7 +218,7 @@ def test_an_assignor_that_raises_before_the_end_of_a_round_has_the_member_join_a
     assert type(member.send().message) is JoinGroupRequest
 
 
-def test_an_assignor_that_raises_when_told_its_assignment_has_the_member_join_again() -> None:
+def test_an_assignor_that_raises_in_on_assignment_makes_the_member_rejoin() -> None:
     member = SlowMember("on_assignment")
     member.application_polls()
     assert member.quiet()
@@ -235,7 +235,7 @@ def test_an_assignor_that_raises_when_told_its_assignment_has_the_member_join_ag
     assert type(unsent.message) is JoinGroupRequest
 
 
-def test_an_assignment_that_cannot_be_decoded_is_raised_by_poll_and_asked_for_again() -> None:
+def test_an_undecodable_assignment_is_raised_by_poll_and_requested_again() -> None:
     member = SlowMember()
     member.application_polls()
     assert member.quiet()

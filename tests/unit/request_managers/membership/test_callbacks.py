@@ -39,7 +39,7 @@ class Runner:
         return self.queue.take()
 
 
-def test_a_callback_that_went_well_lets_things_go_on() -> None:
+def test_a_successful_callback_continues_the_rebalance() -> None:
     runner = Runner()
     runner.run(PartitionsRevoked(HELD))
     assert runner.callbacks.busy
@@ -72,14 +72,14 @@ def test_76_78_a_callback_that_raised_runs_again_with_the_same_partitions(
     assert runner.done == 1
 
 
-def test_85_what_is_lost_is_lost_whatever_the_listener_says() -> None:
+def test_85_lost_partitions_are_lost_even_if_the_listener_raises() -> None:
     runner = Runner()
     runner.run(PartitionsLost(HELD))
     runner.callbacks.completed(1, ValueError("no"))
     assert runner.done == 1
 
 
-def test_a_cancelled_callback_is_forgotten() -> None:
+def test_the_outcome_of_a_cancelled_callback_is_ignored() -> None:
     runner = Runner()
     runner.run(PartitionsRevoked(HELD))
     runner.callbacks.cancel()
@@ -90,7 +90,7 @@ def test_a_cancelled_callback_is_forgotten() -> None:
     assert not runner.callbacks.busy
 
 
-def test_a_late_answer_does_not_stand_for_a_newer_callback() -> None:
+def test_a_late_outcome_does_not_complete_a_newer_callback() -> None:
     runner = Runner()
     runner.run(PartitionsRevoked(HELD))
     runner.run(PartitionsLost(HELD))
@@ -102,7 +102,7 @@ def test_a_late_answer_does_not_stand_for_a_newer_callback() -> None:
     assert runner.done == 1
 
 
-def test_what_follows_a_callback_may_ask_for_the_next() -> None:
+def test_the_continuation_of_a_callback_may_start_the_next() -> None:
     runner = Runner()
     then = lambda: runner.run(PartitionsAssigned(HELD, HELD))  # noqa: E731
     runner.callbacks.run(PartitionsRevoked(HELD), then)

@@ -22,7 +22,7 @@ class Nobody(PartitionAssignor):
         return {name: [] for name in members}
 
 
-def test_auto_falls_back_to_classic_for_good() -> None:
+def test_auto_falls_back_to_classic_permanently() -> None:
     member = ConsumerMember(group_protocol="auto")
     member.polls()
     member.send().future.fail(errors.UnsupportedVersionError("no such request"))
@@ -31,7 +31,7 @@ def test_auto_falls_back_to_classic_for_good() -> None:
     assert isinstance(member.send().message, JoinGroupRequest), "and joins at once"
 
 
-def test_the_one_that_gave_way_is_heard_no_more() -> None:
+def test_the_replaced_membership_is_ignored() -> None:
     member = ConsumerMember(group_protocol="auto")
     old = member.chosen
     member.polls()
@@ -42,13 +42,13 @@ def test_the_one_that_gave_way_is_heard_no_more() -> None:
     assert not member.world.raised()
 
 
-def test_auto_stays_with_kip_848_where_there_is_such_a_thing() -> None:
+def test_auto_stays_with_kip_848_if_supported() -> None:
     member = ConsumerMember(group_protocol="auto")
     member.settle()
     assert member.state is State.STABLE
 
 
-def test_53_auto_does_not_take_classic_for_a_pattern_that_it_cannot_match() -> None:
+def test_53_auto_does_not_fall_back_with_a_subscription_pattern() -> None:
     member = ConsumerMember(group_protocol="auto")
     subscription = member.world.subscription
     subscription.unsubscribe()
@@ -82,7 +82,7 @@ def test_53_auto_does_not_take_classic_for_a_pattern_that_it_cannot_match() -> N
         ({"group_local_assignors": [Nobody]}, True, ["(KIP-848), because group_local_"]),
     ],
 )
-def test_the_log_says_which_it_took_and_why(
+def test_the_log_has_the_choice_and_its_reason(
     options: dict[str, Any], supported: bool, said: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")

@@ -146,7 +146,7 @@ def test_a_thousand_failed_joins_back_off() -> None:
     assert member.world.now_ms - began_ms > 100_000
 
 
-def test_an_answer_of_a_membership_that_is_over_is_dropped() -> None:
+def test_a_response_of_an_ended_membership_is_dropped() -> None:
     member = Member()
     member.application_polls()
     old = member.send()
@@ -212,7 +212,7 @@ def test_98_reactions_of_a_heartbeat(error: type[Exception], reaction: Reaction)
         assert waited_ms <= 120
 
 
-def test_71_partitions_are_marked_before_the_listener_runs_and_beats_go_on() -> None:
+def test_71_partitions_are_marked_before_the_listener_runs_and_heartbeats_continue() -> None:
     member = Member()
     member.join()
     member.answer(member.send(after_ms=3_000), heartbeat_answer(errors.RebalanceInProgressError))
@@ -226,7 +226,7 @@ def test_71_partitions_are_marked_before_the_listener_runs_and_beats_go_on() -> 
     assert kind(member.send()) is JoinGroupRequest
 
 
-def test_76_a_listener_that_raises_is_asked_again_by_the_next_poll() -> None:
+def test_76_a_listener_that_raises_is_called_again_by_the_next_poll() -> None:
     member = Member()
     member.join()
     member.manager.enforce_rebalance("because")
@@ -250,7 +250,7 @@ def test_44_a_changed_subscription_rejoins() -> None:
     assert b"more" in bytes(join.message.protocols[0].metadata)
 
 
-def test_86_silence_for_too_long_leaves_the_group() -> None:
+def test_86_a_member_that_does_not_poll_leaves_the_group() -> None:
     member = Member(max_poll_interval_ms=10_000)
     member.join()
     leave = None
@@ -272,7 +272,7 @@ def test_86_silence_for_too_long_leaves_the_group() -> None:
 # --- leaving -----------------------------------------------------------------------------------
 
 
-def test_leaving_ends_with_the_answer_whatever_it_says() -> None:
+def test_leaving_ends_with_any_response() -> None:
     member = Member()
     member.join()
     future = member.leave()
@@ -287,7 +287,7 @@ def test_leaving_ends_with_the_answer_whatever_it_says() -> None:
     assert member.quiet(after_ms=60_000)
 
 
-def test_leaving_without_being_a_member_is_done_at_once() -> None:
+def test_leaving_without_a_membership_is_done_immediately() -> None:
     assert Member().leave().done
 
 
@@ -298,7 +298,7 @@ def test_108_a_static_member_stays_in_the_group() -> None:
     assert member.quiet(after_ms=60_000)
 
 
-def test_leaving_while_joining_does_not_wait_behind_the_join() -> None:
+def test_leaving_while_joining_does_not_wait_for_the_join() -> None:
     member = Member()
     member.application_polls()
     member.answer(member.send(), joined_answer(errors.MemberIdRequiredError, "given"))
@@ -316,7 +316,7 @@ def test_107_leave_is_sent_also_by_close() -> None:
     assert kind(unsent) is LeaveGroupRequest
 
 
-def test_175_a_refused_log_in_is_raised_and_tried_again() -> None:
+def test_175_a_rejected_login_is_raised_and_retried() -> None:
     member = Member()
     member.application_polls()
     member.send().future.fail(AuthenticationError("no"))

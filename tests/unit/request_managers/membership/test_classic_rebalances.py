@@ -75,7 +75,7 @@ def rebalance(member: Member) -> None:
 # --- joining -----------------------------------------------------------------------------------
 
 
-def test_kip_394_the_id_that_was_given_is_used_at_once_and_kept() -> None:
+def test_kip_394_the_assigned_member_id_is_used_immediately_and_kept() -> None:
     member = Member()
     member.application_polls()
     first = member.send()
@@ -89,7 +89,7 @@ def test_kip_394_the_id_that_was_given_is_used_at_once_and_kept() -> None:
     assert member.world.identity.metadata.member_id == "given"
 
 
-def test_assignors_without_anything_in_common_are_told_of() -> None:
+def test_members_without_a_common_assignor_get_an_explanation() -> None:
     member = Member(partition_assignment_strategy=[RangePartitionAssignor])
     member.application_polls()
     member.answer(member.send(), joined_answer(errors.InconsistentGroupProtocolError, ""))
@@ -118,7 +118,7 @@ def test_the_leader_waits_for_topics_it_does_not_know() -> None:
     assert [a.member_id for a in sync.message.assignments] == [MEMBER]
 
 
-def test_the_leader_does_not_wait_for_ever() -> None:
+def test_the_leader_does_not_wait_forever() -> None:
     member = Member()
     member.application_polls()
     join = member.send()
@@ -147,7 +147,7 @@ def test_57_the_leader_rebalances_when_a_topic_grows() -> None:
     assert member.told() == PartitionsRevoked(HELD)
 
 
-def test_kip_814_a_leader_told_to_skip_the_assignment_watches_the_topics() -> None:
+def test_kip_814_a_leader_that_skips_the_assignment_watches_the_topics() -> None:
     member = Member()
     member.application_polls()
     join = member.send()
@@ -166,7 +166,7 @@ def test_kip_814_a_leader_told_to_skip_the_assignment_watches_the_topics() -> No
 
 
 @pytest.mark.parametrize("step", [JoinGroupRequest, SyncGroupRequest])
-def test_a_stale_answer_is_dropped(step: type[Any]) -> None:
+def test_a_stale_response_is_dropped(step: type[Any]) -> None:
     member = Member()
     member.application_polls()
     old = member.send()
@@ -202,7 +202,7 @@ def test_a_heartbeat_of_an_older_generation_is_dropped() -> None:
     assert member.state is State.COMPLETING_REBALANCE
 
 
-def test_a_join_has_the_reason_and_what_the_assignor_says() -> None:
+def test_a_join_has_the_reason_and_the_assignors_metadata() -> None:
     member = Member(partition_assignment_strategy=[StickyPartitionAssignor])
     member.application_polls()
     joined, synced = joined_answer(), synced_answer()
@@ -224,7 +224,7 @@ def test_a_join_has_the_reason_and_what_the_assignor_says() -> None:
 # --- eager -------------------------------------------------------------------------------------
 
 
-def test_eager_everything_is_given_back_before_joining() -> None:
+def test_eager_members_release_everything_before_joining() -> None:
     member = Member()
     member.join()
     rebalance(member)
@@ -240,7 +240,7 @@ def test_eager_everything_is_given_back_before_joining() -> None:
     assert member.told() == PartitionsAssigned(frozenset({TP}), frozenset({TP}))
 
 
-def test_67_an_empty_assignment_is_told_too() -> None:
+def test_67_the_listener_is_called_for_an_empty_assignment_too() -> None:
     member = Member()
     member.application_polls()
     member.answer(member.send(), joined_answer())
@@ -251,7 +251,7 @@ def test_67_an_empty_assignment_is_told_too() -> None:
 # --- cooperative -------------------------------------------------------------------------------
 
 
-def test_cooperative_nothing_is_given_back_before_joining() -> None:
+def test_cooperative_members_release_nothing_before_joining() -> None:
     member = Member(partition_assignment_strategy=COOPERATIVE)
     member.join()
     rebalance(member)
@@ -263,7 +263,7 @@ def test_cooperative_nothing_is_given_back_before_joining() -> None:
     assert not any(s.pending_revocation for s in member.world.subscription.assigned.values())
 
 
-def test_cooperative_what_was_taken_away_is_given_back_then_it_joins_again() -> None:
+def test_cooperative_members_release_revoked_partitions_and_rejoin() -> None:
     member = Member(partition_assignment_strategy=COOPERATIVE)
     member.join()
     rebalance(member)
@@ -282,7 +282,7 @@ def test_cooperative_what_was_taken_away_is_given_back_then_it_joins_again() -> 
     assert member.world.subscription.assigned[TP] is kept
 
 
-def test_cooperative_what_is_kept_keeps_its_order() -> None:
+def test_cooperative_members_keep_the_order_of_partitions() -> None:
     """A set of partitions has another one with every start of Python."""
     member = Member(partition_assignment_strategy=COOPERATIVE)
     partitions = tuple(TopicPartition("orders", number) for number in range(12))
@@ -295,7 +295,7 @@ def test_cooperative_what_is_kept_keeps_its_order() -> None:
     assert tuple(member.world.subscription.assigned) == partitions[:10]
 
 
-def test_cooperative_partitions_of_a_dropped_topic_are_given_back_first() -> None:
+def test_cooperative_members_release_unsubscribed_partitions_first() -> None:
     more = TopicPartition("more", 0)
     member = Member(partition_assignment_strategy=COOPERATIVE)
     member.world.subscription.subscribe(["orders", "more"])
@@ -308,7 +308,7 @@ def test_cooperative_partitions_of_a_dropped_topic_are_given_back_first() -> Non
     assert owned(member.send()) == [("orders", 0), ("orders", 1)]
 
 
-def test_cooperative_what_was_lost_is_not_claimed() -> None:
+def test_cooperative_members_do_not_claim_lost_partitions() -> None:
     member = Member(partition_assignment_strategy=COOPERATIVE)
     member.join()
     member.answer(member.send(after_ms=3_000), heartbeat_answer(errors.UnknownMemberIdError))
@@ -332,7 +332,7 @@ def test_one_eager_assignor_makes_it_eager() -> None:
 @pytest.mark.parametrize(
     "error", [errors.RebalanceInProgressError, errors.CoordinatorLoadInProgressError]
 )
-def test_a_heartbeat_that_is_answered_during_a_rebalance_has_nothing_sent_twice(
+def test_a_heartbeat_response_during_a_rebalance_repeats_nothing(
     in_flight: type[Any], error: type[Exception]
 ) -> None:
     member = Member()
@@ -350,7 +350,7 @@ def test_a_heartbeat_that_is_answered_during_a_rebalance_has_nothing_sent_twice(
 
 
 @pytest.mark.parametrize("error", [errors.UnknownMemberIdError, errors.IllegalGenerationError])
-def test_a_heartbeat_that_is_answered_during_a_rebalance_may_end_the_membership(
+def test_a_heartbeat_response_during_a_rebalance_may_end_the_membership(
     error: type[Exception],
 ) -> None:
     member = Member(partition_assignment_strategy=COOPERATIVE)
@@ -376,7 +376,9 @@ def test_a_heartbeat_that_is_answered_during_a_rebalance_may_end_the_membership(
         ("one", LeaveOperation.REMAIN, False),
     ],
 )
-def test_108_109_who_is_told(instance: str | None, operation: LeaveOperation, tells: bool) -> None:
+def test_108_109_when_leave_group_is_sent(
+    instance: str | None, operation: LeaveOperation, tells: bool
+) -> None:
     member = Member(group_instance_id=instance)
     member.join()
     future = member.leave(operation)
@@ -394,7 +396,7 @@ def test_108_109_who_is_told(instance: str | None, operation: LeaveOperation, te
 
 @pytest.mark.parametrize("parked", [JoinGroupRequest, SyncGroupRequest])
 @pytest.mark.parametrize("early", [False, True])
-def test_leaving_does_not_wait_behind_a_join(early: bool, parked: type[Any]) -> None:
+def test_leaving_does_not_wait_for_a_join(early: bool, parked: type[Any]) -> None:
     member = Member()
     member.join()
     rebalance(member)
@@ -409,7 +411,7 @@ def test_leaving_does_not_wait_behind_a_join(early: bool, parked: type[Any]) -> 
 
 
 @pytest.mark.parametrize("leaving", [False, True])
-def test_a_commit_does_not_wait_behind_a_join(leaving: bool) -> None:
+def test_a_commit_does_not_wait_for_a_join(leaving: bool) -> None:
     member = Member(partition_assignment_strategy=[CooperativeStickyAssignor])
     member.join()
     world = member.world
@@ -422,7 +424,7 @@ def test_a_commit_does_not_wait_behind_a_join(leaving: bool) -> None:
     assert world.sent(world.group.commit).destination == ToNode(NODE_1, Purpose.MAIN)
 
 
-def test_heartbeats_go_on_while_the_listener_of_leaving_runs() -> None:
+def test_heartbeats_continue_while_the_listener_runs_before_leaving() -> None:
     member = Member()
     member.join()
     member.manager.prepare_to_leave()
@@ -435,7 +437,7 @@ def test_heartbeats_go_on_while_the_listener_of_leaving_runs() -> None:
     assert kind(member.send()) is LeaveGroupRequest
 
 
-def test_who_was_forgotten_while_leaving_is_told_nothing() -> None:
+def test_a_member_removed_while_leaving_reports_nothing() -> None:
     member = Member()
     member.join()
     member.manager.prepare_to_leave()

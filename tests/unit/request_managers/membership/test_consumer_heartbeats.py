@@ -40,7 +40,7 @@ def said(message: Any) -> dict[str, Any]:
 # --- fields ------------------------------------------------------------------------------------
 
 
-def test_61_the_first_heartbeat_says_everything_the_next_only_who_we_are() -> None:
+def test_61_only_the_first_heartbeat_has_all_fields() -> None:
     member = ConsumerMember(
         "orders", "more", client_rack="b", group_remote_assignor="range", group_instance_id="one"
     )
@@ -67,7 +67,7 @@ def test_61_the_first_heartbeat_says_everything_the_next_only_who_we_are() -> No
     assert (beat.message.member_epoch, beat.message.instance_id) == (4, "one")
 
 
-def test_60_every_member_has_an_id_of_its_own_and_keeps_it() -> None:
+def test_60_every_member_has_a_unique_id_and_keeps_it() -> None:
     ids = {ConsumerMember(seed=seed).chosen.member_id for seed in range(20)}
     assert len(ids) == 20
     member = ConsumerMember()
@@ -82,7 +82,7 @@ def test_60_every_member_has_an_id_of_its_own_and_keeps_it() -> None:
 @pytest.mark.parametrize(
     "error", [errors.KafkaConnectionError, errors.CoordinatorLoadInProgressError]
 )
-def test_62_after_a_failure_everything_is_said_again(error: type[Exception]) -> None:
+def test_62_after_a_failure_all_fields_are_sent_again(error: type[Exception]) -> None:
     member = ConsumerMember()
     lost = member.join()
     assert owned(lost) == {TOPIC_ID: [0, 1]}
@@ -99,7 +99,7 @@ def test_62_after_a_failure_everything_is_said_again(error: type[Exception]) -> 
     assert said(member.send(after_ms=INTERVAL_MS).message) == UNSAID
 
 
-def test_63_an_expression_is_taken_back() -> None:
+def test_63_a_regular_expression_is_cancelled() -> None:
     member = ConsumerMember()
     member.world.subscription.unsubscribe()
     member.world.subscription.subscribe_regex("o.*")
@@ -117,7 +117,7 @@ def test_63_an_expression_is_taken_back() -> None:
     assert changed.message.subscribed_topic_names == ["orders"]
 
 
-def test_44_a_changed_subscription_is_told_at_once() -> None:
+def test_44_a_changed_subscription_is_sent_immediately() -> None:
     member = ConsumerMember()
     member.settle()
     member.world.subscription.subscribe(["orders", "more"])
@@ -129,7 +129,7 @@ def test_44_a_changed_subscription_is_told_at_once() -> None:
 # --- timing ------------------------------------------------------------------------------------
 
 
-def test_64_one_in_flight_but_for_the_last() -> None:
+def test_64_only_the_final_heartbeat_may_be_second_in_flight() -> None:
     member = ConsumerMember()
     member.settle()
     member.send(after_ms=INTERVAL_MS)
@@ -138,7 +138,7 @@ def test_64_one_in_flight_but_for_the_last() -> None:
     assert member.send().message.member_epoch == -1
 
 
-def test_65_the_interval_is_what_the_coordinator_says() -> None:
+def test_65_the_coordinator_sets_the_interval() -> None:
     member = ConsumerMember()
     member.settle()
     assert member.world.poll(member.manager).wait_ms == INTERVAL_MS
@@ -162,7 +162,9 @@ def test_without_a_coordinator_it_waits() -> None:
 
 @pytest.mark.parametrize(("error", "reaction"), GROUP_HEARTBEAT.items())
 @pytest.mark.parametrize("joined", [False, True])
-def test_98_what_each_error_does(joined: bool, error: type[Exception], reaction: Reaction) -> None:
+def test_98_reactions_to_heartbeat_errors(
+    joined: bool, error: type[Exception], reaction: Reaction
+) -> None:
     member = ConsumerMember()
     world = member.world
     if joined:
@@ -205,7 +207,7 @@ def test_98_what_each_error_does(joined: bool, error: type[Exception], reaction:
             assert [type(each) for each in world.raised()] == [error]
 
 
-def test_93_a_static_member_that_is_in_already_is_told_from_another_one() -> None:
+def test_93_a_static_member_recognises_its_own_instance_id() -> None:
     """The answer to its join was lost; a member that is known as static cannot join again."""
     member = ConsumerMember(group_instance_id="one")
     world = member.world
@@ -224,7 +226,7 @@ def test_93_a_static_member_that_is_in_already_is_told_from_another_one() -> Non
     assert member.state is State.RECONCILING
 
 
-def test_175_a_refused_log_in_is_raised_and_tried_again() -> None:
+def test_175_a_rejected_login_is_raised_and_retried() -> None:
     member = ConsumerMember()
     member.polls()
     member.send().future.fail(AuthenticationError("no"))
@@ -248,7 +250,7 @@ def test_a_thousand_failures_back_off(error: type[Exception]) -> None:
     assert member.world.now_ms - began_ms > 100_000
 
 
-def test_a_coordinator_that_is_found_and_is_none_does_not_make_us_spin() -> None:
+def test_a_wrong_coordinator_does_not_cause_spinning() -> None:
     member = ConsumerMember()
     world = member.world
     began_ms = world.now_ms
@@ -265,7 +267,7 @@ def test_a_coordinator_that_is_found_and_is_none_does_not_make_us_spin() -> None
 @pytest.mark.parametrize(
     ("regex", "advice"), [(None, "group_protocol='classic'"), ("o.*", "SubscriptionPattern")]
 )
-def test_53_92_a_cluster_without_the_protocol_says_what_to_do(
+def test_53_92_an_unsupported_protocol_error_has_the_next_step(
     regex: str | None, advice: str
 ) -> None:
     member = ConsumerMember()
@@ -280,7 +282,7 @@ def test_53_92_a_cluster_without_the_protocol_says_what_to_do(
     assert error.__cause__ is not None
 
 
-def test_91_the_coordinator_says_in_words_what_it_refuses() -> None:
+def test_91_errors_have_the_coordinators_message() -> None:
     member = ConsumerMember(group_remote_assignor="what")
     member.polls()
     refusal = beat_answer(-1, error=errors.UnsupportedAssignorError, text="only uniform, range")
@@ -289,7 +291,7 @@ def test_91_the_coordinator_says_in_words_what_it_refuses() -> None:
     assert "only uniform, range" in str(error)
 
 
-def test_an_expression_that_cannot_be_read_is_fatal() -> None:
+def test_an_invalid_regular_expression_is_fatal() -> None:
     member = ConsumerMember()
     member.polls()
     member.answer(

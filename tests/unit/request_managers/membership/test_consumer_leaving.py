@@ -25,7 +25,7 @@ from tests.unit.request_managers.membership.consumer_member import (
         ("one", LeaveOperation.REMAIN, -2),
     ],
 )
-def test_108_109_with_what_epoch(
+def test_108_109_the_epoch_of_the_final_heartbeat(
     instance: str | None, operation: LeaveOperation, epoch: int | None
 ) -> None:
     member = ConsumerMember(group_instance_id=instance)
@@ -47,7 +47,7 @@ def test_108_109_with_what_epoch(
 
 
 @pytest.mark.parametrize("error", [errors.KafkaConnectionError, errors.UnknownMemberIdError])
-def test_leaving_ends_whatever_the_answer_is(error: type[Exception]) -> None:
+def test_leaving_ends_with_any_heartbeat_response(error: type[Exception]) -> None:
     member = ConsumerMember()
     member.settle()
     future = member.leaves()
@@ -57,7 +57,7 @@ def test_leaving_ends_whatever_the_answer_is(error: type[Exception]) -> None:
     assert not member.world.raised()
 
 
-def test_heartbeats_go_on_while_the_listener_runs_and_no_target_is_taken() -> None:
+def test_heartbeats_continue_while_the_listener_runs_and_targets_are_ignored() -> None:
     member = ConsumerMember()
     member.settle()
     member.manager.prepare_to_leave()
@@ -73,11 +73,11 @@ def test_heartbeats_go_on_while_the_listener_runs_and_no_target_is_taken() -> No
     assert member.send().message.member_epoch == -1
 
 
-def test_leaving_without_being_a_member_is_done_at_once() -> None:
+def test_leaving_without_a_membership_is_done_immediately() -> None:
     assert ConsumerMember().leaves().done
 
 
-def test_leaving_without_a_coordinator_is_done_at_once() -> None:
+def test_leaving_without_a_coordinator_is_done_immediately() -> None:
     member = ConsumerMember()
     member.settle()
     member.world.group.coordinator.mark_unknown("gone")
@@ -85,7 +85,7 @@ def test_leaving_without_a_coordinator_is_done_at_once() -> None:
     assert member.state is State.UNSUBSCRIBED
 
 
-def test_107_close_sends_what_is_left_to_send() -> None:
+def test_107_close_sends_the_final_heartbeat() -> None:
     member = ConsumerMember()
     member.settle()
     member.leaves()
@@ -94,7 +94,7 @@ def test_107_close_sends_what_is_left_to_send() -> None:
     assert not member.manager.close(member.world.now_ms).unsent
 
 
-def test_an_answer_of_the_membership_before_is_dropped() -> None:
+def test_a_response_of_the_previous_membership_is_dropped() -> None:
     member = ConsumerMember()
     member.settle()
     old = member.send(after_ms=INTERVAL_MS)
@@ -109,7 +109,7 @@ def test_an_answer_of_the_membership_before_is_dropped() -> None:
     assert member.world.identity.metadata.generation_id == 8
 
 
-def test_who_joins_again_before_leaving_was_possible_leaves_first() -> None:
+def test_a_member_that_rejoins_before_it_could_leave_leaves_first() -> None:
     member = ConsumerMember()
     member.settle()
     member.leaves()
@@ -129,7 +129,7 @@ def test_101_leaving_twice_sends_one() -> None:
     assert member.quiet(after_ms=60_000)
 
 
-def test_leaving_again_while_leaving_ends_with_the_same_answer() -> None:
+def test_leaving_again_while_leaving_ends_with_the_same_response() -> None:
     member = ConsumerMember()
     member.settle()
     first, second = member.leaves(), member.leaves()

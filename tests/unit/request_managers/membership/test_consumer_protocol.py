@@ -26,7 +26,7 @@ OTHER_ID = UUID(int=8)
 # --- reconciliation ----------------------------------------------------------------------------
 
 
-def test_a_target_is_taken_over_and_acknowledged() -> None:
+def test_a_target_is_applied_and_acknowledged() -> None:
     member = ConsumerMember()
     member.polls()
     member.answer(member.send(), beat_answer(1, (0, 1)))
@@ -41,7 +41,7 @@ def test_a_target_is_taken_over_and_acknowledged() -> None:
     assert member.world.identity.metadata.generation_id == 1
 
 
-def test_66_67_only_what_moves_is_given_back() -> None:
+def test_66_67_only_moving_partitions_are_released() -> None:
     member = ConsumerMember()
     member.settle()
     kept = member.world.subscription.assigned[TP]
@@ -57,7 +57,7 @@ def test_66_67_only_what_moves_is_given_back() -> None:
     assert owned(member.send()) == {TOPIC_ID: [0, 2]}
 
 
-def test_what_is_kept_keeps_its_order() -> None:
+def test_kept_partitions_keep_their_order() -> None:
     """A set of partitions has another one with every start of Python."""
     member = ConsumerMember()
     member.settle(tuple(range(12)))
@@ -68,7 +68,7 @@ def test_what_is_kept_keeps_its_order() -> None:
     assert [tp.partition for tp in member.world.subscription.assigned] == list(range(10))
 
 
-def test_67_the_listener_hears_of_an_assignment_without_news() -> None:
+def test_67_the_listener_is_called_without_new_partitions() -> None:
     member = ConsumerMember()
     member.settle()
     member.beat(beat_answer(1, (0,)))
@@ -78,7 +78,7 @@ def test_67_the_listener_hears_of_an_assignment_without_news() -> None:
     assert member.takes_over() == PartitionsAssigned(frozenset({TP}), frozenset())
 
 
-def test_heartbeats_go_on_while_a_listener_takes_its_time() -> None:
+def test_heartbeats_continue_while_a_listener_runs() -> None:
     member = ConsumerMember()
     member.settle()
     member.beat(beat_answer(1, (0,)))
@@ -89,7 +89,7 @@ def test_heartbeats_go_on_while_a_listener_takes_its_time() -> None:
     assert member.state is State.RECONCILING
 
 
-def test_81_what_has_no_name_yet_waits_and_the_rest_goes_on() -> None:
+def test_81_unresolved_partitions_wait_and_the_rest_is_assigned() -> None:
     member = ConsumerMember("orders", "more")
     member.polls()
     member.answer(member.send(), beat_answer(1, {TOPIC_ID: (0, 1), OTHER_ID: (0,)}))
@@ -111,7 +111,7 @@ def test_81_what_has_no_name_yet_waits_and_the_rest_goes_on() -> None:
     assert member.state is State.STABLE
 
 
-def test_81_a_target_without_any_name_is_acknowledged_as_nothing() -> None:
+def test_81_an_unresolved_target_is_acknowledged_as_empty() -> None:
     member = ConsumerMember()
     member.polls()
     member.answer(member.send(), beat_answer(1, {OTHER_ID: (0,)}))
@@ -135,7 +135,7 @@ def rename(member: ConsumerMember, name: str) -> None:
     )
 
 
-def test_82_a_target_that_comes_in_between_has_its_turn() -> None:
+def test_82_a_target_that_arrives_meanwhile_is_applied_next() -> None:
     member = ConsumerMember()
     member.polls()
     member.answer(member.send(), beat_answer(1, (0, 1)))
@@ -156,7 +156,7 @@ def test_82_a_target_that_comes_in_between_has_its_turn() -> None:
     assert member.state is State.STABLE
 
 
-def test_83_a_target_that_came_back_is_reconciled_and_acknowledged_again() -> None:
+def test_83_a_target_that_changes_back_is_reconciled_and_acknowledged_again() -> None:
     member = ConsumerMember()
     member.settle()
     member.beat(beat_answer(2, (0,)))
@@ -210,7 +210,7 @@ def test_78_a_listener_that_failed_is_called_with_the_same_partitions(times: int
     assert owned(member.send()) == {TOPIC_ID: [0, 1]}
 
 
-def test_76_giving_back_is_tried_again_too() -> None:
+def test_76_a_failed_revocation_is_retried_too() -> None:
     member = ConsumerMember()
     member.settle()
     member.beat(beat_answer(1, (0,)))
@@ -222,7 +222,7 @@ def test_76_giving_back_is_tried_again_too() -> None:
     assert member.asked() == PartitionsRevoked(frozenset({TP1}))
 
 
-def test_what_will_be_taken_over_is_claimed_while_the_rest_is_given_back() -> None:
+def test_pending_partitions_are_claimed_during_a_revocation() -> None:
     member = ConsumerMember()
     member.settle((0,))
     member.beat(beat_answer(2, (1,)))
@@ -237,7 +237,7 @@ def test_what_will_be_taken_over_is_claimed_while_the_rest_is_given_back() -> No
     assert owned(member.send()) == {TOPIC_ID: [1]}
 
 
-def test_what_is_being_taken_over_is_claimed_when_everything_is_said_again() -> None:
+def test_pending_partitions_are_claimed_in_a_full_heartbeat() -> None:
     """Else the coordinator would give to another what the application is about to begin with."""
     member = ConsumerMember()
     member.polls()
@@ -260,7 +260,7 @@ def test_what_is_being_taken_over_is_claimed_when_everything_is_said_again() -> 
 
 @pytest.mark.parametrize("error", FENCING)
 @pytest.mark.parametrize("trouble", [None, ValueError("no")])
-def test_84_85_a_fenced_member_loses_all_and_joins_again(
+def test_84_85_a_fenced_member_loses_all_and_rejoins(
     trouble: Exception | None, error: type[Exception]
 ) -> None:
     member = ConsumerMember()
@@ -282,7 +282,7 @@ def test_84_85_a_fenced_member_loses_all_and_joins_again(
 
 
 @pytest.mark.parametrize("error", FENCING)
-def test_who_is_fenced_in_mid_assignment_forgets_it(error: type[Exception]) -> None:
+def test_a_member_fenced_during_an_assignment_forgets_it(error: type[Exception]) -> None:
     member = ConsumerMember()
     member.settle()
     member.beat(beat_answer(1, (0, 1, 2)))
@@ -298,7 +298,7 @@ def test_who_is_fenced_in_mid_assignment_forgets_it(error: type[Exception]) -> N
     assert member.send().message.member_epoch == 0
 
 
-def test_who_is_fenced_while_leaving_has_left() -> None:
+def test_a_member_fenced_while_leaving_has_left() -> None:
     member = ConsumerMember()
     member.settle()
     member.manager.prepare_to_leave()
@@ -314,7 +314,7 @@ def test_who_is_fenced_while_leaving_has_left() -> None:
 
 
 @pytest.mark.parametrize(("instance", "epoch"), [(None, -1), ("one", -2)])
-def test_86_who_does_not_poll_leaves_and_joins_when_it_polls_again(
+def test_86_a_member_that_does_not_poll_leaves_and_rejoins_with_the_next_poll(
     instance: str | None, epoch: int
 ) -> None:
     member = ConsumerMember(max_poll_interval_ms=20_000, group_instance_id=instance)
@@ -361,7 +361,7 @@ def test_94_95_a_fatal_error_is_raised_by_every_poll_until_unsubscribing() -> No
     assert not member.world.raised()
 
 
-def test_what_it_had_is_lost_by_a_fatal_error() -> None:
+def test_a_fatal_error_loses_all_partitions() -> None:
     member = ConsumerMember()
     member.settle()
     held = frozenset(member.assigned)
@@ -372,7 +372,7 @@ def test_what_it_had_is_lost_by_a_fatal_error() -> None:
     assert len(member.world.raised()) == 1
 
 
-def test_a_group_that_became_a_classic_one_is_joined_again() -> None:
+def test_a_group_that_became_classic_is_joined_again() -> None:
     member = ConsumerMember()
     member.settle()
     held = frozenset(member.assigned)
@@ -386,7 +386,7 @@ def test_a_group_that_became_a_classic_one_is_joined_again() -> None:
     assert len(member.world.raised()) == 1
 
 
-def test_a_group_that_may_not_be_found_is_fatal_once_it_is_wanted() -> None:
+def test_an_unauthorized_group_is_fatal_once_it_is_needed() -> None:
     member = ConsumerMember()
     member.chosen._fail(errors.GroupAuthorizationFailedError("readers"))
     assert not member.world.raised(), "nobody wants the group yet"

@@ -165,7 +165,7 @@ def raised(member: ConsumerMember) -> Exception:
 # --- what is announced ---------------------------------------------------------------------------
 
 
-def test_the_join_announces_the_assignors_the_next_heartbeat_only_what_is_new() -> None:
+def test_only_the_join_announces_all_assignors() -> None:
     noted = Noted()
     member = ConsumerMember(group_local_assignors=[noted])
     member.polls()
@@ -194,7 +194,7 @@ def test_without_assignors_nothing_is_announced() -> None:
     assert announced(member.send()) is None
 
 
-def test_metadata_that_cannot_be_had_stays_as_it_was_and_is_told_of() -> None:
+def test_failed_metadata_stays_unchanged_and_is_reported() -> None:
     member, noted = started()
     noted.says = ValueError("no disk")
     assert announced(member.beat(beat_answer(1))) is None
@@ -210,7 +210,7 @@ def test_metadata_that_cannot_be_had_stays_as_it_was_and_is_told_of() -> None:
     assert isinstance(raised(member), LocalAssignorError)
 
 
-def test_a_class_will_do() -> None:
+def test_an_assignor_class_is_accepted() -> None:
     member = ConsumerMember(group_local_assignors=[Noted])
     member.polls()
     assert announced(member.send()) == [("noted", 0, 2, 3, 0, b"fast")]
@@ -219,7 +219,7 @@ def test_a_class_will_do() -> None:
 # --- the way of a result -------------------------------------------------------------------------
 
 
-def test_on_the_signal_it_asks_computes_and_brings_the_result() -> None:
+def test_on_request_it_prepares_computes_and_installs() -> None:
     member, noted, question = signalled()
     me = member.chosen.member_id
     assert isinstance(question.message, ConsumerGroupPrepareAssignmentRequest)
@@ -251,13 +251,13 @@ def test_on_the_signal_it_asks_computes_and_brings_the_result() -> None:
     assert brought == {"me": [(TOPIC_ID, [1])], "other": [(TOPIC_ID, [0, 2])]}
 
 
-def test_without_a_signal_nothing_is_asked() -> None:
+def test_without_a_request_nothing_is_computed() -> None:
     member, _ = started()
     member.beat(beat_answer(1))
     member.turn()
 
 
-def test_the_result_goes_with_the_epoch_of_the_moment() -> None:
+def test_the_result_is_sent_with_the_current_epoch() -> None:
     member, _, question = signalled()
     member.answer(question, state_answer())
     heartbeat = member.chosen._apply_response
@@ -265,7 +265,7 @@ def test_the_result_goes_with_the_epoch_of_the_moment() -> None:
     assert member.send().message.member_epoch == 4
 
 
-def test_while_one_question_is_out_there_is_no_other() -> None:
+def test_only_one_request_is_in_flight() -> None:
     member, noted, question = signalled()
     signal(member)
     member.turn()
@@ -297,7 +297,7 @@ def refuse(member: ConsumerMember, unsent: UnsentRequest, error: Any, answer: An
 
 
 @pytest.mark.parametrize("error", REFUSALS)
-def test_a_question_that_is_refused_waits_for_the_next_signal(error: type[Exception]) -> None:
+def test_a_rejected_request_waits_for_the_next_signal(error: type[Exception]) -> None:
     member, noted, question = signalled()
     refuse(member, question, error, state_answer)
     member.turn()
@@ -309,7 +309,7 @@ def test_a_question_that_is_refused_waits_for_the_next_signal(error: type[Except
 
 
 @pytest.mark.parametrize("error", REFUSALS)
-def test_a_result_that_is_refused_is_dropped_until_the_next_signal(error: type[Exception]) -> None:
+def test_a_rejected_result_is_dropped_until_the_next_signal(error: type[Exception]) -> None:
     member, noted, question = signalled()
     member.answer(question, state_answer())
     refuse(member, member.send(), error, taken)
@@ -320,7 +320,7 @@ def test_a_result_that_is_refused_is_dropped_until_the_next_signal(error: type[E
     assert len(noted.given) == 2
 
 
-def test_another_coordinator_is_asked_anew() -> None:
+def test_a_new_coordinator_gets_a_new_request() -> None:
     member, noted, question = signalled()
     member.world.group.coordinator.mark_unknown(errors.NotCoordinatorError())
     member.turn()
@@ -335,7 +335,7 @@ def test_another_coordinator_is_asked_anew() -> None:
     assert len(noted.given) == 1
 
 
-def test_who_leaves_computes_no_more() -> None:
+def test_a_member_that_leaves_stops_computing() -> None:
     member, _, question = signalled()
     member.answer(question, state_answer())
     member.leaves()
@@ -343,7 +343,7 @@ def test_who_leaves_computes_no_more() -> None:
     member.turn()
 
 
-def test_who_is_fenced_meanwhile_brings_nothing() -> None:
+def test_a_member_fenced_meanwhile_installs_nothing() -> None:
     member, noted, question = signalled()
     member.beat(beat_answer(-1, error=errors.FencedMemberEpochError))
     member.answer(question, state_answer())
@@ -375,7 +375,7 @@ BAD: list[Any] = [
 
 
 @pytest.mark.parametrize("result", BAD)
-def test_what_an_assignor_raises_goes_to_the_coordinator_and_to_the_application(
+def test_an_assignors_error_goes_to_the_coordinator_and_the_application(
     result: Any,
 ) -> None:
     member, noted, question = signalled()
@@ -392,14 +392,14 @@ def test_what_an_assignor_raises_goes_to_the_coordinator_and_to_the_application(
     assert member.state is State.STABLE
 
 
-def test_an_assignor_that_there_is_not_is_one_that_failed() -> None:
+def test_an_unknown_assignor_counts_as_failed() -> None:
     member, _, question = signalled()
     member.answer(question, state_answer(assignor="unheard-of"))
     assert member.send().message.error_code == -1
     assert isinstance(raised(member), LocalAssignorError)
 
 
-def test_a_result_that_does_not_fit_is_raised() -> None:
+def test_an_invalid_result_is_raised() -> None:
     member, _, question = signalled()
     member.answer(question, state_answer())
     member.answer(member.send(), taken(InvalidAssignmentError))
@@ -416,7 +416,7 @@ def unsupported(unsent: UnsentRequest) -> Callable[[], Any]:
 
 
 @pytest.mark.parametrize("protocol", ["consumer", "auto"])
-def test_a_cluster_that_offers_no_such_thing_is_refused(protocol: str) -> None:
+def test_an_unsupporting_cluster_is_rejected(protocol: str) -> None:
     member = ConsumerMember(group_local_assignors=[Noted], group_protocol=protocol)
     member.polls()
     join = member.send()

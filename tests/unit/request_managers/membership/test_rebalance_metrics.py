@@ -80,7 +80,7 @@ def test_the_names_are_those_of_other_clients() -> None:
 
 
 @pytest.mark.parametrize("world", [Member().world, ConsumerMember().world])
-def test_before_anything_happened(world: World) -> None:
+def test_the_metrics_before_any_rebalance(world: World) -> None:
     assert rebalances(world) == [0, 0, 0]
     assert measured(world, "last-rebalance-seconds-ago", "last-heartbeat-seconds-ago") == [-1, -1]
     assert all(
@@ -89,7 +89,7 @@ def test_before_anything_happened(world: World) -> None:
     )
 
 
-def test_a_kip_848_rebalance_lasts_until_the_target_is_taken_over() -> None:
+def test_a_kip_848_rebalance_lasts_until_the_target_is_applied() -> None:
     member = ConsumerMember()
     world = member.world
     member.polls()
@@ -118,7 +118,7 @@ def test_a_kip_848_rebalance_lasts_until_the_target_is_taken_over() -> None:
 
 
 @pytest.mark.parametrize("end", ["fenced", "fatal", "leaves", "silent"])
-def test_a_kip_848_rebalance_that_comes_to_nothing(end: str) -> None:
+def test_a_kip_848_rebalance_that_fails(end: str) -> None:
     member = ConsumerMember()
     member.settle()
     member.beat(beat_answer(2, (0,)))
@@ -134,7 +134,7 @@ def test_a_kip_848_rebalance_that_comes_to_nothing(end: str) -> None:
     assert rebalances(member.world)[::2] == [1, 1]
 
 
-def test_a_membership_that_ends_in_peace_has_no_failed_rebalance() -> None:
+def test_a_membership_that_ends_normally_has_no_failed_rebalance() -> None:
     member = ConsumerMember()
     member.settle()
     member.send(after_ms=INTERVAL_MS)
@@ -142,7 +142,7 @@ def test_a_membership_that_ends_in_peace_has_no_failed_rebalance() -> None:
     assert rebalances(member.world) == [1, 0, 0]
 
 
-def test_a_classic_rebalance_lasts_from_giving_back_to_taking_over() -> None:
+def test_a_classic_rebalance_lasts_from_revocation_to_assignment() -> None:
     member = Member()
     world = member.world
     member.application_polls()
@@ -168,7 +168,7 @@ def test_a_classic_rebalance_lasts_from_giving_back_to_taking_over() -> None:
     assert rebalances(world) == [1, 340, 1]
 
 
-def test_a_classic_member_that_is_forgotten_while_joining() -> None:
+def test_a_classic_member_removed_while_joining() -> None:
     member = Member()
     member.application_polls()
     member.answer(member.send(), joined_answer(errors.UnknownMemberIdError))

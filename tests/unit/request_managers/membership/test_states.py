@@ -40,7 +40,9 @@ WAYS = [
 
 
 @pytest.mark.parametrize(("table", "start", "to"), WAYS)
-def test_only_what_the_table_has_is_possible(table: Any, start: enum.Enum, to: enum.Enum) -> None:
+def test_only_transitions_of_the_table_are_possible(
+    table: Any, start: enum.Enum, to: enum.Enum
+) -> None:
     machine = StateMachine(start, table)
     if to is start or to in table[start]:
         machine.move(to)
@@ -52,7 +54,7 @@ def test_only_what_the_table_has_is_possible(table: Any, start: enum.Enum, to: e
 
 
 @pytest.mark.parametrize("to", consumer.State)
-def test_the_table_of_kip_848_is_that_of_java_with_a_way_out_of_fatal(to: consumer.State) -> None:
+def test_the_table_of_kip_848_is_that_of_java_with_an_exit_from_fatal(to: consumer.State) -> None:
     sources = {state.name for state in consumer.ENTERED_FROM[to]}
     assert sources == set(JAVA[to.name].split())
 
@@ -64,7 +66,7 @@ def test_every_state_can_be_left_and_reached(states: type[enum.Enum], table: Any
         assert any(state in ways for ways in table.values())
 
 
-def test_a_member_in_no_group_takes_no_target() -> None:
+def test_a_member_without_a_group_accepts_no_target() -> None:
     assert consumer.TAKES_TARGETS < consumer.IN_GROUP
     outside = set(consumer.State) - consumer.IN_GROUP
     assert {state.name for state in outside} == {"UNSUBSCRIBED", "FENCED", "STALE", "FATAL"}

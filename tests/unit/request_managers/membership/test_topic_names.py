@@ -24,7 +24,7 @@ def forget_the_topic(member: ConsumerMember) -> None:
     assert not metadata.snapshot.topic_names
 
 
-def test_81_what_is_owned_keeps_its_name_while_metadata_lacks_it() -> None:
+def test_81_owned_partitions_keep_their_name_while_metadata_lack_it() -> None:
     member = ConsumerMember()
     member.settle((0, 1))
     forget_the_topic(member)
@@ -38,7 +38,7 @@ def test_81_what_is_owned_keeps_its_name_while_metadata_lacks_it() -> None:
     assert member.asked() == PartitionsRevoked(frozenset({TP2, *HELD} - {TP}))
 
 
-def test_81_the_name_goes_with_the_assignment() -> None:
+def test_81_the_name_is_dropped_with_the_assignment() -> None:
     member = ConsumerMember()
     member.settle((0, 1))
     member.beat(beat_answer(2, {}))
