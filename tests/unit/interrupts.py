@@ -13,7 +13,7 @@ __all__ = ["Interrupter", "behind_store"]
 
 
 def press_ctrl_c() -> None:
-    """Do what Python's own handler of SIGINT does."""
+    """Do the same as Python's handler of SIGINT."""
     raise KeyboardInterrupt
 
 
@@ -46,10 +46,10 @@ class Interrupter:
         self._skip = skip
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Call a function with an interrupt on its way, until it has come."""
+        """Call a function and interrupt it."""
         if self.frame is not None:
             return function(*arguments)
-        gc.disable()  # or the interrupt could come to an object's __del__, which swallows it
+        gc.disable()  # otherwise an object's __del__ could swallow the interrupt
         sys.settrace(self._trace)
         try:
             return function(*arguments)
@@ -72,7 +72,7 @@ class Interrupter:
         return self._trace
 
     def came_behind(self, code: CodeType, attribute: str) -> bool:
-        """Tell whether it came to `code` behind its only store to an attribute.
+        """Tell whether it occurred in `code` after its only store to an attribute.
 
         Nothing but a return or a call of variables may stand there: CPython runs no handler
         between these. Behind that call, nothing is told of it.
@@ -84,7 +84,7 @@ class Interrupter:
 
 
 def behind_store(code: CodeType, attribute: str) -> tuple[int, int]:
-    """Return the offsets of the only store to an attribute, and of the return or call behind it."""
+    """Return the offsets of the only store to an attribute, and of the next return or call."""
     instructions = list(dis.get_instructions(code))
     (at,) = [
         index

@@ -1,4 +1,4 @@
-"""The fetch request written by hand, byte for byte beside kafka-python's."""
+"""The fetch request, compared byte for byte with that of kafka-python."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def by_kafka_python(fetch: ConsumerFetch) -> Any:
 def test_every_version_has_the_bytes_of_kafka_python(
     version: int, fetch: ConsumerFetch, correlation_id: int, client_id: str | None
 ) -> None:
-    if version < 7:  # kafka-python does not encode what a version cannot say
+    if version < 7:  # kafka-python does not encode values that a version lacks
         fetch.forgotten_topics_data = ()
     theirs = by_kafka_python(fetch)
     theirs.with_header(correlation_id=correlation_id, client_id=client_id)

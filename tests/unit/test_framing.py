@@ -1,4 +1,4 @@
-"""Headers written by hand, byte for byte beside kafka-python's."""
+"""Headers, compared byte for byte with those of kafka-python."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ _ASSIGNED = ConsumerGroupHeartbeatRequest.TopicPartitions
             throttle_time_ms=3,
         ),
         ConsumerGroupHeartbeatRequest(
-            group_id="g" * 2_000,  # longer than the buffer is at first
+            group_id="g" * 2_000,  # longer than the initial buffer
             member_id="m",
             member_epoch=7,
             subscribed_topic_names=["a", "b"],

@@ -1,4 +1,4 @@
-"""The names of the package, which are imported when they are used."""
+"""The names of the package, which are imported on first use."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_other_names_cannot_be_imported() -> None:
 
 
 def test_unused_modules_are_not_imported() -> None:
-    """Spark begins a query with processes that only look at the source."""
+    """Spark starts processes for a query that only need the source."""
     code = "import sys, tandem_kafka; print(sorted({'kafka', 'ssl', 'pyarrow'} & set(sys.modules)))"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
     assert told.stdout.strip() == "[]"

@@ -1,4 +1,4 @@
-"""Measurements are collected before they are written; a reader finds all of them."""
+"""Measurements are collected before they are written, but readers see all of them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Time:
 )
 def test_a_batch_equals_its_measurements(mine, other) -> None:
     many, single = mine(), other()
-    for now_ms in (1_000, 20_000, 45_000, 80_000, 200_000):  # windows begin and end between them
+    for now_ms in (1_000, 20_000, 45_000, 80_000, 200_000):  # windows start and end between them
         many.record(CONFIG, Batch(len(MEASURED), sum(MEASURED), max(MEASURED)), now_ms)
         for value in MEASURED:
             single.record(CONFIG, value, now_ms)
@@ -64,7 +64,7 @@ def test_occurrences_are_counted_whatever_is_measured() -> None:
 def test_measurements_are_visible_when_metrics_are_read() -> None:
     time = Time()
     metrics = ConsumerMetrics(Config.from_options({"bootstrap_servers": "localhost:1"}), time)
-    for value in MEASURED:  # the first is written at once, the others wait
+    for value in MEASURED:  # the first is written immediately, the others wait
         metrics.record("records", value)
         metrics.record_topic("records", "orders", value)
     time.ms += FLUSH_MS // 2

@@ -11,7 +11,7 @@ from tandem_kafka import native
 
 
 def extension(monkeypatch: pytest.MonkeyPatch, outcome: object) -> None:
-    """Let the import of the extension give, or raise, `outcome`."""
+    """Let the import of the extension return or raise `outcome`."""
 
     def load(name: str) -> Any:
         assert name == "tandem_kafka._native"

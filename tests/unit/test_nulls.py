@@ -1,4 +1,4 @@
-"""Nulls in answers: refused where the schema has none, taken where it has."""
+"""Nulls in responses: rejected or accepted, as the schema says."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_allowed_nulls_and_absent_fields_are_accepted() -> None:
         reject_nulls(metadata(offline_replicas=None), 5)
     with pytest.raises(ValueError, match="name"):
         reject_nulls(metadata(name=None), 9)
-    reject_nulls(metadata(name=None), 12)  # who asks by id may not be told a name
+    reject_nulls(metadata(name=None), 12)  # a response by id may have no name
 
 
 def test_all_elements_are_checked() -> None:

@@ -1,4 +1,4 @@
-"""The seam: clock, threads, who may enter."""
+"""The runtime: clock, threads and the owner lock."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FAR_MS = 20_000
 
 
 class Turning:
-    """A loop that goes round until it is told to stop."""
+    """A loop that runs until it is stopped."""
 
     def __init__(self, each: Callable[[], object] = lambda: None) -> None:
         self.running = True
@@ -67,7 +67,7 @@ def test_the_loop_runs_on_its_own_thread_until_it_ends(driver: ThreadDriver) -> 
 
 
 class PanicError(BaseException):
-    """Like that of the extension, no `Exception`."""
+    """Like a panic of the extension: not an `Exception`."""
 
 
 @pytest.mark.parametrize("error", [ZeroDivisionError, PanicError, SystemExit])
@@ -155,7 +155,7 @@ def test_offloaded_work_returns_its_outcome(driver: ThreadDriver, fails: bool) -
 
 
 def within(lock: OwnerLock, call: Callable[[], object]) -> None:
-    """Stands for a method that the lock guards."""
+    """Represents a method that the lock guards."""
     held = lock.acquire()
     assert held is not None
     try:
@@ -204,11 +204,11 @@ def test_a_lock_abandoned_by_an_interrupt_is_taken_over() -> None:
     refused, held = elsewhere(enter)
     assert refused is None
     assert held is not None
-    within(lock, lambda: None)  # as the thread that had left it behind
+    within(lock, lambda: None)  # on the thread that had abandoned it
 
 
 def test_an_owner_that_returns_keeps_its_lock(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It comes back between the look at its stack and the replacement of its lock."""
+    """It returns between the check of its stack and the replacement of its lock."""
     lock = OwnerLock()
     left_behind, come_back = threading.Event(), threading.Event()
     owner_is_inside, may_leave = threading.Event(), threading.Event()

@@ -1,4 +1,4 @@
-"""Groups for tests of assignors, written down shortly."""
+"""Groups for tests of assignors, in a short notation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = [
     "without_racks",
 ]
 
-#: Racks of Kafka's examples, in the order of brokers and members.
+#: The racks of Kafka's examples, in the order of brokers and members.
 RACKS = ("a", "b", "c", "d", "e", "f")
 
 #: Examples in which range and round-robin agree: partitions by topic, topics by member, the result.
@@ -44,7 +44,7 @@ def partitions(text: str) -> tuple[TopicPartition, ...]:
 
 
 def shown(assignment: Mapping[str, Iterable[TopicPartition]]) -> dict[str, str]:
-    """What each member has, as text, sorted."""
+    """The sorted partitions of each member, as text."""
     return {
         member_id: ", ".join(f"{tp.topic}-{tp.partition}" for tp in sorted(found))
         for member_id, found in assignment.items()
@@ -59,20 +59,20 @@ def member(
     instance: str | None = None,
     rack: str | None = None,
 ) -> Member:
-    """A member; topics are words of a text."""
+    """A member; its topics are the words of a text."""
     names = topics.split() if isinstance(topics, str) else topics
     return Member(member_id, frozenset(names), instance, rack or "", partitions(owned), generation)
 
 
 def without_racks(**counts: int) -> Topics:
-    """So many partitions of each topic."""
+    """The given number of partitions of each topic."""
     return {name: dict.fromkeys(range(count), frozenset()) for name, count in counts.items()}
 
 
 def in_racks(
     counts: Mapping[str, int], replicas: int, broker_racks: Sequence[str | None]
 ) -> Topics:
-    """Partitions dealt to brokers in turn, topic by topic, with replicas on the brokers after."""
+    """Partitions on the brokers in turn, topic by topic, with replicas on the next brokers."""
     topics: dict[str, dict[int, frozenset[str]]] = {}
     first = 0
     for name, count in counts.items():
@@ -86,7 +86,7 @@ def in_racks(
 
 
 def mismatches(assignment: Assignment, members: Iterable[Member], topics: Topics) -> int:
-    """How many partitions have no replica in their member's rack."""
+    """The number of partitions without a replica in their member's rack."""
     return sum(
         each.rack not in topics[tp.topic][tp.partition]
         for each in members

@@ -101,7 +101,7 @@ def after(members, assignment, generation):
 
 
 def begun():
-    """A first round that c1 has to revoke a partition in."""
+    """A first round in which c1 must revoke a partition."""
     target = assign_sticky(FIRST, TOPICS)
     assigned = without_revoked(target, FIRST, TOPICS)
     plan = Plan()

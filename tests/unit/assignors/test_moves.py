@@ -1,4 +1,4 @@
-"""Partitions that move while the sticky assignor balances, and those that return instead."""
+"""Moves of the sticky assignor, and partitions that return instead."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_two_partitions_return_instead_of_an_indirect_exchange():
 @settings(deadline=None)
 @given(group=groups(racks=False), other=groups(racks=False))
 def test_no_two_partitions_of_a_topic_are_exchanged(group, other):
-    """A group of other subscriptions and topics has left it; all partitions are owned once."""
+    """The owners from a group with other subscriptions and topics; each partition has one."""
     members, topics = group
     before = owning(other[0], assign_sticky(*other), 1)
     kept = {each.member_id: each.owned for each in before}

@@ -1,4 +1,4 @@
-"""What holds of every assignment, for groups of all kinds."""
+"""Properties of every assignment, for groups of all kinds."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def claimants(members):
 
 
 def valid_owners(members, topics):
-    """Who owns what: by the newest claims if they agree, and with the topic still subscribed to."""
+    """The owners by consistent newest claims of topics that are still subscribed."""
     owners = {}
     for tp in wanted(members, topics):
         claims = [(m.generation, m) for m in members if tp in m.owned]
@@ -121,7 +121,7 @@ def test_sticky_shares_are_as_equal_as_subscriptions_allow(group):
 @settings(deadline=None)
 @given(group=groups(alike=True, racks=False))
 def test_members_with_equal_subscriptions_lose_only_surplus_partitions(group):
-    """A member that loses something has no more than its share, and nothing new."""
+    """A member that loses partitions has at most its share, and no new ones."""
     members, topics = group
     assignment = assign_sticky(members, topics)
     share = sum(map(len, topics.values())) // len(members)
@@ -232,7 +232,7 @@ def test_racks_without_members_or_replicas_change_nothing(assign, group):
 @settings(deadline=None)
 @given(st.data())
 def test_all_members_get_partitions_of_their_racks_if_balanced(assign, data):
-    """As many partitions in each rack as its members have to take."""
+    """As many partitions in each rack as its members must get."""
     racks = ("x", "y", "z")[: data.draw(st.integers(1, 3))]
     each, share = data.draw(st.integers(1, 3)), data.draw(st.integers(1, 3))
     members = [

@@ -1,4 +1,4 @@
-"""The range assignor, on the examples that Kafka publishes for its own."""
+"""The range assignor, with Kafka's published examples."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_static_members_keep_their_partitions_with_new_member_ids():
         assert {each.instance_id: assigned[each.member_id] for each in members} == expected
 
 
-#: Partitions by topic, subscriptions, and the assignment where racks decide nothing.
+#: Partitions by topic, subscriptions, and the assignment if racks make no difference.
 UNIFORM = (
     {"t1": 6, "t2": 7, "t3": 2},
     ["t1 t2 t3"] * 3,
@@ -158,7 +158,7 @@ def test_racks_are_ignored_if_they_make_no_difference(group, replicas, broker_ra
             0,
         ),
         (UNEQUAL, 3, (A, B), UNEQUAL[2], 2),
-        # Co-partitioned topics stay so, whatever the racks.
+        # Co-partitioned topics stay co-partitioned despite the racks.
         (EQUAL_COUNTS, 1, ABC, EQUAL_COUNTS[2], 10),
         (EQUAL_COUNTS, 2, ABC, EQUAL_COUNTS[2], 5),
         (EQUAL_COUNTS, 3, (A, B), EQUAL_COUNTS[2], 3),

@@ -1,4 +1,4 @@
-"""The round-robin assignor, on the examples that Kafka publishes for its own."""
+"""The round-robin assignor, with Kafka's published examples."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.unit.assignors.groups import ALIKE, member, shown, without_racks
             {"c0": "t0 t1", "c1": "t0 t1", "c2": "t0 t1"},
             {"c0": "t0-0, t1-0", "c1": "t0-1, t1-1", "c2": "t0-2, t1-2"},
         ),
-        # From the examples of the sticky assignor, which does better here.
+        # From the examples of the sticky assignor, which balances better here.
         (
             {"t1": 2, "t2": 1, "t3": 2, "t4": 1, "t5": 2},
             {"c1": "t1 t2 t3 t4 t5", "c2": "t1 t3 t5", "c3": "t1 t3 t5", "c4": "t1 t2 t3 t4 t5"},

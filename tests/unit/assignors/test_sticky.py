@@ -1,4 +1,4 @@
-"""The sticky assignor, on the examples that Kafka publishes for its own."""
+"""The sticky assignor, with Kafka's published examples."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_a_new_group_is_balanced(counts, subscriptions, expected):
         pytest.param(
             {"t1": 2, "t2": 2},
             {"c1": "t1-0, t2-0", "c2": "t1-1, t2-1", "c3": ""},
-            # Kafka leaves it to the order of a hash map which of the two keeps both.
+            # In Kafka, the order of a hash map decides which of the two keeps both.
             {"c1": "t1-0, t2-0", "c2": "t1-1", "c3": "t2-1"},
             id="more members with one more than there may be",
         ),
@@ -108,7 +108,7 @@ def test_a_new_group_is_balanced(counts, subscriptions, expected):
         pytest.param(
             {"t0": 2, "t1": 2, "t2": 2, "t3": 2},
             {"c0": "t0-0, t1-1, t3-0", "c2": "t1-0, t2-1"},
-            # As Kafka 4.3 assigns; its documentation has t0-1 and t2-0 the other way round.
+            # As assigned by Kafka 4.3; its documentation has t0-1 and t2-0 exchanged.
             {"c0": "t0-0, t0-1, t1-1, t3-0", "c2": "t1-0, t2-0, t2-1, t3-1"},
             id="a member of three has left",
         ),
@@ -146,7 +146,7 @@ def test_equal_numbers_of_partitions_of_two_topics_are_released():
             )
 
 
-# --- which claim counts (KIP-792) ----------------------------------------------------------------
+# --- the newest claim (KIP-792) ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -232,7 +232,7 @@ def test_kip_792_three_claims_among_unequal_subscriptions(generations):
 
 
 def test_a_member_that_was_away_gets_its_partitions_back_if_that_balances():
-    """Its claims are of an older generation; the member that has them now has too many."""
+    """Its claims have an older generation, and the present owner has too many partitions."""
     members = [
         member("a", "t0 t1", "t0-0, t0-1, t0-2, t1-0", generation=2),
         member("b", "t0", "", generation=2),
@@ -388,7 +388,7 @@ def test_kip_881_a_cooperative_round_moves_partitions_to_their_racks(
     ],
 )
 def test_small_groups_with_racks_are_assigned_as_by_kafka(racks, members, expected):
-    """What Kafka 4.3 assigns to these groups."""
+    """The assignments of Kafka 4.3 for these groups."""
     topics = {name: dict(enumerate(map(frozenset, each))) for name, each in racks.items()}
     assert shown(assign_sticky(members, topics)) == expected
 

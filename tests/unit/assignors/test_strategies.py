@@ -1,4 +1,4 @@
-"""The assignors that users name, with kafka-python's interface, and those that take its place."""
+"""The assignors with kafka-python's interface, which replace those of kafka-python."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tandem_kafka.shared.metadata import ClusterSnapshot, PartitionInfo, TopicIn
 from tandem_kafka.types import Node, TopicPartition
 from tests.unit.assignors.groups import partitions, shown
 
-#: kafka-python's classes, and ours.
+#: The classes of kafka-python and of this package.
 PAIRS = [
     (their_range.RangePartitionAssignor, RangePartitionAssignor),
     (their_round_robin.RoundRobinPartitionAssignor, RoundRobinPartitionAssignor),
@@ -68,13 +68,13 @@ def snapshot(counts, racks=("", "", "")):
 
 
 def joined(assignors, member_id, topics, owned="", generation=-1, *, rack="", instance=None):
-    """A member as the leader hears of it."""
+    """A member as the leader receives it."""
     (metadata,) = assignors.describe(topics, partitions(owned), generation, rack).values()
     return Joined(member_id, metadata, instance)
 
 
 def takes(assignors, name, data, generation):
-    """What a member takes over from its assignment; its assignor is told."""
+    """The partitions of a member's assignment, after notifying its assignor."""
     assignment = decode_assignment(data)
     assignors.on_assignment(name, assignment, generation)
     return partitions_of(assignment)
@@ -200,7 +200,7 @@ def test_the_racks_of_replicas():
     assert view.replica_racks("unknown") == {}
 
 
-# --- what sticky members remember ----------------------------------------------------------------
+# --- user data of sticky members -----------------------------------------------------------------
 
 
 def test_a_sticky_member_gets_its_released_partitions_back():
@@ -209,7 +209,7 @@ def test_a_sticky_member_gets_its_released_partitions_back():
     before = assignors["a"].assign(
         "sticky", cluster, [joined(assignors[name], name, ["orders"]) for name in "ab"]
     )
-    # The two have changed places: what they say of themselves now decides, not their ids.
+    # The two are exchanged: their claims decide, not their ids.
     for name, other in ("ab", "ba"):
         takes(assignors[name], "sticky", before[other], 1)
     after = assignors["a"].assign(
@@ -238,7 +238,7 @@ def test_a_cooperative_member_sends_owned_partitions_in_kafka_pythons_consumer_t
 
 
 def test_a_generation_in_the_user_data_only_is_used():
-    """Subscriptions of version 1 have owned partitions, but no generation."""
+    """Subscriptions of version 1 have owned partitions but no generation."""
     assignors = ClassicAssignors([CooperativeStickyAssignor])
     entry = ConsumerProtocolSubscription.TopicPartition
     members = [
@@ -260,7 +260,7 @@ def test_a_generation_in_the_user_data_only_is_used():
 
 
 def test_a_cooperative_group_becomes_stable_where_kafkas_assignor_never_does():
-    """Kafka 4.3's revokes something in every second round: racks pull one way, balance another.
+    """Kafka 4.3 revokes a partition in every second round, because racks and balance conflict.
 
     Here the second round assigns what the first one has planned.
     """

@@ -1,4 +1,4 @@
-"""The bytes in which members of a sticky group say what they had."""
+"""The user data in which members of a sticky group send their previous partitions."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_a_new_member_sends_no_user_data():
     ("version", "data"), [(0, FROM_KAFKA_PYTHON), (1, FROM_JAVA), (3, FROM_JAVA)]
 )
 def test_a_member_writes_the_format_of_its_leader(version, data):
-    """kafka-python's leader writes assignments of version 0, ours version 1, Java's version 3."""
+    """Leaders write assignments of version 0 (kafka-python), 1 (this package) or 3 (Java)."""
     assignor = StickyPartitionAssignor()
     assigned = [("orders", [7, 0]), ("zahlungen-ü", [3])]
     assignor.on_assignment(ConsumerProtocolAssignment(version, assigned, b""), 42)

@@ -1,4 +1,4 @@
-"""How much work an assignment is: bounded by its size, whatever clock the machine has."""
+"""The work of an assignment is bounded by its size, independent of the machine's speed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.unit.assignors.making import owning
 
 ALL = [assign_range, assign_round_robin, assign_sticky, assign_cooperative_sticky]
 
-#: Instructions, hashes and comparisons for each partition, of the most laborious case below.
+#: Instructions, hashes and comparisons per partition, in the most expensive case below.
 MOST = 6_000
 
 _done = [0]
@@ -31,13 +31,13 @@ def _counted(operation: str) -> Callable[..., object]:
 
 
 _OPERATIONS = {name: _counted(name) for name in ("__eq__", "__lt__", "__gt__", "__hash__")}
-#: Texts and numbers that count what C does with them: a search through a list, say.
+#: Strings and numbers that count operations in C code, such as a search through a list.
 Name = type("Name", (str,), _OPERATIONS)
 Number = type("Number", (int,), _OPERATIONS)
 
 
 def work(assign: Callable[..., Assignment], members: list[Member], topics: Topics) -> int:
-    """How many instructions an assignor runs, how much it hashes and compares."""
+    """The number of instructions, hashes and comparisons of an assignor."""
 
     def trace(frame: object, *_: object) -> object:
         frame.f_trace_opcodes = True  # type: ignore[attr-defined]
@@ -55,7 +55,7 @@ def work(assign: Callable[..., Assignment], members: list[Member], topics: Topic
 
 
 def topics_of(partitions: int, count: int, *, racks: bool = False) -> Topics:
-    """So many partitions of so many topics."""
+    """The given numbers of topics and partitions."""
     somewhere = [frozenset("xyz"[: index + 1]) for index in range(3)] if racks else [frozenset()]
     return {
         Name(f"t{topic}"): {
@@ -67,7 +67,7 @@ def topics_of(partitions: int, count: int, *, racks: bool = False) -> Topics:
 
 
 def members_of(count: int, topics: Topics, *, racks: bool = False) -> list[Member]:
-    """Members that all subscribe to everything."""
+    """Members that all subscribe to all topics."""
     return [
         Member(Name(f"m{n:04}"), frozenset(topics), rack="xyz"[n % 3] if racks else "")
         for n in range(count)
@@ -85,7 +85,7 @@ def in_racks(partitions: int, count: int) -> tuple[list[Member], Topics]:
 
 
 def nested(partitions: int, count: int) -> tuple[list[Member], Topics]:
-    """The first member subscribes to one topic, the last one to all."""
+    """Members with one topic (the first) to all topics (the last)."""
     topics = topics_of(partitions, 10, racks=True)
     names = list(topics)
     return [
@@ -95,7 +95,7 @@ def nested(partitions: int, count: int) -> tuple[list[Member], Topics]:
 
 
 def chained(partitions: int, count: int) -> tuple[list[Member], Topics]:
-    """Each member shares one topic with the member before and one with the member after."""
+    """Members that share one topic each with the previous and the next member."""
     topics = topics_of(partitions, 20)
     names = list(topics)
     return [
@@ -113,7 +113,7 @@ def one_left(members: list[Member], topics: Topics) -> list[Member]:
 
 
 def half_joined(members: list[Member], topics: Topics) -> list[Member]:
-    """Members of all kinds of subscriptions are new."""
+    """New members with all kinds of subscriptions."""
     old = settled(members[::2], topics)
     return old + members[1::2]
 

@@ -14,7 +14,7 @@ Make = Callable[..., KafkaConsumer]
 
 @pytest.fixture
 def make() -> Iterator[Make]:
-    """Makes consumers that wait for no broker; there is none at their address."""
+    """Creates consumers that do not wait for a broker; there is none at their address."""
     made: list[KafkaConsumer] = []
 
     def make(*topics: str, **options: Any) -> KafkaConsumer:

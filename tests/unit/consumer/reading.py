@@ -1,4 +1,4 @@
-"""A collector over a buffer that tests fill by hand."""
+"""A collector with a buffer that tests fill."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ A, B, C = (TopicPartition(name, 0) for name in "abc")
 
 
 class Reading:
-    """Assigned partitions at offset 0, a buffer, a collector."""
+    """Assigned partitions at offset 0, a buffer and a collector."""
 
     def __init__(self, *partitions: TopicPartition, **options: Any) -> None:
         self.subscription = SubscriptionState()
@@ -53,7 +53,7 @@ class Reading:
         value: Callable[[int], bytes] = lambda n: b"%d" % n,
         data: bytes | None = None,
     ) -> FetchedChunk:
-        """A fetch brought records from `offset` on."""
+        """Buffer records from `offset` on, as after a fetch."""
         if data is None:
             data = batch([Rec(value=value(offset + n)) for n in range(count)], offset, epoch=3)
         partition = FetchedPartition(tp.topic, None, tp.partition, 0, records=memoryview(data))
@@ -61,7 +61,7 @@ class Reading:
         return self._put(FetchedChunk(self.state(tp), self._base(tp), records))
 
     def failed(self, tp: TopicPartition, error: Exception, *, sticky: bool = False) -> FetchedChunk:
-        """A fetch brought an error."""
+        """Buffer an error, as after a fetch."""
         return self._put(FetchedChunk(self.state(tp), self._base(tp), error=error, sticky=sticky))
 
     def _put(self, chunk: FetchedChunk) -> FetchedChunk:
@@ -80,7 +80,7 @@ class Reading:
         return batch
 
     def offsets(self, limit: int = 500) -> dict[str, list[int]]:
-        """Collect, and show offsets by topic."""
+        """Collect, and return offsets by topic."""
         return {tp.topic: [r.offset for r in rs] for tp, rs in self.collect(limit).items()}
 
     def position(self, tp: TopicPartition) -> int | None:

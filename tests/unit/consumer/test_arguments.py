@@ -1,4 +1,4 @@
-"""What users may pass in, and what they are told otherwise."""
+"""Checks of arguments, and their errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A batch of poll() ends by bytes, too."""
+"""The byte limit of a poll() batch."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_the_byte_limit_counts_serialized_bytes() -> None:
 def test_the_byte_limit_applies_to_records_of_an_interrupted_call() -> None:
     reading = bounded(A, max_bytes=250)
     reading.fetched(A, 0, 5, value=lambda _: b"v" * 100)
-    reading.collector.collect(500)  # and nothing is published
+    reading.collector.collect(500)  # without publication
     assert reading.offsets() == {"a": [0, 1]}
     assert reading.offsets() == {"a": [2, 3]}
     assert reading.offsets() == {"a": [4]}

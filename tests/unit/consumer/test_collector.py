@@ -1,4 +1,4 @@
-"""From the buffer to records: limits, turns, stale data, errors in their places."""
+"""From the buffer to records: limits, fairness, stale data and errors."""
 
 from __future__ import annotations
 
@@ -60,10 +60,10 @@ def test_28_the_limit_applies_to_all_partitions_together() -> None:
     assert reading.offsets(4) == {"b": [1, 2]}
 
 
-# --- the bound on bytes ------------------------------------------------------------------------
+# --- the limit on bytes ------------------------------------------------------------------------
 
 
-# --- turns and stale data ----------------------------------------------------------------------
+# --- fairness and stale data -------------------------------------------------------------------
 
 
 def test_170_a_busy_partition_does_not_starve_the_others() -> None:
@@ -110,7 +110,7 @@ def test_158_records_of_an_unassigned_partition_are_dropped() -> None:
 
 
 def test_158_a_seek_to_the_fetch_offset_drops_fetched_records() -> None:
-    """Two seeks to the same offset are two positions: the log may have changed in between."""
+    """Two seeks to the same offset are two positions, because the log may have changed."""
     reading = Reading(A)
     reading.fetched(A, 0)
     assert reading.offsets(1) == {"a": [0]}
@@ -130,7 +130,7 @@ def test_158_a_seek_back_before_any_record_was_returned_drops_fetched_records() 
 
 
 def test_158_records_of_a_former_assignment_of_a_partition_are_dropped() -> None:
-    """It was taken away and given back before anything was collected."""
+    """It was revoked and assigned again before anything was collected."""
     reading = Reading(A, B)
     reading.fetched(A, 0)
     assert reading.offsets(1) == {"a": [0]}
@@ -239,7 +239,7 @@ def test_a_starved_network_thread_is_woken_when_there_is_room() -> None:
 
 
 def test_a_reset_that_waits_for_the_position_is_woken_when_it_moves() -> None:
-    """The chunk is released before the position moves: the network thread looked too early."""
+    """The chunk is released before the position moves, so the network thread woke too early."""
     reading = Reading(A)
     reading.fetched(A, 0)
     reading.buffer.starved = reading.state(A).wait_for_drain = True

@@ -1,4 +1,4 @@
-"""Async commits on the application thread: their callbacks, in order and once."""
+"""Callbacks of asynchronous commits run on the application thread, once and in order."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TP = TopicPartition("orders", 0)
 
 
 class Core:
-    """What commits need of one; what they send stays in `sent`."""
+    """The part of a core that commits use; their events stay in `sent`."""
 
     def __init__(self) -> None:
         self.config = Config.from_options({"group_id": "readers"})
@@ -33,7 +33,7 @@ class Core:
 
 
 class Committing:
-    """Async commits of the offsets 1, 2 and 3, and whose callbacks have run."""
+    """Asynchronous commits of the offsets 1, 2 and 3, and the callbacks that have run."""
 
     def __init__(self) -> None:
         self.core = Core()

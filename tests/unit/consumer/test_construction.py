@@ -1,4 +1,4 @@
-"""What the constructor checks before any broker is asked, numbered as in the behaviour list."""
+"""Checks of the constructor before any request; numbers are those of the behaviour list."""
 
 from __future__ import annotations
 

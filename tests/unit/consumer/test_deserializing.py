@@ -1,4 +1,4 @@
-"""Deserializers: what they are given, and what is raised when one fails."""
+"""Deserializers: their arguments and errors."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def implementation(
 
 
 def failing(raising: Callable[[Any], Any], **options: Any) -> RecordDeserializationError:
-    """Return what is raised for a record."""
+    """Return the error for a record."""
     reading = Reading(A, **{"value_deserializer": raising, **options})
     reading.fetched(A, 0)
     with pytest.raises(RecordDeserializationError) as caught:
@@ -43,8 +43,8 @@ def failing(raising: Callable[[Any], Any], **options: Any) -> RecordDeserializat
     return caught.value
 
 
-class Awkward(Exception):  # noqa: N818 - as users name theirs
-    """Its constructor takes what nobody else knows."""
+class Awkward(Exception):  # noqa: N818 - a name that a user might choose
+    """Its constructor has special arguments."""
 
     __slots__ = ("slot",)
 
@@ -55,8 +55,8 @@ class Awkward(Exception):  # noqa: N818 - as users name theirs
         self.slot = "slot"
 
 
-class Refusing(Exception):  # noqa: N818 - as users name theirs
-    """Nothing can be derived from it."""
+class Refusing(Exception):  # noqa: N818 - a name that a user might choose
+    """It cannot be subclassed."""
 
     def __init_subclass__(cls) -> None:
         raise TypeError("final")
@@ -71,11 +71,11 @@ class ReadOnlyError(ValueError):
 
 
 class Meta(type):
-    """A metaclass of theirs."""
+    """A user's metaclass."""
 
 
-class WithMeta(Exception, metaclass=Meta):  # noqa: N818 - as users name theirs
-    """Of another metaclass."""
+class WithMeta(Exception, metaclass=Meta):  # noqa: N818 - a name that a user might choose
+    """It has another metaclass."""
 
 
 def raising(error: BaseException) -> Callable[[Any], Any]:
@@ -175,7 +175,7 @@ def test_records_before_the_error_come_first_and_the_position_stays() -> None:
 
 
 class Full:
-    """What kafka-python calls a deserializer."""
+    """A deserializer of kafka-python 3."""
 
     def deserialize(self, topic: str, headers: list[Any], data: bytes | None) -> Any:
         headers.append(("seen", b"1"))
@@ -183,7 +183,7 @@ class Full:
 
 
 class Old:
-    """What kafka-python 2 called one."""
+    """A deserializer of kafka-python 2."""
 
     def deserialize(self, topic: str, data: bytes | None) -> Any:
         return topic, data
@@ -212,7 +212,7 @@ def test_the_arguments_of_a_deserializer() -> None:
 
 
 class Document(dict[str, Any]):
-    """What a deserializer makes; can be looked at from afar."""
+    """A deserialized value that supports weak references."""
 
 
 def test_a_cycle_through_a_deserialized_value_is_collected() -> None:

@@ -33,7 +33,7 @@ from tests.unit.records.making import CONTROL, TRANSACTIONAL, Rec, batch, open_r
 
 A, B = TopicPartition("orders", 0), TopicPartition("orders", 1)
 MARKER = batch([Rec(key=b"\0\0\0\1", value=b"\0" * 6)], 2, flags=CONTROL | TRANSACTIONAL)
-#: Fetched of each partition: two answers for the first, with a transaction's marker at offset 2.
+#: The data of each partition: two responses for the first, with a marker at offset 2.
 FETCHED = {
     A: [(0, batch([Rec(), Rec()], 0) + MARKER), (3, batch([Rec()], 3))],
     B: [(0, batch([Rec()], 0))],
@@ -54,7 +54,7 @@ INTERCEPTING: dict[str, Any] = {"interceptor_classes": [Noticing]}
 
 
 class Interrupted:
-    """A consumer that has fetched something, and what it has returned of that."""
+    """A consumer with fetched records, and the records that it has returned."""
 
     def __init__(self, simulation: Simulation, **options: Any) -> None:
         self.simulation = simulation
@@ -75,7 +75,7 @@ class Interrupted:
             yield cls(simulation, **options)
 
     def fetch(self, fetched: Fetched = FETCHED) -> None:
-        """Seek to the beginning, and have records fetched."""
+        """Seek to the beginning, and fetch records."""
         self.returned = {A: [], B: []}
         for tp, answers in fetched.items():
             state, base = self.engine.subscription.get(tp), Position(0)
@@ -86,18 +86,18 @@ class Interrupted:
                 self.engine.buffer.add(FetchedChunk(state, base, reader))
 
     def take(self, batch: Any) -> None:
-        """Note what poll() returned."""
+        """Store the result of poll()."""
         for records in batch.values():
             for record in records:
                 self.take_one(record)
 
     def take_arrow(self, batch: Any) -> None:
-        """Note what poll_arrow() returned, if it did."""
+        """Store the result of poll_arrow(), if any."""
         for row in batch.to_pylist() if batch is not None else ():
             self.returned[TopicPartition(row["topic"], row["partition"])].append(row["offset"])
 
     def take_one(self, record: Any) -> None:
-        """Note what iteration returned, if it did."""
+        """Store the result of iteration, if any."""
         if record is not None:
             self.returned[TopicPartition(record.topic, record.partition)].append(record.offset)
 
@@ -105,7 +105,7 @@ class Interrupted:
         return {tp: each.offset for tp, each in self.engine.subscription.consumed_offsets().items()}
 
     def check(self) -> None:
-        """Nothing that was not returned would be committed; other threads are let in."""
+        """Check that only returned records would be committed, and that other threads may enter."""
         for tp, offset in self.committable().items():
             missing = [each for each in ALL[tp] if each < offset and each not in self.returned[tp]]
             assert not missing, f"{tp}: {offset} would be committed without {missing}"
@@ -116,7 +116,7 @@ class Interrupted:
         assert found == [set()], "another thread is locked out"
 
     def finish(self, read: Callable[[], object]) -> None:
-        """Read the rest; everything was returned once, in order, and no memory is held."""
+        """Read the rest; check that all records came once and in order, and memory is released."""
         while self.returned != ALL:
             before = sum(map(len, self.returned.values()))
             read()
@@ -130,7 +130,7 @@ class Interrupted:
 
 
 def interrupters(step: int = 1, **options: Any) -> Iterator[Interrupter]:
-    """One for each bytecode; the last one comes too late for the call."""
+    """One interrupter for each bytecode; the last one comes after the call."""
     for at in count(step=step):
         interrupter = Interrupter(at, **options)
         yield interrupter
@@ -139,12 +139,12 @@ def interrupters(step: int = 1, **options: Any) -> Iterator[Interrupter]:
 
 
 def given_close_to(interrupter: Interrupter) -> Any:
-    """Return what the Python loop was about to return; the native one runs no bytecode there."""
+    """Return the record that the Python loop is about to return; the native one has no bytecode."""
     return close_to(interrupter, PythonLoop.__next__, "given", "record")
 
 
 def close_to(interrupter: Interrupter, method: Any, attribute: str, name: str) -> Any:
-    """Return what a method was about to return when the interrupt came, None if it was not."""
+    """Return the result that a method was about to return when interrupted, or None."""
     code = method.__code__
     if interrupter.frame is None or not interrupter.came_behind(code, attribute):
         return None
@@ -252,7 +252,7 @@ def test_a_wakeup_from_a_signal_handler_ends_one_poll_and_loses_nothing(fetched:
 
 
 def test_an_interrupted_poll_still_notifies_the_network_thread() -> None:
-    """Something waits for the application to poll, and must not wait for ever."""
+    """Work that waits for a poll must not wait forever."""
     with Interrupted.reading("native") as reader:
         for interrupter in interrupters():
             reader.engine.polls.event_needed = True
@@ -280,7 +280,7 @@ def is_listener(frame: FrameType) -> bool:
 
 
 def test_an_interrupted_poll_calls_the_listener_once() -> None:
-    """And the network thread is told when it has been called, not before."""
+    """The network thread is notified after the call, not before."""
     with Interrupted.reading("native", group_id="readers") as reader:
         calls, queue = reader.consumer._listener, reader.engine.queue
         listener = calls.listener = Losing()
@@ -289,7 +289,7 @@ def test_an_interrupted_poll_calls_the_listener_once() -> None:
 
         def noticing(event: ApplicationEvent) -> None:
             if isinstance(event, CallbackCompleted):
-                # Between the store that says so and the call, it counts as called.
+                # Between the store and the call, it counts as called.
                 begun = interrupter.came_behind(ListenerCalls._call.__code__, "_progress")
                 listener.lost += begun and listener.lost < event.number
                 told.append((event.number, listener.lost))
@@ -310,7 +310,7 @@ def test_an_interrupted_poll_calls_the_listener_once() -> None:
 
 
 def test_an_interrupt_in_a_deserializer_keeps_unreturned_records() -> None:
-    """The batch of the first partition is complete when the second one's is interrupted."""
+    """The batch of the first partition is complete when that of the second is interrupted."""
     pressed = [True]
 
     def deserialize(data: bytes | None) -> bytes | None:

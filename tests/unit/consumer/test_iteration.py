@@ -1,4 +1,4 @@
-"""One record at a time, the position moving with each."""
+"""Iteration: each record moves the position."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.unit.consumer.reading import A, B, Reading
 
 @pytest.fixture(params=IMPLEMENTATIONS, autouse=True)
 def implementation(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The loop that hands out the records."""
+    """The loop that returns the records."""
     require_implementation(request.param)
     if request.param == "python":
         monkeypatch.setattr(module, "native", None)
@@ -29,7 +29,7 @@ class Loop:
     def __init__(self, reading: Reading) -> None:
         self.reading = reading
         self.iteration = Iteration(reading.subscription)
-        #: How often something had to be looked at.
+        #: The number of calls of `_find_feed`.
         self.looks = 0
         self.loop = type("Consumer", (module.Loop,), {"_find_feed": lambda _: self.find()})()
 
@@ -42,7 +42,7 @@ class Loop:
         self.loop._follow(run.feed, changes, seen)
 
     def fill(self) -> None:
-        """Collect what the loop is given next."""
+        """Collect the next records for the loop."""
         batch = self.reading.collector.collect(500)
         self.iteration.add(batch, self.reading.collector.publication)
 
@@ -136,7 +136,7 @@ def test_28_poll_returns_at_most_the_limit_of_it() -> None:
 
 
 def test_no_check_per_record_while_nothing_changes(implementation: str) -> None:
-    """Nothing of Python is run for a record."""
+    """No Python code runs for a record."""
     if implementation == "python":
         pytest.skip("the Python loop looks for each record")
     reading, loop = begun(500)

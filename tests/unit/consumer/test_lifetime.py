@@ -1,4 +1,4 @@
-"""A consumer that is forgotten is collected, whatever of its owner's it was given."""
+"""A dropped consumer is garbage-collected, whatever objects of its owner it has."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OAUTH = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "OAUTHBEARER"}
 
 
 class Owner:
-    """Gives its consumer methods of its own, and itself."""
+    """Passes its own methods and itself to its consumer."""
 
     def __init__(self, given: Callable[[Owner], dict[str, Any]]) -> None:
         self.consumer = KafkaConsumer(
@@ -123,7 +123,7 @@ def test_a_token_provider_is_called_through_a_weak_reference() -> None:
 
 
 class Looping(Loop):
-    """Is in the middle of a loop, and deserializes for it."""
+    """Is in the middle of an iteration, and deserializes for it."""
 
     def _find_feed(self) -> None:
         records = join_records([reader(batch([Rec(b"1"), Rec(b"2")])).take(2)])

@@ -1,4 +1,4 @@
-"""A network thread that ends, or never starts, is seen by every call."""
+"""Every call detects a network thread that has ended or never started."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tandem_kafka.engine.loop import NetworkLoop
 from tandem_kafka.errors import ConsumerClosedError, NetworkThreadError
 
 TP = TopicPartition("orders", 0)
-#: Nobody listens on the discard port; nothing here needs a broker.
+#: No server listens on the discard port; these tests need no broker.
 OPTIONS: dict[str, Any] = {
     "bootstrap_servers": "127.0.0.1:9",
     "bootstrap_timeout_ms": 0,
@@ -22,12 +22,12 @@ OPTIONS: dict[str, Any] = {
 
 
 class PanicError(BaseException):
-    """Like a panic of the extension: no `Exception`."""
+    """Like a panic of the extension: not an `Exception`."""
 
 
 @pytest.fixture(params=[ZeroDivisionError, PanicError, SystemExit])
 def dead(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """A consumer with an assignment whose network thread has died."""
+    """A consumer with an assignment whose network thread has ended with an error."""
     consumer = KafkaConsumer(**OPTIONS)
     consumer.assign([TP])
     consumer.seek(TP, 7)

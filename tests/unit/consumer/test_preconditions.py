@@ -1,4 +1,4 @@
-"""What is checked before any broker is asked; the numbers are those of the behaviour list."""
+"""Checks before any request; the numbers are those of the behaviour list."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ OTHER = TopicPartition("topic", 1)
 def test_9_without_subscription_or_assignment_there_is_nothing_to_read(
     consumer: KafkaConsumer,
 ) -> None:
-    """As with kafka-python; Java's client raises."""
+    """As in kafka-python; the Java client raises."""
     assert consumer.poll() == {}
     assert list(consumer) == []
     consumer.subscribe(["topic"])
@@ -75,7 +75,7 @@ CALLS: dict[str, Callable[[KafkaConsumer], object]] = {
     "bootstrap": lambda c: c.bootstrap(),
     "bootstrap_connected": lambda c: c.bootstrap_connected(),
 }
-#: The rest may be called at any time, or is tested on its own.
+#: The other methods may be called at any time, or have their own tests.
 FREE = {"DEFAULT_CONFIG", "close", "config", "metrics", "wakeup"}
 
 
@@ -84,7 +84,7 @@ def test_every_public_method_is_in_the_table() -> None:
     assert public == CALLS.keys() | FREE
 
 
-#: What only looks at what is known answers after close() too, as in kafka-python.
+#: Methods that only read cached state work after close() too, as in kafka-python.
 SNAPSHOTS: dict[str, object] = {
     "subscription": None,
     "assignment": {TP},
@@ -170,7 +170,7 @@ def test_12_subscribe_rejects_invalid_listeners(consumer: KafkaConsumer) -> None
 
 @pytest.mark.parametrize("topics", [[], (), None])
 def test_12_subscribing_to_nothing_is_rejected(consumer: KafkaConsumer, topics: Any) -> None:
-    """As by kafka-python; Java's client unsubscribes."""
+    """As in kafka-python; the Java client unsubscribes."""
     consumer.subscribe(["topic"])
     with pytest.raises(ValueError, match=r"unsubscribe\(\)"):
         consumer.subscribe(topics)
@@ -208,7 +208,7 @@ def test_13_assigning_nothing_unsubscribes(consumer: KafkaConsumer) -> None:
     assert consumer.subscription() is None
     consumer.assign([])
     assert consumer.assignment() == set()
-    consumer.subscribe(["topic"])  # nothing is left to stand in the way
+    consumer.subscribe(["topic"])  # nothing prevents it any longer
     consumer.assign([])
     assert consumer.subscription() is None
 
@@ -232,7 +232,7 @@ def test_14_ways_to_subscribe_exclude_each_other(
         with pytest.raises(IllegalStateError, match="mutually exclusive"):
             WAYS[second][0](consumer)
     assert look(consumer) == before
-    begin(consumer)  # the earlier subscription can still be changed in its own way
+    begin(consumer)  # the same kind of subscription can still be changed
     consumer.unsubscribe()
     WAYS[second][0](consumer)
 
@@ -373,7 +373,7 @@ def test_37_a_timeout_names_the_operation_and_leaves_no_request(
 
 
 def test_37_a_position_not_found_in_time_is_none(consumer: KafkaConsumer) -> None:
-    """With a timeout, as kafka-python's; without one there is an error in the end."""
+    """With a timeout, as in kafka-python; without one, an error is raised in the end."""
     consumer.assign([TP])
     assert consumer.position(TP, timeout_ms=10) is None
     with pytest.raises(KafkaTimeoutError, match="position"):

@@ -1,4 +1,4 @@
-"""What each application event sets going."""
+"""The processing of application events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The loop: nothing kills it, everything that waits is told."""
+"""The loop: no error ends it, and all waiting calls are notified."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Driver(ScriptedDriver):
 
 
 class Looped(World):
-    """A world whose managers are asked by the real loop."""
+    """A world whose managers are polled by the real loop."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(leaders=(), **options)
@@ -248,7 +248,7 @@ def test_managers_are_polled_only_in_iterations_that_concern_them(
         return PollResult(wait_ms=4_000)
 
     def turns(*transport_events: TransportEvent, after_ms: int = 0) -> int:
-        """Tell the loop something; returns how often managers were asked for it."""
+        """Pass an event to the loop; return how often the managers were polled."""
         asked.clear()
         world.transport.events += transport_events
         world.turn(after_ms=after_ms)

@@ -1,4 +1,4 @@
-"""A result to come, and the reaper that lets none wait for ever."""
+"""Completions, and the reaper that enforces their deadlines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The two queues."""
+"""The queues between the threads."""
 
 from __future__ import annotations
 

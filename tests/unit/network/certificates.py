@@ -1,4 +1,4 @@
-"""Certificates of all kinds, made for a test."""
+"""Creates certificates of all kinds for tests."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def issue(
     until: dt.timedelta = DAY,
     version_1: bool = False,
 ) -> Issued:
-    """Make a certificate, signed by itself without an issuer."""
+    """Create a certificate; self-signed without an issuer."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     builder = (
@@ -68,7 +68,7 @@ def issue(
 def _as_version_1(
     certificate: x509.Certificate, signer: ec.EllipticCurvePrivateKey
 ) -> x509.Certificate:
-    """Leave out the version and the extensions, and sign again: no library makes version 1."""
+    """Remove version and extensions, and sign again, because no library creates version 1."""
     fields = list(_elements(_content(certificate.tbs_certificate_bytes)))
     version, extensions = b"\xa0", b"\xa3"
     old = [field for field in fields if field[:1] not in {version, extensions}]

@@ -16,6 +16,6 @@ def peer() -> Iterator[Peer]:
 
 @pytest.fixture(params=IMPLEMENTATIONS)
 def new_transport(request: pytest.FixtureRequest) -> NewTransport:
-    """The class of one of the transports that must behave alike."""
+    """The class of a transport; all of them must behave alike."""
     chosen: NewTransport = request.param
     return chosen

@@ -1,4 +1,4 @@
-"""A broker's end of sockets, and the two transports that are tested against it."""
+"""The broker's side of sockets, and the two transports that are tested against it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ IMPLEMENTATIONS = [
 
 
 class Peer:
-    """The broker's end: a listener and blocking sockets with a bound on every wait."""
+    """The broker's side: a listener and blocking sockets with timeouts."""
 
     def __init__(self, family: socket.AddressFamily = socket.AF_INET) -> None:
         self.listener = socket.socket(family)
@@ -70,7 +70,7 @@ def frame(payload: bytes) -> bytes:
 
 
 def events_of(transport: AnyTransport, count: int = 1) -> list[TransportEvent]:
-    """Poll until there are that many events, five seconds at most."""
+    """Poll until there is the given number of events, for at most five seconds."""
     deadline = time.monotonic() + 5
     events: list[TransportEvent] = []
     while len(events) < count:
@@ -86,7 +86,7 @@ def connected(transport: AnyTransport, peer: Peer) -> tuple[int, socket.socket]:
 
 
 def received(transport: AnyTransport, broker: socket.socket, size: int) -> bytes:
-    """Poll until the broker has what was sent: so many bytes, which do not fit a socket."""
+    """Poll until the broker has received a number of bytes that exceeds a socket buffer."""
     data = bytearray()
 
     def receive() -> None:
@@ -109,7 +109,7 @@ def closed(transport: AnyTransport) -> Exception:
 
 
 def turns_counted(transport: AnyTransport, poll: Callable[[], Any]) -> int:
-    """How often the system is asked for events while `poll` runs."""
+    """The number of system calls for events during a `poll`."""
     if isinstance(transport, NativeTransport):
         before = transport._selector.turns
         poll()
@@ -131,7 +131,7 @@ def turns_counted(transport: AnyTransport, poll: Callable[[], Any]) -> int:
 
 
 def spins(transport: AnyTransport, seconds: float = 0.2) -> int:
-    """How often an idle poll goes round."""
+    """The number of iterations of an idle poll."""
 
     def poll() -> None:
         assert transport.poll(int(seconds * 1000)) == []
@@ -140,7 +140,7 @@ def spins(transport: AnyTransport, seconds: float = 0.2) -> int:
 
 
 def socket_to(broker: socket.socket) -> socket.socket:
-    """The other end of the broker's socket, within this process."""
+    """The client's end of the broker's socket, within this process."""
     wanted = (broker.getpeername(), broker.getsockname())
     for number in range(3, 1024):
         try:

@@ -1,4 +1,4 @@
-"""A proxy for tests: SOCKS5 and HTTP CONNECT on one port, each as its RFC has it."""
+"""A proxy for tests: SOCKS5 and HTTP CONNECT on one port, as defined by their RFCs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["ProxyServer"]
 
 
 class ProxyServer:
-    """Serves every connection on threads of its own.
+    """Serves every connection on separate threads.
 
     Args:
         login: User and password that it asks for; none without.
@@ -58,7 +58,7 @@ class ProxyServer:
             self._start(self._serve, sock)
 
     def _keep(self, sock: socket.socket) -> None:
-        """Have a socket closed in the end, also one that comes behind it."""
+        """Close a socket at the end, even one that is registered after the end."""
         self._sockets.append(sock)
         if self._closed:
             sock.close()
@@ -105,7 +105,7 @@ class ProxyServer:
             host = socket.inet_ntop(family, _read(sock, size))
         (port,) = struct.unpack(">H", _read(sock, 2))
         server = None if self.refusal else self._reach(host, port)
-        # Bound to a name of seven letters: clients must read over addresses of each kind.
+        # With a name of seven letters: clients must skip addresses of every kind.
         answer = bytes([5, self.refusal, 0, 3, 7]) + b"a.proxy" + b"\0\1"
         for part in (answer[:3], answer[3:9], answer[9:]):
             sock.sendall(part)

@@ -1,4 +1,4 @@
-"""A network without sockets, threads or time: the transport and the brokers do what a test says."""
+"""A network without sockets, threads or time; tests control transport and brokers."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Sent:
-    """A request as the broker sees it."""
+    """A request as the broker receives it."""
 
     connection: int
     api_key: int
@@ -129,7 +129,7 @@ class ScriptedDriver:
         self.tasks.append((work, done))
 
     def run(self, result: Any = None) -> None:
-        """Finish every task, with `result` in place of what it would have done."""
+        """Finish every task, with `result` in place of its own result."""
         tasks, self.tasks = self.tasks, []
         for work, done in tasks:
             if result is not None:
@@ -163,7 +163,7 @@ class KnownNodes:
 
 
 def frame_of(sent: Sent, response: Any) -> memoryview:
-    """Encode a broker's answer to a request."""
+    """Encode a broker's response to a request."""
     body = bytes(response.encode(version=sent.version))
     flexible = sent.api_key != 18 and type(response).flexible_version_q(sent.version)
     return memoryview(struct.pack(">i", sent.correlation_id) + b"\0" * flexible + body)
@@ -184,7 +184,7 @@ def metadata_answer(throttle: int = 0) -> Any:
 
 
 class Network:
-    """A client and the strings to pull."""
+    """A client, and the controls of its network."""
 
     def __init__(
         self,
@@ -245,7 +245,7 @@ class Network:
         self.tell(ConnectionClosed(number, error or KafkaConnectionError("refused")))
 
     def make_ready(self, number: int) -> list[Sent]:
-        """Open a connection and tell it the versions; returns what it then sends."""
+        """Open a connection and send its versions; return the next requests."""
         self.open(number)
         (asked,) = self.transport.take_sent()
         assert asked.api_key == 18

@@ -51,7 +51,7 @@ def token_answer(
 
 
 def token_of(sent: Sent) -> bytes:
-    """The token of a SaslAuthenticate v2 request: behind header, tags and compact length."""
+    """The token of a SaslAuthenticate v2 request, after header, tags and compact length."""
     assert (sent.api_key, sent.version) == (36, 2)
     body = sent.frame[4 + 8 + 2 + len("test") + 1 :]
     size, start = body[0] & 0x7F, 1
@@ -61,7 +61,7 @@ def token_of(sent: Sent) -> bytes:
 
 
 def begin(network: Network) -> Sent:
-    """Connect and negotiate; returns the handshake."""
+    """Connect and negotiate; return the handshake."""
     network.turn()
     number = max(network.transport.addresses)
     network.open(number)
@@ -100,7 +100,7 @@ def test_a_wrong_password_has_the_brokers_message(caplog: pytest.LogCaptureFixtu
     assert "wonderland" not in caplog.text
     network.request()
     network.turn(after_ms=200)
-    assert len(network.transport.open) == 1  # not for ever: the password may be set right
+    assert len(network.transport.open) == 1  # it is retried: the password may be corrected
 
 
 def test_a_disabled_mechanism_is_reported_with_the_enabled_ones() -> None:
@@ -192,7 +192,7 @@ class Tokens(AbstractTokenProvider):  # type: ignore[misc]
 
 
 class OnlyTokens:
-    """No relative of kafka-python's class."""
+    """Not a subclass of kafka-python's class."""
 
     def token(self) -> str:
         return "secret"
@@ -273,18 +273,18 @@ def test_a_hanging_token_provider_is_bounded() -> None:
     network.turn(after_ms=1200)
     assert isinstance(error_of(unsent), KafkaConnectionError)
     assert "authenticating" in str(error_of(unsent))
-    network.driver.run()  # too late: nobody waits for it
+    network.driver.run()  # too late: no connection waits for it
     network.turn()
 
 
 def give_up(network: Network) -> None:
-    """The set-up of a connection takes too long; then its backoff is over."""
+    """Let the setup of a connection time out, and wait for its backoff."""
     network.turn(after_ms=60_000)
     network.turn(after_ms=60_000)
 
 
 def test_connections_that_wait_for_a_token_share_one_call() -> None:
-    """However often a consumer connects while the provider hangs."""
+    """This holds for any number of attempts to connect while the provider hangs."""
     provider = Tokens("secret")
     network = oauth(provider)
     for _ in range(20):
@@ -317,7 +317,7 @@ def test_each_connection_requests_its_own_token_if_no_call_is_running() -> None:
 
 
 class Stuck(SaslMechanism):  # type: ignore[misc]
-    """A mechanism of a user's that waits for something."""
+    """A user's mechanism that blocks."""
 
     def __init__(self, **config: object) -> None:
         pass
@@ -354,7 +354,7 @@ def test_hanging_mechanisms_use_a_limited_number_of_threads(
     assert len(network.driver.tasks) == MAX_CONCURRENT
     network.request()
     network.answer(begin(network), handshake_answer("STUCK"))
-    network.driver.run()  # they come back at last
+    network.driver.run()  # they return in the end
     network.turn()
     assert len(network.driver.tasks) == 1, "those that were given up are left out"
     network.driver.run()
@@ -394,7 +394,7 @@ def test_a_session_that_ends_waits_for_its_responses() -> None:
     sent = authenticated(network, lifetime=5_000)
     second = network.request()
     assert network.turn(after_ms=4800) > 1000
-    assert network.transport.take_sent() == []  # the old connection takes nothing new
+    assert network.transport.take_sent() == []  # the old connection gets no new requests
     network.answer(sent, metadata_answer())
     assert first.future.error is None
     network.turn()

@@ -92,7 +92,7 @@ def test_a_request_that_cannot_be_sent_in_time_fails_with_names() -> None:
     to_node, to_any = network.request(deadline_ms=100), network.request(None, deadline_ms=200)
     assert network.turn() <= 100
     assert network.turn(after_ms=99) == 1
-    assert network.turn(after_ms=1) == 0  # a future ended: the managers may want to speak
+    assert network.turn(after_ms=1) == 0  # a future is done, so the managers must be polled
     assert isinstance(error_of(to_node), KafkaTimeoutError)
     assert "MetadataRequest could not be sent to broker 1 (10.0.0.1:9092)" in str(error_of(to_node))
     network.turn(after_ms=100)
@@ -194,7 +194,7 @@ def test_idle_connections_are_closed_and_reopened() -> None:
     network.turn(after_ms=1)
     assert network.transport.open == set()
     network.request()
-    network.turn()  # at once: closing was no failure
+    network.turn()  # immediately, because closing was no failure
     assert network.transport.open == {2}
 
 
@@ -218,7 +218,7 @@ def test_a_moved_broker_gets_new_connections_immediately() -> None:
     assert network.turn() == 0
     assert isinstance(error_of(in_flight), KafkaConnectionError)
     assert "moved to 10.0.0.77:9093" in str(error_of(in_flight))
-    network.request(NODE_1)  # made with what the metadata said before
+    network.request(NODE_1)  # with the address of earlier metadata
     network.turn()
     address = network.transport.addresses[2]
     assert (address.ip, address.port) == ("10.0.0.77", 9093)
@@ -317,7 +317,7 @@ def test_an_hour_without_brokers_takes_few_iterations() -> None:
         for number in list(network.transport.open):
             network.cut(number)
         network.now_ms += wait_ms
-    assert turns < 4 * 3600  # attempts are a second apart
+    assert turns < 4 * 3600  # one attempt per second
 
 
 def test_versions_may_be_rejected_during_setup() -> None:

@@ -147,7 +147,7 @@ def test_a_hanging_lookup_is_bounded_and_not_repeated() -> None:
     assert "looking up kafka.example" in str(error_of(unsent))
     second = network.request(NAMED)
     network.turn(after_ms=200)
-    assert len(network.driver.tasks) == 1  # the same lookup is still under way
+    assert len(network.driver.tasks) == 1  # the same lookup is still running
     network.driver.run([])
     network.turn()
     assert "cannot resolve kafka.example" in str(error_of(second))
@@ -168,7 +168,7 @@ def test_every_address_is_tried_within_one_attempt() -> None:
     assert isinstance(error_of(unsent), KafkaConnectionError)
     network.request(NAMED)
     network.turn(after_ms=200)
-    assert len(network.driver.tasks) == 1  # exhausted: looked up again
+    assert len(network.driver.tasks) == 1  # all tried, so the name is looked up again
 
 
 def test_a_name_without_address_fails_queued_requests() -> None:
@@ -324,7 +324,7 @@ def test_a_listener_that_requires_sasl_closes_at_the_first_request() -> None:
         network.request()
         pauses.append(network.turn())
         network.now_ms += pauses[-1]
-    assert pauses[4] > 700  # being told the versions is no success
+    assert pauses[4] > 700  # a response to ApiVersions is no success
 
 
 def test_a_timeout_names_the_last_failure() -> None:

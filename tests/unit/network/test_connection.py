@@ -67,7 +67,7 @@ def test_versions_are_requested_first_with_the_client_name() -> None:
 
 
 def test_an_undecodable_rejection_falls_back_to_version_0() -> None:
-    """librdkafka's mock broker writes a plain array where a compact one is announced."""
+    """librdkafka's mock broker writes a plain array in place of a compact one."""
     connection = BrokerConnection(NODE_1, "client")
     connection.opened(0)
     (asked,) = take_sent(connection)
@@ -86,7 +86,7 @@ def test_a_rejected_version_falls_back_to_that_of_the_broker(
     connection = BrokerConnection(NODE_1, "client")
     connection.opened(0)
     (asked,) = take_sent(connection)
-    # Whatever was asked, a broker that does not know it answers in version 0.
+    # A broker responds in version 0 if it does not know the requested version.
     refused = Sent(0, 18, 0, asked.correlation_id, b"")
     connection.receive(frame_of(refused, api_versions(refusal, error_code=35)), 0)
     (again,) = take_sent(connection)
@@ -229,7 +229,7 @@ def test_throttling_is_applied() -> None:
 
 
 def test_throttling_is_limited_to_half_a_minute() -> None:
-    """Whatever wrong bytes say: a connection that is silent for weeks has lost its member."""
+    """A corrupted throttle time must not silence a connection for weeks."""
     connection = ready()
     connection.send(unsent(), 0)
     (sent,) = take_sent(connection)

@@ -15,7 +15,7 @@ def reader(scratch: int = 64, limit: int = 10_000) -> FrameReader:
 
 
 def feed(frames: FrameReader, data: bytes, cuts: list[int]) -> list[bytes]:
-    """Let `data` arrive in pieces of the given sizes, then as much as the reader will take."""
+    """Let `data` arrive in parts of the given sizes, then as much as the reader accepts."""
     out: list[bytes] = []
     pieces = iter(cuts)
     while data:

@@ -1,4 +1,4 @@
-"""Answers of every kind with wrong bytes: an error of the request they answer, and nothing else."""
+"""Responses with corrupted bytes cause an error of their request, and nothing else."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from tests.unit.network.scripted import NODE_1, ScriptedDriver, Settings, api_ve
 
 NOTHING_OFFLOADED = Offloading(ScriptedDriver(), lambda: None)
 
-#: By the name that request and response have in common.
+#: By the common name of request and response.
 KINDS = {
     name.removesuffix("Request"): (
         getattr(messages, name),
@@ -43,13 +43,13 @@ KINDS = {
     for name in messages.__all__
     if name.endswith("Request")
 }
-#: Decoded by a decoder of ours instead of kafka-python's.
+#: Decoded by this package instead of kafka-python.
 DECODERS = {"Fetch": decode_fetch_response}
-#: No answer to an older one is decoded here.
+#: Responses of older versions are never decoded.
 OLDEST = {"Fetch": 4}
 SASL = Settings(sasl_mechanism="PLAIN", sasl_plain_username="alice", sasl_plain_password="secret")
 
-#: What lengths are blown up to: int32, int16, unsigned varints, one of them without an end.
+#: Huge lengths: int32, int16 and unsigned varints, one of them without an end.
 BIG = [
     struct.pack(">i", 2**31 - 1),
     struct.pack(">h", 2**15 - 1),
@@ -57,7 +57,7 @@ BIG = [
     b"\xff\xff\xff\xff\x0f",
     b"\xff" * 12,
 ]
-#: Kind, place and what is written there.
+#: Kind, position and new bytes.
 Change = tuple[str, int, bytes]
 changes = st.lists(
     st.one_of(
@@ -91,7 +91,7 @@ def mutate(data: bytes, wanted: list[Change]) -> bytes:
     return data
 
 
-# --- messages with something in every field ------------------------------------------------------
+# --- messages with all fields set ----------------------------------------------------------------
 
 _VALUES: dict[str, Any] = {
     "string": "name",
@@ -118,13 +118,13 @@ def _value(field: Any, version: int) -> Any:
         return filled(field.data_class, field.fields.values(), version)
     if field.is_array():
         return [_VALUES.get(field.array_of.type_str, 3)] * 2
-    # An error would change how an answer to ApiVersions or SASL is taken.
+    # An error code would change the processing of a response to ApiVersions or SASL.
     return 0 if field.name == "error_code" else _VALUES.get(field.type_str, 3)
 
 
 @cache
 def body_of(name: str, version: int) -> bytes:
-    """The answer to a request; its decoder is compiled here, which takes memory of its own."""
+    """The response to a request; its decoder is compiled first, because that needs memory."""
     kind = KINDS[name][1]
     body = bytes(filled(kind, kind._struct.fields.values(), version).encode(version=version))
     decode(name, version, body)
@@ -144,11 +144,11 @@ def versions_of(name: str) -> range:
     return range(OLDEST.get(name, 0), KINDS[name][0].max_version + 1)
 
 
-# --- a connection that is to take them -----------------------------------------------------------
+# --- a connection that receives them -------------------------------------------------------------
 
 
 def ready(version: int) -> BrokerConnection:
-    """A connection to a broker that speaks one version of all that has it."""
+    """A connection to a broker that supports one version of each API, if it exists."""
     connection = BrokerConnection(NODE_1, "client")
     connection.opened(0)
     offered = {kind.API_KEY: (min(version, kind.max_version),) * 2 for kind, _ in KINDS.values()}
@@ -159,19 +159,19 @@ def ready(version: int) -> BrokerConnection:
 
 
 def number_of(connection: BrokerConnection) -> int:
-    """The correlation id of the request that was just sent."""
+    """The correlation id of the last request."""
     *_, frame = connection.data_to_send()
     return int(struct.unpack_from(">i", frame, 8)[0])
 
 
 def header_of(connection: BrokerConnection, name: str, version: int) -> bytes:
-    """The header of the answer to the request that was just sent."""
+    """The header of the response to the last request."""
     flexible = name != "ApiVersions" and KINDS[name][0].flexible_version_q(version)
     return struct.pack(">i", number_of(connection)) + b"\0" * flexible
 
 
 def waiting(connection: BrokerConnection, name: str, version: int) -> tuple[UnsentRequest, bytes]:
-    """Send a request, and return it with the header of its answer."""
+    """Send a request, and return it with the header of its response."""
     kind = KINDS[name][0]
     message = filled(kind, kind._struct.fields.values(), version)
     request = UnsentRequest(message, ANY_NODE, 10_000, 1_000, decode=DECODERS.get(name))
@@ -180,7 +180,7 @@ def waiting(connection: BrokerConnection, name: str, version: int) -> tuple[Unse
 
 
 def take(connection: BrokerConnection, frame: bytes) -> KafkaError | None:
-    """Take a frame in; returns the error with which the connection is closed, if it is."""
+    """Receive a frame; return the error that closes the connection, if any."""
     try:
         with traced(frame):
             delivery = connection.receive(memoryview(frame), 5)
@@ -195,7 +195,7 @@ def take(connection: BrokerConnection, frame: bytes) -> KafkaError | None:
 
 @contextmanager
 def traced(data: bytes) -> Iterator[None]:
-    """What is done takes a small multiple of the bytes' size, whatever they say of lengths."""
+    """Check that the block allocates only a small multiple of the size of the bytes."""
     tracemalloc.start()
     try:
         yield
@@ -206,7 +206,7 @@ def traced(data: bytes) -> Iterator[None]:
 
 
 def check(name: str, version: int, wrong: Any) -> None:
-    """Two requests, and what the first one is answered by is `wrong(header, body)`."""
+    """Send two requests; the response to the first is `wrong(header, body)`."""
     connection = ready(version)
     first, header = waiting(connection, name, version)
     second, _ = waiting(connection, "Heartbeat", min(version, 4))
@@ -242,7 +242,7 @@ def test_truncated_bodies_are_rejected(name: str) -> None:
     for version in versions_of(name):
         body = body_of(name, version)
         for at in range(len(body)):
-            with pytest.raises(Exception):  # noqa: B017, PT011 - a connection tells them apart
+            with pytest.raises(Exception):  # noqa: B017, PT011 - a connection distinguishes them
                 decode(name, version, body[:at])
 
 
@@ -258,7 +258,7 @@ def test_mutated_bodies_are_errors_of_their_requests(name: str, data: st.DataObj
 
 @contextmanager
 def little_memory() -> Iterator[None]:
-    """A limit on the address space: 64 MiB more raise MemoryError. Tracing would be slower."""
+    """Limit the memory to 64 MiB more, which is faster than tracing each allocation."""
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
     before = resource.getrlimit(resource.RLIMIT_AS)
     limit = pages * resource.getpagesize() + (64 << 20)
@@ -272,7 +272,7 @@ def little_memory() -> Iterator[None]:
 @pytest.mark.skipif(sys.platform != "linux", reason="counts its pages as Linux tells them")
 @pytest.mark.parametrize("name", KINDS)
 def test_huge_lengths_allocate_nothing(name: str) -> None:
-    """Wherever they stand, before lengths were compact and after."""
+    """At all positions, with plain and with compact lengths."""
     for version in {versions_of(name)[0], versions_of(name)[-1]}:
         body = body_of(name, version)
         with little_memory():
@@ -281,7 +281,7 @@ def test_huge_lengths_allocate_nothing(name: str) -> None:
                     decode(name, version, mutate(body, [("set", at, big)]))
                 except MemoryError:
                     raise
-                except Exception:  # noqa: BLE001, S110 - a connection tells them apart
+                except Exception:  # noqa: BLE001, S110 - a connection distinguishes them
                     pass
 
 
@@ -294,9 +294,9 @@ def test_a_header_counts_its_tags_in_five_bytes() -> None:
         parse_header(memoryview(b"\0\0\0\1" + most), messages.MetadataRequest(), 12)
 
 
-# --- what a connection asks for itself -----------------------------------------------------------
+# --- requests of the connection itself -----------------------------------------------------------
 
-#: What is asked in turn, in these versions, and the right answers.
+#: The requests in order, with their versions and valid responses.
 SETUP = [
     ("ApiVersions", 4, api_versions({17: (0, 1), 18: (0, 4), 36: (0, 2)})),
     ("SaslHandshake", 1, messages.SaslHandshakeResponse(error_code=0, mechanisms=["PLAIN"])),
@@ -311,7 +311,7 @@ SETUP = [
 
 
 def answers() -> Iterator[tuple[BrokerConnection, bytes, bytes]]:
-    """A connection that is set up: before each step, with the answer's header and body."""
+    """The setup of a connection: yields before each step, with the response's header and body."""
     connection = BrokerConnection(
         NODE_1, "client", exchange=lambda: SaslExchange(SASL, "host", NOTHING_OFFLOADED)
     )

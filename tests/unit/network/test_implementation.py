@@ -52,7 +52,7 @@ def test_python_is_used_without_the_extension(
 
 
 def old_key(tmp_path: Path) -> dict[str, Any]:
-    """A key encrypted in the form from before PKCS#8."""
+    """A key encrypted in a format older than PKCS#8."""
     issued = trustme.CA().issue_cert("client.example")
     key = serialization.load_pem_private_key(issued.private_key_pem.bytes(), None)
     pem = key.private_bytes(

@@ -1,4 +1,4 @@
-"""Heartbeats that the native transport sends while nobody calls it, with the broker's end here."""
+"""Heartbeats that the native transport sends while the network thread is blocked."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def read_exactly(broker: socket.socket, count: int) -> bytes:
 
 
 def request(broker: socket.socket) -> tuple[int, bytes]:
-    """The next request: its correlation id, and its frame with 0 in the place of that."""
+    """The next request: its correlation id, and its frame with 0 in place of the id."""
     length = read_exactly(broker, 4)
     frame = read_exactly(broker, struct.unpack(">i", length)[0])
     (correlation_id,) = struct.unpack_from(">i", frame, 4)
@@ -95,7 +95,7 @@ def consumer_answer(
 
 
 def silent(broker: socket.socket, seconds: float) -> bool:
-    """True when nothing comes in that time."""
+    """True if nothing is received in this time."""
     broker.settimeout(seconds)
     try:
         return not broker.recv(1)
@@ -216,7 +216,7 @@ def silent_or_answered(broker: socket.socket, seconds: float) -> bool:
 def test_nothing_is_sent_while_a_heartbeat_is_in_flight(
     transport: NativeTransport, peer: Peer
 ) -> None:
-    """Its answer may change the epoch, and with the old one the member would be fenced."""
+    """Its response may change the epoch; the old epoch would get the member fenced."""
     number, broker = connected(transport, peer)
     transport.send(number, consumer(7, correlation_id=5))
     transport.keep_alive(number, consumer(7), PERIOD_MS, LONG_MS)
@@ -227,7 +227,7 @@ def test_nothing_is_sent_while_a_heartbeat_is_in_flight(
     assert correlation_id < 0
     assert frame == consumer(9)
     (event,) = events_of(transport)
-    assert isinstance(event, FrameReceived)  # the answer to Python's own, read by the watchdog
+    assert isinstance(event, FrameReceived)  # response to Python's request, read in the watchdog
 
 
 def test_a_member_without_epoch_sends_nothing(transport: NativeTransport, peer: Peer) -> None:

@@ -1,4 +1,4 @@
-"""What is remembered of a broker from one connection to the next."""
+"""The state of a broker across connections."""
 
 from __future__ import annotations
 

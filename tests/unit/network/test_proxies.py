@@ -150,7 +150,7 @@ def test_the_python_transport_is_used_and_logged(caplog: pytest.LogCaptureFixtur
 
 
 class Inline:
-    """Looks up where it stands."""
+    """Looks up names on the calling thread."""
 
     def offload(self, work: Any, done: Any) -> None:
         done(work())

@@ -72,7 +72,7 @@ def test_callers_for_one_name_share_a_lookup(
     assert len(wakeups) == 1
     offloading.deliver()
     assert first == second
-    assert first[0] is not second[0]  # each goes through its own list
+    assert first[0] is not second[0]  # each caller has its own list
 
 
 def test_failures_name_the_host(offloading: Offloading, driver: ScriptedDriver) -> None:

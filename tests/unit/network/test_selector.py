@@ -1,4 +1,4 @@
-"""What only the Python transport can show: its budget, and what a wake-up costs."""
+"""Tests of the Python transport only: its budget and the cost of a wakeup."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_wakeups_coalesce(transport: SelectorTransport, monkeypatch: pytest.Monk
     monkeypatch.setattr(transport, "_wakeup_writer", Counting())
     for _ in range(1000):
         transport.wakeup()
-    assert Counting.calls == 0  # the thread does not sleep: it will look by itself
+    assert Counting.calls == 0  # the thread is not sleeping, so it checks anyway
     transport.poll(0)
     transport._polling = True
     for _ in range(1000):

@@ -68,7 +68,7 @@ def refused(new_transport: NewTransport, peer: Peer, **options: Any) -> str:
 def test_a_self_signed_certificate_that_is_trusted_by_name(
     new_transport: NewTransport, peer: Peer, write: Write, is_authority: bool
 ) -> None:
-    """As `openssl req -x509` makes it, and as keytool does."""
+    """As created by `openssl req -x509` and by keytool."""
     server = issue("broker", authority=is_authority, names=LOCALHOST)
     serve(peer, server, write)
     accepted(new_transport, peer, ssl_cafile=write("ca.pem", server.pem))
@@ -150,7 +150,7 @@ def revocations(authority: Issued, *revoked: Issued, until: dt.timedelta = DAY) 
         .issuer_name(authority.certificate.subject)
         .last_update(NOW - 10 * DAY)
         .next_update(NOW + until)
-        .add_extension(x509.CRLNumber(1), critical=False)  # rustls wants them as RFC 5280 does
+        .add_extension(x509.CRLNumber(1), critical=False)  # rustls requires it, as RFC 5280 does
     )
     for issued in revoked:
         entry = x509.RevokedCertificateBuilder()

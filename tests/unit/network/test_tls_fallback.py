@@ -1,4 +1,4 @@
-"""TLS that OpenSSL takes and rustls does not: the Python transport connects in its place."""
+"""TLS that only OpenSSL accepts: the Python transport connects instead."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ CBC: dict[str, Any] = {
 
 @dataclass
 class World:
-    """What every test has at hand."""
+    """The objects that every test uses."""
 
     serve: Serve
     opened: Open
@@ -143,7 +143,7 @@ def test_openssl_connects_where_rustls_does_not(
     assert reason in line
     assert "localhost:" in line
     assert transport.received_bytes(first) > 0
-    # Later connections are Python's at once: no handshake of rustls comes first.
+    # Later connections use Python directly, without a handshake of rustls.
     serve(issued, **options)
     second = transport.connect(peer.address)
     assert second > first
@@ -175,7 +175,7 @@ def test_a_rejection_by_openssl_too_is_its_error(world: World, make: Any, text: 
     assert "certificate verify failed" in str(error)
     assert text in str(error)
     assert told() == []
-    # Nothing has been decided by that.
+    # This does not switch the transport.
     serve(good(authority))
     number = transport.connect(peer.address)
     assert events_of(transport) == [ConnectionOpened(number)]
@@ -199,7 +199,7 @@ def test_a_definite_error_is_not_retried(
 def test_earlier_connections_are_reopened(
     serve: Serve, opened: Open, peer: Peer, authority: Issued, told: Told
 ) -> None:
-    """One broker of several has a new certificate: what the native transport has is closed."""
+    """One of several brokers has a new certificate: native connections are closed."""
     serve(good(authority))
     transport = opened()
     first = transport.connect(peer.address)
@@ -238,7 +238,7 @@ def test_a_retried_connection_can_be_closed(
     serve: Serve, opened: Open, peer: Peer, authority: Issued
 ) -> None:
     transport = opened()
-    serve(of_version_1(authority))  # takes one connection only: the second handshake hangs
+    serve(of_version_1(authority))  # accepts one connection only: the second handshake hangs
     number = transport.connect(peer.address)
     while transport._python is None:
         assert transport.poll(100) == []

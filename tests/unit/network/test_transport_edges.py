@@ -1,4 +1,4 @@
-"""Peers that are slow, rude or hostile, for every transport over sockets."""
+"""Slow, faulty and hostile peers, for every transport over sockets."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_a_full_socket_does_not_spin(transport: AnyTransport, peer: Peer) -> Non
     data = frame(b"x" * 30_000_000)
     transport.send(number, data)
     transport.send(number, frame(b"behind"))
-    while transport.poll(20):  # what the socket's buffers take
+    while transport.poll(20):  # fill the socket buffers
         pass
     assert spins(transport) <= 3
     assert received(transport, broker, len(data) + 10) == data + frame(b"behind")
@@ -164,7 +164,7 @@ def test_a_connection_lost_within_a_frame(transport: AnyTransport, peer: Peer) -
 
 
 def test_an_end_together_with_the_last_bytes(transport: AnyTransport, peer: Peer) -> None:
-    """Nothing announces the end by itself when it is there before the data has been read."""
+    """The end of the stream has no event of its own if it arrives before the data is read."""
     number = transport.connect(peer.address)
     broker = peer.accept()
     broker.sendall(frame(b"last"))

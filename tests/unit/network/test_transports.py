@@ -1,4 +1,4 @@
-"""What every transport over sockets does; what only the Python one can show is in its own file."""
+"""Tests of every transport over sockets; those of Python only are in their own file."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_frames_are_sent_and_received(transport: AnyTransport, peer: Peer) -> No
     transport.send(number, frame(b"hello"))
     transport.poll(0)
     assert broker.recv(100) == frame(b"hello")
-    transport.send(number, bytearray(frame(b"mutable")))  # what kafka-python encodes to
+    transport.send(number, bytearray(frame(b"mutable")))  # the type that kafka-python returns
     transport.poll(0)
     assert broker.recv(100) == frame(b"mutable")
     broker.sendall(frame(b"one") + frame(b"") + frame(b"three"))
@@ -107,7 +107,7 @@ def test_a_frame_larger_than_the_socket_buffer_is_sent_in_parts(
     data = frame(b"x" * 20_000_000)
     transport.send(number, data)
     assert received(transport, broker, len(data)) == data
-    assert spins(transport) <= 2  # the interest in writing is gone
+    assert spins(transport) <= 2  # it no longer waits for writing
 
 
 def test_an_idle_poll_waits_for_its_whole_timeout(transport: AnyTransport, peer: Peer) -> None:
@@ -223,7 +223,7 @@ def test_wakeup_before_poll_is_not_lost_and_counts_once(transport: AnyTransport)
 
 
 def test_no_wakeup_is_lost_between_threads(transport: AnyTransport) -> None:
-    """Each side hands the other a turn: a lost wake-up would cost the poll's whole time."""
+    """Both sides alternate: a lost wakeup would cost the whole timeout of the poll."""
     done: list[int] = []
     wanted: list[int] = []
 
@@ -272,7 +272,7 @@ def test_a_closed_transport_keeps_no_file_open(new_transport: NewTransport, peer
 
 
 def fetch_response(*partitions: bytes) -> bytes:
-    """Return the answer of version 12 to request 5, its header included."""
+    """Return the response of version 12 to request 5, including its header."""
     out = struct.pack(">ibihi", 5, 0, 0, 0, 77) + b"\x02\x02t" + uvarint(len(partitions) + 1)
     for number, data in enumerate(partitions):
         out += struct.pack(">ihqqq", number, 0, 100, 100, 0) + b"\x01" + struct.pack(">i", -1)

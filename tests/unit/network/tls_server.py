@@ -1,4 +1,4 @@
-"""A broker's end of TLS."""
+"""The broker's side of TLS."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.unit.network.scripted import Settings
 
 
 class Server:
-    """A broker with TLS whose thread shakes hands and then echoes, one connection at a time."""
+    """A broker whose thread does the TLS handshake and then echoes, one connection at a time."""
 
     def __init__(
         self, peer: Peer, ca: trustme.CA | None = None, host: str = "localhost", **options: Any

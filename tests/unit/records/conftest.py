@@ -1,4 +1,4 @@
-"""Every test of the record path runs with each of its implementations."""
+"""Every test of the record path runs with both implementations."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.unit.records import making
 
 @pytest.fixture(scope="module", params=IMPLEMENTATIONS, autouse=True)
 def implementation(request):
-    """The implementation at work in this module's tests."""
+    """The implementation that the tests use."""
     require_implementation(request.param)
     with making.using(request.param):
         yield request.param

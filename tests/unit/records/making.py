@@ -1,4 +1,4 @@
-"""Record batches made by hand, also those that no producer of this repository would make."""
+"""Creates record batches, including those that no producer would create."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
 LOG_APPEND_TIME, TRANSACTIONAL, CONTROL = 0x08, 0x10, 0x20
 XERIAL = b"\x82SNAPPY\x00\x00\x00\x00\x01\x00\x00\x00\x01"
 
-#: Where each implementation has its functions.
+#: The modules of the implementations.
 _MODULES = {
     "python": ("tandem_kafka.records.python", "tandem_kafka.records.fetch_response"),
     "native": ("tandem_kafka.records.native_reader", "tandem_kafka.records.native_reader"),
@@ -28,7 +28,7 @@ _at_work = ["python"]
 
 @contextmanager
 def using(implementation: str) -> Iterator[None]:
-    """Let `open_reader` and `decode_fetch_response` be those of an implementation."""
+    """Use `open_reader` and `decode_fetch_response` of an implementation."""
     _at_work.append(implementation)
     yield
     _at_work.pop()
@@ -53,7 +53,7 @@ def decode_fetch_response(body: memoryview, version: int) -> FetchedResponse:
 
 @dataclass
 class Rec:
-    """A record to write; `delta` is its place in the batch if it is not the next one."""
+    """A record to write; `delta` is its offset in the batch if it is not the next one."""
 
     value: bytes | None = b"value"
     key: bytes | None = None
@@ -121,7 +121,7 @@ def batch(
     payload: bytes | None = None,
     count: int | None = None,
 ) -> bytes:
-    """Return a v2 batch with a right CRC, whatever else is wrong with it."""
+    """Return a v2 batch with a correct CRC, even if other fields are wrong."""
     if payload is None:
         payload = compress(codec, b"".join(record(rec, i) for i, rec in enumerate(records)))
     if last_delta is None:

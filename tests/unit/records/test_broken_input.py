@@ -1,4 +1,4 @@
-"""Bytes that are not what they should be: our errors and no others, in bounded time."""
+"""Invalid bytes cause the documented errors only, in bounded time."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def mutate(data: bytes, changes) -> bytes:
 
 
 def read_all(data: bytes, *, read_committed: bool) -> None:
-    """Read to the end or to an error, and see that the position never goes back."""
+    """Read to the end or to an error, and check that the position never decreases."""
     source = reader(
         data,
         10,
@@ -106,7 +106,7 @@ def test_random_bytes(data):
 
 
 def small_response(version: int) -> bytes:
-    """Return a response with one partition, written by hand."""
+    """Return the bytes of a response with one partition."""
     flexible = version >= 12
     count = (lambda n: bytes([n + 1])) if flexible else (lambda n: struct.pack(">i", n))
     out = struct.pack(">i", 0)

@@ -1,4 +1,4 @@
-"""Decompression: every codec, frames in a row, and bounds that hold."""
+"""Decompression: all codecs, concatenated frames and size limits."""
 
 from __future__ import annotations
 

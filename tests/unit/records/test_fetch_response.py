@@ -1,4 +1,4 @@
-"""Fetch responses, as kafka-python's message class writes them."""
+"""Fetch responses, as encoded by kafka-python's message class."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ def three(base_offset, **settings):
 
 
 def at(data, offset):
-    """Return the batch with another base offset, as a garbled one has."""
+    """Return the batch with another base offset, as after corruption."""
     return struct.pack(">q", offset) + data[8:]
 
 
@@ -95,7 +95,7 @@ def test_a_batch_before_the_fetch_offset_with_a_gap_after_it_is_rejected():
 def test_batches_before_the_fetch_offset_are_skipped():
     source = reader(three(0) + three(3) + three(6), 7)
     assert offsets(source.take(100)) == [7, 8]
-    # Nothing says that there was anything wrong: the next fetch begins at the same offset.
+    # Nothing indicates an error: the next fetch starts at the same offset.
     source = reader(at(three(10), 2), 10)
     assert source.end_offset == 10
     assert source.take(100) == []

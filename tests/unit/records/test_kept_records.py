@@ -1,4 +1,4 @@
-"""Records that the user keeps: they stay what they are, and keep little memory beside their own."""
+"""Records that the user keeps: they do not change, and keep little other memory."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.unit.records.making import (
 )
 
 HEADERS = [(b"h", b"x" * 9), (b"\xff", None)]
-#: Records of every kind, small ones among them that are kept, and a large one so that they settle.
+#: Records of every kind, including small ones that are kept, and a large one.
 RECORDS = [
     Rec(b"v%d" % i, None if i % 3 else b"k%d" % i, HEADERS if i % 4 == 0 else (), i)
     for i in range(40)
@@ -39,7 +39,7 @@ DATA = batch(RECORDS, 7, flags=LOG_APPEND_TIME) + batch(RECORDS, 7 + len(RECORDS
 
 
 def everything() -> list[tuple[Any, ...]]:
-    """Return the fields of all records, one looked at after the other."""
+    """Return the fields of all records, accessed one after the other."""
     records = reader(DATA, 7).take(1_000)
     return [tuple(record) for record in records]
 
@@ -142,7 +142,7 @@ def test_records_can_be_passed_to_another_thread() -> None:
 _STATUS = Path("/proc/self/statm")
 needs_proc = pytest.mark.skipif(not _STATUS.exists(), reason="needs /proc to measure memory")
 
-#: What 300 responses keep when all of them are kept, and what is far from it.
+#: The memory if all 300 responses are kept, and a much lower limit.
 LARGE = 1_000_000
 TIMES = 300
 LITTLE = 90_000_000
@@ -150,7 +150,7 @@ LITTLE = 90_000_000
 
 def resident_bytes() -> int:
     gc.collect()
-    with suppress(AttributeError):  # of glibc: gives back what was freed
+    with suppress(AttributeError):  # of glibc: returns freed memory to the system
         ctypes.CDLL(None).malloc_trim(0)
     return int(_STATUS.read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
@@ -160,7 +160,7 @@ def of_first(records: Any) -> Any:
 
 
 def small_and_large(codec: int) -> bytes:
-    """Return a batch with a small record and others that are large; random bytes stay large."""
+    """Return a batch with a small record and large ones; random bytes cannot be compressed."""
     return batch([Rec(b"small", b"key", HEADERS), Rec(os.urandom(LARGE))], codec=codec)
 
 
@@ -226,7 +226,7 @@ def test_records_that_fill_most_of_their_response_count_all_of_it() -> None:
     assert len(body) <= source.size_bytes <= 2 * len(body)
 
 
-# --- what is counted ---------------------------------------------------------------------------
+# --- counted sizes -----------------------------------------------------------------------------
 
 
 def test_decoded_records_count_until_they_are_returned() -> None:

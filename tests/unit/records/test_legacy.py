@@ -44,7 +44,7 @@ def test_the_same_as_kafka_python(magic, codec):
     builder.close()
     data = builder.buffer()
     if codec:
-        # The producer gives a wrapper offset 0; the broker sets it to the last record's.
+        # The producer sets a wrapper's offset to 0; the broker sets it to that of the last record.
         data = (49).to_bytes(8, "big") + data[8:]
     source = open_(data)
     records = source.take(100)

@@ -1,4 +1,4 @@
-"""Batches that would take much memory: the options that refuse them, and decoding part by part."""
+"""Batches that would use much memory: options that reject them, and decoding in parts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.unit.records.making import (
     record,
 )
 
-#: As many records as the decoder takes at once, and some more.
+#: The number of records that the decoder decodes at once, and some more.
 PART = 65_536
 MANY = PART + 1_000
 

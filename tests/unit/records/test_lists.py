@@ -1,4 +1,4 @@
-"""What poll() gives for a partition behaves as the list that kafka-python gives."""
+"""The records of a partition behave like the list that kafka-python returns."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ COUNT = 6
 
 
 def taken(implementation, count=COUNT):
-    """Return records as poll() gives them."""
+    """Return records as poll() does."""
     rows = [Rec(b"%d" % i, b"k", [(b"h", b"v")] if i == 4 else (), i) for i in range(count)]
     module = {"python": "python", "native": "native_reader"}[implementation]
     join = importlib.import_module(f"tandem_kafka.records.{module}").join_records
@@ -38,7 +38,7 @@ def records(implementation):
 
 @pytest.fixture
 def plain(implementation):
-    """Return a list of the same."""
+    """Return the same records as a list."""
     return [record for record in taken(implementation)]  # noqa: C416 - without the iterator's hint
 
 
@@ -208,7 +208,7 @@ def test_it_is_lazy_while_it_is_counted(implementation):
     if implementation == "python":
         pytest.skip("the Python implementation makes a list at once")
     records = taken(implementation)
-    part = records.part(0, 3)  # an error once there is a list
+    part = records.part(0, 3)  # an error once it has become a list
     assert (len(records), bool(records), records[0].offset, len(part)) == (COUNT, True, 0, 3)
     assert [record.offset for record in records] == list(range(COUNT))
     assert len(records.part(0, 3)) == 3

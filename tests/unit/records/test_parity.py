@@ -1,4 +1,4 @@
-"""The same records as kafka-python's decoder finds, on batches that its builder made."""
+"""The same records as kafka-python's decoder, in batches of its builder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A partition's records: what is handed out, and where the position is afterwards."""
+"""A partition's records: which are returned, and the position after them."""
 
 from __future__ import annotations
 
@@ -258,7 +258,7 @@ ABORTED = (
 
 
 def test_aborted_transactions_are_skipped_when_reading_committed():
-    # The broker's order is by producer and not by offset.
+    # The broker orders them by producer, not by offset.
     source = reader(ABORTED, aborted=((2, 14), (1, 0)), read_committed=True)
     expected = [3, 4, 5, 7, 8, 9, 10, 11, 12, 19, 20, 21]
     taken = [offset for _ in range(40) for offset in offsets(source.take(1))]

@@ -1,4 +1,4 @@
-"""`take` with a bound on bytes: where it stops, what it counts, what it leaves encoded."""
+"""`take` with a limit on bytes: where it stops, what it counts, what stays encoded."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def offsets(records):
 
 
 def size_of(record):
-    """Return what the reader counts for a record."""
+    """Return the size that the reader counts for a record."""
     sizes = (
         record.serialized_key_size,
         record.serialized_value_size,

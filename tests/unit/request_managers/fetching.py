@@ -1,4 +1,4 @@
-"""Fetch requests taken apart and fetch answers put together."""
+"""Decodes fetch requests and creates fetch responses."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PARTITION = _TOPIC.PartitionData
 
 @dataclass
 class Found:
-    """One partition of an answer."""
+    """One partition of a response."""
 
     records: bytes = b""
     error: type[Exception] | None = None
@@ -86,7 +86,7 @@ def turn(world: World, *, after_ms: int = 0) -> PollResult:
 
 
 def wanted(unsent: UnsentRequest) -> dict[int, int]:
-    """Offsets by partition number, as the request names them."""
+    """The offsets by partition number in a request."""
     return {
         p.partition: p.fetch_offset for topic in unsent.message.topics for p in topic.partitions
     }
@@ -97,7 +97,7 @@ def forgotten(unsent: UnsentRequest) -> list[int]:
 
 
 def chunks(world: World) -> list[FetchedChunk]:
-    """Take everything out of the buffer; it counts until released."""
+    """Take all chunks from the buffer; they are counted until released."""
     taken = []
     while (chunk := world.buffer.take()) is not None:
         taken.append(chunk)
@@ -105,7 +105,7 @@ def chunks(world: World) -> list[FetchedChunk]:
 
 
 def consume(world: World) -> None:
-    """Hand everything out, as the collector does."""
+    """Return all records, as the collector does."""
     from tandem_kafka.shared.partition import Consumed, Position
 
     for chunk in chunks(world):

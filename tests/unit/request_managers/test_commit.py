@@ -1,4 +1,4 @@
-"""Commits: order, retries, what is told to whom."""
+"""Commits: order, retries and outcomes."""
 
 from __future__ import annotations
 
@@ -345,7 +345,7 @@ def test_a_consumer_without_its_membership_commits_no_lost_partition(world: Worl
 
 
 def ask_of(world: World, topic_id: UUID) -> Completion[Any]:
-    """Commit the position of a topic of that id."""
+    """Commit the position of a topic with this id."""
     future: Completion[Any] = Completion()
     world.group.commit.commit(offsets(5), future, {"orders": topic_id}, retry=True)
     return future

@@ -1,4 +1,4 @@
-"""Looking committed offsets up."""
+"""Lookups of committed offsets."""
 
 from __future__ import annotations
 

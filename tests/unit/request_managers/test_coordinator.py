@@ -1,4 +1,4 @@
-"""Finding the coordinator."""
+"""Lookups of the coordinator."""
 
 from __future__ import annotations
 

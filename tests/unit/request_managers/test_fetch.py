@@ -1,4 +1,4 @@
-"""What is fetched from whom, and when there is room for it."""
+"""What is fetched from which broker, and when there is room for it."""
 
 from __future__ import annotations
 

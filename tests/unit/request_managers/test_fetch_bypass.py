@@ -1,4 +1,4 @@
-"""What happens to a partition while a fetch is parked, and on the connection beside it."""
+"""Partitions during a parked fetch, and the bypass connection."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def caught_up(**options: Any) -> tuple[World, dict[Purpose, UnsentRequest]]:
 def resumed(
     world: World, parked: dict[Purpose, UnsentRequest], tp: TopicPartition
 ) -> UnsentRequest:
-    """Have a partition paused, forgotten and resumed: returns the fetch on the bypass."""
+    """Pause, forget and resume a partition; return the fetch on the bypass."""
     slot = world.subscription.get(tp).slot
     world.subscription.get(tp).paused = True
     purpose = (Purpose.FETCH_0, Purpose.FETCH_1)[slot]
@@ -49,7 +49,7 @@ def resumed(
 
 
 def test_a_paused_and_sought_partition_is_not_fetched_at_its_old_offset() -> None:
-    """A broker would answer at once with what nobody wants, again and again."""
+    """The broker would return unusable data immediately, again and again."""
     world, parked = caught_up()
     world.subscription.get(ALL[0]).paused = True
     world.managers.positions.seek(ALL[0], 3, -1)
@@ -63,7 +63,7 @@ def test_a_paused_and_sought_partition_is_not_fetched_at_its_old_offset() -> Non
 
 
 def test_a_partition_returns_to_the_slot_with_fewer() -> None:
-    """All of them in one slot would leave the broker idle while their records are taken in."""
+    """With all of them in one slot, the broker would be idle while a response is processed."""
     world, parked = caught_up()
     beside = resumed(world, parked, ALL[1])
     world.answer(beside, answer({ALL[1]: Found(high_watermark=END)}, session_id=72))
@@ -78,7 +78,7 @@ def test_a_partition_returns_to_the_slot_with_fewer() -> None:
 
 
 def test_a_failing_bypass_keeps_no_partition() -> None:
-    """The broker may accept no more connections of ours: the two others are left."""
+    """The broker may accept no further connection; the other two remain."""
     world, parked = caught_up()
     beside = resumed(world, parked, ALL[1])
     beside.future.fail(KafkaConnectionError("too many connections"))

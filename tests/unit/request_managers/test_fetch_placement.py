@@ -1,4 +1,4 @@
-"""Many partitions, few of them busy: the quiet ones are sorted out, and come back."""
+"""Many partitions, few of them busy: quiet ones move to their own slot, and return."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def by_purpose(requests: list[UnsentRequest]) -> dict[Purpose, UnsentRequest]:
 
 
 def sorted_out(**options: int) -> tuple[World, dict[Purpose, UnsentRequest]]:
-    """A consumer of 200 partitions of which one brings records, after two seconds."""
+    """A consumer of 200 partitions, one of them with records, after two seconds."""
     world = World(leaders=(1,) * len(ALL), **options)
     world.assign(*ALL, at=10)
     first = by_purpose(send(world))

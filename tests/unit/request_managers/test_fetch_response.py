@@ -1,4 +1,4 @@
-"""What becomes of a fetch answer: records, hints, errors."""
+"""Fetch responses: records, hints and errors."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_158_a_stale_fetch_response_is_dropped(how: str) -> None:
         world.assign(TP1)
         world.assign(TP)
     elif how == "overtaken":
-        state.read_ahead = 15  # by the answer to a fetch in another slot
+        state.read_ahead = 15  # by the response to a fetch in another slot
     else:
         world.subscription.unsubscribe()
     world.answer(unsent, answer({TP: Found(records(10))}))
@@ -177,7 +177,7 @@ def test_167_an_unauthorized_topic_is_named_once_per_response() -> None:
 
 
 def out_of_range(world: World, unsent: UnsentRequest) -> None:
-    """The broker says it, and says it again."""
+    """Respond twice with OFFSET_OUT_OF_RANGE."""
     world.answer(unsent, answer({TP: Found(error=errors.OffsetOutOfRangeError)}))
     _, again = world.wait_and_send(world.managers.fetch)
     world.answer(again, answer({TP: Found(error=errors.OffsetOutOfRangeError)}))
@@ -224,7 +224,7 @@ def test_out_of_range_after_buffered_records_waits_until_they_are_returned() -> 
 
 
 def test_one_out_of_range_response_skips_nothing() -> None:
-    """Its error code may have changed on its way."""
+    """Its error code may have been corrupted."""
     world, state, unsent = asked(auto_offset_reset="latest")
     for offset in range(10, 30, 2):
         world.answer(unsent, answer({TP: Found(error=errors.OffsetOutOfRangeError)}))
@@ -237,7 +237,7 @@ def test_one_out_of_range_response_skips_nothing() -> None:
 
 
 def test_two_out_of_range_responses_must_be_consecutive() -> None:
-    """With an answer in between, which knew the offset, the second is a first one again."""
+    """After a response without the error in between, the second one counts as the first."""
     world, state, unsent = asked(auto_offset_reset="latest")
     world.answer(unsent, answer({TP: Found(error=errors.OffsetOutOfRangeError)}))
     _, unsent = world.wait_and_send(world.managers.fetch)

@@ -1,4 +1,4 @@
-"""Our side of an incremental fetch session."""
+"""The client's side of an incremental fetch session."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def target(offset: int, topic_id: UUID = TOPIC_ID, epoch: int = 3) -> FetchTarge
 
 
 def build(session: FetchSession, wanted: dict[TopicPartition, FetchTarget]) -> SessionRequest:
-    """Want these and no others."""
+    """Include these partitions and no others."""
     for tp in session._partitions.keys() - wanted.keys():
         session.exclude(tp)
     for tp, target in wanted.items():

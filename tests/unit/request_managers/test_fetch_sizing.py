@@ -1,4 +1,4 @@
-"""How much is asked of a partition at a time."""
+"""The fetch size of a partition."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def sizes(unsent: UnsentRequest) -> dict[int, int]:
 
 
 class Reader:
-    """A consumer of one partition whose broker answers as the test says."""
+    """A consumer of one partition whose broker the test controls."""
 
     def __init__(self, **options: int) -> None:
         self.world = World(leaders=(1,), fetch_buffer_max_bytes=2**30, **options)
@@ -28,7 +28,7 @@ class Reader:
         self.offset = 0
 
     def asks(self, got: int = 0, latency_ms: int = 5) -> int:
-        """Return what is asked for; the answer to it brings one record of so many bytes."""
+        """Return the requested size; respond with one record of the given size."""
         (unsent,) = send(self.world)
         found = Found(records(self.offset, 1, size=got))
         self.world.answer(unsent, answer({TP: found}, session_id=0), latency_ms=latency_ms)

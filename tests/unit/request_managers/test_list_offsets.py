@@ -1,4 +1,4 @@
-"""Looking offsets up by timestamp."""
+"""Lookups of offsets by timestamp."""
 
 from __future__ import annotations
 

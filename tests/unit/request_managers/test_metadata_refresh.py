@@ -1,4 +1,4 @@
-"""Keeping the picture of the cluster fresh."""
+"""The refresh of cluster metadata."""
 
 from __future__ import annotations
 
@@ -246,7 +246,7 @@ def test_the_first_response_ends_the_wait_for_the_cluster() -> None:
     assert second.done
 
 
-# --- starting over -----------------------------------------------------------------------------
+# --- rebootstrap -------------------------------------------------------------------------------
 
 
 def test_172_a_broker_may_request_a_rebootstrap() -> None:
@@ -319,7 +319,7 @@ def test_a_topic_missing_in_a_full_response_is_removed() -> None:
 
 
 def test_a_topic_found_by_id_without_leaders_is_requested_again() -> None:
-    """A KIP-848 target may name a topic that has just been made."""
+    """A KIP-848 target may have a topic that was just created."""
     world = fresh()
     world.assign(TP)
     refresher = world.managers.metadata

@@ -1,4 +1,4 @@
-"""Where reading begins: committed offsets, the reset policy, seeks in between."""
+"""Initial positions: committed offsets, the reset policy and seeks."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def with_group(**options: object) -> World:
 
 
 def look(world: World) -> None:
-    """poll() was called: positions are wanted."""
+    """Start lookups, as poll() does."""
     world.managers.positions.start_lookups()
     assert not world.poll(world.managers.positions).unsent
 

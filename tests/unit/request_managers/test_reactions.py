@@ -1,4 +1,4 @@
-"""The tables of reactions: what is in them, and what becomes of errors that are not."""
+"""The tables of reactions, and reactions to errors that are not in them."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ TABLES = {
 }
 
 
-#: What the protocol asks for, not taken from the tables: by request, then by what
-#: is to be done, the errors as Kafka names them (clients/.../Errors).
+#: The requirements of the protocol, independent of the tables: by request, then by
+#: reaction, the errors by their names in Kafka (clients/.../Errors).
 EXPECTED: dict[str, dict[Reaction, str]] = {
     "COORDINATOR": {
         Reaction.RETRY: "CoordinatorNotAvailable CoordinatorLoadInProgress CorrelationId "
@@ -34,12 +34,12 @@ EXPECTED: dict[str, dict[Reaction, str]] = {
         Reaction.RAISE: "KafkaProtocol InvalidReceive Unknown",
     },
     "COMMIT": {
-        # The group is elsewhere, or may be: nobody knows whether the commit arrived.
+        # The coordinator may have moved, and it is unknown whether the commit arrived.
         Reaction.REDISCOVER: "CoordinatorNotAvailable NotCoordinator RequestTimedOut "
         "KafkaConnection",
         Reaction.RETRY: "CoordinatorLoadInProgress",
         Reaction.REFRESH: "UnknownTopicOrPartition UnknownTopicId",
-        # Somebody else may own the partitions: never retried.
+        # Another member may own the partitions, so it is never retried.
         Reaction.FENCED: "UnknownMemberId IllegalGeneration StaleMemberEpoch RebalanceInProgress",
         Reaction.FAIL: "FencedInstanceId GroupAuthorizationFailed TopicAuthorizationFailed "
         "OffsetMetadataTooLarge InvalidCommitOffsetSize KafkaProtocol",
@@ -49,7 +49,7 @@ EXPECTED: dict[str, dict[Reaction, str]] = {
         "KafkaConnection",
         Reaction.RETRY: "CoordinatorLoadInProgress StaleMemberEpoch",
         Reaction.FENCED: "UnknownMemberId IllegalGeneration RebalanceInProgress",
-        # A rebalance does not wait for a topic that was deleted (KAFKA-16224).
+        # A rebalance does not wait for a deleted topic (KAFKA-16224).
         Reaction.FAIL: "UnknownTopicOrPartition UnknownTopicId FencedInstanceId "
         "GroupAuthorizationFailed TopicAuthorizationFailed OffsetMetadataTooLarge "
         "InvalidCommitOffsetSize KafkaProtocol",
@@ -89,7 +89,7 @@ EXPECTED: dict[str, dict[Reaction, str]] = {
         Reaction.FAIL: "TopicAuthorizationFailed KafkaProtocol",
     },
     "FETCH": {
-        # None of them says anything of the offset: the position stays (UnknownTopicId, too: the
+        # They do not concern the offset, so the position stays (UnknownTopicId as well: the
         # topic may only be new to this broker).
         Reaction.REFRESH: "NotLeaderForPartition ReplicaNotAvailable KafkaStorage "
         "FencedLeaderEpoch OffsetNotAvailable UnknownTopicOrPartition UnknownTopicId "

@@ -1,4 +1,4 @@
-"""A topic that was deleted and made anew: what becomes of positions of the old one."""
+"""Deleted and recreated topics, and positions of the old topic."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ANEW = UUID(int=8)
 
 
 def reading(**options: object) -> tuple[World, AssignedPartition]:
-    """A consumer that is at offset 5 of a topic."""
+    """A consumer at offset 5 of a topic."""
     world = World(**{"auto_offset_reset": "earliest", **options})
     (state,) = world.assign(TP, at=5)
     follow(world)
@@ -25,7 +25,7 @@ def reading(**options: object) -> tuple[World, AssignedPartition]:
 
 
 def follow(world: World) -> None:
-    """The network thread has a turn; it asks nobody for the end of an epoch."""
+    """Run an iteration of the network thread, without a request for the end of an epoch."""
     assert not world.poll(world.managers.validation, after_ms=1_000).unsent
 
 
@@ -92,7 +92,7 @@ def test_a_response_without_the_topic_is_ignored() -> None:
 
 
 def test_all_positions_are_dropped_before_a_topic_id_changes() -> None:
-    """A commit reads the topics first: it never takes an old position for one of the new topic."""
+    """A commit reads the topic ids first, so it never mixes old positions with new topics."""
     world = World(auto_offset_reset="earliest")
     states = world.assign(TP, TP1, at=5)
     follow(world)

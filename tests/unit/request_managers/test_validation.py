@@ -1,4 +1,4 @@
-"""Truncation: what a change of leader does to a position (KIP-320)."""
+"""Truncation: validation of a position after a change of leader (KIP-320)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.unit.request_managers.world import NODE_1, NODE_2, TP, TP1, TP2, Worl
 
 
 def in_doubt(**options: object) -> tuple[World, UnsentRequest]:
-    """A position at offset 10 of epoch 3, and the question about it after epoch 4 began."""
+    """A position at offset 10 of epoch 3, and the request for it after the start of epoch 4."""
     world = World(**options)
     world.assign(TP, at=10)
     assert not world.poll(world.managers.validation).unsent
@@ -148,7 +148,7 @@ def test_151_the_result_is_dropped_when_the_assignment_is_new() -> None:
     assert world.subscription.get(TP).position is None
 
 
-# Reaction.NONE stands for an answer that only ListOffsets gives.
+# Reaction.NONE only applies to ListOffsets.
 @pytest.mark.parametrize(
     ("error", "reaction"),
     [entry for entry in LIST_OFFSETS.items() if entry[1] is not Reaction.NONE],

@@ -1,4 +1,4 @@
-"""Request managers without a network: real ones, a clock that stands still, answers by hand."""
+"""Request managers without a network, with a simulated clock and responses of the test."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ def code(error: type[Exception]) -> int:
 
 
 def a_broker_answers_with(error: type[Exception]) -> bool:
-    """Tell whether the error has a code, or comes about without an answer."""
+    """Tell whether the error has a code, so that it can be in a response."""
     return getattr(error, "errno", -1) > 0
 
 
 class World:
-    """A context, all managers, and short names for what tests do with them."""
+    """A context, all managers, and helpers for tests."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class World:
     cluster_id = "cluster"
 
     def lead(self, *leaders: int, epoch: int | None = None, topic_id: UUID = TOPIC_ID) -> None:
-        """Have topic `orders` with these leaders, one per partition."""
+        """Create topic `orders` with these leaders, one per partition."""
         self.epoch = self.epoch if epoch is None else epoch
         partitions = {
             number: PartitionInfo(number, leader, self.epoch, (1, 2), (1, 2))
@@ -111,7 +111,7 @@ class World:
         self.metadata.update(snapshot, partial=False)
 
     def assign(self, *partitions: TopicPartition, at: int | None = None) -> list[AssignedPartition]:
-        """Assign partitions; with `at` they are there with that position."""
+        """Assign partitions, at the position `at` if given."""
         self.subscription.assign_by_user(partitions)
         states = [self.subscription.assigned[tp] for tp in partitions]
         if at is not None:
@@ -123,22 +123,22 @@ class World:
         return states
 
     def find_coordinator(self) -> None:
-        """Let the coordinator be known: node 1."""
+        """Make node 1 the known coordinator."""
         self.group.coordinator.destination()
         (unsent,) = self.poll(self.group.coordinator).unsent
         self.answer(unsent, coordinator_answer(NODE_1))
         assert self.group.coordinator.known
 
     def application_polls(self) -> None:
-        """What a poll() whose event is wanted does to the membership."""
+        """Notify the membership, as a poll() with an event does."""
         self.context.polls.polled_ms = self.now_ms
         self.context.polls.event_needed = False
         self.group.membership.application_polled()
 
-    # --- turns ---------------------------------------------------------------------------------
+    # --- iterations ----------------------------------------------------------------------------
 
     def poll(self, manager: RequestManager, *, after_ms: int = 0) -> PollResult:
-        """Ask a manager; never does one that has nothing to send want no wait."""
+        """Poll a manager; check that it sends something or returns a wait."""
         if after_ms:
             self.clock.advance_to(self.now_ms + after_ms)
         result = manager.poll(self.now_ms)
@@ -146,12 +146,12 @@ class World:
         return result
 
     def sent(self, manager: RequestManager, *, after_ms: int = 0) -> UnsentRequest:
-        """Ask a manager that has one thing to send."""
+        """Poll a manager that has one request to send."""
         (unsent,) = self.poll(manager, after_ms=after_ms).unsent
         return unsent
 
     def wait_and_send(self, manager: RequestManager) -> tuple[int, UnsentRequest]:
-        """Wait as long as the manager wants, then take what it sends; returns how long."""
+        """Wait as long as the manager requests, then poll it; return the wait."""
         result = self.poll(manager)
         waited_ms = 0
         while not result.unsent:
@@ -161,7 +161,7 @@ class World:
         (unsent,) = result.unsent
         return waited_ms, unsent
 
-    # --- answers -------------------------------------------------------------------------------
+    # --- responses -----------------------------------------------------------------------------
 
     def answer(
         self,
@@ -171,7 +171,7 @@ class World:
         *,
         latency_ms: int = 5,
     ) -> None:
-        """Answer a request, through the real codec."""
+        """Respond to a request, with the real codec."""
         newest = type(unsent.message).max_version
         bound = getattr(unsent.message, "_max_version", None)
         if version is None:
@@ -186,7 +186,7 @@ class World:
         node = destination.node if isinstance(destination, ToNode) else NODE_1
         unsent.future.complete(ClientResponse(decoded, version, node, latency_ms))
 
-    # --- what came of it -----------------------------------------------------------------------
+    # --- outcomes ------------------------------------------------------------------------------
 
     def raised(self) -> list[Exception]:
         """Return the errors that poll() would raise now."""
@@ -197,7 +197,7 @@ class World:
         return errors
 
     def refresh_wanted(self) -> bool:
-        """Tell whether metadata would be asked for now; takes the wish."""
+        """Tell whether a metadata refresh is requested, and clear the request."""
         refresher = self.managers.metadata
         wanted = refresher._requested
         refresher._requested = False

@@ -1,4 +1,4 @@
-"""The buffer between the threads, and who we are in the group."""
+"""The fetch buffer and the group membership."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Merging what brokers say of the cluster."""
+"""Merging metadata responses."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_172_rebootstrap_forgets_brokers_and_keeps_topics() -> None:
 
 
 def test_an_older_epoch_that_responses_repeat_is_accepted() -> None:
-    """The newer one was none: a bit of it was changed on its way."""
+    """The newer epoch was wrong: a bit was changed in transit."""
     metadata = known(told(epoch=3), told(leader=2, epoch=1_000_003))
     for second in range(10):
         metadata.update(told(epoch=3), partial=True, now_ms=second * 1_000)
@@ -115,7 +115,7 @@ def test_an_older_epoch_that_responses_repeat_is_accepted() -> None:
 
 
 def test_an_older_epoch_that_occurs_now_and_then_is_not_accepted() -> None:
-    """Brokers that lag give it, others do not."""
+    """Only stale brokers send it."""
     metadata = known(told(leader=2, epoch=4))
     for second in range(40):
         older = second % 4 < 3

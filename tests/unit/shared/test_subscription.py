@@ -1,4 +1,4 @@
-"""What the consumer reads."""
+"""The subscription state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A member of a KIP-848 group, and the answers of its coordinator."""
+"""A member of a KIP-848 group, and the responses of its coordinator."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def beat_answer(
     interval_ms: int = INTERVAL_MS,
     text: str | None = None,
 ) -> Any:
-    """A heartbeat's answer; a plain target is of partitions of topic `orders`."""
+    """A heartbeat response; a plain target has partitions of topic `orders`."""
     assignment = None
     if target is not None:
         by_id: Target = target if isinstance(target, Mapping) else {TOPIC_ID: target}
@@ -50,7 +50,7 @@ def beat_answer(
 
 
 def owned(unsent: UnsentRequest) -> dict[UUID, list[int]] | None:
-    """What a heartbeat says is owned."""
+    """The owned partitions in a heartbeat."""
     entries = unsent.message.topic_partitions
     return None if entries is None else {e.topic_id: list(e.partitions) for e in entries}
 
@@ -77,13 +77,13 @@ class ConsumerMember:
     def assigned(self) -> set[TopicPartition]:
         return set(self.world.subscription.assigned)
 
-    # --- what the application does -------------------------------------------------------------
+    # --- the application -----------------------------------------------------------------------
 
     def polls(self) -> None:
         self.world.application_polls()
 
     def asked(self) -> BackgroundEvent | None:
-        """Return what the application is asked to do, without its number."""
+        """Return the event for the application, without its number."""
         event = self.world.background.take()
         return event if event is None or isinstance(event, ErrorEvent) else replace(event, number=0)
 
@@ -91,7 +91,7 @@ class ConsumerMember:
         self.manager.callback_completed(self.world.identity.callback, error)
 
     def takes_over(self, error: Exception | None = None) -> PartitionsAssigned:
-        """Take an assignment over as the event processor and the listener do."""
+        """Apply an assignment, as the event processor and the listener do."""
         event = self.asked()
         assert isinstance(event, PartitionsAssigned)
         known = self.world.subscription.assigned
@@ -106,13 +106,13 @@ class ConsumerMember:
         self.manager.leave(future, operation, "enough")
         return future
 
-    # --- what the network does -----------------------------------------------------------------
+    # --- the network ---------------------------------------------------------------------------
 
     def send(self, *, after_ms: int = 0) -> UnsentRequest:
         return self.world.sent(self.manager, after_ms=after_ms)
 
     def turn(self) -> None:
-        """A turn in which nothing is sent."""
+        """Run an iteration in which nothing is sent."""
         assert not self.world.poll(self.manager).unsent
 
     def quiet(self, *, after_ms: int = 0) -> bool:
@@ -122,14 +122,14 @@ class ConsumerMember:
         self.world.answer(unsent, message)
 
     def fail(self, unsent: UnsentRequest, error: type[Exception]) -> None:
-        """Fail a request: by an answer if a broker gives one, else by the connection."""
+        """Fail a request by a response if the error has a code, else by the connection."""
         if getattr(error, "errno", -1) > 0:
             self.answer(unsent, beat_answer(-1, error=error))
         else:
             unsent.future.fail(error("lost"))
 
     def join(self, target: tuple[int, ...] | Target = BOTH) -> UnsentRequest:
-        """Go all the way to a stable membership; returns the acknowledgement, still in flight."""
+        """Establish a stable membership; return the acknowledgement, which is in flight."""
         self.polls()
         self.answer(self.send(), beat_answer(1, target))
         self.turn()
@@ -139,11 +139,11 @@ class ConsumerMember:
         return acknowledgement
 
     def settle(self, target: tuple[int, ...] | Target = BOTH) -> None:
-        """The same with the acknowledgement answered."""
+        """Establish a stable membership, including the response to the acknowledgement."""
         self.answer(self.join(target), beat_answer(1))
 
     def beat(self, answer: Any) -> UnsentRequest:
-        """Answer the next heartbeat on the interval."""
+        """Respond to the next heartbeat."""
         unsent = self.send(after_ms=INTERVAL_MS)
         self.answer(unsent, answer)
         return unsent

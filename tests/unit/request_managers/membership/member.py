@@ -1,4 +1,4 @@
-"""A member of a classic group, and the answers of its coordinator."""
+"""A member of a classic group, and the responses of its coordinator."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def joined_answer(error: type[Exception] | None = None, member_id: str = MEMBER)
 
 
 def leading_answer(join: UnsentRequest, *member_ids: str) -> Any:
-    """We lead, and all members said the same of themselves."""
+    """A JoinGroup response: this member is the leader, and all have the same metadata."""
     answer = joined_answer()
     answer.leader = MEMBER
     described = bytes(join.message.protocols[0].metadata)
@@ -100,11 +100,11 @@ class Member:
         self.world.answer(unsent, message)
 
     def asked(self) -> BackgroundEvent | None:
-        """Return what the application is asked to do."""
+        """Return the event for the application."""
         return self.world.background.take()
 
     def told(self) -> BackgroundEvent | None:
-        """The same, without its number."""
+        """Return the event for the application, without its number."""
         event = self.asked()
         return event if event is None or isinstance(event, ErrorEvent) else replace(event, number=0)
 
@@ -112,7 +112,7 @@ class Member:
         self.manager.callback_completed(self.world.identity.callback, error)
 
     def join(self, partitions: tuple[TopicPartition, ...] = BOTH) -> None:
-        """Go all the way to a stable membership."""
+        """Establish a stable membership."""
         self.application_polls()
         self.answer(self.send(), joined_answer())
         self.answer(self.send(), synced_answer(partitions))
@@ -121,7 +121,7 @@ class Member:
         assert self.state is State.STABLE
 
     def apply(self, partitions: tuple[TopicPartition, ...] = BOTH) -> None:
-        """Take over an assignment as the event processor does."""
+        """Apply an assignment, as the event processor does."""
         event = self.asked()
         assert event is not None
         self.world.subscription.set_assigned(sorted(partitions))

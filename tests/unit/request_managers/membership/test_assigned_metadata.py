@@ -1,4 +1,4 @@
-"""What comes with an assignment that a member computed reaches the assignor of each member."""
+"""The metadata of a computed assignment reach the assignor of each member."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.unit.request_managers.world import TP, TP1, TP2
 
 
 class Told(Noted):
-    """Notes what it is told, or raises."""
+    """Records its notifications, or raises."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -41,7 +41,7 @@ class Told(Noted):
 
 
 class Later:
-    """User code that runs at once, or while it is `held` when the test says so."""
+    """User code that runs immediately, or on demand while it is `held`."""
 
     def __init__(self) -> None:
         self.held = False
@@ -130,7 +130,7 @@ def test_it_is_notified_of_the_rest_after_its_release() -> None:
 
 
 def test_metadata_stay_with_their_partitions() -> None:
-    """A target that comes while another is being taken over waits, and so does what is with it."""
+    """A target that arrives while another is applied waits together with its metadata."""
     member, told = joined()
     member.beat(handing((1,), b"second", epoch=2))
     member.turn()

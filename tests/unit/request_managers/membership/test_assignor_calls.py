@@ -1,4 +1,4 @@
-"""Assignors of the user's run elsewhere: however long they take, the membership goes on."""
+"""Users' assignors run on another thread: the membership continues even if they are slow."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ HELD = frozenset(BOTH)
 
 
 class Worker:
-    """A thread that works when the test says so."""
+    """A thread that runs on demand."""
 
     def __init__(self) -> None:
         self.work: deque[tuple[Callable[[], Any], Callable[[Any], None]]] = deque()
@@ -38,7 +38,7 @@ class Worker:
         )
 
     def run(self) -> None:
-        """Do what has been begun."""
+        """Run the pending work."""
         work, done = self.work.popleft()
         try:
             result = work()
@@ -49,7 +49,7 @@ class Worker:
 
 
 class Noting(RangePartitionAssignor):
-    """Notes its calls, and raises in those that are named."""
+    """Records its calls, and raises in the given ones."""
 
     def __init__(self, *broken: str) -> None:
         self.calls: list[str] = []
@@ -74,7 +74,7 @@ class Noting(RangePartitionAssignor):
 
 
 class SlowMember(Member):
-    """A member whose assignor runs when the test says so."""
+    """A member whose assignor runs on demand."""
 
     def __init__(self, *broken: str, **options: Any) -> None:
         self.worker = Worker()
@@ -84,7 +84,7 @@ class SlowMember(Member):
         )
 
     def lead(self) -> None:
-        """Join as the leader, and begin to compute."""
+        """Join as the leader, and start to compute."""
         self.application_polls()
         assert self.quiet()
         self.worker.run()
@@ -93,7 +93,7 @@ class SlowMember(Member):
         self.beats(at_once=True)
 
     def beats(self, *, at_once: bool = False) -> None:
-        """One heartbeat is due."""
+        """Let one heartbeat become due."""
         beat = self.send(after_ms=0 if at_once else 3_000)
         assert type(beat.message) is HeartbeatRequest
         self.answer(beat, heartbeat_answer())

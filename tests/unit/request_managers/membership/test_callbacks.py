@@ -1,4 +1,4 @@
-"""One rebalance callback at a time, and only the newest counts."""
+"""Rebalance callbacks run one at a time, and only the newest counts."""
 
 from __future__ import annotations
 

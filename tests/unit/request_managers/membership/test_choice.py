@@ -1,4 +1,4 @@
-"""Which protocol group_protocol='auto' takes."""
+"""The protocol that group_protocol='auto' chooses."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ def test_98_reactions_while_joining(step: str, error: type[Exception], reaction:
             assert isinstance(world.identity.fatal, error)  # 94: every poll raises
             assert member.quiet(after_ms=10_000)
             member.application_polls()
-        member.leave()  # 95: unsubscribing and subscribing again mends it
+        member.leave()  # 95: unsubscribing and subscribing again fixes it
         while world.poll(member.manager).unsent:
             pass
         member.application_polls()
@@ -130,7 +130,7 @@ def test_98_reactions_while_joining(step: str, error: type[Exception], reaction:
     _, again = world.wait_and_send(member.manager)
     assert kind(again) is JoinGroupRequest
     if reaction is Reaction.LOST:
-        # Of an illegal generation only the generation is wrong: the coordinator waits for the id.
+        # Only the generation is illegal: the coordinator still knows the member id.
         known = step == "sync" and error is errors.IllegalGenerationError
         assert again.message.member_id == ("member-1" if known else "")
 

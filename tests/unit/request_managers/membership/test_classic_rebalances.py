@@ -1,4 +1,4 @@
-"""A classic member's rebalances: eager and cooperative, leading, and what may go wrong."""
+"""Rebalances of a classic member: eager and cooperative, leadership and errors."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def kind(unsent: UnsentRequest) -> type[Any]:
 
 
 def described(join: UnsentRequest) -> Any:
-    """What a JoinGroup says of us to its first assignor."""
+    """The metadata for the first assignor in a JoinGroup."""
     return ConsumerProtocolSubscription.decode(bytes(join.message.protocols[0].metadata))
 
 
@@ -52,7 +52,7 @@ def owned(join: UnsentRequest) -> list[tuple[str, int]]:
 
 
 def sent_when_given_back(member: Member, wanted: type[Any]) -> UnsentRequest:
-    """Have the listener give everything back; returns the JoinGroup, or the SyncGroup after it.
+    """Let the listener release everything; return the JoinGroup, or the SyncGroup after it.
 
     The group stays with its generation, so that a late answer to a heartbeat counts.
     """
@@ -67,7 +67,7 @@ def sent_when_given_back(member: Member, wanted: type[Any]) -> UnsentRequest:
 
 
 def rebalance(member: Member) -> None:
-    """The coordinator answers a heartbeat with the news of a rebalance."""
+    """Respond to a heartbeat with REBALANCE_IN_PROGRESS."""
     beat = member.send(after_ms=3_000)
     member.answer(beat, heartbeat_answer(errors.RebalanceInProgressError))
 
@@ -283,7 +283,7 @@ def test_cooperative_members_release_revoked_partitions_and_rejoin() -> None:
 
 
 def test_cooperative_members_keep_the_order_of_partitions() -> None:
-    """A set of partitions has another one with every start of Python."""
+    """The order of a set differs between runs of Python."""
     member = Member(partition_assignment_strategy=COOPERATIVE)
     partitions = tuple(TopicPartition("orders", number) for number in range(12))
     member.join(partitions)
@@ -403,7 +403,7 @@ def test_leaving_does_not_wait_for_a_join(early: bool, parked: type[Any]) -> Non
     member.world.poll(member.manager)
     sent_when_given_back(member, parked)
     if early:
-        member.manager.prepare_to_leave()  # as unsubscribe() and close() do
+        member.manager.prepare_to_leave()  # like unsubscribe() and close()
     member.leave()
     unsent = member.send()
     assert kind(unsent) is LeaveGroupRequest

@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat: fields, timing, and what each error does."""
+"""ConsumerGroupHeartbeat: fields, timing and errors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.unit.request_managers.membership.consumer_member import (
 )
 from tests.unit.request_managers.world import NODE_1, TOPIC_ID, World, coordinator_answer
 
-#: What a heartbeat says only when it has to.
+#: The fields that a heartbeat only has if necessary.
 OPTIONAL = (
     "rack_id",
     "rebalance_timeout_ms",
@@ -208,7 +208,7 @@ def test_98_reactions_to_heartbeat_errors(
 
 
 def test_93_a_static_member_recognises_its_own_instance_id() -> None:
-    """The answer to its join was lost; a member that is known as static cannot join again."""
+    """The response to its join was lost; a known static member cannot join again."""
     member = ConsumerMember(group_instance_id="one")
     world = member.world
     member.polls()

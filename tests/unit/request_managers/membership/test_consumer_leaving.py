@@ -1,4 +1,4 @@
-"""How a KIP-848 member leaves: epochs, what goes on meanwhile, what ends the future."""
+"""How a KIP-848 member leaves: epochs, heartbeats and the end of the future."""
 
 from __future__ import annotations
 

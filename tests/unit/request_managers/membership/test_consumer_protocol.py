@@ -1,4 +1,4 @@
-"""A KIP-848 member: targets taken over, fencing, silence, fatal errors."""
+"""A KIP-848 member: targets, fencing, missing polls and fatal errors."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_66_67_only_moving_partitions_are_released() -> None:
 
 
 def test_kept_partitions_keep_their_order() -> None:
-    """A set of partitions has another one with every start of Python."""
+    """The order of a set differs between runs of Python."""
     member = ConsumerMember()
     member.settle(tuple(range(12)))
     member.beat(beat_answer(1, tuple(range(10))))
@@ -124,7 +124,7 @@ def test_81_an_unresolved_target_is_acknowledged_as_empty() -> None:
 
 
 def rename(member: ConsumerMember, name: str) -> None:
-    """Metadata tells the name of the other topic."""
+    """Metadata contain the name of the other topic."""
     from dataclasses import replace
 
     world = member.world
@@ -229,7 +229,7 @@ def test_pending_partitions_are_claimed_during_a_revocation() -> None:
     member.fail(member.send(after_ms=INTERVAL_MS), errors.CoordinatorLoadInProgressError)
     assert member.asked() == PartitionsRevoked(frozenset({TP}))
     _, everything = member.world.wait_and_send(member.manager)
-    # The callback may end, and the next begin, before this one arrives.
+    # The callback may end, and the next one start, before this one arrives.
     assert owned(everything) == {TOPIC_ID: [0, 1]}
     member.done()
     assert member.takes_over() == PartitionsAssigned(frozenset({TP1}), frozenset({TP1}))
@@ -238,7 +238,7 @@ def test_pending_partitions_are_claimed_during_a_revocation() -> None:
 
 
 def test_pending_partitions_are_claimed_in_a_full_heartbeat() -> None:
-    """Else the coordinator would give to another what the application is about to begin with."""
+    """Otherwise the coordinator could assign pending partitions to another member."""
     member = ConsumerMember()
     member.polls()
     member.answer(member.send(), beat_answer(1, (0, 1)))
@@ -310,7 +310,7 @@ def test_a_member_fenced_while_leaving_has_left() -> None:
     assert member.quiet(after_ms=60_000)
 
 
-# --- silence -----------------------------------------------------------------------------------
+# --- missing polls -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("instance", "epoch"), [(None, -1), ("one", -2)])

@@ -1,4 +1,4 @@
-"""A member that computes: what it announces, asks, brings, drops, and whom it tells of errors."""
+"""A member that computes assignments: announcements, requests, results and errors."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ OTHER_ID = UUID(int=8)
 
 
 class Noted(PartitionAssignor):
-    """Returns or raises what it is told to, and notes what it was given."""
+    """Returns or raises the given outcome, and records its arguments."""
 
     name = "noted"
     maximum_version = 3
@@ -73,7 +73,7 @@ class Noted(PartitionAssignor):
 
 
 def started(**options: Any) -> tuple[ConsumerMember, Noted]:
-    """A stable member that has nothing to do."""
+    """A stable member without a request to compute."""
     noted = Noted()
     member = ConsumerMember(group_local_assignors=[noted], **options)
     member.settle()
@@ -81,7 +81,7 @@ def started(**options: Any) -> tuple[ConsumerMember, Noted]:
 
 
 def signalled(**options: Any) -> tuple[ConsumerMember, Noted, UnsentRequest]:
-    """The same, asked to compute; its question is under way."""
+    """A stable member with a request to compute; its own request is in flight."""
     member, noted = started(**options)
     signal(member)
     return member, noted, member.send()
@@ -162,7 +162,7 @@ def raised(member: ConsumerMember) -> Exception:
     return error
 
 
-# --- what is announced ---------------------------------------------------------------------------
+# --- announcements -------------------------------------------------------------------------------
 
 
 def test_only_the_join_announces_all_assignors() -> None:
@@ -216,7 +216,7 @@ def test_an_assignor_class_is_accepted() -> None:
     assert announced(member.send()) == [("noted", 0, 2, 3, 0, b"fast")]
 
 
-# --- the way of a result -------------------------------------------------------------------------
+# --- results -------------------------------------------------------------------------------------
 
 
 def test_on_request_it_prepares_computes_and_installs() -> None:
@@ -364,7 +364,7 @@ def test_a_result_does_not_outlive_the_membership() -> None:
     member.turn()
 
 
-# --- an assignor that fails ----------------------------------------------------------------------
+# --- failing assignors ---------------------------------------------------------------------------
 
 BAD: list[Any] = [
     ValueError("no idea"),
@@ -407,7 +407,7 @@ def test_an_invalid_result_is_raised() -> None:
     member.turn()
 
 
-# --- a cluster that does not know of it ----------------------------------------------------------
+# --- clusters without support --------------------------------------------------------------------
 
 
 def unsupported(unsent: UnsentRequest) -> Callable[[], Any]:

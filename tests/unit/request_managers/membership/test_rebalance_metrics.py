@@ -1,4 +1,4 @@
-"""What is measured of a membership, on a clock that stands still."""
+"""Metrics of a membership, with a simulated clock."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.unit.request_managers.membership.member import (
 )
 from tests.unit.request_managers.world import World
 
-#: Names of the Java client's, which are kafka-python's where that has them.
+#: Names of the Java client, which kafka-python uses as well.
 EVERYWHERE = {
     "commit-latency-avg",
     "commit-latency-max",
@@ -67,7 +67,7 @@ def wait(world: World, duration_ms: int) -> None:
 
 
 def rebalances(world: World) -> list[float]:
-    """How many went well, how long they took in all, how many failed."""
+    """The number of completed rebalances, their total time, and the number of failed ones."""
     return measured(world, "rebalance-total", "rebalance-latency-total", "failed-rebalance-total")
 
 

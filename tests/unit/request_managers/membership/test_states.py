@@ -15,7 +15,7 @@ from tandem_kafka.request_managers.membership.state_machine import (
     StateMachine,
 )
 
-#: As the Java client has it, by the state entered; U out of FATAL is ours alone (95).
+#: As in the Java client, by the state entered; leaving FATAL is an addition (95).
 JAVA = {
     "JOINING": "FENCED UNSUBSCRIBED STALE",
     "RECONCILING": "STABLE JOINING ACKNOWLEDGING RECONCILING",

@@ -1,4 +1,4 @@
-"""Names of the topics that a KIP-848 coordinator speaks of by their ids."""
+"""Names of topics for which a KIP-848 coordinator only sends ids."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.unit.request_managers.world import TP, TP2
 
 
 def forget_the_topic(member: ConsumerMember) -> None:
-    """A broker that lags says that there is no such topic."""
+    """A stale broker responds that there is no such topic."""
     metadata = member.world.metadata
     errors = {"orders": UnknownTopicOrPartitionError}
     answer = replace(metadata.snapshot, topics={}, topic_errors=errors)
