@@ -20,7 +20,7 @@ BOUNDED: dict[str, Any] = {
 
 
 def fill(simulation: Simulation, tps: list[TopicPartition], batches: int) -> None:
-    """The batches are small, because the Python implementation keeps the current one decoded."""
+    """Use small batches: in Python, a batch stays decoded while poll() returns its records."""
     for tp in tps:
         for _ in range(batches):
             produce(simulation, tp, 30)

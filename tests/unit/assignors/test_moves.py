@@ -21,7 +21,7 @@ def test_a_partition_that_moved_the_opposite_way_returns_instead():
     moves = Moves()
     moves.to(A0, "x", "y")
     assert moves.to(A1, "y", "x") == [(A0, "x")]
-    assert moves.to(A1, "y", "x") == [(A1, "x")], "it has returned"
+    assert moves.to(A1, "y", "x") == [(A1, "x")], "A1 returned to its first owner"
 
 
 def test_the_first_moved_partition_returns_first():

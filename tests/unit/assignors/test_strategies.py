@@ -285,7 +285,7 @@ def test_a_cooperative_group_becomes_stable_where_kafkas_assignor_never_does():
         }
         owned = shown(decoded)
         seen.append(owned)
-    assert seen[0] != seen[1], "something had to be revoked"
+    assert seen[0] != seen[1], "the first generation only revokes"
     assert seen[1:] == seen[1:2] * 5
     assert sorted(partitions(", ".join(seen[1].values()))) == list(
         partitions("t0-0, t0-1, t0-2, t0-3, t1-0, t1-1")

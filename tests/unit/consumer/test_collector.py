@@ -38,7 +38,7 @@ def test_28_a_poll_returns_at_most_the_limit_and_the_next_continues() -> None:
     reading.fetched(A, 0, 5)
     assert reading.offsets(2) == {"a": [0, 1]}
     assert reading.position(A) == 2
-    assert reading.buffer.held_bytes > 0, "it still holds the rest"
+    assert reading.buffer.held_bytes > 0, "the other records are still buffered"
     assert reading.offsets(2) == {"a": [2, 3]}
     assert reading.offsets(2) == {"a": [4]}
     assert reading.buffer.held_bytes == 0
@@ -164,7 +164,7 @@ def test_with_a_full_buffer_a_decoded_batch_is_finished_before_the_next() -> Non
         {"b": [1]},
     ]
     reading.buffer.limit_bytes = 1_000_000
-    assert reading.buffer.held_bytes > 12_000_000, "both have a batch decoded"
+    assert reading.buffer.held_bytes > 12_000_000, "each partition holds a decoded batch"
     assert [reading.offsets(1) for _ in range(4)] == [
         {"a": [2]},
         {"a": [3]},
@@ -174,7 +174,7 @@ def test_with_a_full_buffer_a_decoded_batch_is_finished_before_the_next() -> Non
     for tp in ("a", "b"):
         for offset in range(4, 8):
             assert reading.offsets(1) == {tp: [offset]}
-            assert reading.buffer.held_bytes < 9_000_000, "one of them has"
+            assert reading.buffer.held_bytes < 9_000_000, "only one partition holds a decoded batch"
     assert reading.buffer.held_bytes == 0
 
 
@@ -182,17 +182,21 @@ def test_paused_partitions_may_hold_half_of_a_full_buffer() -> None:
     reading = Reading(A, B, C)
     sizes = {tp: reading.fetched(tp, 0, count).size_bytes for tp, count in ((A, 9), (B, 300))}
     reading.buffer.limit_bytes = sum(sizes.values())
-    assert reading.collector.paused_over_budget() == frozenset(), "none is paused"
+    assert reading.collector.paused_over_budget() == frozenset(), "no partition is paused"
     reading.state(A).paused = True
-    assert reading.collector.paused_over_budget() == frozenset(), "it has less than half"
+    assert reading.collector.paused_over_budget() == frozenset(), (
+        "the paused partition holds less than half"
+    )
     reading.state(B).paused = True
-    assert reading.collector.paused_over_budget() == {B}, "what holds most is enough"
+    assert reading.collector.paused_over_budget() == {B}, "dropping the largest partition is enough"
     reading.buffer.limit_bytes += 1
-    assert reading.collector.paused_over_budget() == frozenset(), "there is room"
+    assert reading.collector.paused_over_budget() == frozenset(), "the buffer is below its limit"
     reading.buffer.limit_bytes = sizes[A]
     assert reading.collector.paused_over_budget() == {A, B}
     reading.state(C).paused = True
-    assert reading.collector.paused_over_budget() == frozenset(), "nobody else needs the room"
+    assert reading.collector.paused_over_budget() == frozenset(), (
+        "no unpaused partition needs the space"
+    )
 
 
 @pytest.mark.parametrize("flag", ["paused", "pending_revocation", "awaiting_callback", "dropped"])
@@ -250,7 +254,7 @@ def test_a_reset_that_waits_for_the_position_is_woken_when_it_moves() -> None:
     reading.collect()
     assert reading.woken == 2
     reading.collect()
-    assert reading.woken == 2, "once"
+    assert reading.woken == 2, "no second wakeup"
 
 
 # --- errors ------------------------------------------------------------------------------------

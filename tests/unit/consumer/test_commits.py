@@ -116,15 +116,15 @@ def test_a_future_ends_with_its_commit_and_runs_callbacks_on_another_thread() ->
     committing.done(3)
     assert (first.is_done, first.succeeded(), first.value) == (True, True, at(1))
     assert (second.failed(), second.exception, second.value) == (True, error, None)
-    assert called == [], "not on the network thread"
-    assert len(committing.core.elsewhere) == 2, "nobody waits for the third"
+    assert called == [], "the network thread runs no callbacks"
+    assert len(committing.core.elsewhere) == 2, "the third commit has no callback"
     for work in committing.core.elsewhere:
         work()
     assert called == [at(1), error]
     committing.commits.run_callbacks()
-    assert called == [at(1), error], "once"
+    assert called == [at(1), error], "each callback runs once"
     third.add_callback(called.append)
-    assert called[-1] == at(3), "at once, when it has ended"
+    assert called[-1] == at(3), "a completed future calls back immediately"
 
 
 def test_a_callback_of_auto_commits_that_commits_runs_once_per_commit() -> None:

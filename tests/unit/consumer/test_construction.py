@@ -36,9 +36,9 @@ def test_4_options_are_shown_as_they_were_given_with_all_defaults(make: Make) ->
     assert config["auto_commit_interval_ms"] == 0.5
     assert config.keys() == KafkaConsumer.DEFAULT_CONFIG.keys()
     assert config["max_poll_records"] == KafkaConsumer.DEFAULT_CONFIG["max_poll_records"]
-    assert config["api_version"] is None, "no broker has answered"
+    assert config["api_version"] is None, "no broker has responded"
     config["group_id"] = "other"
-    assert consumer.config["group_id"] == "other", "it is the user's"
+    assert consumer.config["group_id"] == "other", "config is one dict, which the user may change"
     assert consumer.group_metadata().group_id == "group"
 
 

@@ -113,7 +113,7 @@ class Interrupted:
         other = threading.Thread(target=lambda: found.append(self.consumer.paused()))
         other.start()
         other.join()
-        assert found == [set()], "another thread is locked out"
+        assert found == [set()], "the lock was not released"
 
     def finish(self, read: Callable[[], object]) -> None:
         """Read the rest; check that all records came once and in order, and memory is released."""
@@ -121,7 +121,9 @@ class Interrupted:
             before = sum(map(len, self.returned.values()))
             read()
             after = sum(map(len, self.returned.values()))
-            assert after > before, f"the next call returned nothing, there is only {self.returned}"
+            assert after > before, (
+                f"the next call returned nothing; returned so far: {self.returned}"
+            )
             assert after <= 4, f"returned twice: {self.returned}"
         self.consumer.poll()
         assert self.committable() == {A: 4, B: 1}
@@ -245,7 +247,7 @@ def test_a_wakeup_from_a_signal_handler_ends_one_poll_and_loses_nothing(fetched:
             if interrupter.frame is None:
                 break
             poll(lambda method, *arguments: method(*arguments))
-            assert raised == list(range(at + 1)), "not by this poll() nor by the next"
+            assert raised == list(range(at + 1)), "each wakeup() ends exactly one poll()"
             if fetched:
                 reader.finish(lambda: reader.take(consumer.poll()))
         assert at > 200

@@ -137,7 +137,9 @@ def test_45_records_of_an_unsubscribed_topic_stop_immediately() -> None:
     assert not world.subscription.get(TP).returnable
     assert world.subscription.get(TopicPartition("more", 0)).returnable
     world.subscription.set_assigned([TP, TP1, TopicPartition("more", 0)])
-    assert not world.subscription.get(TP1).returnable, "assigned before the group heard of it"
+    assert not world.subscription.get(TP1).returnable, (
+        "its topic was unsubscribed before this assignment"
+    )
     process(world, events.Subscribe(topics=frozenset({"orders", "more"})))
     assert world.subscription.get(TP).returnable
     assert world.subscription.get(TP1).returnable

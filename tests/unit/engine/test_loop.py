@@ -99,8 +99,8 @@ def test_42_a_manager_that_raises_does_not_stop_the_others(
     monkeypatch.setattr(world.managers.positions, "poll", Broken().poll)
     event = world.ask(events.Bootstrap(deadline_ms=world.now_ms + 10_000))
     wait_ms = world.turn()
-    assert 0 < wait_ms <= 200, "it is asked again, but not at once"
-    assert world.transport.addresses, "the metadata manager had its turn"
+    assert 0 < wait_ms <= 200, "retried after a backoff"
+    assert world.transport.addresses, "the metadata manager was polled too"
     assert world.loop.running
     assert not event.future.done
     world.turn()
@@ -195,7 +195,7 @@ def test_38_a_zero_timeout_allows_one_attempt() -> None:
     event = world.ask(events.ListTopics(deadline_ms=world.now_ms))
     world.turn()
     assert isinstance(event.future.error, KafkaTimeoutError)
-    assert world.transport.addresses, "a connection was begun"
+    assert world.transport.addresses, "a connection was started"
 
 
 def test_a_metadata_error_goes_to_the_call_that_waits_for_it() -> None:
@@ -257,18 +257,22 @@ def test_managers_are_polled_only_in_iterations_that_concern_them(
 
     monkeypatch.setattr(positions, "poll", poll)
     world.ask(events.Bootstrap(deadline_ms=world.now_ms + 60_000))
-    assert turns() == 1, "an event was taken"
+    assert turns() == 1, "an event was processed"
     assert turns(ConnectionOpened(1)) == 0, "a connection was opened"
     (versions,) = world.transport.take_sent()
-    assert turns(FrameReceived(1, frame_of(versions, api_versions()))) == 0, "its versions came"
+    assert turns(FrameReceived(1, frame_of(versions, api_versions()))) == 0, (
+        "its API versions arrived"
+    )
     (metadata,) = world.transport.take_sent()
     monkeypatch.setattr(world.managers.metadata, "poll", lambda _: IDLE)
-    assert turns(FrameReceived(1, frame_of(metadata, metadata_answer()))) == 1, "one was answered"
+    assert turns(FrameReceived(1, frame_of(metadata, metadata_answer()))) == 1, (
+        "a request was answered"
+    )
     assert turns(after_ms=3_000) == 0
-    assert turns(after_ms=1_000) == 1, "one wanted to be"
+    assert turns(after_ms=1_000) == 1, "a wait expired"
     world.context.buffer.starved = True
     monkeypatch.setattr(world.managers.fetch, "poll", lambda _: IDLE)
-    assert turns() == 2, "there may be room meanwhile"
+    assert turns() == 2, "the buffer may have space by now"
 
 
 def test_an_event_that_came_late_ends_the_sleep() -> None:

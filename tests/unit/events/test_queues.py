@@ -13,7 +13,7 @@ def test_events_wake_the_network_thread_and_keep_their_order() -> None:
     first, second = Poll(), Poll()
     queue.add(first)
     queue.add(second)
-    assert woken == [1, 2], "after the event is there"
+    assert woken == [1, 2], "the wakeup follows the append"
     assert queue.take() is first
     assert queue.take() is second
     assert queue.take() is None

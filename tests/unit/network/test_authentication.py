@@ -228,7 +228,7 @@ def test_a_token_provider_runs_on_another_thread(provider: object, sent: bytes) 
     (token,) = network.transport.take_sent()
     assert token_of(token) == sent
     network.answer(token, token_answer())
-    assert network.driver.tasks == [], "nothing else of it can take time"
+    assert network.driver.tasks == [], "no other step uses a thread"
     network.turn()
     network.turn()
     (request,) = network.transport.take_sent()
@@ -356,7 +356,7 @@ def test_hanging_mechanisms_use_a_limited_number_of_threads(
     network.answer(begin(network), handshake_answer("STUCK"))
     network.driver.run()  # they return in the end
     network.turn()
-    assert len(network.driver.tasks) == 1, "those that were given up are left out"
+    assert len(network.driver.tasks) == 1, "abandoned callbacks are not counted"
     network.driver.run()
     network.turn()
     (token,) = network.transport.take_sent()

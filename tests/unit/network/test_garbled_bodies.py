@@ -223,7 +223,9 @@ def check(name: str, version: int, wrong: Any) -> None:
         assert of_first is error
         assert first.message.name in str(error) or name in DECODERS
     else:
-        assert isinstance(of_first, KafkaConnectionError), "the answer to another request"
+        assert isinstance(of_first, KafkaConnectionError), (
+            "the first response matches another request"
+        )
 
 
 @pytest.mark.parametrize("name", KINDS)

@@ -27,13 +27,17 @@ def test_the_silence_limit_doubles_up_to_the_request_timeout() -> None:
         waited.append(node.silence_limit_ms(Purpose.MAIN))
         node.extend_silence_limit(Purpose.MAIN)
     assert waited == [SILENCE_LIMIT_MS, 2 * SILENCE_LIMIT_MS, 4 * SILENCE_LIMIT_MS, LONGEST_MS]
-    assert node.silence_limit_ms(Purpose.GROUP) == SILENCE_LIMIT_MS, "each purpose has its own"
+    assert node.silence_limit_ms(Purpose.GROUP) == SILENCE_LIMIT_MS, (
+        "each purpose has its own limit"
+    )
 
 
 def test_a_quick_response_resets_the_silence_limit() -> None:
     node = state()
     node.extend_silence_limit(Purpose.MAIN)
     node.responded(Purpose.MAIN, SILENCE_LIMIT_MS)
-    assert node.silence_limit_ms(Purpose.MAIN) == 2 * SILENCE_LIMIT_MS, "it was not quick"
+    assert node.silence_limit_ms(Purpose.MAIN) == 2 * SILENCE_LIMIT_MS, (
+        "a slow response does not reset the limit"
+    )
     node.responded(Purpose.MAIN, SILENCE_LIMIT_MS - 1)
     assert node.silence_limit_ms(Purpose.MAIN) == SILENCE_LIMIT_MS

@@ -68,7 +68,9 @@ def test_133_equal_lookups_share_one_request(world: World) -> None:
     first, second = ask(world), ask(world)
     unsent = world.sent(world.group.committed)
     third, other = ask(world), ask(world, TP)
-    assert len(world.poll(world.group.committed).unsent) == 1, "the other set has its own"
+    assert len(world.poll(world.group.committed).unsent) == 1, (
+        "another set of partitions needs its own request"
+    )
     world.answer(unsent, committed_answer({TP: 7, TP1: 8}))
     for future in (first, second, third):
         assert future.result()[TP1] == OffsetAndMetadata(8, "", -1)

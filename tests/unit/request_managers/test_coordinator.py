@@ -66,7 +66,9 @@ def test_reactions(world: World, error: type[Exception], reaction: Reaction) -> 
     assert world.context.polls.event_needed is (reaction in (Reaction.FAIL, Reaction.RAISE))
     if reaction is Reaction.FAIL:
         assert [type(each) for each in fatal] == [error]
-        assert not world.poll(coordinator, after_ms=60_000).unsent, "until somebody asks again"
+        assert not world.poll(coordinator, after_ms=60_000).unsent, (
+            "no retry until the coordinator is needed"
+        )
         coordinator.destination()
     else:
         assert not fatal

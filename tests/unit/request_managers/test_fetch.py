@@ -99,7 +99,7 @@ def test_slots_are_checked_when_something_has_changed(monkeypatch: pytest.Monkey
     (second,) = send(world, after_ms=100)
     assert not looked()
     second.future.fail(KafkaConnectionError("gone"))
-    assert looked(), "it may be tried again after a pause"
+    assert looked(), "the backoff allows another attempt"
     assert not looked()
     assert send(world, after_ms=1_000)
 
@@ -277,7 +277,7 @@ def test_a_fetch_at_the_end_of_the_log_takes_no_room_from_others() -> None:
     world.answer(first, answer(found))
     consume(world)
     purposes = [u.destination.purpose for u in send(world) if isinstance(u.destination, ToNode)]
-    assert purposes == [Purpose.FETCH_1], "of which more is expected than there is room for"
+    assert purposes == [Purpose.FETCH_1], "the expected responses exceed the free space"
     world = reading(fetch_buffer_max_bytes=1_000, max_partition_fetch_bytes=1_000)
     (first,) = send(world)
     world.answer(first, answer(found))

@@ -53,7 +53,7 @@ def test_a_paused_and_sought_partition_is_not_fetched_at_its_old_offset() -> Non
     world, parked = caught_up()
     world.subscription.get(ALL[0]).paused = True
     world.managers.positions.seek(ALL[0], 3, -1)
-    assert send(world) == [], "it is paused"
+    assert send(world) == [], "a paused partition is not fetched"
     world.answer(parked[Purpose.FETCH_0], answer({}, session_id=70))
     (again,) = send(world, after_ms=1_000)
     assert (wanted(again), forgotten(again)) == ({}, [0])
@@ -69,7 +69,7 @@ def test_a_partition_returns_to_the_slot_with_fewer() -> None:
     world.answer(beside, answer({ALL[1]: Found(high_watermark=END)}, session_id=72))
     world.answer(parked[Purpose.FETCH_0], answer({}, session_id=70))
     requests = by_purpose(send(world, after_ms=1_000))
-    assert wanted(requests[Purpose.FETCH_0]) == {}, "two of four are there already"
+    assert wanted(requests[Purpose.FETCH_0]) == {}, "the session already has two of the four"
     world.answer(parked[Purpose.FETCH_1], answer({}, session_id=71))
     requests = by_purpose(send(world, after_ms=1_000))
     assert wanted(requests[Purpose.FETCH_1]) == {1: END}

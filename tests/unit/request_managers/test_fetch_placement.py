@@ -30,7 +30,7 @@ def sorted_out(**options: int) -> tuple[World, dict[Purpose, UnsentRequest]]:
     assert set(first) == {Purpose.FETCH_0, Purpose.FETCH_1}
     world.answer(first[Purpose.FETCH_0], answer({BUSY: Found(records(10))}))
     (again,) = send(world, after_ms=1_500)
-    assert wanted(again) == {0: 12}, "the others are in the session already"
+    assert wanted(again) == {0: 12}, "the session already has the others"
     world.answer(again, answer({BUSY: Found(records(12))}))
     return world, by_purpose(send(world))
 

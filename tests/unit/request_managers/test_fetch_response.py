@@ -45,7 +45,7 @@ def test_records_go_to_the_buffer_and_the_next_fetch_continues_after_them() -> N
     assert chunk.base is state.base
     assert [r.offset for r in chunk.reader.take(10)] == [10, 11, 12, 13, 14]
     assert (state.high_watermark, state.log_start_offset) == (42, 0)
-    assert state.position.offset == 10, "it moves when they are handed out"
+    assert state.position.offset == 10, "poll() moves the position, not the response"
     assert wanted(send(world)[0]) == {0: 15}
 
 
@@ -109,7 +109,7 @@ def test_164_a_corrupt_batch_is_an_error_at_its_position() -> None:
     broken[-1] ^= 0xFF
     world.answer(unsent, answer({TP: Found(good + bytes(broken))}))
     (chunk,) = chunks(world)
-    assert chunk.error is None, "what is before it comes first"
+    assert chunk.error is None, "the valid batch comes before the error"
     assert [r.offset for r in chunk.reader.take(2)] == [10, 11]
     with pytest.raises(CorruptRecordError):
         chunk.reader.take(1)
@@ -141,7 +141,7 @@ def test_reactions(error: type[Exception], reaction: Reaction) -> None:
         (chunk,) = taken
         assert isinstance(chunk.error, error)
         assert not chunk.sticky
-        assert not state.fetchable, "not before the user has seen it"
+        assert not state.fetchable, "no fetch until poll() raises the error"
         world.buffer.count(chunk, world.buffer.counts_without(chunk))
         assert state.fetchable
     else:
@@ -215,7 +215,7 @@ def test_out_of_range_after_buffered_records_waits_until_they_are_returned() -> 
     world.answer(again, answer({TP: Found(error=errors.OffsetOutOfRangeError)}))
     assert state.state is FetchState.FETCHING
     assert not send(world, after_ms=1_000)
-    assert world.buffer.starved, "handing out wakes the network thread"
+    assert world.buffer.starved, "poll() wakes the network thread"
     consume(world)
     (third,) = send(world)
     assert wanted(third) == {0: 15}

@@ -87,7 +87,7 @@ def test_157_a_lost_session_is_reopened_and_other_errors_replace_it() -> None:
     assert (request.session_id, request.epoch, len(request.to_send)) == (0, 0, 1)
     session = opened()
     assert not session.handle_response(0, code(errors.InvalidFetchSessionEpochError))
-    assert build(session, {TP: target(1)}).session_id == 9, "so that the broker drops the old one"
+    assert build(session, {TP: target(1)}).session_id == 9, "the broker drops the old session"
 
 
 def test_a_missing_response_restarts_the_session() -> None:

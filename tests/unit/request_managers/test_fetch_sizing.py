@@ -60,7 +60,7 @@ def test_a_slow_response_halves_the_size_down_to_the_first() -> None:
     slow = [reader.asks(got=4 * MIB, latency_ms=3_000) for _ in range(3)]
     assert slow == [4 * MIB, 2 * MIB, MIB]
     assert reader.asks(got=MIB, latency_ms=1_000) == MIB
-    assert reader.asks(got=MIB) == MIB, "neither quick nor slow"
+    assert reader.asks(got=MIB) == MIB, "neither fast nor slow"
 
 
 @pytest.mark.parametrize(

@@ -180,7 +180,7 @@ def test_a_partition_missing_in_the_response_is_requested_after_a_pause(
         world.answer(unsent, offsets_answer({TP: 5}))
         assert not future.done
     assert pauses[1] >= 80
-    assert pauses[-1] >= 800, "it grows"
+    assert pauses[-1] >= 800, "the backoff grows"
     _, unsent = world.wait_and_send(manager)
     world.answer(unsent, offsets_answer({TP: 5, TP1: 6}))
     assert future.result()[TP1].offset == 6

@@ -124,7 +124,7 @@ def test_142_without_a_policy_poll_raises_until_a_seek() -> None:
         (error,) = world.raised()
         assert isinstance(error, NoOffsetForPartitionError)
         world.poll(world.managers.positions, after_ms=1_000)
-        assert not world.raised(), "once per poll"
+        assert not world.raised(), "once per poll()"
     world.managers.positions.seek(TP, 5, -1)
     look(world)
     assert not world.raised()
@@ -333,7 +333,7 @@ def test_a_committed_offset_with_an_epoch_is_validated_before_it_is_read_from(ep
     state = world.subscription.get(TP)
     assert position(world) == 7
     if epoch < 0:
-        assert state.state is FetchState.FETCHING, "there is nothing to ask for"
+        assert state.state is FetchState.FETCHING, "nothing to validate without an epoch"
         return
     assert state.state is FetchState.AWAIT_VALIDATION
     unsent = world.sent(world.managers.validation)

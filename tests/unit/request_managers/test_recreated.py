@@ -39,7 +39,7 @@ def test_two_responses_with_another_id_mean_another_topic() -> None:
     assert not world.refresh_wanted()
     answer(world, ANEW)
     assert world.refresh_wanted()
-    assert state.position is not None, "one answer may be wrong"
+    assert state.position is not None, "one response may be stale"
     assert not state.fetchable
     answer(world, ANEW)
     assert state.position is None
@@ -58,7 +58,7 @@ def test_172_another_cluster_has_other_ids_and_positions_stay() -> None:
     assert state.topic_id == ANEW
     for _ in range(2):
         answer(world, TOPIC_ID)
-    assert state.position is None, "it was made anew in that cluster"
+    assert state.position is None, "the topic was recreated in that cluster"
 
 
 def test_a_single_response_with_another_id_is_ignored() -> None:
@@ -69,7 +69,7 @@ def test_a_single_response_with_another_id_is_ignored() -> None:
     assert state.position is not None
     assert state.position.offset == 5
     answer(world, ANEW)
-    assert state.position is not None, "that was another time"
+    assert state.position is not None, "the count starts again"
 
 
 def test_leader_hints_do_not_count_as_responses() -> None:

@@ -216,7 +216,7 @@ def test_a_leader_that_is_silent_delays_no_position_of_another() -> None:
     world.lead(2, 1, 2, epoch=5)
     world.lead(2, 1, 1, epoch=6)
     (again,) = world.poll(world.managers.validation, after_ms=5_000).unsent
-    assert again.destination == ToNode(NODE_1), "broker 2 is still silent"
+    assert again.destination == ToNode(NODE_1), "broker 2 has not responded"
     world.answer(again, epoch_answer(TP2, 3, 10))
     assert world.subscription.get(TP2).state is FetchState.FETCHING
     assert state_of(world) is FetchState.AWAIT_VALIDATION
@@ -232,7 +232,7 @@ def test_a_leader_that_fails_delays_no_position_of_another() -> None:
     world.answer(asked[ToNode(NODE_1)], epoch_answer(TP2, 3, 10))
     world.lead(2, 1, 1, epoch=5)
     unsent = world.poll(world.managers.validation).unsent
-    assert [u.destination for u in unsent] == [ToNode(NODE_1)], "broker 2 has its backoff"
+    assert [u.destination for u in unsent] == [ToNode(NODE_1)], "broker 2 is in backoff"
 
 
 def test_a_position_missing_in_the_response_is_requested_again() -> None:

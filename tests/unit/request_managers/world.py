@@ -142,7 +142,7 @@ class World:
         if after_ms:
             self.clock.advance_to(self.now_ms + after_ms)
         result = manager.poll(self.now_ms)
-        assert result.unsent or result.wait_ms > 0, f"{manager} spins"
+        assert result.unsent or result.wait_ms > 0, f"{manager} asks for a poll without a wait"
         return result
 
     def sent(self, manager: RequestManager, *, after_ms: int = 0) -> UnsentRequest:
@@ -155,7 +155,7 @@ class World:
         result = self.poll(manager)
         waited_ms = 0
         while not result.unsent:
-            assert result.wait_ms < 3_600_000, "it waits for ever"
+            assert result.wait_ms < 3_600_000, "the manager waits forever"
             waited_ms += result.wait_ms
             result = self.poll(manager, after_ms=result.wait_ms)
         (unsent,) = result.unsent

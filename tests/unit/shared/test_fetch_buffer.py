@@ -44,7 +44,7 @@ def test_the_size_of_a_chunk_is_updated_when_records_are_taken() -> None:
     assert before == state.held_bytes == CHUNK_BYTES + len(data)
     assert compressed.reader is not None
     compressed.reader.take(1)
-    assert buffer.held_bytes == before, "nobody has said so"
+    assert buffer.held_bytes == before, "the buffer was not told to count again"
     buffer.count(compressed, buffer.counts_with(compressed))
     assert buffer.held_bytes == state.held_bytes > before + 100_000
     compressed.reader.take(100)
@@ -55,7 +55,9 @@ def test_the_size_of_a_chunk_is_updated_when_records_are_taken() -> None:
     assert compressed.reader is not None
     compressed.reader.take(1)
     buffer.count(compressed, buffer.counts_without(compressed))
-    assert buffer.held_bytes == state.held_bytes == before, "what it counted, not what it holds"
+    assert buffer.held_bytes == state.held_bytes == before, (
+        "subtract the counted size, not the current one"
+    )
 
 
 def test_an_interrupted_count_is_repeated() -> None:

@@ -52,7 +52,7 @@ def test_the_position_is_the_base_or_the_progress_from_it() -> None:
     state.consumed = Consumed(base, Position(9))
     assert state.position.offset == 9
     state.set_position(Position(5))
-    assert state.position.offset == 5, "an old hand-out says nothing of a new base"
+    assert state.position.offset == 5, "records of an old base do not move a new one"
 
 
 def test_two_seeks_to_the_same_offset_are_two_positions() -> None:

@@ -53,7 +53,7 @@ def test_47_another_pattern_replaces_the_first() -> None:
     assert state.set_matched(["a1"])
     assert state.resolved
     state.subscribe_pattern(re.compile("a"))
-    assert state.resolved, "the same pattern again is known"
+    assert state.resolved, "the same pattern is already resolved"
     state.subscribe_pattern(re.compile("b"))
     assert not state.resolved
     assert not state.set_matched(["a1"])

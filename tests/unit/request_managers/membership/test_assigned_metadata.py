@@ -107,16 +107,16 @@ def test_a_member_fenced_while_the_assignor_is_notified_starts_over() -> None:
     assert event.assignment == {TP1}
     told()
     member.turn()
-    assert member.asked() is None, "that was of the membership before"
+    assert member.asked() is None, "that assignment belongs to the previous membership"
 
 
 def test_it_is_notified_again_when_only_the_metadata_change() -> None:
     member, told = joined()
     member.beat(handing((0, 1), b"second", epoch=2))
     assert told.told == [({TP, TP1}, 3, b"first", 0), ({TP, TP1}, 3, b"second", 0)]
-    assert member.asked() is None, "nothing moves"
+    assert member.asked() is None, "no partition changes"
     member.beat(handing((0, 1), b"second", epoch=2))
-    assert len(told.told) == 2, "it knows"
+    assert len(told.told) == 2, "the assignor already has this metadata"
 
 
 def test_it_is_notified_of_the_rest_after_its_release() -> None:
@@ -230,4 +230,4 @@ def test_an_error_code_reaches_the_members_own_assignor() -> None:
     answer = handing((0, 1), b"first", epoch=2)
     answer.assignment.error = 9
     member.beat(answer)
-    assert [error for *_, error in told.told] == [0, 9], "which is news"
+    assert [error for *_, error in told.told] == [0, 9], "a new error is passed on"

@@ -115,7 +115,7 @@ def test_a_leader_sends_heartbeats_immediately_and_while_it_computes() -> None:
     assert member.assignor.calls == ["metadata", "assign"]
     sync = member.send()
     assert [each.member_id for each in sync.message.assignments] == ["member-1"]
-    assert member.quiet(after_ms=10_000), "behind SyncGroup a heartbeat would only wait"
+    assert member.quiet(after_ms=10_000), "no heartbeat while SyncGroup is in flight"
 
 
 def test_a_heartbeat_is_passed_to_the_transport_before_the_leader_computes() -> None:

@@ -83,7 +83,7 @@ def test_the_outcome_of_a_cancelled_callback_is_ignored() -> None:
     runner = Runner()
     runner.run(PartitionsRevoked(HELD))
     runner.callbacks.cancel()
-    assert runner.group.callback == 0, "the application thread looks at this before it begins"
+    assert runner.group.callback == 0, "the application thread checks this before it starts"
     runner.callbacks.completed(1, None)
     runner.callbacks.retry()
     assert runner.done == 0

@@ -28,7 +28,7 @@ def test_auto_falls_back_to_classic_permanently() -> None:
     member.send().future.fail(errors.UnsupportedVersionError("no such request"))
     assert not member.world.raised()
     assert isinstance(member.manager._membership, ClassicMembership)
-    assert isinstance(member.send().message, JoinGroupRequest), "and joins at once"
+    assert isinstance(member.send().message, JoinGroupRequest), "it joins immediately"
 
 
 def test_the_replaced_membership_is_ignored() -> None:
@@ -38,7 +38,9 @@ def test_the_replaced_membership_is_ignored() -> None:
     member.send().future.fail(errors.UnsupportedVersionError("no such request"))
     member.world.identity.callback = 5
     old._fail(errors.GroupAuthorizationFailedError("readers"))
-    assert member.world.identity.callback == 5, "a callback of the other is none of its business"
+    assert member.world.identity.callback == 5, (
+        "the replaced manager leaves the new one's callback alone"
+    )
     assert not member.world.raised()
 
 
@@ -70,7 +72,9 @@ def test_53_auto_does_not_fall_back_with_a_subscription_pattern() -> None:
     assert member.manager.resolves_regex
     member.send().future.fail(errors.UnsupportedVersionError("no such request"))
     assert not member.world.raised()
-    assert isinstance(member.send().message, JoinGroupRequest), "names will do"
+    assert isinstance(member.send().message, JoinGroupRequest), (
+        "the classic protocol sends topic names"
+    )
     assert not member.manager.resolves_regex
 
 

@@ -175,7 +175,7 @@ def test_heartbeats_begin_after_an_interval() -> None:
     beat = member.send(after_ms=2_000)
     assert kind(beat) is HeartbeatRequest
     assert (beat.message.generation_id, beat.message.member_id) == (4, MEMBER)
-    assert member.quiet(after_ms=2_500), "64: one in flight"
+    assert member.quiet(after_ms=2_500), "64: one heartbeat in flight"
     member.answer(beat, heartbeat_answer())
     assert kind(member.send()) is HeartbeatRequest
 

@@ -91,7 +91,7 @@ def test_62_after_a_failure_all_fields_are_sent_again(error: type[Exception]) ->
         found = coordinator_answer(NODE_1)
         member.world.answer(member.world.sent(member.world.group.coordinator), found)
     _, again = member.world.wait_and_send(member.manager)
-    assert owned(again) == {TOPIC_ID: [0, 1]}, "a lost acknowledgement is repeated"
+    assert owned(again) == {TOPIC_ID: [0, 1]}, "a lost acknowledgement is sent again"
     assert again.message.subscribed_topic_names == ["orders"]
     assert again.message.rebalance_timeout_ms == 300_000
     assert again.message.member_epoch == 1
@@ -185,7 +185,7 @@ def test_98_reactions_to_heartbeat_errors(
             assert member.send().message.rebalance_timeout_ms == 300_000
             assert member.state is before
         case Reaction.RETRY:
-            assert member.quiet(), "after a pause"
+            assert member.quiet(), "the retry waits for the backoff"
             waited_ms, _ = world.wait_and_send(member.manager)
             assert 1 <= waited_ms <= 120
             assert member.state is before

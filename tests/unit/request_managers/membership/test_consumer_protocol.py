@@ -50,7 +50,7 @@ def test_66_67_only_moving_partitions_are_released() -> None:
     assert member.asked() == PartitionsRevoked(frozenset({TP1}))
     assert member.world.subscription.assigned[TP1].pending_revocation, "71"
     assert not kept.pending_revocation
-    assert member.assigned == HELD, "69: still there while the listener runs"
+    assert member.assigned == HELD, "69: still assigned while the listener runs"
     member.done()
     assert member.takes_over() == PartitionsAssigned(frozenset({TP, TP2}), frozenset({TP2}))
     assert member.world.subscription.assigned[TP] is kept, "75"
@@ -119,7 +119,7 @@ def test_81_an_unresolved_target_is_acknowledged_as_empty() -> None:
     assert not owned(first)
     assert member.state is State.RECONCILING
     member.answer(first, beat_answer(1))
-    assert member.quiet(), "and is not acknowledged again and again"
+    assert member.quiet(), "the acknowledgement is not repeated"
     assert member.asked() is None
 
 
@@ -141,12 +141,12 @@ def test_82_a_target_that_arrives_meanwhile_is_applied_next() -> None:
     member.answer(member.send(), beat_answer(1, (0, 1)))
     member.turn()
     member.answer(member.send(after_ms=INTERVAL_MS), beat_answer(1, (1, 2)))
-    assert member.takes_over().assignment == HELD, "the one that was begun"
+    assert member.takes_over().assignment == HELD, "the reconciliation in progress finishes first"
     first = member.send()
     assert owned(first) == {TOPIC_ID: [0, 1]}
     assert member.state is State.RECONCILING
     member.turn()
-    assert member.asked() is None, "the coordinator may just free what we did not report"
+    assert member.asked() is None, "the coordinator may be freeing the unreported partitions"
     member.answer(first, beat_answer(1))
     member.turn()
     assert member.asked() == PartitionsRevoked(frozenset({TP}))
@@ -161,7 +161,7 @@ def test_83_a_target_that_changes_back_is_reconciled_and_acknowledged_again() ->
     member.settle()
     member.beat(beat_answer(2, (0,)))
     member.answer(member.send(after_ms=INTERVAL_MS), beat_answer(2, (0, 1)))
-    assert member.asked() == PartitionsRevoked(frozenset({TP1})), "it had been begun"
+    assert member.asked() == PartitionsRevoked(frozenset({TP1})), "the revocation had started"
     member.done()
     assert member.takes_over() == PartitionsAssigned(frozenset({TP}), frozenset())
     between = member.send()
@@ -290,9 +290,9 @@ def test_a_member_fenced_during_an_assignment_forgets_it(error: type[Exception])
     assigned = member.world.background.take()
     assert isinstance(assigned, PartitionsAssigned)
     member.fail(member.send(after_ms=INTERVAL_MS), error)
-    assert member.world.identity.callback not in (0, assigned.number), "it is not run any more"
+    assert member.world.identity.callback not in (0, assigned.number), "the callback is cancelled"
     member.manager.callback_completed(assigned.number, None)
-    assert member.state is State.FENCED, "and a late answer is dropped"
+    assert member.state is State.FENCED, "a late completion is ignored"
     assert member.asked() == PartitionsLost(HELD)
     member.done()
     assert member.send().message.member_epoch == 0
@@ -351,7 +351,7 @@ def test_94_95_a_fatal_error_is_raised_by_every_poll_until_unsubscribing() -> No
         assert isinstance(error, errors.GroupMaxSizeReachedError)
         result = member.world.poll(member.manager, after_ms=10_000)
         assert not result.unsent
-        assert result.wait_ms > 3_600_000, "and nothing is done in between"
+        assert result.wait_ms > 3_600_000, "the manager stays idle"
         member.polls()
     assert member.leaves().done
     assert member.state is State.UNSUBSCRIBED
@@ -382,14 +382,14 @@ def test_a_group_that_became_classic_is_joined_again() -> None:
     join = member.send()
     assert join.message.member_epoch == 0
     member.fail(join, errors.GroupIdNotFoundError)
-    assert member.state is State.FATAL, "it does not take such members"
+    assert member.state is State.FATAL, "the group rejects such members"
     assert len(member.world.raised()) == 1
 
 
 def test_an_unauthorized_group_is_fatal_once_it_is_needed() -> None:
     member = ConsumerMember()
     member.chosen._fail(errors.GroupAuthorizationFailedError("readers"))
-    assert not member.world.raised(), "nobody wants the group yet"
+    assert not member.world.raised(), "nothing needs the group yet"
     member.polls()
     member.chosen._fail(errors.GroupAuthorizationFailedError("readers"))
     assert len(member.world.raised()) == 1

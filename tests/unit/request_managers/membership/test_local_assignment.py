@@ -202,7 +202,7 @@ def test_failed_metadata_stays_unchanged_and_is_reported() -> None:
     assert isinstance(error, LocalAssignorError)
     assert error.__cause__ is noted.says
     member.beat(beat_answer(1))
-    assert not member.world.raised(), "once"
+    assert not member.world.raised(), "reported only once"
     noted.says = b"fast"
     member.beat(beat_answer(1))
     noted.says = ValueError("no disk again")
@@ -302,7 +302,7 @@ def test_a_rejected_request_waits_for_the_next_signal(error: type[Exception]) ->
     refuse(member, question, error, state_answer)
     member.turn()
     assert not noted.given
-    assert member.state is State.STABLE, "the heartbeat will tell"
+    assert member.state is State.STABLE, "the next heartbeat reports the reason"
     assert member.world.background.take() is None
     signal(member)
     member.send()
@@ -330,7 +330,7 @@ def test_a_new_coordinator_gets_a_new_request() -> None:
     again = member.send()
     assert again.destination == ToNode(NODE_2, Purpose.GROUP)
     member.answer(question, state_answer())
-    assert not noted.given, "the answer of the one before does not count"
+    assert not noted.given, "the previous coordinator's response is ignored"
     member.answer(again, state_answer())
     assert len(noted.given) == 1
 
@@ -423,7 +423,7 @@ def test_an_unsupporting_cluster_is_rejected(protocol: str) -> None:
     with pytest.raises(UnsupportedVersionError, match="PrepareAssignment") as refused:
         unsupported(join)()
     join.future.fail(refused.value)
-    assert member.state is State.FATAL, "there is nothing to fall back to"
+    assert member.state is State.FATAL, "no protocol to fall back to"
     error = raised(member)
     assert isinstance(error, UnsupportedVersionError)
     assert "remove group_local_assignors" in str(error)

@@ -159,7 +159,7 @@ def test_a_classic_rebalance_lasts_from_revocation_to_assignment() -> None:
     wait(world, 2_000)
     assert measured(world, "last-rebalance-seconds-ago", "last-heartbeat-seconds-ago") == [5, 2]
     member.answer(beat, heartbeat_answer(errors.RebalanceInProgressError))
-    assert member.quiet(), "the listener gives everything back"
+    assert member.quiet(), "the listener revokes everything first"
     wait(world, 1_000)
     member.asked()
     member.callback_done()

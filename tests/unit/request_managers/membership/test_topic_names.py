@@ -50,5 +50,5 @@ def test_81_the_name_is_dropped_with_the_assignment() -> None:
     forget_the_topic(member)
     member.beat(beat_answer(3, (0,)))
     member.send()
-    assert member.asked() is None, "what cannot be named waits for metadata"
+    assert member.asked() is None, "a topic without a name waits for metadata"
     assert member.world.managers.metadata._unresolved_ids
