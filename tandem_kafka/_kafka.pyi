@@ -1,7 +1,8 @@
-"""What type checkers are told of kafka-python's classes, which have no types of their own.
+"""Type declarations of kafka-python's classes, which have no type hints of their own.
 
-There is no such module at run time: `types.py`, `errors.py` and others import from here for type
-checkers, and from kafka-python otherwise. tests/unit/test_declared_types.py compares the two.
+This module does not exist at run time. `types.py`, `errors.py` and other modules import from here
+for type checkers only, and from kafka-python at run time. `tests/unit/test_declared_types.py`
+compares the two.
 """
 
 from abc import ABC, abstractmethod
@@ -17,28 +18,28 @@ class TopicPartition(NamedTuple):
     partition: int
 
 class TopicPartitionReplica(NamedTuple):
-    """A partition and the id of a broker that has a replica of it."""
+    """A partition, and the ID of a broker that has one of its replicas."""
 
     topic: str
     partition: int
     broker_id: int
 
 class OffsetAndMetadata(NamedTuple):
-    """An offset to commit, with a text of the application's and the leader epoch (-1: unknown)."""
+    """An offset to commit, the application's metadata and the leader epoch (-1 if unknown)."""
 
     offset: int
     metadata: str | None = ""
     leader_epoch: int | None = -1
 
 class OffsetAndTimestamp(NamedTuple):
-    """An offset, the time of its record (ms since the epoch) and its leader epoch."""
+    """An offset, the timestamp of its record (ms since 1970) and its leader epoch."""
 
     offset: int
     timestamp: int
     leader_epoch: int
 
 class ConsumerGroupMetadata(NamedTuple):
-    """Who a consumer is in its group, as a transactional producer needs it."""
+    """The identity of a consumer in its group, which a transactional producer needs."""
 
     group_id: str | None
     generation_id: int = -1
@@ -47,7 +48,7 @@ class ConsumerGroupMetadata(NamedTuple):
     state: str = "<unjoined>"
 
 class Future:
-    """What becomes of a request: a value or an exception, once `is_done`."""
+    """The outcome of a request: a value or an exception, once ``is_done``."""
 
     is_done: bool
     value: Any
@@ -61,10 +62,10 @@ class Future:
     def add_errback(self, f: Callable[..., object], *args: Any, **kwargs: Any) -> Self: ...
     def add_both(self, f: Callable[..., object], *args: Any, **kwargs: Any) -> Self: ...
 
-# --- what users write subclasses of ------------------------------------------------------------
+# --- base classes for users --------------------------------------------------------------------
 
 class ConsumerRebalanceListener(ABC):
-    """Is told what becomes of the partitions; its methods may be coroutines."""
+    """Receives the callbacks of a rebalance; its methods may be coroutines."""
 
     @abstractmethod
     def on_partitions_revoked(self, revoked: set[TopicPartition], /) -> object: ...
@@ -73,7 +74,7 @@ class ConsumerRebalanceListener(ABC):
     def on_partitions_lost(self, lost: set[TopicPartition], /) -> object: ...
 
 class AsyncConsumerRebalanceListener(ABC):
-    """The same with coroutines."""
+    """Receives the callbacks of a rebalance as coroutines."""
 
     @abstractmethod
     async def on_partitions_revoked(self, revoked: set[TopicPartition], /) -> object: ...
@@ -82,21 +83,21 @@ class AsyncConsumerRebalanceListener(ABC):
     async def on_partitions_lost(self, lost: set[TopicPartition], /) -> object: ...
 
 class Serializer(ABC):
-    """Makes bytes of keys or values."""
+    """Converts keys or values to bytes."""
 
     @abstractmethod
     def serialize(self, topic: str, headers: Any, data: Any, /) -> Any: ...
     def close(self) -> object: ...
 
 class Deserializer(ABC):
-    """Makes keys or values of bytes; of None too, for a missing key or a tombstone."""
+    """Converts bytes to keys or values; called with None for a missing key or a tombstone."""
 
     @abstractmethod
     def deserialize(self, topic: str, headers: Any, data: Any, /) -> Any: ...
     def close(self) -> object: ...
 
 class DefaultSerializer(Serializer, Deserializer):
-    """Text."""
+    """Converts between text and bytes."""
 
     encoding: str
     def __init__(self, encoding: str = "utf-8") -> None: ...
@@ -104,12 +105,12 @@ class DefaultSerializer(Serializer, Deserializer):
     def deserialize(self, topic: str, headers: Any, data: Any, /) -> Any: ...
 
 class JsonSerializer(DefaultSerializer):
-    """JSON."""
+    """Converts between JSON values and bytes."""
 
 # --- errors ------------------------------------------------------------------------------------
 
 class KafkaError(Exception):
-    """The root of them all."""
+    """The base class of all Kafka errors."""
 
     retriable: ClassVar[bool]
     invalid_metadata: ClassVar[bool]
@@ -131,7 +132,7 @@ class LogTruncationError(KafkaError):
     """Records that were read are no longer in the log.
 
     Attributes:
-        divergent_offsets: Where each partition still agrees.
+        divergent_offsets: The last offset that each partition has in common with the broker.
     """
 
     divergent_offsets: dict[TopicPartition, OffsetAndMetadata | None]
@@ -140,7 +141,7 @@ class LogTruncationError(KafkaError):
     ) -> None: ...
 
 class BrokerResponseError(KafkaError):
-    """What a broker answered."""
+    """An error code in the response of a broker."""
 
     errno: ClassVar[int]
     message: ClassVar[str]

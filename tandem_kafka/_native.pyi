@@ -11,10 +11,10 @@ from tandem_kafka.types import ConsumerRecord
 ABI: int
 
 class Frame(Buffer):
-    """One answer of a broker without its length; read-only bytes.
+    """A response of a broker without its length prefix; read-only bytes.
 
     Attributes:
-        elsewhere: Bytes of records that were received into buffers of their own.
+        elsewhere: Size of the record batches that were received into separate buffers.
     """
 
     elsewhere: int
@@ -60,7 +60,7 @@ class RecordReader:
     def take(self, max_records: int, max_bytes: int | None = None) -> Records: ...
 
 class Records(list[ConsumerRecord]):
-    """Records of one partition: no list, but what behaves as one; made when looked at."""
+    """Records of one partition, created on access. It behaves like a list, but is none."""
 
     @staticmethod
     def join(parts: Sequence[TakenRecords | list[ConsumerRecord]]) -> Records: ...
@@ -113,7 +113,7 @@ def to_arrow(
 ) -> ArrowBatch: ...
 
 class TlsConfig:
-    """TLS for all connections of a consumer; `ValueError` for what rustls cannot do."""
+    """TLS for all connections of a consumer; raises `ValueError` for what rustls lacks."""
 
     def __init__(
         self,
@@ -128,7 +128,7 @@ class TlsConfig:
     ) -> None: ...
 
 class Selector:
-    """Connections by number, frames in and out; every method but `wakeup` is one thread's."""
+    """Connections by number. Only `wakeup` may be called from more than one thread."""
 
     def __init__(
         self,
