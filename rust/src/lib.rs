@@ -1,4 +1,4 @@
-//! The native twin of tandem-kafka's record path and transport: this file holds the bindings only.
+//! The native record path and transport of tandem-kafka; this file has the bindings only.
 
 use pyo3::prelude::*;
 

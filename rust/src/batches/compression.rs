@@ -1,4 +1,4 @@
-//! Decompresses a batch, never to more bytes than allowed; the twin of records/compression.py.
+//! Decompresses a batch, never to more bytes than allowed; counterpart of records/compression.py.
 
 use std::cell::RefCell;
 use std::io::Read;

@@ -1,4 +1,4 @@
-//! Walks over the headers of record batches; the twin of records/batches.py.
+//! Walks over the headers of record batches; the counterpart of records/batches.py.
 //!
 //! Every format begins with an offset and a length and has its version at byte 16, so that the
 //! walk steps from header to header. The broker may cut the last batch short.
@@ -57,7 +57,7 @@ pub struct Walk {
     pub last_offset: Option<i64>,
     /// Why the walk ended before the bytes did; a batch that the broker cut short is no problem.
     pub problem: Option<String>,
-    /// There are messages of format v0 or v1: the rest is left to the Python twin.
+    /// There are messages of format v0 or v1: the Python implementation reads the rest.
     pub legacy: bool,
 }
 

@@ -128,7 +128,7 @@ impl Batches {
         Ok(Batches::new(&data, &aborted, high_watermark))
     }
 
-    /// True where there are messages of format v0 or v1, which the Python twin reads.
+    /// True where there are messages of format v0 or v1, which the Python implementation reads.
     #[getter]
     fn legacy(&self) -> bool {
         self.walk.legacy

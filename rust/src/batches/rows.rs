@@ -1,4 +1,4 @@
-//! Decodes the records of a v2 batch, part by part; the twin of records/v2.py.
+//! Decodes the records of a v2 batch, part by part; the counterpart of records/v2.py.
 //!
 //! A record is its length, an unused attribute byte, then as zigzag varints: timestamp and offset
 //! relative to the batch, key length, value length, number of headers, the bytes between them.

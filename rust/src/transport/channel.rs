@@ -1,4 +1,4 @@
-//! One non-blocking connection to a broker, with or without TLS: the twin of `channel.py`.
+//! One non-blocking connection to a broker, with or without TLS: the counterpart of `channel.py`.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Write};

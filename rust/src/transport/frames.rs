@@ -1,4 +1,4 @@
-//! Bytes to frames: the twin of `tandem_kafka/network/frames.py`.
+//! Bytes to frames: the counterpart of `tandem_kafka/network/frames.py`.
 
 use std::mem::MaybeUninit;
 

@@ -1,4 +1,4 @@
-//! Sockets, frames and TLS without the GIL: the native twin of `tandem_kafka/network/selector.py`.
+//! Sockets, frames and TLS without the GIL: counterpart of `tandem_kafka/network/selector.py`.
 //!
 //! `selector` holds the bindings, `engine` the loop over all connections, `channel` one of them;
 //! `watchdog` sends heartbeats while Python cannot.
