@@ -183,7 +183,7 @@ class OffsetMethods(Owned):
 
     @shared
     def current_lag(self, partition: TopicPartition) -> int | None:
-        """Return the difference between the end of a partition and its position (KIP-666).
+        """Return the difference between the end of a partition and its position (KIP-695).
 
         This method does not wait for a broker. If the end is unknown, it starts a lookup, so that
         a later call can return the lag.

@@ -19,11 +19,6 @@ def test_every_name_can_be_imported(name: str) -> None:
     assert name in dir(tandem_kafka)
 
 
-def test_there_is_one_version() -> None:
-    cargo = tomllib.loads((ROOT / "rust" / "Cargo.toml").read_text(encoding="utf-8"))
-    assert cargo["package"]["version"] == tandem_kafka.__version__
-
-
 def test_other_names_cannot_be_imported() -> None:
     with pytest.raises(AttributeError, match="module 'tandem_kafka' has no attribute 'Consumer'"):
         _ = tandem_kafka.Consumer  # type: ignore[attr-defined]
