@@ -42,10 +42,13 @@ myst_heading_anchors = 4
 default_role = "code"
 autodoc_member_order = "groupwise"
 autodoc_typehints = "signature"
-autodoc_class_signature = "separated"
+autodoc_class_signature = "mixed"
 napoleon_google_docstring = True
 napoleon_numpy_docstring = False
 napoleon_use_rtype = False
+
+# Quotes in tables are part of a value.
+smartquotes = False
 
 html_theme = "furo"
 html_title = f"tandem-kafka {release}"
