@@ -78,7 +78,12 @@ def _pure_wheel() -> Path:
 
 def _compile(target: Target) -> Path:
     _run("rustup", "target", "add", target.triple)
-    environment = {**os.environ, "RUSTFLAGS": target.flags, "PYO3_NO_PYTHON": "1"}
+    environment = {
+        **os.environ,
+        "RUSTFLAGS": target.flags,
+        "PYO3_NO_PYTHON": "1",
+        "PYO3_BUILD_EXTENSION_MODULE": "1",  # Python itself is not linked
+    }
     suffix = f".{target.glibc}" if target.glibc else ""
     _run(
         *("cargo", "zigbuild", "--release", "--lib", "--target", target.triple + suffix),
