@@ -226,7 +226,7 @@ def test_columns_are_those_asked_for_in_that_order(
     assert batch.column_names == ["value", "offset"]
     assert batch.to_pydict() == {"value": [b"one", b"two"], "offset": [0, 1]}
     assert consumer.poll_arrow().schema.names == list(ARROW_COLUMNS)  # empty, and typed
-    with pytest.raises(InvalidArgumentError, match="there is no 'valeu'"):
+    with pytest.raises(InvalidArgumentError, match="column 'valeu' does not exist"):
         consumer.poll_arrow(columns=["valeu"])
 
 
