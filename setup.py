@@ -25,6 +25,8 @@ mode = os.environ.get("TANDEM_KAFKA_NATIVE") or "auto"
 if mode not in MODES:
     raise SystemExit(f"TANDEM_KAFKA_NATIVE={mode}: must be one of {', '.join(MODES)}")
 
+#: How the extension's file ends; the stub _native.pyi is there without it too.
+LIBRARIES = {".so", ".pyd"}
 MANIFEST = Path(__file__).with_name("rust") / "Cargo.toml"
 HINT = (
     "tandem-kafka is installed without its native extension and runs in pure Python, several times "
@@ -80,7 +82,7 @@ class Wheel(bdist_wheel):
         if self.distribution.rust_extensions:
             self.run_command("build")
             package = Path(self.get_finalized_command("build").build_lib) / "tandem_kafka"
-            if not any(package.glob("_native*")):
+            if not any(path.suffix in LIBRARIES for path in package.glob("_native.*")):
                 warn("the native extension did not compile (pip install -v shows the reason)")
                 self._make_pure()
         super().run()
@@ -89,8 +91,6 @@ class Wheel(bdist_wheel):
         self.distribution.rust_extensions = []
         self.distribution.has_ext_modules = lambda: False  # setuptools-rust made it say True
         self.root_is_pure = True
-        self.plat_name_supplied = False
-        self.py_limited_api = False
 
 
 native = is_native()
