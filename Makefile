@@ -12,7 +12,7 @@ help:
 	@echo "make demo   a group on a built-in cluster: one member stops, one is killed (under 40 s)"
 	@echo "make pipeline  orders through PySpark on a real Kafka: killed, started again, every figure checked"
 	@echo "make test   every test but Spark's, with a real Kafka broker (needs Java 17+ and Maven)"
-	@echo "make lint   format, lint, types and import rules"
+	@echo "make lint   format, lint, types, import rules and prose"
 	@echo "make docs   the manual, into site/"
 	@echo "make wheels  wheels for Linux and the sdist, into dist/ (needs Rust); make dist-check inspects them"
 	@echo "make bench  this consumer beside others on one Kafka (needs Java 17+ and Maven)"
@@ -69,7 +69,7 @@ profile: java $(VENV)/.bench
 clean:
 	rm -rf .venv .venv-pyspark-* build dist site *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
-# The demo is over in half a minute, compiling the native twin takes more: it goes without.
+# The demo is over in half a minute, compiling the native extension takes longer.
 $(VENV)/.demo: export TANDEM_KAFKA_NATIVE ?= off
 # Nor is the pipeline about speed: it has to run soon after the clone.
 $(VENV)/.pipeline: export TANDEM_KAFKA_NATIVE ?= off

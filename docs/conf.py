@@ -61,4 +61,3 @@ pygments_style = "friendly"
 pygments_dark_style = "github-dark"
 
 exclude_patterns = ["_build"]
-nitpicky = False

@@ -32,9 +32,9 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True)
     serve = commands.add_parser("serve", help="run a cluster with a topic that grows, until Ctrl-C")
     serve.add_argument("--topic", default="orders", help="name of the topic (default orders)")
-    serve.add_argument("--partitions", type=int, default=4, help="its partitions (default 4)")
+    serve.add_argument("--partitions", type=_positive, default=4, help="its partitions (default 4)")
     serve.add_argument(
-        "--per-second", type=int, default=10, help="new records per second (default 10)"
+        "--per-second", type=_positive, default=10, help="new records per second (default 10)"
     )
     runs = commands.add_parser("run", help="run many seeds; exits with 1 if one of them fails")
     runs.add_argument("--seeds", type=int, default=500, help="number of seeds (default 500)")
@@ -47,6 +47,13 @@ def _parser() -> argparse.ArgumentParser:
             "--scenario", choices=SCENARIOS, help="kind of group (default: each in turn)"
         )
     return parser
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{number} is not allowed; give 1 or more")
+    return number
 
 
 def _serve(chosen: argparse.Namespace) -> int:

@@ -10,7 +10,7 @@ from confluent_kafka import Producer
 
 from tandem_kafka.testing.served import ServedKafka
 
-__all__ = ["serve"]
+__all__ = ["order", "serve"]
 
 #: Records that the topic holds before the address is printed.
 _FIRST_RECORDS = 100
@@ -38,10 +38,20 @@ def serve(topic: str, partitions: int, per_second: int) -> None:
             _print_address(kafka.bootstrap, topic, partitions, per_second)
         if number >= _FIRST_RECORDS:
             time.sleep(1 / per_second)
-        key = f"customer-{number % _CUSTOMERS}"
-        value = {"order": number, "customer": key, "amount": 1.5 * (number % 40)}
-        producer.produce(topic, json.dumps(value).encode(), key.encode())
+        key, value = order(number)
+        producer.produce(topic, value, key)
         producer.poll(0)
+
+
+def order(number: int) -> tuple[bytes, bytes]:
+    """Return the key and the value of an order: a customer and a JSON document.
+
+    Args:
+        number: The order's number, from 0.
+    """
+    customer = f"customer-{number % _CUSTOMERS}"
+    value = {"order": number, "customer": customer, "amount": 1.5 * (number % 40)}
+    return customer.encode(), json.dumps(value).encode()
 
 
 def _print_address(bootstrap: str, topic: str, partitions: int, per_second: int) -> None:

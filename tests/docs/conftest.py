@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from confluent_kafka import Producer
+
+from tandem_kafka.testing.serving import order
 
 TOPICS = ("orders", "payments")
 PARTITIONS = 4
@@ -16,10 +17,9 @@ _PERIOD_S = 0.02
 
 
 def _write(producer: Producer, number: int) -> None:
-    customer = f"customer-{number % 10}"
-    value = {"order": number, "customer": customer, "amount": 1.5 * (number % 40)}
+    key, value = order(number)
     for topic in TOPICS:
-        producer.produce(topic, json.dumps(value).encode(), customer.encode())
+        producer.produce(topic, value, key)
     producer.poll(0)
 
 

@@ -7,19 +7,18 @@ import re
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from tests.docs.pages import ROOT, Block, blocks
+from tests.integration.polling import wait_until
 
 PAGES = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs/start").glob("*.md"))
 #: Lines after which a program that reads for ever is stopped.
 _LINES = 5
-_DEADLINE_S = 60.0
 _ADDRESS = re.compile(r"^[\w.]+:\d+$", re.MULTILINE)
 
 
@@ -82,25 +81,23 @@ class Shell:
         return process, output
 
     def _address(self, process: subprocess.Popen[str], output: Path) -> str:
-        _wait(lambda: _ADDRESS.search(output.read_text()), process, output)
+        wait_until(
+            lambda: process.poll() is not None or _ADDRESS.search(output.read_text()), "the address"
+        )
         found = _ADDRESS.search(output.read_text())
         assert found is not None, output.read_text()
         return found[0]
 
     def _finish(self, block: Block, process: subprocess.Popen[str], output: Path) -> None:
-        _wait(lambda: output.read_text().count("\n") >= _LINES, process, output)
+        wait_until(
+            lambda: process.poll() is not None or output.read_text().count("\n") >= _LINES,
+            f"{_LINES} lines of {block.page}:{block.line}",
+        )
         if process.poll() is None:
             _interrupt(process)
             assert output.read_text().count("\n") >= _LINES, block
         else:
             assert process.returncode == 0, f"{block.page}:{block.line}\n{output.read_text()}"
-
-
-def _wait(condition: Callable[[], object], process: subprocess.Popen[str], output: Path) -> None:
-    deadline = time.monotonic() + _DEADLINE_S
-    while process.poll() is None and not condition():
-        assert time.monotonic() < deadline, output.read_text()
-        time.sleep(0.05)
 
 
 def _interrupt(process: subprocess.Popen[str]) -> None:

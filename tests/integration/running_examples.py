@@ -103,6 +103,11 @@ class RunningExample:
         wait_until(ready_or_ended, what)
         assert self._process.poll() is None, self.errors
 
+    def address(self) -> str:
+        """Wait for the first line, and return its first word: the URL that a server prints."""
+        self.wait_until(lambda: "\n" in self.output, "the address")
+        return self.output.split()[0]
+
     def end(self, number: signal.Signals | None = None) -> str:
         """Send a signal, if one is given, and wait for the end; returns the output.
 

@@ -288,8 +288,7 @@ def test_the_web_service_shows_totals_until_a_signal(
     group = new_group()
     options = [*options_of(kafka.bootstrap(), numbers, group), "--port", "0"]
     with RunningExample(tmp_path, "web_service.py", options) as running:
-        running.wait_until(lambda: "\n" in running.output, "the address")
-        url = running.output.split()[0]
+        url = running.address()
         all_of_them = {str(partition): COUNT // 4 for partition in range(4)}
         running.wait_until(lambda: json.loads(_get(url)) == all_of_them, "the totals")
         assert json.loads(_get(f"{url}health")) == {"healthy": True}
@@ -308,8 +307,7 @@ def test_metrics_are_exported_until_a_signal(
     options = [*options_of(kafka.bootstrap(), numbers, group), "--port", "0"]
     consumed = f'kafka_consumer_records_consumed_total{{client_id="consumer-{group}-1"}} {COUNT}.0'
     with RunningExample(tmp_path, "prometheus.py", options) as running:
-        running.wait_until(lambda: "\n" in running.output, "the address")
-        url = running.output.split()[0]
+        url = running.address()
         running.wait_until(lambda: consumed in _get(url), "the count of records")
         assert f'partition="3",topic="{numbers}"' in _get(url)
         assert running.end(number).endswith(f"read {COUNT}\n")
