@@ -25,7 +25,9 @@ for _name, _result, _arguments in (
     ("rd_kafka_conf_new", _POINTER, ()),
     ("rd_kafka_conf_set", _INT, (_POINTER, _STRING, _STRING, _STRING, ctypes.c_size_t)),
     ("rd_kafka_new", _POINTER, (_INT, _POINTER, _STRING, ctypes.c_size_t)),
+    ("rd_kafka_destroy", None, (_POINTER,)),
     ("rd_kafka_mock_cluster_new", _POINTER, (_POINTER, _INT)),
+    ("rd_kafka_mock_cluster_destroy", None, (_POINTER,)),
     ("rd_kafka_mock_cluster_bootstraps", _STRING, (_POINTER,)),
     ("rd_kafka_mock_topic_create", _INT, (_POINTER, _STRING, _INT, _INT)),
     ("rd_kafka_mock_set_apiversion", _INT, (_POINTER, _int16, _int16, _int16)),
@@ -36,11 +38,10 @@ for _name, _result, _arguments in (
 
 
 class MockCluster:
-    """A cluster inside this process; it lives as long as the process.
+    """A cluster inside this process: threads and sockets of librdkafka, until `close`.
 
     Attributes:
         bootstrap: Addresses of its brokers.
-
     """
 
     def __init__(self, brokers: int, *, initial_rebalance_delay_ms: int) -> None:
@@ -48,6 +49,7 @@ class MockCluster:
         options = _library.rd_kafka_conf_new()
         _library.rd_kafka_conf_set(options, b"log_level", b"0", error, len(error))
         owner = _library.rd_kafka_new(_PRODUCER, options, error, len(error))
+        self._owner = owner
         self._cluster = _library.rd_kafka_mock_cluster_new(owner, brokers) if owner else None
         if not self._cluster:
             raise RuntimeError(f"no built-in cluster: {error.value.decode()}")
@@ -64,3 +66,10 @@ class MockCluster:
         error = _library.rd_kafka_mock_topic_create(self._cluster, name.encode(), partitions, 1)
         if error:
             raise RuntimeError(f"topic {name} was not created: error {error}")
+
+    def close(self) -> None:
+        """Stop the brokers and close their sockets; calling it again does nothing."""
+        cluster, self._cluster = self._cluster, None
+        if cluster:
+            _library.rd_kafka_mock_cluster_destroy(cluster)
+            _library.rd_kafka_destroy(self._owner)

@@ -42,9 +42,10 @@ def kafka_cluster(request: pytest.FixtureRequest) -> Iterator[SimulatedKafka]:
 
 
 @pytest.fixture(scope="session")
-def kafka_broker() -> ServedKafka:
+def kafka_broker() -> Iterator[ServedKafka]:
     """A cluster over TCP; the one of TANDEM_BOOTSTRAP_SERVERS, or one that is built in."""
     pytest.importorskip("confluent_kafka", reason="pip install 'tandem-kafka[testing]'")
     from tandem_kafka.testing.served import BOOTSTRAP_VARIABLE, ServedKafka
 
-    return ServedKafka(os.environ.get(BOOTSTRAP_VARIABLE) or None)
+    with ServedKafka(os.environ.get(BOOTSTRAP_VARIABLE) or None) as kafka:
+        yield kafka

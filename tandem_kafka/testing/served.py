@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
@@ -17,7 +19,7 @@ _TIMEOUT_S = 30.0
 
 
 class ServedKafka:
-    """A cluster by its address.
+    """A cluster by its address; a context manager that closes it.
 
     Attributes:
         bootstrap: `bootstrap_servers`.
@@ -32,6 +34,17 @@ class ServedKafka:
             bootstrap = self._mock.bootstrap
         self.bootstrap = bootstrap
         self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "log_level": 0})
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop the built-in cluster; a real one stays as it is."""
+        if self._mock is not None:
+            self._mock.close()
 
     def create_topic(self, name: str, partitions: int = 1) -> str:
         """Create a topic; returns its name."""

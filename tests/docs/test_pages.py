@@ -41,11 +41,11 @@ def _run(folder: Path, *command: str) -> None:
 
 @pytest.mark.parametrize("page", _EMBEDDED)
 def test_a_page_runs_on_the_embedded_cluster(page: str, tmp_path: Path) -> None:
-    kafka = ServedKafka()
-    for topic in TOPICS:
-        kafka.create_topic(topic, PARTITIONS)
-    with orders_arrive(kafka.bootstrap):
-        _run(tmp_path, "-m", "tests.docs.page_run", page, "embedded", kafka.bootstrap)
+    with ServedKafka() as kafka:
+        for topic in TOPICS:
+            kafka.create_topic(topic, PARTITIONS)
+        with orders_arrive(kafka.bootstrap):
+            _run(tmp_path, "-m", "tests.docs.page_run", page, "embedded", kafka.bootstrap)
 
 
 @pytest.mark.broker
