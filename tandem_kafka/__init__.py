@@ -75,7 +75,7 @@ _OF_KAFKA_PYTHON: Final = (
 #: The modules of the names, which are imported on first use. Importing the client takes half a
 #: second, and some processes that Spark starts for a query only need `tandem_kafka.spark.source`.
 _HOMES: Final = {
-    **dict.fromkeys(_OF_KAFKA_PYTHON, "kafka"),
+    **dict.fromkeys(_OF_KAFKA_PYTHON, "tandem_kafka.kafka_python"),
     "ConsumerOptions": "tandem_kafka.config",
     "ConsumerRebalanceListener": "tandem_kafka.consumer.listener",
     "ConsumerRecords": "tandem_kafka.consumer.records",

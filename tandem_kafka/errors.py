@@ -6,6 +6,8 @@ transient. The consumer retries such an error where it can, and raises it only a
 
 from __future__ import annotations
 
+import tandem_kafka.kafka_python  # noqa: F401 - before any module of kafka-python
+
 import contextlib
 import functools
 import types

@@ -7,6 +7,8 @@ Java client.
 
 from __future__ import annotations
 
+import tandem_kafka.kafka_python  # noqa: F401 - before any module of kafka-python
+
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress

@@ -5,6 +5,8 @@ Names are those of kafka-python and the Java client.
 
 from __future__ import annotations
 
+import tandem_kafka.kafka_python  # noqa: F401 - before any module of kafka-python
+
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tandem_kafka.kafka_python  # noqa: F401 - before any module of kafka-python
+
 import enum
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

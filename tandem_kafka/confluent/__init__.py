@@ -4,6 +4,8 @@ A program changes `from confluent_kafka import ...` to `from tandem_kafka.conflu
 `docs/coming-from/confluent-kafka.md` has what differs.
 """
 
+import tandem_kafka.kafka_python  # noqa: F401 - before any module of kafka-python
+
 from tandem_kafka.confluent.consumer import Consumer
 from tandem_kafka.confluent.deserializing import (
     ConsumeError,

@@ -9,6 +9,8 @@ weak references.
 
 from __future__ import annotations
 
+from tandem_kafka.kafka_python import schemas_may_be_read
+
 from kafka.protocol.api_message import ApiMessage
 from kafka.protocol.consumer import (
     FetchRequest,
@@ -87,44 +89,39 @@ __all__ = [
 _SCHEMAS = "tandem_kafka.wire"
 
 
-class ConsumerGroupHeartbeatRequest(ApiMessage, load_json=_SCHEMAS):  # type: ignore[call-arg]
-    """The heartbeat of a member of a KIP-848 group."""
+with schemas_may_be_read():
 
+    class ConsumerGroupHeartbeatRequest(ApiMessage, load_json=_SCHEMAS):  # type: ignore[call-arg]
+        """The heartbeat of a member of a KIP-848 group."""
 
-class ConsumerGroupHeartbeatResponse(ApiMessage, load_json=_SCHEMAS):  # type: ignore[call-arg]
-    """The coordinator's response to a heartbeat."""
+    class ConsumerGroupHeartbeatResponse(ApiMessage, load_json=_SCHEMAS):  # type: ignore[call-arg]
+        """The coordinator's response to a heartbeat."""
 
+    class ConsumerGroupDescribeRequest(ApiMessage, load_json=_SCHEMAS):  # type: ignore[call-arg]
+        """A request for the state of KIP-848 groups."""
 
-class ConsumerGroupDescribeRequest(ApiMessage, load_json=_SCHEMAS):  # type: ignore[call-arg]
-    """A request for the state of KIP-848 groups."""
+    class ConsumerGroupDescribeResponse(ApiMessage, load_json=_SCHEMAS):  # type: ignore[call-arg]
+        """The state of KIP-848 groups."""
 
+    class ConsumerGroupPrepareAssignmentRequest(  # type: ignore[call-arg]
+        ApiMessage, load_json=_SCHEMAS
+    ):
+        """A request for the data from which a member computes the assignment of its group.
 
-class ConsumerGroupDescribeResponse(ApiMessage, load_json=_SCHEMAS):  # type: ignore[call-arg]
-    """The state of KIP-848 groups."""
+        No released broker supports it.
+        """
 
+    class ConsumerGroupPrepareAssignmentResponse(  # type: ignore[call-arg]
+        ApiMessage, load_json=_SCHEMAS
+    ):
+        """The data from which a member computes the assignment."""
 
-class ConsumerGroupPrepareAssignmentRequest(  # type: ignore[call-arg]
-    ApiMessage, load_json=_SCHEMAS
-):
-    """A request for the data from which a member computes the assignment of its group.
+    class ConsumerGroupInstallAssignmentRequest(  # type: ignore[call-arg]
+        ApiMessage, load_json=_SCHEMAS
+    ):
+        """The computed assignment. No released broker supports it."""
 
-    No released broker supports it.
-    """
-
-
-class ConsumerGroupPrepareAssignmentResponse(  # type: ignore[call-arg]
-    ApiMessage, load_json=_SCHEMAS
-):
-    """The data from which a member computes the assignment."""
-
-
-class ConsumerGroupInstallAssignmentRequest(  # type: ignore[call-arg]
-    ApiMessage, load_json=_SCHEMAS
-):
-    """The computed assignment. No released broker supports it."""
-
-
-class ConsumerGroupInstallAssignmentResponse(  # type: ignore[call-arg]
-    ApiMessage, load_json=_SCHEMAS
-):
-    """Whether the coordinator has accepted the assignment."""
+    class ConsumerGroupInstallAssignmentResponse(  # type: ignore[call-arg]
+        ApiMessage, load_json=_SCHEMAS
+    ):
+        """Whether the coordinator has accepted the assignment."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tandem_kafka.kafka_python  # noqa: F401 - before any module of kafka-python
+
 from tandem_kafka.testing.cluster.call import CUT, DROP, Call
 from tandem_kafka.testing.cluster.cluster import SimCluster
 
