@@ -10,8 +10,8 @@ from tandem_kafka.consumer import collector as collector_module
 from tandem_kafka.request_managers.fetching import fetch_manager as fetch_module
 from tandem_kafka.shared import fetch_buffer, partition, subscription
 from tandem_kafka.shared.partition import AssignedPartition, Consumed, Position
-from tandem_kafka.testing import Lockstep
 from tandem_kafka.types import TopicPartition
+from tests.threads.lockstep import Lockstep
 from tests.threads.seeds import each_seed
 from tests.unit.consumer.reading import A, Reading
 from tests.unit.request_managers.world import TP, World

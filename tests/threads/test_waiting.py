@@ -12,7 +12,7 @@ from tandem_kafka.events.background import ErrorEvent
 from tandem_kafka.events.completable import Completion
 from tandem_kafka.events.queues import ApplicationQueue, BackgroundQueue
 from tandem_kafka.runtime import ThreadDriver
-from tandem_kafka.testing import Lockstep
+from tests.threads.lockstep import Lockstep
 from tests.threads.seeds import each_seed
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from tandem_kafka.testing.__main__ import _parser
-from tandem_kafka.testing.stories import SCENARIOS
+from tests.scenarios import SCENARIOS
 
 ROOT: Final = Path(__file__).resolve().parents[3]
 PAGE: Final = (ROOT / "docs" / "reference" / "command-line.md").read_text(encoding="utf-8")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tandem_kafka.testing.stories.faults import Faults
+from tests.scenarios.faults import Faults
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = (ROOT / "docs" / "explained" / "simulation.md").read_text(encoding="utf-8")
