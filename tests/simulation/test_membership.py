@@ -16,7 +16,7 @@ from tests.scenarios.invariants import Invariants
 from tests.scenarios.run import KEPT_LINES
 from tests.simulation.ledger import Ledger, produce, topic
 
-#: More for a night: TANDEM_SEEDS=1000-2000; or `python -m tandem_kafka.testing run --seeds 10000`.
+#: More for a night: TANDEM_SEEDS=1000-2000; or `python -m tests.scenarios run --seeds 10000`.
 SEEDS = range(*map(int, os.environ.get("TANDEM_SEEDS", "0-240").split("-")))
 
 #: Seeds that found something, and what it was.
