@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tests.behaviours.pages import ROOT, pages
+from tests.behaviours.markers import ROOT
+from tests.behaviours.pages import pages
 
 for path, text in pages().items():
     path.write_text(text, encoding="utf-8")
