@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from tandem_kafka.testing.clock import SimClock
     from tandem_kafka.testing.cluster import CUT, DROP, Call, SimCluster
     from tandem_kafka.testing.driver import SteppedDriver
-    from tandem_kafka.testing.lockstep import DeadlockError, Lockstep, LockstepLock
     from tandem_kafka.testing.network import Conditions, SimNetwork, SimTransport
     from tandem_kafka.testing.scheduler import LivelockError, Scheduler
     from tandem_kafka.testing.simulation import Simulation, simulated_consumer
@@ -34,10 +33,7 @@ __all__ = [
     "DROP",
     "Call",
     "Conditions",
-    "DeadlockError",
     "LivelockError",
-    "Lockstep",
-    "LockstepLock",
     "Scheduler",
     "SimClock",
     "SimCluster",
@@ -54,10 +50,7 @@ _HOMES: Final = {
     "Call": "tandem_kafka.testing.cluster",
     "Conditions": "tandem_kafka.testing.network",
     "DROP": "tandem_kafka.testing.cluster",
-    "DeadlockError": "tandem_kafka.testing.lockstep",
     "LivelockError": "tandem_kafka.testing.scheduler",
-    "Lockstep": "tandem_kafka.testing.lockstep",
-    "LockstepLock": "tandem_kafka.testing.lockstep",
     "Scheduler": "tandem_kafka.testing.scheduler",
     "SimClock": "tandem_kafka.testing.clock",
     "SimCluster": "tandem_kafka.testing.cluster",

@@ -1,4 +1,4 @@
-"""`python -m tandem_kafka.testing`: `serve` a cluster, `run` simulations, `replay` a seed."""
+"""`python -m tandem_kafka.testing serve`: a cluster in this process, until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -7,138 +7,66 @@ import contextlib
 import sys
 from collections.abc import Sequence
 
-from tandem_kafka.runtime import MonotonicClock, Random
-from tandem_kafka.testing.stories import SCENARIOS, Outcome, tell
-from tandem_kafka.testing.stories.runner import Totals, run, silence
-
-__all__ = ["main"]
-
-#: Without `--first` seeds are new ones each time, and short enough to type.
-NEW_SEEDS = 10**8
+__all__ = ["main", "parser"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run or replay; returns the exit code."""
-    chosen = _parser().parse_args(arguments)
-    commands = {"run": _run, "replay": _replay, "serve": _serve}
-    return commands[chosen.command](chosen)
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m tandem_kafka.testing",
-        description="Run a cluster to try things on, or groups under simulated faults.",
-    )
-    commands = parser.add_subparsers(dest="command", required=True)
-    serve = commands.add_parser("serve", help="run a cluster with a topic that grows, until Ctrl-C")
-    serve.add_argument("--topic", default="orders", help="name of the topic (default orders)")
-    serve.add_argument("--partitions", type=_positive, default=4, help="its partitions (default 4)")
-    serve.add_argument(
-        "--per-second", type=_positive, default=10, help="new records per second (default 10)"
-    )
-    runs = commands.add_parser("run", help="run many seeds; exits with 1 if one of them fails")
-    runs.add_argument("--seeds", type=int, default=500, help="number of seeds (default 500)")
-    runs.add_argument("--first", type=int, help="first seed (default: new seeds each time)")
-    runs.add_argument("--jobs", type=int, default=2, help="number of processes (default 2)")
-    replay = commands.add_parser("replay", help="run one seed and print everything that happened")
-    replay.add_argument("seed", type=int, help="the seed to run")
-    for command in (runs, replay):
-        command.add_argument(
-            "--scenario", choices=SCENARIOS, help="kind of group (default: each in turn)"
-        )
-    return parser
-
-
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{number} is not allowed; give 1 or more")
-    return number
-
-
-def _serve(chosen: argparse.Namespace) -> int:
+    """Run the command; returns the exit code."""
+    chosen = parser().parse_args(arguments)
     try:
-        from tandem_kafka.testing.serving import serve
+        from tandem_kafka.testing.serving import Served, serve
     except ModuleNotFoundError as missing:
         print(f"{missing}: pip install 'tandem-kafka[testing]'", file=sys.stderr)
         return 1
     with contextlib.suppress(KeyboardInterrupt):
-        serve(chosen.topic, chosen.partitions, chosen.per_second)
+        serve(
+            Served(
+                chosen.topic, chosen.partitions, chosen.values, chosen.records, chosen.per_second
+            )
+        )
     return 0
 
 
-def _run(chosen: argparse.Namespace) -> int:
-    clock = MonotonicClock()
-    began_ms = clock.now_ms()
-    first = Random().randrange(NEW_SEEDS) if chosen.first is None else chosen.first
-    seeds = range(first, first + chosen.seeds)
-    print(f"seeds {first} to {seeds.stop - 1}, {chosen.jobs} processes; {_how_to_replay(chosen)}")
-    sys.stdout.flush()
-
-    def report(totals: Totals) -> None:
-        passed = _seconds(clock.now_ms() - began_ms)
-        print(f"{passed:>8} s  {_progress(totals, chosen.seeds)}", flush=True)
-
-    totals = run(seeds, chosen.scenario, chosen.jobs, clock, report)
-    took_ms = max(1, clock.now_ms() - began_ms)
-    _summarize(totals, took_ms)
-    for failure in totals.failures:
-        _tell_failure(failure, chosen)
-    return 1 if totals.failures else 0
-
-
-def _how_to_replay(chosen: argparse.Namespace, seed: int | str = "SEED") -> str:
-    named = f" --scenario {chosen.scenario}" if chosen.scenario else ""
-    return f"replay one: python -m tandem_kafka.testing replay {seed}{named}"
-
-
-def _progress(totals: Totals, seeds: int) -> str:
-    return (
-        f"{totals.seeds:>6} of {seeds} seeds  {totals.virtual_ms / 3_600_000:6.2f} simulated hours"
-        f"  {totals.events:>9,} events  {_failed(totals)}"
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the command line."""
+    made = argparse.ArgumentParser(
+        prog="python -m tandem_kafka.testing", description="Run a cluster to try things on."
     )
-
-
-def _failed(totals: Totals) -> str:
-    seeds = " ".join(str(failure.seed) for failure in totals.failures)
-    return f"{len(totals.failures)} failed" + (f": {seeds}" if seeds else "")
-
-
-def _summarize(totals: Totals, took_ms: int) -> None:
-    seeds = max(1, totals.seeds)
-    print(
-        f"\n{totals.seeds} seeds in {_seconds(took_ms)} s: {totals.seeds * 60_000 / took_ms:.0f} "
-        f"a minute, each {totals.virtual_ms / seeds / 1_000:.1f} simulated seconds, "
-        f"{totals.events:,} events, {totals.turns:,} turns; "
-        f"longest time to settle {_seconds(totals.longest_ms)} s"
+    commands = made.add_subparsers(dest="command", required=True)
+    serve = commands.add_parser("serve", help="run a cluster with a topic that grows, until Ctrl-C")
+    serve.add_argument("--topic", default="orders", help="name of the topic (default orders)")
+    serve.add_argument("--partitions", type=_positive, default=4, help="its partitions (default 4)")
+    serve.add_argument(
+        "--values",
+        choices=["orders", "numbers"],
+        default="orders",
+        help="`orders` (JSON, default) or `numbers` (0, 1, 2 ...)",
     )
-    faults = sorted(totals.faults.items())
-    print("faults: " + ", ".join(f"{count:,} {name}" for name, count in faults))
-    print(f"{len(totals.failures)} failed" if totals.failures else "all passed")
-
-
-def _tell_failure(failure: Outcome, chosen: argparse.Namespace) -> None:
-    print(f"\nseed {failure.seed}, {failure.scenario}: {failure.error}")
-    for line in failure.trace:
-        print(f"    {line}")
-    print(_how_to_replay(chosen, failure.seed))
-
-
-def _replay(chosen: argparse.Namespace) -> int:
-    with silence():
-        outcome = tell(chosen.seed, chosen.scenario, whole_trace=True)
-    for line in outcome.trace:
-        print(line)
-    print(
-        f"\nseed {outcome.seed}, {outcome.scenario}: {_seconds(outcome.virtual_ms)} simulated "
-        f"seconds, {outcome.events:,} events, trace {outcome.digest}"
+    serve.add_argument(
+        "--records", type=_natural, default=100, help="records at the start (default 100)"
     )
-    print(outcome.error or "passed")
-    return 1 if outcome.error else 0
+    serve.add_argument(
+        "--per-second",
+        type=_natural,
+        default=10,
+        help="new records per second, 0 for none (default 10)",
+    )
+    return made
 
 
-def _seconds(duration_ms: int) -> str:
-    return f"{duration_ms / 1_000:.1f}"
+def _natural(text: str) -> int:
+    return _at_least(0, text)
+
+
+def _positive(text: str) -> int:
+    return _at_least(1, text)
+
+
+def _at_least(least: int, text: str) -> int:
+    number = int(text)
+    if number < least:
+        raise argparse.ArgumentTypeError(f"{number} is not allowed; give {least} or more")
+    return number
 
 
 if __name__ == "__main__":

@@ -18,7 +18,6 @@ from tandem_kafka.network.transport import (
 )
 from tandem_kafka.runtime import Random
 from tandem_kafka.testing.clock import SimClock
-from tandem_kafka.testing.garbling import garbled
 from tandem_kafka.testing.trace import Trace
 
 __all__ = [
@@ -49,8 +48,6 @@ class Conditions:
         refuse: Share of connections that are refused.
         swallow: Share of answers that vanish while their connection stays.
         double: Share of answers that come twice.
-        garble: Share of answers in which bytes are changed, missing or added. No sequence of
-            answers that a broker would send: what was read or decided by one may be wrong.
     """
 
     latency_ms: tuple[int, int] = (1, 5)
@@ -60,17 +57,10 @@ class Conditions:
     refuse: float = 0.0
     swallow: float = 0.0
     double: float = 0.0
-    garble: float = 0.0
 
     def calm(self) -> None:
         """No more faults from now on."""
-        self.loss = self.clog = self.refuse = self.swallow = self.double = self.garble = 0.0
-
-    @property
-    def hostile(self) -> bool:
-        """True while there are faults."""
-        faults = (self.loss, self.clog, self.refuse, self.swallow, self.double, self.garble)
-        return any(faults)
+        self.loss = self.clog = self.refuse = self.swallow = self.double = 0.0
 
 
 class Server(Protocol):
@@ -109,7 +99,7 @@ class SimConnection:
 
     def reply(self, frame: bytes, delay_ms: int = 0) -> None:
         """Server: send a frame (without its length)."""
-        event = FrameReceived(self.number, memoryview(self._network.garbled(frame)))
+        event = FrameReceived(self.number, memoryview(self._network.altered(frame)))
         for _ in range(self._network.copies()):
             self._carry("to client", self.transport.arrived, event, delay_ms)
 
@@ -163,6 +153,8 @@ class SimNetwork:
         partitions: Clients and addresses between which nothing gets through.
         proxied: Addresses of proxies: while there is no server behind one, it accepts each
             connection and closes it.
+        alter_response: Called with the frame of each response, without its length. It returns the
+            frame to send instead. With None, responses are sent as they are.
         next_ms: When the next thing happens.
     """
 
@@ -176,6 +168,7 @@ class SimNetwork:
         self.slow: dict[Address, int] = {}
         self.partitions: set[tuple[SimTransport, Address]] = set()
         self.proxied: set[Address] = set()
+        self.alter_response: Callable[[bytes], bytes] | None = None
         self._random = random
         self._servers: dict[Address, Server] = {}
         self._connections: dict[int, SimConnection] = {}
@@ -236,13 +229,9 @@ class SimNetwork:
             return 2
         return 1
 
-    def garbled(self, frame: bytes) -> bytes:
-        """Draw whether the bytes of an answer are changed, and how."""
-        garble = self.conditions.garble
-        if not garble or self._random.random() >= garble:
-            return frame
-        self.trace.note("an answer is garbled")
-        return garbled(frame, self._random)
+    def altered(self, frame: bytes) -> bytes:
+        """Return the bytes that a response arrives with."""
+        return frame if self.alter_response is None else self.alter_response(frame)
 
     # --- links ---------------------------------------------------------------------------------
 
@@ -259,6 +248,7 @@ class SimNetwork:
     def heal(self) -> None:
         """Take every fault of the links back; half-open connections stay what they are."""
         self.conditions.calm()
+        self.alter_response = None
         self.silent.clear()
         self.slow.clear()
         self.partitions.clear()

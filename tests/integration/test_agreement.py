@@ -129,6 +129,7 @@ def test_who_unsubscribes_leaves_everything_to_the_other(world: World, protocol:
     assert second.assignment() == set()
 
 
+@pytest.mark.design("000", "Co-ordinator 6", "Partition changes 1-4")
 def test_partitions_that_are_added_are_shared_out_too(world: World, protocol: str) -> None:
     partitions = world.topic(2)
     members = [join(world, protocol, partitions, metadata_max_age_ms=300)[0] for _ in range(2)]
@@ -162,6 +163,7 @@ def test_a_group_without_members_takes_the_other_protocol(world: World, protocol
     assert [record.offset for record in world.read] == list(range(20))
 
 
+@pytest.mark.design("all", "Change of the group protocol")
 def test_members_roll_to_the_other_protocol_and_back(world: World, protocol: str) -> None:
     partitions = world.topic(4)
     fill(world, partitions)
@@ -192,7 +194,8 @@ def test_a_member_of_a_group_that_has_become_classic_is_told(world: World, proto
 # --- those that are gone -------------------------------------------------------------------------
 
 
-def test_60_84_who_is_expelled_loses_all_and_comes_back(world: World, protocol: str) -> None:
+@pytest.mark.behaviour(60, 84)
+def test_who_is_expelled_loses_all_and_comes_back(world: World, protocol: str) -> None:
     partitions = world.topic(2)
     consumer, listener = join(world, protocol, partitions)
     world.settle(partitions, consumer)
@@ -209,8 +212,9 @@ def test_60_84_who_is_expelled_loses_all_and_comes_back(world: World, protocol: 
     assert (after.member_id == before.member_id) == (protocol == "consumer")
 
 
+@pytest.mark.behaviour(104)
 @pytest.mark.parametrize("end", ["close", "unsubscribe"])
-def test_104_who_is_expelled_and_goes_has_lost_all(world: World, protocol: str, end: str) -> None:
+def test_who_is_expelled_and_goes_has_lost_all(world: World, protocol: str, end: str) -> None:
     partitions = world.topic(2)
     consumer, listener = join(world, protocol, partitions)
     world.settle(partitions, consumer)
@@ -220,7 +224,9 @@ def test_104_who_is_expelled_and_goes_has_lost_all(world: World, protocol: str, 
     assert told(listener) == [("assigned", set(partitions)), ("lost", set(partitions))]
 
 
-def test_125_the_commit_of_an_expelled_member_fails(world: World, protocol: str) -> None:
+@pytest.mark.behaviour(125)
+@pytest.mark.design("000", "Offset commits during rebalance 3")
+def test_the_commit_of_an_expelled_member_fails(world: World, protocol: str) -> None:
     partitions = world.topic(1)
     fill(world, partitions)
     consumer, listener = join(world, protocol, partitions)
@@ -234,7 +240,8 @@ def test_125_the_commit_of_an_expelled_member_fails(world: World, protocol: str)
     assert consumer.committed(partitions[0]) == 10
 
 
-def test_86_who_does_not_poll_is_replaced_and_comes_back(world: World, protocol: str) -> None:
+@pytest.mark.behaviour(86)
+def test_who_does_not_poll_is_replaced_and_comes_back(world: World, protocol: str) -> None:
     partitions = world.topic(2)
     stalled, listener = join(world, protocol, partitions, max_poll_interval_ms=1_500)
     world.settle(partitions, stalled)
@@ -245,7 +252,8 @@ def test_86_who_does_not_poll_is_replaced_and_comes_back(world: World, protocol:
     assert [what for what, _ in told(listener)] == ["assigned", "lost", "assigned"]
 
 
-def test_96_a_static_member_that_restarts_is_not_noticed(world: World, protocol: str) -> None:
+@pytest.mark.behaviour(96)
+def test_a_static_member_that_restarts_is_not_noticed(world: World, protocol: str) -> None:
     partitions = world.topic(2)
     first, first_told = join(world, protocol, partitions, group_instance_id="first")
     second, _ = join(world, protocol, partitions, group_instance_id="second")
@@ -258,7 +266,8 @@ def test_96_a_static_member_that_restarts_is_not_noticed(world: World, protocol:
     assert told(first_told) == before
 
 
-def test_93_one_instance_id_is_for_one_member(world: World, protocol: str) -> None:
+@pytest.mark.behaviour(93)
+def test_one_instance_id_is_for_one_member(world: World, protocol: str) -> None:
     partitions = world.topic(2)
     first, _ = join(world, protocol, partitions, group_instance_id="one")
     world.settle(partitions, first)

@@ -34,7 +34,16 @@ def scene(request: pytest.FixtureRequest) -> Iterator[Scene]:
 # --- 000 "Failure detection protocol", "Slow consumers" ------------------------------------------
 
 
-def test_000_slow_consumers_1_2_5_commits_3_4_who_is_silent_is_left_out_and_comes_back(
+@pytest.mark.design(
+    "000",
+    "Failure detection protocol 3",
+    "Offset commits during rebalance 3",
+    "Offset commits during rebalance 4",
+    "Slow consumers 1, 2, 5",
+    "Slow consumers 4",
+    "Slow consumers 7, consumer failures",
+)
+def test_a_silent_member_is_removed_and_rejoins(
     scene: Scene,
 ) -> None:
     """Of three members one is stopped and one is killed; then a new member begins a rebalance."""
@@ -92,7 +101,8 @@ def newcomers_join(scene: Scene, teams: list[Team]) -> None:
         assert {*named} == {team.members[1].membership[0]}, "it is the same one"
 
 
-def test_000_slow_consumers_3_who_is_back_within_its_session_is_not_missed(scene: Scene) -> None:
+@pytest.mark.design("000", "Slow consumers 3")
+def test_a_pause_shorter_than_the_session_timeout_causes_no_rebalance(scene: Scene) -> None:
     host = scene.cluster.host()
     teams = scene.teams(session_timeout_ms=10_000)
     for team in teams:
@@ -113,7 +123,8 @@ def test_000_slow_consumers_3_who_is_back_within_its_session_is_not_missed(scene
 # --- 000 "Offset commits during rebalance", "Wildcard Subscription"; 003 "Assign", "Subscribe" ----
 
 
-def test_000_commits_1_what_was_read_is_committed_before_others_have_it(scene: Scene) -> None:
+@pytest.mark.design("000", "Offset commits during rebalance 1")
+def test_positions_are_committed_before_partitions_move(scene: Scene) -> None:
     teams = scene.teams(**BY_ITSELF)
     for team in teams:
         team.create_topic(4)
@@ -133,7 +144,8 @@ def test_000_commits_1_what_was_read_is_committed_before_others_have_it(scene: S
     check_commits(teams)
 
 
-def test_000_wildcard_topics_that_match_are_found_and_others_are_not(scene: Scene) -> None:
+@pytest.mark.design("000", "Wildcard Subscription")
+def test_only_topics_that_match_the_pattern_are_found(scene: Scene) -> None:
     teams = scene.teams()
     for team in teams:
         team.create_topic(2)
@@ -152,7 +164,8 @@ def test_000_wildcard_topics_that_match_are_found_and_others_are_not(scene: Scen
         assert all(len(member.consumer.assignment()) == 2 for member in team.members), team
 
 
-def test_003_unsubscribing_and_assigning_nothing_give_back_and_leave(scene: Scene) -> None:
+@pytest.mark.design("003", "Assign, Subscribe")
+def test_unsubscribing_and_assigning_nothing_revoke_and_leave(scene: Scene) -> None:
     teams = scene.teams(**BY_ITSELF)
     for team in teams:
         team.create_topic(6)
@@ -176,7 +189,8 @@ def test_003_unsubscribing_and_assigning_nothing_give_back_and_leave(scene: Scen
 # --- 002 "Phase 2: Synchronizing Group State", "Rolling Upgrades (Consumer)" ----------------------
 
 
-def test_002_phase_2_case_3_a_follower_that_does_not_sync_is_removed_and_all_join_again(
+@pytest.mark.design("002", "Phase 2, case 3")
+def test_a_follower_that_does_not_sync_is_removed_and_the_group_rejoins(
     scene: Scene,
 ) -> None:
     """One is killed while it waits for the answer to its JoinGroup, one never meant to sync.
@@ -239,7 +253,8 @@ def chosen(team: Team) -> str:
     return ways[frozenset(numbers)]
 
 
-def test_002_rolling_upgrade_of_strategies_phases_1_to_4(scene: Scene) -> None:
+@pytest.mark.design("002", "Rolling Upgrades (Consumer), phases 1-4")
+def test_strategies_change_in_a_rolling_upgrade(scene: Scene) -> None:
     (team,) = scene.teams("eager")
     team.create_topic(6)
     for _ in range(3):

@@ -50,7 +50,11 @@ def at_rest(scene: Scene, *, replicas: int, host: Host | None = None, **options:
     return teams
 
 
-def test_000_failover_2_consumer_3_coordinator_failure_1_to_3_002_phase_1_another_one_goes_on(
+@pytest.mark.design(
+    "000", "Consumer 3", "Co-ordinator failover 2", "Co-ordinator failure during rebalance 1-5"
+)
+@pytest.mark.design("002", "Phase 1: Joining the Group")
+def test_another_coordinator_continues_the_group(
     scene: Scene,
 ) -> None:
     """The coordinator of nine groups is stopped; three of them are at rest: nobody joins again.
@@ -104,7 +108,8 @@ def has_begun(team: Team, member: Member) -> bool:
     return "revoked" in member.heard if team.protocol == "consumer" else member.awaits_others
 
 
-def test_000_failover_3_coordinator_4_without_a_coordinator_nobody_is_missed_until_there_is_one(
+@pytest.mark.design("000", "Co-ordinator 1, 4", "Co-ordinator failover 3")
+def test_no_session_expires_without_a_coordinator(
     scene: Scene,
 ) -> None:
     """Two of three controllers are gone: for longer than a session nobody can take over.
@@ -141,7 +146,9 @@ def test_000_failover_3_coordinator_4_without_a_coordinator_nobody_is_missed_unt
     assert not [team for team in bereft if "lost" in team.members[0].heard]
 
 
-def test_000_failure_detection_4_003_timeouts_a_paused_coordinator_is_given_up(
+@pytest.mark.design("000", "Failure detection protocol 4")
+@pytest.mark.design("003", "Timeout Policy")
+def test_a_paused_coordinator_is_given_up(
     scene: Scene,
 ) -> None:
     teams = at_rest(scene, replicas=1, session_timeout_ms=45_000, request_timeout_ms=5_000)

@@ -51,7 +51,8 @@ def test_a_classic_member_commits_by_its_id_name_and_generation(raw: RawWorld) -
         assert offsets.fetch(member_id, generation) == (None, {0: 1}), "anybody may ask"
 
 
-def test_001_a_kip_848_member_commits_and_asks_at_its_epoch(raw: RawWorld) -> None:
+@pytest.mark.design("001", "OffsetCommit, OffsetFetch and TxnOffsetCommit of members")
+def test_a_kip_848_member_commits_and_fetches_offsets_at_its_epoch(raw: RawWorld) -> None:
     offsets, member = raw.offsets(), raw.modern()
     assert offsets.fetch("x", 3) == (None, {}), "there is no group"
     epoch = member.join().epoch
@@ -78,7 +79,8 @@ def numbers(owned: Owned | None) -> list[int]:
     return sorted(number for each in owned.values() for number in each)
 
 
-def test_001_an_older_epoch_is_good_for_what_the_member_has_had_since_then(raw: RawWorld) -> None:
+@pytest.mark.design("001", "OffsetCommit, OffsetFetch and TxnOffsetCommit of members")
+def test_an_older_epoch_may_commit_partitions_owned_since_then(raw: RawWorld) -> None:
     """KIP-1251: an answer that is under way does not fence the commits before it."""
     offsets, first, second, third = raw.offsets(), raw.modern(), raw.modern(), raw.modern()
     who = first.member_id
@@ -114,7 +116,8 @@ def test_001_an_older_epoch_is_good_for_what_the_member_has_had_since_then(raw: 
         assert offsets.commit(who, begun.epoch, **{f"p{left}": 5}) is None
 
 
-def test_001_what_a_member_is_given_again_it_has_from_then_on(raw: RawWorld) -> None:
+@pytest.mark.design("001", "OffsetCommit, OffsetFetch and TxnOffsetCommit of members")
+def test_a_partition_assigned_again_is_owned_from_the_new_epoch(raw: RawWorld) -> None:
     offsets, first, second = raw.offsets(), raw.modern(), raw.modern()
     begun = first.join()
     assert second.join().error is None
@@ -133,7 +136,8 @@ def test_001_what_a_member_is_given_again_it_has_from_then_on(raw: RawWorld) -> 
     assert offsets.commit(first.member_id, begun.epoch, **{f"p{kept}": 1}) is None
 
 
-def test_001_a_static_member_that_was_away_has_what_it_had(raw: RawWorld) -> None:
+@pytest.mark.design("001", "Static members")
+def test_a_static_member_that_returns_keeps_its_partitions(raw: RawWorld) -> None:
     offsets, first, back = raw.offsets(), raw.modern("one"), raw.modern("one")
     begun = first.join()
     assert first.beat(-2).error is None
@@ -146,7 +150,8 @@ def test_001_a_static_member_that_was_away_has_what_it_had(raw: RawWorld) -> Non
     assert offsets.commit(back.member_id, again.epoch + 1, p0=9) == STALE
 
 
-def test_001_a_classic_member_of_a_kip_848_group_has_generations(raw: RawWorld) -> None:
+@pytest.mark.design("001", "OffsetCommit, OffsetFetch and TxnOffsetCommit of members")
+def test_a_classic_member_of_a_kip_848_group_has_generations(raw: RawWorld) -> None:
     offsets, modern, classic = raw.offsets(), raw.modern(), raw.classic()
     assert modern.join().error is None
     classic.protocols = {"range": said([raw.topic])}
@@ -197,7 +202,8 @@ def test_a_transaction_commits_for_a_classic_member_at_its_generation(raw: RawWo
     transaction.end(committed=False)
 
 
-def test_001_a_transaction_commits_for_a_kip_848_member_at_its_epoch(raw: RawWorld) -> None:
+@pytest.mark.design("001", "OffsetCommit, OffsetFetch and TxnOffsetCommit of members")
+def test_a_transaction_commits_for_a_kip_848_member_at_its_epoch(raw: RawWorld) -> None:
     transaction, member = raw.transaction(), raw.modern()
     epoch = member.join().epoch
     for member_id, generation, error in (

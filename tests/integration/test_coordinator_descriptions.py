@@ -70,6 +70,7 @@ def test_who_was_handed_an_id_is_no_member_of_a_group_that_there_is(raw: RawWorl
     assert (state(raw), members(raw)) == ((None, "Empty"), {})
 
 
+@pytest.mark.design("001", "Describe")
 @pytest.mark.parametrize(("version", "error"), [(6, NOT_FOUND), (5, None)])
 def test_a_kip_848_group_is_dead_to_who_asks_for_a_classic_one(
     raw: RawWorld, version: int, error: str | None

@@ -40,6 +40,7 @@ def nobody_of(group: RawWorld) -> dict[str, Any]:
 # --- "ConsumerGroupHeartbeat": requests that make no sense -------------------------------------
 
 
+@pytest.mark.design("001", "INVALID_REQUEST")
 @pytest.mark.parametrize(
     "fields",
     [
@@ -57,12 +58,13 @@ def nobody_of(group: RawWorld) -> dict[str, Any]:
     ],
     ids=repr,
 )
-def test_001_what_a_request_has_to_say_is_checked(raw: RawWorld, fields: dict[str, Any]) -> None:
+def test_required_fields_of_a_heartbeat_are_checked(raw: RawWorld, fields: dict[str, Any]) -> None:
     answer = raw.modern().say(**{**nobody_of(raw), **fields})
     assert (answer.error, answer.member_id) == ("InvalidRequestError", None)
     assert raw.described()[0] == "GroupIdNotFoundError", "nobody has joined"
 
 
+@pytest.mark.design("001", "INVALID_REQUEST")
 @pytest.mark.parametrize(
     "fields",
     [
@@ -74,14 +76,15 @@ def test_001_what_a_request_has_to_say_is_checked(raw: RawWorld, fields: dict[st
     ],
     ids=repr,
 )
-def test_001_what_makes_little_sense_is_taken(raw: RawWorld, fields: dict[str, Any]) -> None:
+def test_unusual_heartbeats_are_accepted(raw: RawWorld, fields: dict[str, Any]) -> None:
     said = {**nobody_of(raw), **fields}
     answer = raw.modern().say(**said)
     assert (answer.error, answer.member_id) == (None, said["member_id"])
     assert answer.count == (4 if said["subscribed_topic_names"] == [raw.topic] else 0)
 
 
-def test_001_a_member_of_the_first_version_is_given_an_id(raw: RawWorld) -> None:
+@pytest.mark.design("001", "Heartbeat handling 1")
+def test_a_heartbeat_of_version_0_without_a_member_id_gets_one(raw: RawWorld) -> None:
     member = raw.modern()
     answer = member.say(0, **{**nobody_of(raw), "member_id": ""})
     assert answer.error is None
@@ -93,7 +96,8 @@ def test_001_a_member_of_the_first_version_is_given_an_id(raw: RawWorld) -> None
 # --- "ConsumerGroupHeartbeat" 4 and 5: changes, reconciliation -----------------------------------
 
 
-def test_001_4_a_changed_subscription_raises_the_epoch_and_is_reconciled(raw: RawWorld) -> None:
+@pytest.mark.design("001", "Heartbeat handling 4, 5")
+def test_a_changed_subscription_raises_the_epoch_and_is_reconciled(raw: RawWorld) -> None:
     first, second = raw.modern(), raw.modern()
     begun = joined(first)
     assert second.join().error is None
@@ -113,7 +117,8 @@ def test_001_4_a_changed_subscription_raises_the_epoch_and_is_reconciled(raw: Ra
     assert first.beat_until(newer.epoch, lambda a: a.count).count == 4
 
 
-def test_001_5_what_a_member_names_that_it_was_not_given_is_of_no_account(raw: RawWorld) -> None:
+@pytest.mark.design("001", "Heartbeat handling 4, 5")
+def test_owned_partitions_that_were_never_assigned_are_ignored(raw: RawWorld) -> None:
     first, second = raw.modern(), raw.modern()
     begun = joined(first)
     assert begun.assigned is not None
@@ -131,7 +136,8 @@ def test_001_5_what_a_member_names_that_it_was_not_given_is_of_no_account(raw: R
 # --- sessions, and the time there is to give back ------------------------------------------------
 
 
-def test_001_who_is_silent_or_away_for_its_session_is_gone(raw: RawWorld) -> None:
+@pytest.mark.design("001", "Static members")
+def test_a_member_that_is_silent_for_its_session_timeout_is_removed(raw: RawWorld) -> None:
     """One wait for a dynamic member, for a static one that is away, and for a silent one."""
     stays, silent, away, back = (raw.modern(name) for name in (None, None, "one", "two"))
     begun = joined(stays)
@@ -164,7 +170,8 @@ def test_001_who_is_silent_or_away_for_its_session_is_gone(raw: RawWorld) -> Non
     assert back.beat(77).error == "FencedMemberEpochError", "it was away, and is back"
 
 
-def test_001_who_does_not_give_back_in_time_is_gone(raw: RawWorld) -> None:
+@pytest.mark.design("001", "Heartbeat handling 4, 5")
+def test_a_member_that_does_not_revoke_in_time_is_removed(raw: RawWorld) -> None:
     slow, second = raw.modern(), raw.modern()
     slow.rebalance_ms = 1_000
     begun = joined(slow)
@@ -188,7 +195,8 @@ def test_001_who_does_not_give_back_in_time_is_gone(raw: RawWorld) -> None:
 # --- LeaveGroup ----------------------------------------------------------------------------------
 
 
-def test_001_members_of_either_protocol_can_be_removed_by_leave_group(raw: RawWorld) -> None:
+@pytest.mark.design("001", "Leaving and being removed")
+def test_members_of_either_protocol_can_be_removed_by_leave_group(raw: RawWorld) -> None:
     modern, static, stays = raw.modern(), raw.modern("one"), raw.modern()
     assert {each.join().error for each in (modern, static, stays)} == {None}
     classic, named = raw.classic(), raw.classic("two")
@@ -208,7 +216,8 @@ def test_001_members_of_either_protocol_can_be_removed_by_leave_group(raw: RawWo
     assert raw.described()[0] is None
 
 
-def test_001_who_removes_the_last_kip_848_member_leaves_a_classic_group(raw: RawWorld) -> None:
+@pytest.mark.design("001", "Leaving and being removed")
+def test_removing_the_last_kip_848_member_leaves_a_classic_group(raw: RawWorld) -> None:
     modern, classic, remover = raw.modern(), raw.classic(), raw.classic()
     assert modern.join().error is None
     classic.protocols = {"range": said([raw.topic])}
@@ -223,7 +232,8 @@ def test_001_who_removes_the_last_kip_848_member_leaves_a_classic_group(raw: Raw
 # --- "ConsumerGroupDescribe": states --------------------------------------------------------------
 
 
-def test_001_describe_a_group_goes_through_its_states(raw: RawWorld) -> None:
+@pytest.mark.design("001", "Describe")
+def test_a_described_group_goes_through_its_states(raw: RawWorld) -> None:
     first, second = raw.modern(), raw.modern()
     assert raw.described() == ("GroupIdNotFoundError", "")
     begun = joined(first)

@@ -58,7 +58,8 @@ def named(raw: RawWorld, rebalance_ms: int = 60_000) -> RawClassicMember:
 # --- how many ------------------------------------------------------------------------------------
 
 
-def test_001_who_comes_to_a_group_that_is_full_is_refused(raw: RawWorld) -> None:
+@pytest.mark.design("001", "GROUP_MAX_SIZE_REACHED")
+def test_a_full_group_rejects_a_new_member(raw: RawWorld) -> None:
     first, second, third, classic = raw.modern(), raw.modern(), raw.modern(), raw.classic()
     assert (first.join().error, second.join().error) == (None, None)
     assert third.join().error == "GroupMaxSizeReachedError"
@@ -71,7 +72,8 @@ def test_001_who_comes_to_a_group_that_is_full_is_refused(raw: RawWorld) -> None
     assert third.join().error is None
 
 
-def test_001_nobody_takes_the_place_of_a_static_member_in_a_group_that_is_full(
+@pytest.mark.design("001", "GROUP_MAX_SIZE_REACHED")
+def test_a_full_group_keeps_the_place_of_a_static_member(
     raw: RawWorld,
 ) -> None:
     first, second, another = raw.modern(), raw.modern("two"), raw.modern("two")

@@ -157,6 +157,7 @@ def test_a_round_that_no_member_joins_goes_on(raw: RawWorld) -> None:
 # --- who does not sync ---------------------------------------------------------------------------
 
 
+@pytest.mark.design("002", "Phase 2, case 3")
 def test_who_has_joined_and_does_not_sync_is_removed_after_the_rebalance_timeout(
     raw: RawWorld,
 ) -> None:

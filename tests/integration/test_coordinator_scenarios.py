@@ -6,6 +6,8 @@ What passes to the millisecond is in `tests/simulation/test_scenarios_of_coordin
 
 from __future__ import annotations
 
+import pytest
+
 from tests.integration.joining import name_of
 from tests.integration.pairs import Pair, joined
 from tests.integration.raw_worlds import RawWorld
@@ -17,7 +19,8 @@ SESSION_S = SESSION_MS / 1_000
 # --- 000 "Failure detection protocol", "Offset commits during rebalance" -------------------------
 
 
-def test_000_failure_detection_2_id_and_generation_are_checked(raw: RawWorld) -> None:
+@pytest.mark.design("000", "Failure detection protocol 2")
+def test_a_heartbeat_needs_the_member_id_and_generation(raw: RawWorld) -> None:
     never_was = raw.classic()
     assert never_was.beat(2) == "UnknownMemberIdError"
     pair = Pair(raw)
@@ -29,7 +32,8 @@ def test_000_failure_detection_2_id_and_generation_are_checked(raw: RawWorld) ->
     assert pair.beats(2) == (None, None)
 
 
-def test_000_commits_2_one_of_a_higher_generation_is_refused(raw: RawWorld) -> None:
+@pytest.mark.design("000", "Offset commits during rebalance 2")
+def test_a_commit_of_a_higher_generation_is_rejected(raw: RawWorld) -> None:
     pair, offsets = Pair(raw), raw.offsets()
     leader = pair.leader.member_id
     assert offsets.commit(leader, 3, p0=5) == "IllegalGenerationError"
@@ -38,7 +42,8 @@ def test_000_commits_2_one_of_a_higher_generation_is_refused(raw: RawWorld) -> N
     assert offsets.committed() == {0: 5}
 
 
-def test_000_commits_3_one_of_an_older_generation_is_refused(raw: RawWorld) -> None:
+@pytest.mark.design("000", "Offset commits during rebalance 3")
+def test_a_commit_of_an_older_generation_is_rejected(raw: RawWorld) -> None:
     pair, offsets = Pair(raw), raw.offsets()
     leader, follower = pair.leader.member_id, pair.follower.member_id
     pair.come(pair.newcomers[0])
@@ -53,7 +58,8 @@ def test_000_commits_3_one_of_an_older_generation_is_refused(raw: RawWorld) -> N
     assert offsets.committed() == {0: 7}
 
 
-def test_000_a_session_has_limits(raw: RawWorld) -> None:
+@pytest.mark.design("000", "Maximum session timeout")
+def test_a_session_timeout_has_limits(raw: RawWorld) -> None:
     for session_ms, error in (
         (499, "InvalidSessionTimeoutError"),
         (1_800_001, "InvalidSessionTimeoutError"),
@@ -68,7 +74,8 @@ def test_000_a_session_has_limits(raw: RawWorld) -> None:
 # --- 000 "Consumer id assignment" ----------------------------------------------------------------
 
 
-def test_000_ids_1_a_member_is_known_by_the_id_that_its_first_join_brought(raw: RawWorld) -> None:
+@pytest.mark.design("000", "Consumer id assignment 1")
+def test_a_member_keeps_the_id_of_its_first_join_response(raw: RawWorld) -> None:
     pair, offsets, stranger = Pair(raw), raw.offsets(), raw.classic()
     assert pair.follower.beat(2) is None
     assert offsets.commit(pair.follower.member_id, 2, p2=1) is None
@@ -79,7 +86,8 @@ def test_000_ids_1_a_member_is_known_by_the_id_that_its_first_join_brought(raw: 
     assert offsets.committed() == {2: 1}
 
 
-def test_000_ids_2_who_names_its_id_is_not_waited_for_as_another(raw: RawWorld) -> None:
+@pytest.mark.design("000", "Consumer id assignment 2")
+def test_a_rejoin_with_its_member_id_waits_for_no_former_member(raw: RawWorld) -> None:
     """Nobody has to time out: sessions are of a minute, and answers come within seconds."""
     pair = Pair(raw)
     leader, follower, newcomer = pair.leader, pair.follower, pair.newcomers[0]
@@ -90,7 +98,8 @@ def test_000_ids_2_who_names_its_id_is_not_waited_for_as_another(raw: RawWorld) 
     assert told == dict.fromkeys((*before, newcomer.member_id), 3)
 
 
-def test_000_ids_2_who_joins_without_its_id_has_its_old_self_waited_for(raw: RawWorld) -> None:
+@pytest.mark.design("000", "Consumer id assignment 2")
+def test_a_rejoin_without_a_member_id_waits_for_the_former_member(raw: RawWorld) -> None:
     pair = Pair(raw, session_ms=SESSION_MS)
     forgetful = pair.newcomers[0]
     pair.come(forgetful)
@@ -100,7 +109,8 @@ def test_000_ids_2_who_joins_without_its_id_has_its_old_self_waited_for(raw: Raw
     assert pair.follower.beat(3) == "UnknownMemberIdError"
 
 
-def test_000_ids_3_each_that_has_none_gets_one_of_its_own(raw: RawWorld) -> None:
+@pytest.mark.design("000", "Consumer id assignment 3")
+def test_each_join_without_a_member_id_gets_its_own(raw: RawWorld) -> None:
     pair = Pair(raw)
     for each in pair.newcomers:
         pair.come(each)
@@ -110,7 +120,8 @@ def test_000_ids_3_each_that_has_none_gets_one_of_its_own(raw: RawWorld) -> None
     assert len(told) == 5
 
 
-def test_000_ids_4_an_unknown_id_is_refused_and_the_others_notice_nothing(raw: RawWorld) -> None:
+@pytest.mark.design("000", "Consumer id assignment 4")
+def test_an_unknown_member_id_is_rejected_without_a_rebalance(raw: RawWorld) -> None:
     pair, stranger = Pair(raw), raw.classic()
     stranger.member_id = "somebody"
     stranger.ask_to_join()
@@ -121,7 +132,8 @@ def test_000_ids_4_an_unknown_id_is_refused_and_the_others_notice_nothing(raw: R
 # --- 000 "Heartbeats during rebalance" -----------------------------------------------------------
 
 
-def test_000_heartbeats_3_who_waits_for_the_answer_to_its_join_is_not_missed(raw: RawWorld) -> None:
+@pytest.mark.design("000", "Heartbeats during rebalance 3")
+def test_the_session_of_a_member_with_a_join_in_flight_does_not_expire(raw: RawWorld) -> None:
     pair = Pair(raw, session_ms=SESSION_MS)
     leader, follower, newcomer = pair.leader, pair.follower, pair.newcomers[0]
     pair.come(newcomer)
@@ -139,7 +151,8 @@ def test_000_heartbeats_3_who_waits_for_the_answer_to_its_join_is_not_missed(raw
     assert pair.lead_alone() == {leader.member_id, newcomer.member_id}
 
 
-def test_000_heartbeats_3_who_is_silent_before_it_joins_is_left_out(raw: RawWorld) -> None:
+@pytest.mark.design("000", "Heartbeats during rebalance 3")
+def test_a_member_that_is_silent_before_it_joins_is_left_out(raw: RawWorld) -> None:
     pair = Pair(raw, session_ms=SESSION_MS)
     newcomer = pair.newcomers[0]
     pair.come(newcomer)
@@ -148,7 +161,8 @@ def test_000_heartbeats_3_who_is_silent_before_it_joins_is_left_out(raw: RawWorl
     assert raw.now_s() - pair.since_s >= SESSION_S
 
 
-def test_000_commits_4_who_does_not_join_within_the_rebalance_timeout_is_left_out(
+@pytest.mark.design("000", "Offset commits during rebalance 4")
+def test_a_member_that_does_not_join_within_the_rebalance_timeout_is_left_out(
     raw: RawWorld,
 ) -> None:
     """Its session is not over, and it goes on with its heartbeats."""
@@ -183,7 +197,8 @@ def silent(raw: RawWorld) -> Pair:
     return pair
 
 
-def test_000_slow_consumers_4_who_comes_back_after_the_rebalance_is_told_so(raw: RawWorld) -> None:
+@pytest.mark.design("000", "Slow consumers 4")
+def test_a_member_that_returns_after_the_rebalance_is_rejected(raw: RawWorld) -> None:
     pair, offsets = silent(raw), raw.offsets()
     # Its generation is over too; Kafka tells it first that it is no member.
     for generation in (2, 3):
@@ -194,7 +209,8 @@ def test_000_slow_consumers_4_who_comes_back_after_the_rebalance_is_told_so(raw:
     assert pair.follower.synced()[0] == "UnknownMemberIdError"
 
 
-def test_000_slow_consumers_6_who_comes_when_the_others_are_answered_begins_another_round(
+@pytest.mark.design("000", "Slow consumers 6")
+def test_a_member_that_joins_after_the_round_starts_another_one(
     raw: RawWorld,
 ) -> None:
     pair = silent(raw)
@@ -209,7 +225,8 @@ def test_000_slow_consumers_6_who_comes_when_the_others_are_answered_begins_anot
 # --- 002 "Phase 2: Synchronizing Group State" ----------------------------------------------------
 
 
-def test_002_phase_2_id_generation_and_protocol_are_checked(raw: RawWorld) -> None:
+@pytest.mark.design("002", "Phase 2: Synchronizing Group State")
+def test_a_sync_needs_the_member_id_generation_and_protocol(raw: RawWorld) -> None:
     pair, stranger = Pair(raw), raw.classic("nobody")
     stranger.member_id = pair.follower.member_id
     for member, generation, error in (
@@ -227,7 +244,8 @@ def test_002_phase_2_id_generation_and_protocol_are_checked(raw: RawWorld) -> No
     assert pair.follower.synced() == (None, b"two"), "as often as it asks"
 
 
-def test_002_phase_2_case_3_a_follower_that_does_not_sync_is_removed_and_all_join_again(
+@pytest.mark.design("002", "Phase 2, case 3")
+def test_a_follower_that_does_not_sync_is_removed_and_the_group_rejoins(
     raw: RawWorld,
 ) -> None:
     pair = Pair(raw, session_ms=SESSION_MS)
@@ -240,7 +258,8 @@ def test_002_phase_2_case_3_a_follower_that_does_not_sync_is_removed_and_all_joi
     assert pair.lead_alone() == {pair.leader.member_id}
 
 
-def test_002_phase_2_case_4_who_joins_meanwhile_ends_the_round_for_all(raw: RawWorld) -> None:
+@pytest.mark.design("002", "Phase 2, case 4")
+def test_a_join_during_the_round_ends_it_for_all_members(raw: RawWorld) -> None:
     pair = Pair(raw)
     assert set(pair.join_again().values()) == {3}
     pair.follower.ask_to_sync(3)

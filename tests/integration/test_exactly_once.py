@@ -73,7 +73,8 @@ def test_records_and_their_offsets_count_together(
     assert consume(group_id=topic, isolation_level="read_committed").committed(tp) == 10
 
 
-def test_99_what_is_committed_for_a_member_that_was_expelled_is_refused(
+@pytest.mark.behaviour(99)
+def test_what_is_committed_for_a_member_that_was_expelled_is_refused(
     kafka: KafkaCluster, topic: str, consume: Consume, begin: Begin, protocol: str
 ) -> None:
     """Also when the member knows, its listener does not, and the group is empty."""

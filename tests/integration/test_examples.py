@@ -51,9 +51,13 @@ COUNT = 400
 
 @pytest.fixture(scope="module")
 def demo_broker() -> Iterator[str]:
-    """The built-in cluster of the demo, with 1,000 numbers in the topic `numbers`."""
+    """The embedded cluster, with 1,000 numbers in the topic `numbers`."""
+    options = ["--topic=numbers", "--values=numbers", "--records=1000", "--per-second=0"]
     server = subprocess.Popen(
-        [sys.executable, "-m", "demo.serve"], cwd=ROOT, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-m", "tandem_kafka.testing", "serve", *options],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     assert server.stdout is not None
     try:

@@ -18,8 +18,9 @@ from tests.kafka.broker import KafkaCluster
 FETCHING = "consumer-fetch-manager-metrics"
 
 
+@pytest.mark.behaviour(168)
 @pytest.mark.partitions(2)
-def test_168_lag_and_lead_come_and_go_with_the_partition(
+def test_lag_and_lead_come_and_go_with_the_partition(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
     kafka.admin.produce(topic, [Record(b"x", partition=part) for part in (0, 1)] * 20)
@@ -44,7 +45,10 @@ def test_168_lag_and_lead_come_and_go_with_the_partition(
     wait_until(lambda: not partition_metrics(consumer, second), "the end of the metrics")
 
 
-def test_168_the_same_in_a_group(kafka: KafkaCluster, topic: str, consume: Consume) -> None:
+@pytest.mark.behaviour(168)
+def test_lag_and_lead_of_a_revoked_partition_vanish(
+    kafka: KafkaCluster, topic: str, consume: Consume
+) -> None:
     kafka.admin.produce(topic, [b"x"] * 20)
     (tp,) = partitions_of(topic, 1)
     consumer = consume(topic, group_id=f"group-of-{topic}")

@@ -82,7 +82,8 @@ def poll_until_true(done: Callable[[], bool]) -> None:
     pytest.fail("polled in vain")
 
 
-def test_167_a_refused_topic_is_raised_and_the_others_flow(
+@pytest.mark.behaviour(167)
+def test_a_refused_topic_is_raised_and_the_others_flow(
     guarded: KafkaCluster, consume: Consume, request: pytest.FixtureRequest
 ) -> None:
     name = request.node.name
@@ -116,7 +117,8 @@ def test_167_a_refused_topic_is_raised_and_the_others_flow(
     assert got == [b"2"] * 5
 
 
-def test_167_an_application_that_takes_its_time_finds_one_error_not_many(
+@pytest.mark.behaviour(167)
+def test_an_application_that_takes_its_time_finds_one_error_not_many(
     guarded: KafkaCluster, consume: Consume, request: pytest.FixtureRequest
 ) -> None:
     name = request.node.name[:80]

@@ -34,8 +34,9 @@ def forgotten(sent: Sent) -> list[int]:
     )
 
 
+@pytest.mark.behaviour(157)
 @pytest.mark.partitions(4)
-def test_157_only_what_changed_is_named(kafka: KafkaCluster, topic: str, consume: Consume) -> None:
+def test_only_what_changed_is_named(kafka: KafkaCluster, topic: str, consume: Consume) -> None:
     consumer = consume(fetch_max_wait_ms=50)
     sent = Sent(consumer)
     consumer.assign(partitions_of(topic, 4))
@@ -61,8 +62,9 @@ def test_157_only_what_changed_is_named(kafka: KafkaCluster, topic: str, consume
     ]
 
 
+@pytest.mark.behaviour(157)
 @pytest.mark.partitions(4)
-def test_157_what_is_no_longer_wanted_is_forgotten(
+def test_what_is_no_longer_wanted_is_forgotten(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
     """No fetch asks for it any more, be it by what its session remembers.
@@ -104,9 +106,10 @@ def lose_count(session: FetchSession) -> None:
     session._epoch += 7
 
 
+@pytest.mark.behaviour(157)
 @pytest.mark.parametrize("spoil", [lose_id, lose_count])
 @pytest.mark.partitions(4)
-def test_157_a_lost_session_begins_anew(
+def test_a_lost_session_begins_anew(
     kafka: KafkaCluster, topic: str, consume: Consume, spoil: Callable[[FetchSession], None]
 ) -> None:
     consumer = consume(fetch_max_wait_ms=50)
@@ -126,7 +129,8 @@ def test_157_a_lost_session_begins_anew(
     wait_until(lambda: all(session._epoch > 2 for session in sessions(consumer)))
 
 
-def test_157_a_topic_made_anew_is_read_from_its_beginning(
+@pytest.mark.behaviour(157)
+def test_a_topic_made_anew_is_read_from_its_beginning(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
     tp = TopicPartition(topic, 0)
@@ -147,7 +151,8 @@ def test_157_a_topic_made_anew_is_read_from_its_beginning(
     assert ids[0] == old_id != ids[-1]
 
 
-def test_157_a_topic_made_anew_behind_our_back(
+@pytest.mark.behaviour(157)
+def test_a_topic_made_anew_behind_our_back(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
     """Nothing is polled between the end of the old topic and the first record of the new."""

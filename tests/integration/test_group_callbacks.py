@@ -36,8 +36,9 @@ class Slow(Listener):
         super()._note(what, partitions)
 
 
+@pytest.mark.behaviour(74, 80, 88)
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_74_80_88_a_slow_listener_keeps_its_membership_and_may_commit(
+def test_a_slow_listener_keeps_its_membership_and_may_commit(
     kafka: KafkaCluster, topic: str, consume: Consume, protocol: str
 ) -> None:
     kafka.admin.produce(topic, [Record(b"x", partition=n) for n in (0, 1)])
@@ -57,8 +58,9 @@ def test_74_80_88_a_slow_listener_keeps_its_membership_and_may_commit(
     other.stop()
 
 
+@pytest.mark.behaviour(79)
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_79_a_wakeup_inside_a_callback_comes_out_and_the_rebalance_goes_on(
+def test_a_wakeup_inside_a_callback_comes_out_and_the_rebalance_goes_on(
     kafka: KafkaCluster, topic: str, consume: Consume, protocol: str
 ) -> None:
     kafka.admin.produce(topic, [Record(b"x", partition=n) for n in (0, 1)])
@@ -83,7 +85,8 @@ def _positions(consumer: KafkaConsumer) -> int:
     return sum(consumer.position(tp) for tp in consumer.assignment())
 
 
-def test_51_offsets_of_other_topics_while_subscribed_by_regex(
+@pytest.mark.behaviour(51)
+def test_offsets_of_other_topics_while_subscribed_by_regex(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
     other = kafka.admin.create_topic(f"other-{topic}", 1)
@@ -97,7 +100,8 @@ def test_51_offsets_of_other_topics_while_subscribed_by_regex(
     assert len(poll_until(consumer, lambda: _positions(consumer) == 1)) == 1
 
 
-def test_20_enforce_rebalance_says_that_it_has_no_effect(
+@pytest.mark.behaviour(20)
+def test_enforce_rebalance_says_that_it_has_no_effect(
     topic: str, consume: Consume, caplog: pytest.LogCaptureFixture
 ) -> None:
     consumer = consume(topic, group_id=f"group-{topic}", **options_of("consumer"))

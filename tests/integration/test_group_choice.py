@@ -36,7 +36,8 @@ def topic(classic: KafkaCluster) -> str:
     return classic.admin.create_topic("orders", 2)
 
 
-def test_92_kip_848_says_what_to_do_and_auto_does_it(
+@pytest.mark.behaviour(92)
+def test_kip_848_says_what_to_do_and_auto_does_it(
     consume: Consume, topic: str, options: dict[str, Any]
 ) -> None:
     refused = consume(topic, **{**options, "group_protocol": "consumer"})
@@ -45,7 +46,8 @@ def test_92_kip_848_says_what_to_do_and_auto_does_it(
     assigned(consume(topic, **options), partitions_of(topic, 2))
 
 
-def test_53_a_pattern_for_the_coordinator_is_refused(
+@pytest.mark.behaviour(53)
+def test_a_pattern_for_the_coordinator_is_refused(
     consume: Consume, topic: str, options: dict[str, Any]
 ) -> None:
     consumer = consume(**options)

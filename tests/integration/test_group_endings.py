@@ -22,7 +22,8 @@ from tests.kafka.broker import KafkaCluster
 pytestmark = [pytest.mark.parametrize("protocol", PROTOCOLS), pytest.mark.partitions(4)]
 
 
-def test_75_what_stays_keeps_its_state_and_what_comes_back_has_none(
+@pytest.mark.behaviour(75)
+def test_what_stays_keeps_its_state_and_what_comes_back_has_none(
     kafka: KafkaCluster, topic: str, consume: Consume, protocol: str
 ) -> None:
     """The eager protocol gives everything back: there nothing stays."""
@@ -49,7 +50,8 @@ def test_75_what_stays_keeps_its_state_and_what_comes_back_has_none(
     assert {consumer.position(tp) for tp in stayed} <= {7}
 
 
-def test_87_one_long_poll_is_polling(topic: str, consume: Consume, protocol: str) -> None:
+@pytest.mark.behaviour(87)
+def test_one_long_poll_is_polling(topic: str, consume: Consume, protocol: str) -> None:
     # Long enough for a machine that stands still now and then.
     options = {**options_of(protocol), "max_poll_interval_ms": 4_000}
     consumer = consume(group_id=f"group-{topic}", **options)
@@ -62,7 +64,8 @@ def test_87_one_long_poll_is_polling(topic: str, consume: Consume, protocol: str
     assert [what for what, _ in told(listener)] == ["assigned"]
 
 
-def test_105_an_interrupt_does_not_stop_close(
+@pytest.mark.behaviour(105)
+def test_an_interrupt_does_not_stop_close(
     kafka: KafkaCluster, topic: str, consume: Consume, protocol: str
 ) -> None:
     class Interrupted(Listener):
@@ -79,7 +82,8 @@ def test_105_an_interrupt_does_not_stop_close(
     assert [what for what, _ in told(listener)] == ["assigned", "revoked"]
 
 
-def test_108_a_static_member_leaves_at_once_if_told_to(
+@pytest.mark.behaviour(108)
+def test_a_static_member_leaves_at_once_if_told_to(
     kafka: KafkaCluster, topic: str, consume: Consume, protocol: str
 ) -> None:
     def static() -> KafkaConsumer:
@@ -93,7 +97,8 @@ def test_108_a_static_member_leaves_at_once_if_told_to(
         assert kafka.admin.members(f"group-{topic}") == left
 
 
-def test_110_114_close_ends_commits_and_waits_for_no_fetch(
+@pytest.mark.behaviour(110, 114)
+def test_close_ends_commits_and_waits_for_no_fetch(
     kafka: KafkaCluster, topic: str, consume: Consume, protocol: str
 ) -> None:
     options = {**options_of(protocol), "fetch_max_wait_ms": 60_000, "request_timeout_ms": 90_000}
@@ -117,8 +122,9 @@ def silent() -> Iterator[KafkaCluster]:
         yield cluster
 
 
+@pytest.mark.behaviour(106)
 @pytest.mark.parametrize("limit", ["timeout_ms", "request_timeout_ms"])
-def test_106_close_keeps_to_its_timeout_when_no_broker_answers(
+def test_close_keeps_to_its_timeout_when_no_broker_answers(
     silent: KafkaCluster, consume: Consume, protocol: str, limit: str
 ) -> None:
     """Without one of its own it takes no longer than a request may, though 30 s are its default."""

@@ -43,6 +43,7 @@ def shrunk(answer: Answer) -> bool:
     return answer.assigned is not None
 
 
+@pytest.mark.design("001", "Heartbeat handling 3, edge case of a lost response")
 def test_who_joins_again_is_told_again_whatever_epoch_it_had(member: Join) -> None:
     """Its answer may have been lost, or it has lost everything itself: neither waits."""
     first, second = member(), member()
@@ -73,6 +74,7 @@ def test_who_joins_again_has_given_back_what_it_was_to_give_back(member: Join) -
     assert second.beat_until(begun.epoch, lambda a: a.count).count == 2
 
 
+@pytest.mark.design("001", "INVALID_REQUEST")
 def test_who_joins_owns_nothing(member: Join) -> None:
     first = member()
     begun = joined(first)
@@ -80,6 +82,7 @@ def test_who_joins_owns_nothing(member: Join) -> None:
     assert first.beat(begun.epoch).error is None
 
 
+@pytest.mark.design("001", "Heartbeat handling 4, 5")
 def test_what_a_member_names_it_keeps_and_what_it_does_not_name_it_loses(member: Join) -> None:
     """A partition that is not named is free at once, even if nobody was told of that."""
     first, second = member(), member()
@@ -93,6 +96,9 @@ def test_what_a_member_names_it_keeps_and_what_it_does_not_name_it_loses(member:
     assert second.beat_until(begun.epoch + 1, lambda a: a.count).count == 2
 
 
+@pytest.mark.design(
+    "001", "Heartbeat handling 2, 3", "Heartbeat handling 3, edge case of a lost response"
+)
 def test_the_epoch_before_is_good_for_a_full_heartbeat_that_owns_no_more(member: Join) -> None:
     first, second = member(), member()
     begun = joined(first)
@@ -111,6 +117,7 @@ def test_the_epoch_before_is_good_for_a_full_heartbeat_that_owns_no_more(member:
     assert first.beat(moved.epoch).error is None, "being refused has cost nothing"
 
 
+@pytest.mark.design("001", "Heartbeat handling 2, 3")
 def test_who_is_not_known_is_told_so(member: Join) -> None:
     joined(member())
     stranger = member()
@@ -119,6 +126,7 @@ def test_who_is_not_known_is_told_so(member: Join) -> None:
     assert member("nobody").beat(-2).error == "UnknownMemberIdError"
 
 
+@pytest.mark.design("001", "Heartbeat handling 1")
 def test_a_group_that_never_was_is_none(member: Join) -> None:
     stranger = member()
     assert stranger.beat(3).error == "GroupIdNotFoundError"
@@ -146,6 +154,7 @@ def test_who_is_refused_for_its_expression_has_not_joined(member: Join) -> None:
     assert first.beat(begun.epoch).error is None, "it has what it had"
 
 
+@pytest.mark.design("001", "Leaving and being removed")
 def test_who_has_left_joins_as_if_new(member: Join) -> None:
     first = member()
     begun = joined(first)
@@ -156,7 +165,9 @@ def test_who_has_left_joins_as_if_new(member: Join) -> None:
     assert first.beat_until(again.epoch, lambda a: a.count) if not again.count else True
 
 
-def test_93_96_a_static_member_joins_again_only_after_it_left(member: Join) -> None:
+@pytest.mark.behaviour(93, 96)
+@pytest.mark.design("001", "UNRELEASED_INSTANCE_ID", "Leaving and being removed")
+def test_a_static_member_joins_again_only_after_it_left(member: Join) -> None:
     """Not even the one that is in, so that a join whose answer was lost is refused."""
     first, second = member("one"), member("one")
     begun = joined(first)
@@ -176,7 +187,9 @@ def test_93_96_a_static_member_joins_again_only_after_it_left(member: Join) -> N
     assert first.beat(begun.epoch).error == "FencedInstanceIdError"
 
 
-def test_91_an_assignor_that_is_not_there_is_refused_whoever_asks(member: Join) -> None:
+@pytest.mark.behaviour(91)
+@pytest.mark.design("001", "UNSUPPORTED_ASSIGNOR")
+def test_an_assignor_that_is_not_there_is_refused_whoever_asks(member: Join) -> None:
     first = member()
     assert first.join(assignor="nobody").error == "UnsupportedAssignorError"
     assert first.join(assignor="").error == "UnsupportedAssignorError"
@@ -206,7 +219,8 @@ def settle(*members: RawMember) -> list[list[int]]:
     raise AssertionError(f"they do not settle: {answers}")
 
 
-def test_91_range_goes_by_member_ids_and_one_vote_is_enough_if_nobody_else_has_any(
+@pytest.mark.behaviour(91)
+def test_range_goes_by_member_ids_and_one_vote_is_enough_if_nobody_else_has_any(
     member: Join,
 ) -> None:
     first, second = member(), member()
@@ -216,7 +230,8 @@ def test_91_range_goes_by_member_ids_and_one_vote_is_enough_if_nobody_else_has_a
     assert settle(first, second) == [[2, 3], [0, 1]]
 
 
-def test_91_a_choice_that_changes_counts_with_the_next_target(member: Join) -> None:
+@pytest.mark.behaviour(91)
+def test_a_choice_that_changes_counts_with_the_next_target(member: Join) -> None:
     first, second = member(), member()
     first.member_id, second.member_id = f"b-{first.member_id}", f"a-{second.member_id}"
     joined(first)
@@ -234,7 +249,8 @@ def test_91_a_choice_that_changes_counts_with_the_next_target(member: Join) -> N
     assert settle(first, second, third) == [[2], [0, 1], [3]]
 
 
-def test_97_the_rack_reaches_the_coordinator(
+@pytest.mark.behaviour(97)
+def test_the_rack_reaches_the_coordinator(
     kafka: KafkaCluster, raw_topic: str, consume: Consume
 ) -> None:
     """Its assignors may heed it; those of Kafka 4.3 do not yet."""

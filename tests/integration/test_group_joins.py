@@ -201,6 +201,7 @@ def test_what_a_classic_member_was_deprived_of_unheard_is_given_on_each_time_the
     assert counts == [(None, 0), (None, 2), (None, 2)]
 
 
+@pytest.mark.design("001", "Describe")
 def test_only_a_kip_848_group_is_described_as_one(raw: RawWorld, member: Make) -> None:
     nothing = "GroupIdNotFoundError", ""
     assert raw.described() == nothing

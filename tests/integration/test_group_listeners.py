@@ -34,7 +34,8 @@ def _poll_until_raised(consumer: KafkaConsumer) -> BaseException:
     return raised.value
 
 
-def test_77_78_a_failed_assigned_callback_is_called_again_with_the_same_partitions(
+@pytest.mark.behaviour(77, 78)
+def test_a_failed_assigned_callback_is_called_again_with_the_same_partitions(
     kafka: KafkaCluster, topic: str, consume: Consume, protocol: str
 ) -> None:
     kafka.admin.produce(topic, [Record(b"x", partition=n) for n in (0, 1)])
@@ -58,7 +59,8 @@ def _done(consumer: KafkaConsumer) -> bool:
     )
 
 
-def test_76_a_failed_revoked_callback_keeps_the_partitions_and_is_called_again(
+@pytest.mark.behaviour(76)
+def test_a_failed_revoked_callback_keeps_the_partitions_and_is_called_again(
     topic: str, consume: Consume, protocol: str
 ) -> None:
     listener = Raising("revoked")
@@ -76,7 +78,8 @@ def test_76_a_failed_revoked_callback_keeps_the_partitions_and_is_called_again(
     other.stop()
 
 
-def test_99_100_101_unsubscribe_runs_the_listener_once_and_close_not_again(
+@pytest.mark.behaviour(99, 100, 101)
+def test_unsubscribe_runs_the_listener_once_and_close_not_again(
     kafka: KafkaCluster, topic: str, consume: Consume, protocol: str
 ) -> None:
     listener = Listener()
@@ -95,7 +98,8 @@ def test_99_100_101_unsubscribe_runs_the_listener_once_and_close_not_again(
     assert [what for what, _ in told(listener)] == ["assigned", "revoked"]
 
 
-def test_103_111_112_close_commits_then_revokes_then_leaves(
+@pytest.mark.behaviour(103, 111, 112)
+def test_close_commits_then_revokes_then_leaves(
     kafka: KafkaCluster, topic: str, consume: Consume, protocol: str
 ) -> None:
     kafka.admin.produce(topic, [Record(b"x", partition=n) for n in (0, 1)])
@@ -118,7 +122,8 @@ def test_103_111_112_close_commits_then_revokes_then_leaves(
     assert kafka.admin.members(f"group-{topic}") == 0
 
 
-def test_105_a_listener_that_raises_does_not_stop_close(
+@pytest.mark.behaviour(105)
+def test_a_listener_that_raises_does_not_stop_close(
     kafka: KafkaCluster, topic: str, consume: Consume, protocol: str
 ) -> None:
     consumer = consume(group_id=f"group-{topic}", **options_of(protocol))
@@ -131,7 +136,8 @@ def test_105_a_listener_that_raises_does_not_stop_close(
         consumer.poll()
 
 
-def test_107_close_with_no_time_still_leaves(
+@pytest.mark.behaviour(107)
+def test_close_with_no_time_still_leaves(
     kafka: KafkaCluster, topic: str, consume: Consume, protocol: str
 ) -> None:
     consumer = consume(topic, group_id=f"group-{topic}", **options_of(protocol))
@@ -140,7 +146,8 @@ def test_107_close_with_no_time_still_leaves(
     wait_until(lambda: kafka.admin.members(f"group-{topic}") == 0)
 
 
-def test_109_remain_keeps_a_dynamic_member_until_its_session_ends(
+@pytest.mark.behaviour(109)
+def test_remain_keeps_a_dynamic_member_until_its_session_ends(
     kafka: KafkaCluster, topic: str, consume: Consume, protocol: str
 ) -> None:
     consumer = consume(topic, group_id=f"group-{topic}", **options_of(protocol))
@@ -150,7 +157,8 @@ def test_109_remain_keeps_a_dynamic_member_until_its_session_ends(
     wait_until(lambda: kafka.admin.members(f"group-{topic}") == 0)
 
 
-def test_115_close_inside_a_callback(topic: str, consume: Consume, protocol: str) -> None:
+@pytest.mark.behaviour(115)
+def test_close_inside_a_callback(topic: str, consume: Consume, protocol: str) -> None:
     consumer = consume(group_id=f"group-{topic}", **options_of(protocol))
 
     class Closes:

@@ -94,7 +94,8 @@ while True:
 """
 
 
-def test_89_the_partitions_of_a_killed_member_are_taken_over(
+@pytest.mark.behaviour(89)
+def test_the_partitions_of_a_killed_member_are_taken_over(
     kafka: KafkaCluster, topic: str, consume: Consume, protocol: str
 ) -> None:
     crasher = subprocess.Popen(
@@ -116,7 +117,8 @@ def test_89_the_partitions_of_a_killed_member_are_taken_over(
     assert member.error is None
 
 
-def test_86_who_does_not_poll_is_replaced_and_comes_back(
+@pytest.mark.behaviour(86)
+def test_who_does_not_poll_is_replaced_and_comes_back(
     kafka: KafkaCluster, topic: str, consume: Consume, protocol: str
 ) -> None:
     options = {**options_of(protocol), "max_poll_interval_ms": 1_500}
@@ -133,7 +135,8 @@ def test_86_who_does_not_poll_is_replaced_and_comes_back(
     other.stop()
 
 
-def test_96_a_static_member_that_restarts_gets_its_partitions_back_unnoticed(
+@pytest.mark.behaviour(96)
+def test_a_static_member_that_restarts_gets_its_partitions_back_unnoticed(
     topic: str, consume: Consume, protocol: str
 ) -> None:
     def static(instance: str) -> Member:
@@ -153,7 +156,8 @@ def test_96_a_static_member_that_restarts_gets_its_partitions_back_unnoticed(
     first.stop(leave_group="leave")
 
 
-def test_93_94_two_live_members_with_one_instance_id_do_not_both_stay(
+@pytest.mark.behaviour(93, 94)
+def test_two_live_members_with_one_instance_id_do_not_both_stay(
     topic: str, consume: Consume, protocol: str
 ) -> None:
     options = {**options_of(protocol), "group_instance_id": "one"}

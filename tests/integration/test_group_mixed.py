@@ -230,7 +230,8 @@ def test_the_sticky_assignor_is_shared_with_kafka_python(
         assert member.error is None
 
 
-def test_50_a_regex_is_matched_by_the_coordinator(topic: str, consume: Consume) -> None:
+@pytest.mark.behaviour(50)
+def test_a_regex_is_matched_by_the_coordinator(topic: str, consume: Consume) -> None:
     consumer = consume(group_id=f"group-{topic}", **options_of("consumer"))
     consumer.subscribe(pattern=SubscriptionPattern(f"{topic}.*"))
     poll_until(consumer, lambda: len(consumer.assignment()) == 4)
@@ -239,7 +240,8 @@ def test_50_a_regex_is_matched_by_the_coordinator(topic: str, consume: Consume) 
     poll_until(consumer, lambda: len(consumer.assignment()) == 4)
 
 
-def test_52_95_a_bad_regex_is_raised_by_every_poll_until_unsubscribed(
+@pytest.mark.behaviour(52, 95)
+def test_a_bad_regex_is_raised_by_every_poll_until_unsubscribed(
     topic: str, consume: Consume
 ) -> None:
     consumer = consume(group_id=f"group-{topic}", **options_of("consumer"))
@@ -252,7 +254,8 @@ def test_52_95_a_bad_regex_is_raised_by_every_poll_until_unsubscribed(
     poll_until(consumer, lambda: len(consumer.assignment()) == 4)
 
 
-def test_91_an_unknown_remote_assignor_is_named_with_those_there_are(
+@pytest.mark.behaviour(91)
+def test_an_unknown_remote_assignor_is_named_with_those_there_are(
     topic: str, consume: Consume
 ) -> None:
     options = {**options_of("consumer"), "group_remote_assignor": "nobody"}

@@ -63,12 +63,13 @@ def coordinator_of(member: Member, other_than: int | None = None) -> int:
     return seen[0]
 
 
+@pytest.mark.behaviour(98, 171)
 @pytest.mark.parametrize(
     ("protocol", "hard"),
     [("eager", False), ("cooperative", False), ("consumer", False), ("consumer", True)],
     ids=["eager-stopped", "cooperative-stopped", "consumer-stopped", "consumer-killed"],
 )
-def test_98_171_the_coordinator_goes_while_three_members_read(
+def test_the_coordinator_goes_while_three_members_read(
     cluster: KafkaCluster, consume: Consume, protocol: str, hard: bool
 ) -> None:
     topic = new_topic(cluster)
@@ -100,8 +101,9 @@ def test_98_171_the_coordinator_goes_while_three_members_read(
     books.close(stream.sent)
 
 
+@pytest.mark.behaviour(90)
 @pytest.mark.parametrize("protocol", ["eager", "consumer"])
-def test_90_a_member_too_many_is_told_so_and_disturbs_nobody(
+def test_a_member_too_many_is_told_so_and_disturbs_nobody(
     cluster: KafkaCluster, consume: Consume, protocol: str
 ) -> None:
     topic = new_topic(cluster)

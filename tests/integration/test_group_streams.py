@@ -53,8 +53,9 @@ def join(kafka: KafkaCluster, consume: Consume, topic: str, books: Books) -> Joi
     return make
 
 
+@pytest.mark.behaviour(74)
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_74_members_come_and_go_and_one_is_slow(
+def test_members_come_and_go_and_one_is_slow(
     kafka: KafkaCluster, topic: str, join: Join, books: Books, protocol: str
 ) -> None:
     """A handler and a listener that take longer than the session cost nobody anything."""
@@ -87,8 +88,9 @@ def test_74_members_come_and_go_and_one_is_slow(
     books.close(stream.sent, once=True)
 
 
+@pytest.mark.behaviour(96)
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_96_a_static_member_restarts(
+def test_a_static_member_restarts(
     kafka: KafkaCluster, topic: str, join: Join, books: Books, protocol: str
 ) -> None:
     with Stream(kafka.bootstrap(), topic, PARTITIONS, pause_s=0.02) as stream:
@@ -120,8 +122,9 @@ for record in consumer:
 """
 
 
+@pytest.mark.behaviour(86, 89)
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_86_89_one_is_killed_and_one_stops_polling(
+def test_one_is_killed_and_one_stops_polling(
     kafka: KafkaCluster, topic: str, join: Join, books: Books, protocol: str
 ) -> None:
     with Stream(kafka.bootstrap(), topic, PARTITIONS, pause_s=0.02) as stream:

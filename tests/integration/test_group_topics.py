@@ -23,8 +23,9 @@ def produce(kafka: KafkaCluster, topic: str, partitions: int, what: bytes) -> se
     return set(values)
 
 
+@pytest.mark.behaviour(46, 58)
 @pytest.mark.parametrize("way", WAYS)
-def test_46_58_a_group_follows_the_topics_of_its_pattern(
+def test_a_group_follows_the_topics_of_its_pattern(
     kafka: KafkaCluster, consume: Consume, way: str
 ) -> None:
     base = f"follow-{uuid.uuid4().hex[:8]}"

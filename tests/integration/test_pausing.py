@@ -31,7 +31,8 @@ def half_read(consumer: KafkaConsumer, tp: TopicPartition) -> Sent:
     return sent
 
 
-def test_26_with_all_paused_a_poll_waits_and_burns_nothing(
+@pytest.mark.behaviour(26)
+def test_with_all_paused_a_poll_waits_and_burns_nothing(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
     kafka.admin.produce(topic, [b"x"] * 100)
@@ -44,7 +45,8 @@ def test_26_with_all_paused_a_poll_waits_and_burns_nothing(
     assert consumer.position(tp) == 10
 
 
-def test_156_what_was_fetched_comes_after_resume_without_a_new_fetch(
+@pytest.mark.behaviour(156)
+def test_what_was_fetched_comes_after_resume_without_a_new_fetch(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
     kafka.admin.produce(topic, [b"x"] * 100)
@@ -63,7 +65,8 @@ def test_156_what_was_fetched_comes_after_resume_without_a_new_fetch(
     assert sent.fetch_offsets()[0] == [0, 100]
 
 
-def test_156_a_seek_while_paused_makes_it_void(
+@pytest.mark.behaviour(156)
+def test_a_seek_while_paused_makes_it_void(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
     kafka.admin.produce(topic, [b"x"] * 100)
@@ -94,6 +97,7 @@ def test_pausing_between_polls_neither_loses_nor_doubles(
     assert offsets == list(range(1_000))
 
 
+@pytest.mark.behaviour(155)
 @pytest.mark.partitions(2)
 @pytest.mark.parametrize(
     "options",
@@ -104,7 +108,7 @@ def test_pausing_between_polls_neither_loses_nor_doubles(
         ),
     ],
 )
-def test_155_a_paused_partition_that_holds_data_stops_no_other(
+def test_a_paused_partition_that_holds_data_stops_no_other(
     kafka: KafkaCluster, topic: str, consume: Consume, options: dict[str, Any]
 ) -> None:
     paused, other = partitions_of(topic, 2)
@@ -125,8 +129,9 @@ def test_155_a_paused_partition_that_holds_data_stops_no_other(
     assert [record.offset for record in got] == list(range(10, 300))
 
 
+@pytest.mark.behaviour(155)
 @pytest.mark.partitions(2)
-def test_155_data_of_an_unassigned_partition_stops_no_other(
+def test_data_of_an_unassigned_partition_stops_no_other(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
     gone, other = partitions_of(topic, 2)
@@ -142,8 +147,9 @@ def test_155_data_of_an_unassigned_partition_stops_no_other(
     assert consumer._core.engine.buffer.held_bytes == 0
 
 
+@pytest.mark.behaviour(155)
 @pytest.mark.partitions(2)
-def test_155_a_partition_without_a_position_stops_no_other(
+def test_a_partition_without_a_position_stops_no_other(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
     """A partition that does not exist never gets one."""

@@ -108,7 +108,8 @@ def raises_until(consumer: KafkaConsumer, error: type[KafkaError], ready: Any) -
     return records
 
 
-def test_59_an_unauthorized_topic_is_raised_and_membership_is_kept(
+@pytest.mark.behaviour(59)
+def test_an_unauthorized_topic_is_raised_and_membership_is_kept(
     guarded: KafkaCluster, consume: Consume, alice: dict[str, Any], name: str
 ) -> None:
     mine, theirs = f"mine-{name}", f"theirs-{name}"
@@ -133,8 +134,9 @@ def test_59_an_unauthorized_topic_is_raised_and_membership_is_kept(
     assert consumer.group_metadata().member_id == member
 
 
+@pytest.mark.behaviour(102)
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_102_unsubscribe_and_close_do_not_raise_what_was_to_be_raised_by_poll(
+def test_unsubscribe_and_close_do_not_raise_what_was_to_be_raised_by_poll(
     guarded: KafkaCluster, consume: Consume, alice: dict[str, Any], name: str, protocol: str
 ) -> None:
     allow(guarded, GROUP, name, READ)
@@ -154,9 +156,10 @@ def test_102_unsubscribe_and_close_do_not_raise_what_was_to_be_raised_by_poll(
     consumer.unsubscribe()
 
 
+@pytest.mark.behaviour(73)
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 @pytest.mark.parametrize("end", [KafkaConsumer.unsubscribe, KafkaConsumer.close])
-def test_73_a_commit_that_is_refused_does_not_stop_giving_back(
+def test_a_commit_that_is_refused_does_not_stop_giving_back(
     guarded: KafkaCluster,
     consume: Consume,
     alice: dict[str, Any],
@@ -293,7 +296,8 @@ def test_an_unauthorized_group_without_membership(
     assert consumer.committed(tp) == 1
 
 
-def test_135_a_refused_commit_names_all_topics_that_are_not_allowed(
+@pytest.mark.behaviour(135)
+def test_a_refused_commit_names_all_topics_that_are_not_allowed(
     guarded: KafkaCluster, consume: Consume, alice: dict[str, Any], name: str
 ) -> None:
     topics = [f"{name}-{number}" for number in range(3)]
@@ -309,9 +313,10 @@ def test_135_a_refused_commit_names_all_topics_that_are_not_allowed(
     assert consumer.committed(TopicPartition(topics[0], 0)) == 1
 
 
+@pytest.mark.behaviour(56)
 @pytest.mark.parametrize("way", ["subscribe", "assign"])
 @pytest.mark.parametrize("allowed", [True, False])
-def test_56_topics_are_created_only_if_both_sides_allow_it(
+def test_topics_are_created_only_if_both_sides_allow_it(
     guarded: KafkaCluster, consume: Consume, name: str, allowed: bool, way: str
 ) -> None:
     options = {"bootstrap_servers": guarded.bootstrap(), "allow_auto_create_topics": allowed}
@@ -337,7 +342,8 @@ def joined(consumer: KafkaConsumer) -> bool:
     return consumer.group_metadata().generation_id > 0
 
 
-def test_56_the_broker_may_refuse(kafka: KafkaCluster, consume: Consume, name: str) -> None:
+@pytest.mark.behaviour(56)
+def test_the_broker_may_refuse(kafka: KafkaCluster, consume: Consume, name: str) -> None:
     consumer = consume(allow_auto_create_topics=True)
     assert consumer.partitions_for_topic(name) == set()
     consumer.assign(partitions_of(name, 1))

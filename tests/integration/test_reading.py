@@ -113,7 +113,8 @@ def test_iterating_gives_the_same(consume: Consume, flood: str) -> None:
     assert [consumer.position(tp) for tp in partitions_of(flood, 4)] == next_offsets
 
 
-def test_21_polls_without_time_still_make_progress(
+@pytest.mark.behaviour(21)
+def test_polls_without_time_still_make_progress(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
     kafka.admin.produce(topic, [b"%d" % number for number in range(100)])
@@ -131,7 +132,8 @@ def test_21_polls_without_time_still_make_progress(
     assert longest < 10
 
 
-def test_28_what_a_poll_leaves_comes_later_without_a_new_fetch(
+@pytest.mark.behaviour(28)
+def test_what_a_poll_leaves_comes_later_without_a_new_fetch(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
     kafka.admin.produce(topic, [b"%d" % number for number in range(100)])
@@ -147,8 +149,9 @@ def test_28_what_a_poll_leaves_comes_later_without_a_new_fetch(
     assert sent.fetch_offsets()[0] == [0, 100]
 
 
+@pytest.mark.behaviour(154)
 @pytest.mark.partitions(6)
-def test_154_one_fetch_per_partition_and_two_per_broker(
+def test_one_fetch_per_partition_and_two_per_broker(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
     records = [Record(b"x" * 1_000, partition=number % 6) for number in range(1_200)]
@@ -166,9 +169,10 @@ def test_154_one_fetch_per_partition_and_two_per_broker(
     assert len(sent.fetched_from()) > 10
 
 
+@pytest.mark.behaviour(173)
 @pytest.mark.partitions(3)
 @pytest.mark.parametrize("max_poll_records", [1, 50])
-def test_173_no_offset_is_fetched_twice(
+def test_no_offset_is_fetched_twice(
     kafka: KafkaCluster, topic: str, consume: Consume, max_poll_records: int
 ) -> None:
     """With sessions a partition is named again only when its offset is another one.
@@ -194,8 +198,9 @@ def test_173_no_offset_is_fetched_twice(
         assert len(offsets) > 5
 
 
+@pytest.mark.behaviour(170)
 @pytest.mark.partitions(4)
-def test_170_a_busy_partition_does_not_starve_the_others(
+def test_a_busy_partition_does_not_starve_the_others(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
     records = [Record(b"x") for _ in range(5_000)]
@@ -211,7 +216,8 @@ def test_170_a_busy_partition_does_not_starve_the_others(
     assert turns[4:] == turns[:4]
 
 
-def test_163_a_record_above_every_limit_is_delivered(
+@pytest.mark.behaviour(163)
+def test_a_record_above_every_limit_is_delivered(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
     large = b"x" * 300_000
@@ -227,8 +233,11 @@ def test_163_a_record_above_every_limit_is_delivered(
     assert values == [b"before", large, large, b"after"]
 
 
+@pytest.mark.behaviour(163)
 @pytest.mark.partitions(3)
-def test_163_the_same_with_neighbours(kafka: KafkaCluster, topic: str, consume: Consume) -> None:
+def test_large_records_beside_small_ones_are_delivered(
+    kafka: KafkaCluster, topic: str, consume: Consume
+) -> None:
     large = b"x" * 300_000
     values = [large, b"small", large]
     kafka.admin.produce(
@@ -274,10 +283,9 @@ def test_a_topic_that_does_not_exist_yet_is_read_once_it_does(
     assert [record.value for record in read_all(consumer, 2)] == [b"first", b"second"]
 
 
+@pytest.mark.behaviour(169)
 @pytest.mark.partitions(2)
-def test_169_next_offsets_say_where_to_go_on(
-    kafka: KafkaCluster, topic: str, consume: Consume
-) -> None:
+def test_next_offsets_say_where_to_go_on(kafka: KafkaCluster, topic: str, consume: Consume) -> None:
     kafka.admin.produce(topic, [b"%d" % number for number in range(10)])
     consumer = consume(max_poll_records=4)
     consumer.assign(partitions_of(topic, 2))

@@ -95,7 +95,8 @@ def test_deserializers_make_keys_and_values(
     assert records[0].serialized_value_size == 8
 
 
-def test_174_a_deserializer_is_given_topic_and_headers(
+@pytest.mark.behaviour(174)
+def test_a_deserializer_is_given_topic_and_headers(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
     class ByHeader:
@@ -112,8 +113,9 @@ def test_174_a_deserializer_is_given_topic_and_headers(
     assert [record.value for record in read_all(consumer, 2)] == [(topic, "ü"), (topic, "u")]
 
 
+@pytest.mark.behaviour(165)
 @pytest.mark.parametrize("origin", ["key", "value"])
-def test_165_a_record_that_cannot_be_deserialized_stays_until_a_seek(
+def test_a_record_that_cannot_be_deserialized_stays_until_a_seek(
     kafka: KafkaCluster, topic: str, consume: Consume, origin: str
 ) -> None:
     bad = Record(b"bad", key=b"bad", timestamp_ms=1_700_000_000_000, headers=[("h", b"1")])
@@ -137,8 +139,9 @@ def test_165_a_record_that_cannot_be_deserialized_stays_until_a_seek(
     assert (last.offset, getattr(last, origin)) == (3, 3)
 
 
+@pytest.mark.behaviour(165)
 @pytest.mark.partitions(2)
-def test_165_the_other_partitions_can_be_read_meanwhile(
+def test_the_other_partitions_can_be_read_meanwhile(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
     kafka.admin.produce(topic, [Record(b"bad"), Record(b"1", partition=1)])

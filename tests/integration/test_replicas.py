@@ -78,7 +78,8 @@ def end_of(consumer: KafkaConsumer, tp: TopicPartition) -> int:
     return consumer.end_offsets([tp])[tp]
 
 
-def test_171_every_broker_is_rolled_while_producers_go_on(
+@pytest.mark.behaviour(171)
+def test_every_broker_is_rolled_while_producers_go_on(
     cluster: KafkaCluster, consume: Consume
 ) -> None:
     topic = new_topic(cluster, 3, **{"min.insync.replicas": "2"})
@@ -97,7 +98,8 @@ def test_171_every_broker_is_rolled_while_producers_go_on(
         ledger.read_to_end(cluster.bootstrap(), stream.sent)
 
 
-def test_152_and_160_a_new_leader_is_followed_and_its_epoch_grows(
+@pytest.mark.behaviour(152, 160)
+def test_a_new_leader_is_followed_and_its_epoch_grows(
     cluster: KafkaCluster, consume: Consume
 ) -> None:
     topic = new_topic(cluster)
@@ -130,7 +132,8 @@ def test_152_and_160_a_new_leader_is_followed_and_its_epoch_grows(
     assert epochs[0] == epochs[1] < epochs[2] < epochs[3]
 
 
-def test_148_offsets_are_looked_up_at_the_leader_of_the_hour(
+@pytest.mark.behaviour(148)
+def test_offsets_are_looked_up_at_the_leader_of_the_hour(
     cluster: KafkaCluster, consume: Consume
 ) -> None:
     topic = new_topic(cluster)
@@ -150,7 +153,8 @@ def test_148_offsets_are_looked_up_at_the_leader_of_the_hour(
     assert len(read_all(consumer, 5)) == 5
 
 
-def test_159_the_closest_replica_is_read_while_it_lives(
+@pytest.mark.behaviour(159)
+def test_the_closest_replica_is_read_while_it_lives(
     cluster: KafkaCluster, consume: Consume
 ) -> None:
     topic = new_topic(cluster)
@@ -189,7 +193,8 @@ def test_159_the_closest_replica_is_read_while_it_lives(
     assert [record.offset for record in read_all(consumer, 5)] == list(range(15, 20))
 
 
-def test_150_a_truncated_log_is_noticed(cluster: KafkaCluster, consume: Consume) -> None:
+@pytest.mark.behaviour(150)
+def test_a_truncated_log_is_noticed(cluster: KafkaCluster, consume: Consume) -> None:
     """An unclean election loses records that both consumers have read."""
     topic = cluster.admin.create_topic(
         f"truncated-{uuid.uuid4().hex[:8]}",

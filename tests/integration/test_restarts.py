@@ -47,8 +47,9 @@ def new_topic(cluster: KafkaCluster, partitions: int = 1) -> str:
     return cluster.admin.create_topic(f"restarts-{uuid.uuid4().hex[:8]}", partitions)
 
 
+@pytest.mark.behaviour(171)
 @pytest.mark.parametrize("hard", [False, True], ids=["stopped", "killed"])
-def test_171_a_restart_in_the_middle_of_a_stream(
+def test_a_restart_in_the_middle_of_a_stream(
     cluster: KafkaCluster, consume: Consume, hard: bool
 ) -> None:
     topic = new_topic(cluster, 3)
@@ -74,7 +75,8 @@ def test_171_a_restart_in_the_middle_of_a_stream(
         assert second.position(tp) == committed[tp]
 
 
-def test_171_the_broker_is_away(cluster: KafkaCluster, consume: Consume) -> None:
+@pytest.mark.behaviour(171)
+def test_the_broker_is_away(cluster: KafkaCluster, consume: Consume) -> None:
     """Nothing hangs, nothing spins; positions set or asked for meanwhile hold afterwards."""
     topic = new_topic(cluster)
     cluster.admin.produce(topic, [b"%d" % number for number in range(100)])
@@ -102,10 +104,9 @@ def test_171_the_broker_is_away(cluster: KafkaCluster, consume: Consume) -> None
     assert [record.offset for record in read_all(newcomer, 100)] == list(range(100))
 
 
+@pytest.mark.behaviour(171)
 @pytest.mark.parametrize("protocol", ["cooperative", "consumer"])
-def test_171_a_restart_under_a_group(
-    cluster: KafkaCluster, consume: Consume, protocol: str
-) -> None:
+def test_a_restart_under_a_group(cluster: KafkaCluster, consume: Consume, protocol: str) -> None:
     partitions = partitions_of(new_topic(cluster, 4), 4)
     topic = partitions[0].topic
     common = {
@@ -140,7 +141,8 @@ def doorway(cluster: KafkaCluster) -> Iterator[Proxy]:
     door.close()
 
 
-def test_172_all_known_brokers_are_replaced_behind_the_bootstrap_address(
+@pytest.mark.behaviour(172)
+def test_all_known_brokers_are_replaced_behind_the_bootstrap_address(
     kafka: KafkaCluster, cluster: KafkaCluster, doorway: Proxy, consume: Consume
 ) -> None:
     topic = new_topic(cluster)
@@ -161,7 +163,8 @@ def test_172_all_known_brokers_are_replaced_behind_the_bootstrap_address(
     assert consumer._core.engine.metadata.rebootstraps >= 1
 
 
-def test_172_without_the_strategy_the_old_brokers_are_waited_for(
+@pytest.mark.behaviour(172)
+def test_without_the_strategy_the_old_brokers_are_waited_for(
     kafka: KafkaCluster, cluster: KafkaCluster, doorway: Proxy, consume: Consume
 ) -> None:
     topic = new_topic(cluster)

@@ -126,7 +126,8 @@ def refused(
     return make(kafka, str(tmp_path)), error, words
 
 
-def test_7_a_refused_log_in_is_raised_by_the_constructor(
+@pytest.mark.behaviour(7)
+def test_a_refused_log_in_is_raised_by_the_constructor(
     refused: tuple[Options, type[KafkaError], str], network_threads: Callable[[], list[str]]
 ) -> None:
     options, error, words = refused
@@ -135,7 +136,8 @@ def test_7_a_refused_log_in_is_raised_by_the_constructor(
     assert network_threads() == []
 
 
-def test_175_a_refused_log_in_is_raised_by_poll(
+@pytest.mark.behaviour(175)
+def test_a_refused_log_in_is_raised_by_poll(
     refused: tuple[Options, type[KafkaError], str], topic: str, consume: Consume
 ) -> None:
     options, error, words = refused
@@ -157,8 +159,9 @@ CALLS: dict[str, Callable[[KafkaConsumer, TopicPartition], object]] = {
 }
 
 
+@pytest.mark.behaviour(175)
 @pytest.mark.parametrize("name", CALLS)
-def test_175_a_refused_log_in_is_raised_by_every_call_that_needs_it(
+def test_a_refused_log_in_is_raised_by_every_call_that_needs_it(
     kafka: KafkaCluster, topic: str, consume: Consume, name: str
 ) -> None:
     options = sasl(kafka, "SASL_PLAINTEXT", "SCRAM-SHA-512", "not-the-password")

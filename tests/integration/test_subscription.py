@@ -38,7 +38,8 @@ def members(kafka: KafkaCluster, group: str) -> int:
     return len(kafka.admin.client.describe_consumer_groups([group])[group].result(20).members)
 
 
-def test_43_subscribe_sends_nothing_the_first_poll_joins(
+@pytest.mark.behaviour(43)
+def test_subscribe_sends_nothing_the_first_poll_joins(
     kafka: KafkaCluster, topic: str, consume: Consume, group: str
 ) -> None:
     consumer = consume(group_id=group)
@@ -51,7 +52,8 @@ def test_43_subscribe_sends_nothing_the_first_poll_joins(
     assert members(kafka, group) == 1
 
 
-def test_44_expanding_the_subscription(
+@pytest.mark.behaviour(44)
+def test_expanding_the_subscription(
     kafka: KafkaCluster, topic: str, consume: Consume, group: str
 ) -> None:
     other = kafka.admin.create_topic(f"{topic}-other", 2)
@@ -72,7 +74,8 @@ def test_44_expanding_the_subscription(
     ]
 
 
-def test_44_expanding_goes_on_behind_what_was_read(
+@pytest.mark.behaviour(44)
+def test_expanding_goes_on_behind_what_was_read(
     kafka: KafkaCluster, topic: str, consume: Consume, group: str
 ) -> None:
     other = kafka.admin.create_topic(f"{topic}-other")
@@ -86,7 +89,8 @@ def test_44_expanding_goes_on_behind_what_was_read(
     assert offsets == list(range(10))
 
 
-def test_45_shrinking_the_subscription_stops_records_at_once(
+@pytest.mark.behaviour(45)
+def test_shrinking_the_subscription_stops_records_at_once(
     kafka: KafkaCluster, topic: str, consume: Consume, group: str
 ) -> None:
     other = kafka.admin.create_topic(f"{topic}-other")
@@ -102,7 +106,8 @@ def test_45_shrinking_the_subscription_stops_records_at_once(
     assigned(consumer, partitions_of(topic, 1))
 
 
-def test_45_what_was_read_ahead_of_a_dropped_topic_is_not_returned(
+@pytest.mark.behaviour(45)
+def test_what_was_read_ahead_of_a_dropped_topic_is_not_returned(
     kafka: KafkaCluster, topic: str, consume: Consume, group: str
 ) -> None:
     other = kafka.admin.create_topic(f"{topic}-other")
@@ -114,7 +119,8 @@ def test_45_what_was_read_ahead_of_a_dropped_topic_is_not_returned(
     assert consumer.poll(0) == {}
 
 
-def test_46_a_pattern_matches_what_is_there_and_what_comes(
+@pytest.mark.behaviour(46)
+def test_a_pattern_matches_what_is_there_and_what_comes(
     kafka: KafkaCluster, topic: str, consume: Consume, group: str
 ) -> None:
     consumer = consume(group_id=group, **SOON)
@@ -132,7 +138,8 @@ def test_46_a_pattern_matches_what_is_there_and_what_comes(
     poll_until(consumer, lambda: consumer.assignment() == set(partitions_of(two, 2)))
 
 
-def test_46_a_pattern_matches_from_the_beginning_as_re_match_does(
+@pytest.mark.behaviour(46)
+def test_a_pattern_matches_from_the_beginning_as_re_match_does(
     kafka: KafkaCluster, topic: str, consume: Consume, group: str
 ) -> None:
     kafka.admin.create_topic(f"not-{topic}")
@@ -142,7 +149,8 @@ def test_46_a_pattern_matches_from_the_beginning_as_re_match_does(
     assigned(consumer, partitions_of(topic, 1) + partitions_of(longer, 1))
 
 
-def test_47_a_second_pattern_replaces_the_first(
+@pytest.mark.behaviour(47)
+def test_a_second_pattern_replaces_the_first(
     kafka: KafkaCluster, topic: str, consume: Consume, group: str
 ) -> None:
     other = kafka.admin.create_topic(f"other-{topic}")
@@ -154,7 +162,8 @@ def test_47_a_second_pattern_replaces_the_first(
     assert consumer.subscription() == {other}
 
 
-def test_48_internal_topics_only_when_named_or_wanted(
+@pytest.mark.behaviour(48)
+def test_internal_topics_only_when_named_or_wanted(
     topic: str, consume: Consume, group: str
 ) -> None:
     internal = "__consumer_offsets"
@@ -173,7 +182,8 @@ def test_48_internal_topics_only_when_named_or_wanted(
     assert internal not in named.topics()
 
 
-def test_49_a_pattern_that_matches_nothing_joins_all_the_same(
+@pytest.mark.behaviour(49)
+def test_a_pattern_that_matches_nothing_joins_all_the_same(
     kafka: KafkaCluster, topic: str, consume: Consume, group: str
 ) -> None:
     consumer = consume(group_id=group, **SOON)
@@ -186,7 +196,8 @@ def test_49_a_pattern_that_matches_nothing_joins_all_the_same(
     assigned(consumer, partitions_of(later, 1))
 
 
-def test_54_an_invalid_topic_is_raised_and_unsubscribe_and_close_work(
+@pytest.mark.behaviour(54)
+def test_an_invalid_topic_is_raised_and_unsubscribe_and_close_work(
     kafka: KafkaCluster, topic: str, consume: Consume, group: str
 ) -> None:
     """By subscribe() at once, as kafka-python does."""
@@ -207,15 +218,17 @@ def test_54_an_invalid_topic_is_raised_and_unsubscribe_and_close_work(
     consumer.close()
 
 
-def test_54_an_invalid_topic_in_a_look_up_has_no_partitions(
+@pytest.mark.behaviour(54)
+def test_an_invalid_topic_in_a_look_up_has_no_partitions(
     consume: Consume, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert consume().partitions_for_topic("a b") == set()
     assert "partitions_for_topic('a b') returns no partitions: " in caplog.text
 
 
+@pytest.mark.behaviour(55)
 @pytest.mark.parametrize("way", ["subscribe", "assign"])
-def test_55_a_topic_created_after_subscribing(
+def test_a_topic_created_after_subscribing(
     kafka: KafkaCluster, topic: str, consume: Consume, group: str, way: str
 ) -> None:
     later = f"later-{topic}"
@@ -233,7 +246,8 @@ def test_55_a_topic_created_after_subscribing(
         assert [record.value for record in read_all(consumer, 1)] == [b"at last"]
 
 
-def test_57_new_partitions_are_assigned(
+@pytest.mark.behaviour(57)
+def test_new_partitions_are_assigned(
     kafka: KafkaCluster, topic: str, consume: Consume, group: str
 ) -> None:
     consumer = consume(topic, group_id=group, **SOON)
@@ -244,8 +258,9 @@ def test_57_new_partitions_are_assigned(
     assert read_all(consumer, 1)[0].partition == 2
 
 
+@pytest.mark.behaviour(58)
 @pytest.mark.parametrize("auto_commit", [True, False])
-def test_58_one_of_two_topics_is_deleted(
+def test_one_of_two_topics_is_deleted(
     kafka: KafkaCluster, topic: str, consume: Consume, group: str, auto_commit: bool
 ) -> None:
     """Also 127: the commit before the rebalance does not insist on the deleted topic."""
@@ -262,7 +277,8 @@ def test_58_one_of_two_topics_is_deleted(
     assert [record.value for record in records] == left
 
 
-def test_58_a_deleted_and_recreated_topic_is_read_anew(
+@pytest.mark.behaviour(58)
+def test_a_deleted_and_recreated_topic_is_read_anew(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
     consumer = consume(**SOON)

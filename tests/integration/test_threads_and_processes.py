@@ -34,7 +34,8 @@ def consumer(topic: str, consume: Consume) -> KafkaConsumer:
     return consumer
 
 
-def test_11_a_second_reader_is_turned_away_and_disturbs_nothing(
+@pytest.mark.behaviour(11)
+def test_a_second_reader_is_turned_away_and_disturbs_nothing(
     kafka: KafkaCluster, topic: str, consumer: KafkaConsumer
 ) -> None:
     messages: list[str] = []
@@ -126,9 +127,8 @@ def test_close_does_not_wait_for_a_listener_that_does_not_end(
     assert not reader.is_alive()
 
 
-def test_11_threads_may_take_turns(
-    kafka: KafkaCluster, topic: str, consumer: KafkaConsumer
-) -> None:
+@pytest.mark.behaviour(11)
+def test_threads_may_take_turns(kafka: KafkaCluster, topic: str, consumer: KafkaConsumer) -> None:
     kafka.admin.produce(topic, [b"1", b"2"])
     offsets: list[int] = []
 
@@ -263,8 +263,9 @@ def test_the_interpreter_ends_with_an_unclosed_consumer(
     assert done.stderr.count("Traceback") == (ending == "raise")
 
 
+@pytest.mark.behaviour(117)
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_117_no_thread_outlives_close(topic: str, consume: Consume, protocol: str) -> None:
+def test_no_thread_outlives_close(topic: str, consume: Consume, protocol: str) -> None:
     before = set(threading.enumerate())
     consumer = consume(topic, group_id=f"group-of-{topic}", group_protocol=protocol)
     poll_until(consumer, consumer.assignment)

@@ -76,7 +76,8 @@ def values_of(records: Iterable[ConsumerRecord]) -> list[bytes]:
     return [record.value for record in records]
 
 
-def test_161_aborted_ones_are_hidden_and_markers_too(
+@pytest.mark.behaviour(161)
+def test_aborted_ones_are_hidden_and_markers_too(
     consume: Consume, topic: str, writer: Writer
 ) -> None:
     with writer.transaction():
@@ -95,7 +96,8 @@ def test_161_aborted_ones_are_hidden_and_markers_too(
     assert poll_until(everything, lambda: everything.position(tp) == 8) == []
 
 
-def test_161_interleaved_transactions_and_plain_records(
+@pytest.mark.behaviour(161)
+def test_interleaved_transactions_and_plain_records(
     kafka: KafkaCluster, consume: Consume, topic: str, writer: Writer, other: Writer
 ) -> None:
     writer.begin()
@@ -119,10 +121,9 @@ def test_161_interleaved_transactions_and_plain_records(
     assert [value for value in values_of(everything) if value in expected] == expected
 
 
+@pytest.mark.behaviour(161)
 @pytest.mark.parametrize("offset", range(10))
-def test_161_beginning_in_the_middle(
-    consume: Consume, topic: str, writer: Writer, offset: int
-) -> None:
+def test_beginning_in_the_middle(consume: Consume, topic: str, writer: Writer, offset: int) -> None:
     with writer.transaction(aborted=True):
         writer.write(b"a1", b"a2")  # offsets 0 and 1, the marker has 2
     with writer.transaction():
@@ -141,7 +142,8 @@ def test_161_beginning_in_the_middle(
     }
 
 
-def test_161_an_open_transaction_holds_back_what_stands_behind_it(
+@pytest.mark.behaviour(161)
+def test_an_open_transaction_holds_back_what_stands_behind_it(
     kafka: KafkaCluster, consume: Consume, topic: str, writer: Writer
 ) -> None:
     tp = TopicPartition(topic, 0)
@@ -163,7 +165,8 @@ def test_161_an_open_transaction_holds_back_what_stands_behind_it(
     assert values_of(read_all(consumer, 3)) == [b"open 1", b"behind", b"open 2"]
 
 
-def test_146_read_committed_seeks_to_the_last_stable_offset(
+@pytest.mark.behaviour(146)
+def test_read_committed_seeks_to_the_last_stable_offset(
     kafka: KafkaCluster, consume: Consume, topic: str, writer: Writer
 ) -> None:
     tp = TopicPartition(topic, 0)
@@ -179,8 +182,9 @@ def test_146_read_committed_seeks_to_the_last_stable_offset(
     assert values_of(read_all(consumer, 1)) == [b"open"]
 
 
+@pytest.mark.behaviour(162)
 @pytest.mark.parametrize("committed", [True, False], ids=["committed", "everything"])
-def test_162_the_position_moves_past_what_is_hidden_and_asks_no_more(
+def test_the_position_moves_past_what_is_hidden_and_asks_no_more(
     consume: Consume, topic: str, writer: Writer, committed: bool
 ) -> None:
     with writer.transaction():
@@ -200,7 +204,8 @@ def test_162_the_position_moves_past_what_is_hidden_and_asks_no_more(
     assert len(offsets) <= 3
 
 
-def test_162_nothing_but_hidden_records(consume: Consume, topic: str, writer: Writer) -> None:
+@pytest.mark.behaviour(162)
+def test_nothing_but_hidden_records(consume: Consume, topic: str, writer: Writer) -> None:
     with writer.transaction(aborted=True):
         writer.write(b"x", b"y")
     tp = TopicPartition(topic, 0)
@@ -211,7 +216,8 @@ def test_162_nothing_but_hidden_records(consume: Consume, topic: str, writer: Wr
     assert values_of(read_all(consumer, 1)) == [b"z"]
 
 
-def test_169_a_move_without_a_record_is_in_next_offsets(
+@pytest.mark.behaviour(169)
+def test_a_move_without_a_record_is_in_next_offsets(
     consume: Consume, topic: str, writer: Writer
 ) -> None:
     with writer.transaction(aborted=True):

@@ -9,8 +9,8 @@ from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.consumer.records import ConsumerRecords
 from tandem_kafka.errors import KafkaTimeoutError
 from tandem_kafka.testing import Simulation
-from tandem_kafka.testing.stories.numbered import create_topic as topic
-from tandem_kafka.testing.stories.numbered import produce, value_of
+from tests.scenarios.numbered_records import create_topic as topic
+from tests.scenarios.numbered_records import produce, value_of
 
 __all__ = ["Ledger", "produce", "reading", "topic", "value_of"]
 

@@ -9,6 +9,7 @@ import pytest
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.errors import KafkaError
 from tandem_kafka.testing import Simulation
+from tests.simulation.garbling import garble_responses
 from tests.simulation.ledger import LATE_MS, produce, topic, value_of
 
 WAYS = ("assigned", "classic", "consumer")
@@ -97,7 +98,7 @@ def test_answers_that_make_no_sense_end_in_errors_and_nothing_else(seed: int, wa
             reconnect_backoff_max_ms=1_000,
         )
         join(consumer, way, tps)
-        simulation.network.conditions.garble = simulation.random.choice([0.02, 0.1, 0.5])
+        garble_responses(simulation, simulation.random.choice([0.02, 0.1, 0.5]))
         use(simulation, consumer, tps)
         simulation.network.heal()
         for broker in simulation.cluster.brokers.values():

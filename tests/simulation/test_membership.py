@@ -9,13 +9,14 @@ import pytest
 
 from tandem_kafka import TopicPartition
 from tandem_kafka.testing import Simulation
-from tandem_kafka.testing.__main__ import main
-from tandem_kafka.testing.stories import SCENARIOS, Violation, tell
-from tandem_kafka.testing.stories.invariants import Invariants
-from tandem_kafka.testing.stories.story import KEPT_LINES
+from tests.scenarios import SCENARIOS, Violation
+from tests.scenarios import run_seed as tell
+from tests.scenarios.__main__ import main
+from tests.scenarios.invariants import Invariants
+from tests.scenarios.run import KEPT_LINES
 from tests.simulation.ledger import Ledger, produce, topic
 
-#: More for a night: TANDEM_SEEDS=1000-2000; or `python -m tandem_kafka.testing run --seeds 10000`.
+#: More for a night: TANDEM_SEEDS=1000-2000; or `python -m tests.scenarios run --seeds 10000`.
 SEEDS = range(*map(int, os.environ.get("TANDEM_SEEDS", "0-240").split("-")))
 
 #: Seeds that found something, and what it was.
@@ -45,6 +46,7 @@ FOUND = {
 }
 
 
+@pytest.mark.design("all", "Random faults")
 @pytest.mark.parametrize("seed", SEEDS)
 def test_groups_under_faults(seed: int) -> None:
     outcome = tell(seed)

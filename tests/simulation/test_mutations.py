@@ -27,9 +27,9 @@ from tandem_kafka.shared.partition import AssignedPartition, Position
 from tandem_kafka.shared.subscription import SubscriptionState
 from tandem_kafka.testing.coordinator.computation import Computations
 from tandem_kafka.testing.coordinator.requests import InstallAssignment
-from tandem_kafka.testing.stories import tell
-from tandem_kafka.testing.stories.invariants import Invariants
-from tandem_kafka.testing.stories.runner import silence
+from tests.scenarios import run_seed as tell
+from tests.scenarios.invariants import Invariants
+from tests.scenarios.runner import silence
 
 Patch = pytest.MonkeyPatch
 #: So many seeds may pass a broken consumer at most.

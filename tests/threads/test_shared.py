@@ -10,8 +10,8 @@ from tandem_kafka.consumer import collector as collector_module
 from tandem_kafka.request_managers.fetching import fetch_manager as fetch_module
 from tandem_kafka.shared import fetch_buffer, partition, subscription
 from tandem_kafka.shared.partition import AssignedPartition, Consumed, Position
-from tandem_kafka.testing import Lockstep
 from tandem_kafka.types import TopicPartition
+from tests.threads.lockstep import Lockstep
 from tests.threads.seeds import each_seed
 from tests.unit.consumer.reading import A, Reading
 from tests.unit.request_managers.world import TP, World
@@ -183,8 +183,9 @@ def test_records_that_a_truncation_took_back_are_not_handed_out(seed: int) -> No
     assert reading.buffer.held_bytes == 0
 
 
+@pytest.mark.behaviour(158)
 @each_seed
-def test_158_what_was_handed_out_from_an_old_base_does_not_move_a_new_one(seed: int) -> None:
+def test_what_was_handed_out_from_an_old_base_does_not_move_a_new_one(seed: int) -> None:
     reading = Reading(A)
     reading.fetched(A, 0, 6)
 

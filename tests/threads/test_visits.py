@@ -14,8 +14,8 @@ from tandem_kafka.consumer.core import Core, guarded
 from tandem_kafka.consumer.interceptors import Interceptors
 from tandem_kafka.errors import ConcurrentModificationError, ConsumerClosedError
 from tandem_kafka.shared.subscription import SubscriptionState
-from tandem_kafka.testing import Lockstep
 from tandem_kafka.types import OffsetAndMetadata, TopicPartition
+from tests.threads.lockstep import Lockstep
 from tests.threads.seeds import each_seed
 from tests.threads.test_waiting import Ticking, driven
 

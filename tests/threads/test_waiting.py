@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import count
 
+import pytest
+
 from tandem_kafka import runtime
 from tandem_kafka.events import completable, queues
 from tandem_kafka.events.application import Poll
@@ -12,7 +14,7 @@ from tandem_kafka.events.background import ErrorEvent
 from tandem_kafka.events.completable import Completion
 from tandem_kafka.events.queues import ApplicationQueue, BackgroundQueue
 from tandem_kafka.runtime import ThreadDriver
-from tandem_kafka.testing import Lockstep
+from tests.threads.lockstep import Lockstep
 from tests.threads.seeds import each_seed
 
 
@@ -38,8 +40,9 @@ def driven(lockstep: Lockstep) -> ThreadDriver:
     return driver
 
 
+@pytest.mark.behaviour(30)
 @each_seed
-def test_30_a_notification_is_never_missed(seed: int) -> None:
+def test_a_notification_is_never_missed(seed: int) -> None:
     lockstep = Lockstep(seed, runtime)
     driver = driven(lockstep)
     news: list[int] = []

@@ -15,17 +15,20 @@ from tandem_kafka.errors import InvalidGroupIdError, KafkaConfigurationError
 make = Config.from_options
 
 
+@pytest.mark.behaviour(3)
 @pytest.mark.parametrize("group", ["", " ", "\t\n"])
 def test_a_blank_group(group):
     with pytest.raises(InvalidGroupIdError, match="must not be blank"):
         make({"group_id": group})
 
 
+@pytest.mark.behaviour(4)
 def test_auto_commit_without_a_group():
     assert make({}).enable_auto_commit is False
     assert make({"group_id": None, "enable_auto_commit": False}).enable_auto_commit is False
 
 
+@pytest.mark.behaviour(4)
 def test_auto_commit_without_a_group_is_logged_and_off(caplog):
     caplog.set_level("INFO")
     assert make({"enable_auto_commit": True}).enable_auto_commit is False
@@ -130,10 +133,11 @@ def test_eager_and_cooperative_assignors_mix_while_a_group_moves():
     make({"partition_assignment_strategy": [RangePartitionAssignor, CooperativeStickyAssignor]})
 
 
+@pytest.mark.behaviour(1)
 @pytest.mark.parametrize(
     "name", ["session_timeout_ms", "heartbeat_interval_ms", "partition_assignment_strategy"]
 )
-def test_1_who_says_consumer_says_nothing_classic(name):
+def test_classic_options_are_rejected_with_the_consumer_protocol(name):
     value = {
         "session_timeout_ms": 9_000,
         "heartbeat_interval_ms": 900,
@@ -158,7 +162,8 @@ def test_auto_says_which_options_made_it_classic(caplog):
     assert not caplog.messages, "there was nothing to choose"
 
 
-def test_2_a_remote_assignor_needs_the_consumer_protocol():
+@pytest.mark.behaviour(2)
+def test_a_remote_assignor_needs_the_consumer_protocol():
     with pytest.raises(KafkaConfigurationError, match="group_remote_assignor"):
         make({"group_remote_assignor": "uniform"})
     make({"group_protocol": "consumer", "group_remote_assignor": "uniform"})

@@ -15,7 +15,6 @@ VAGUE_NAMES = {"utils.py", "util.py", "helpers.py", "common.py", "misc.py"}
 SEAM = {"time", "threading", "queue", "random"}
 BEHIND_THE_SEAM = {
     PACKAGE / "runtime.py",
-    PACKAGE / "testing" / "lockstep.py",
     PACKAGE / "testing" / "serving.py",
 }
 

@@ -7,19 +7,23 @@ import re
 from pathlib import Path
 from typing import Final
 
-from tandem_kafka.testing.__main__ import _parser
-from tandem_kafka.testing.stories import SCENARIOS
+from tandem_kafka.testing.__main__ import parser as serving
+from tests.scenarios import SCENARIOS
+from tests.scenarios.__main__ import parser as running
 
 ROOT: Final = Path(__file__).resolve().parents[3]
 PAGE: Final = (ROOT / "docs" / "reference" / "command-line.md").read_text(encoding="utf-8")
 
 
 def test_the_options_and_their_help_are_on_the_page() -> None:
-    (commands,) = (
-        action for action in _parser()._actions if isinstance(action, argparse._SubParsersAction)
-    )
-    for name, command in commands.choices.items():
-        section = PAGE.split(f"### {name}\n")[1].split("\n### ")[0]
+    commands = [
+        action
+        for parser in (serving(), running())
+        for action in parser._actions
+        if isinstance(action, argparse._SubParsersAction)
+    ]
+    for name, command in (pair for each in commands for pair in each.choices.items()):
+        section = PAGE.split(f"### {name}\n")[1].split("\n##")[0]
         expected = {
             (f"`{action.option_strings[0] if action.option_strings else action.dest}`", action.help)
             for action in command._actions

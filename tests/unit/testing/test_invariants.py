@@ -13,12 +13,12 @@ from tandem_kafka.events.completable import NO_DEADLINE_MS
 from tandem_kafka.network.backoff import FOREVER_MS
 from tandem_kafka.network.request import ANY_NODE, UnsentRequest
 from tandem_kafka.testing import Simulation
-from tandem_kafka.testing.stories import SCENARIOS, Violation
-from tandem_kafka.testing.stories.invariants import QUEUED, WAITING
-from tandem_kafka.testing.stories.listener import Watched
-from tandem_kafka.testing.stories.members import Members
-from tandem_kafka.testing.stories.numbered import create_topic, produce, value_of
 from tandem_kafka.wire.messages import MetadataRequest
+from tests.scenarios import SCENARIOS, Violation
+from tests.scenarios.invariants import QUEUED, WAITING
+from tests.scenarios.listener import CheckingListener as Watched
+from tests.scenarios.members import Members
+from tests.scenarios.numbered_records import create_topic, produce, value_of
 
 
 @pytest.fixture

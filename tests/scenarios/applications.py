@@ -1,4 +1,4 @@
-"""What applications do, drawn from the story's seed."""
+"""What the applications do, drawn from the seed."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import Any
 
 from tandem_kafka.consumer.consumer import KafkaConsumer
 from tandem_kafka.errors import IllegalStateError, KafkaError
-from tandem_kafka.testing.stories.async_commits import AsyncCommits
-from tandem_kafka.testing.stories.faults import Faults
-from tandem_kafka.testing.stories.members import MOST, Leave, Members
+from tests.scenarios.async_commits import AsyncCommits
+from tests.scenarios.faults import Faults
+from tests.scenarios.members import MAX_MEMBERS, Leave, Members
 
-__all__ = ["FEWEST", "Applications"]
+__all__ = ["MIN_MEMBERS", "Applications"]
 
-FEWEST = 3
+MIN_MEMBERS = 3
 
 
 class Applications:
-    """Acts of the members, and the faults in between."""
+    """Chooses the next action of a member, or the next fault."""
 
     def __init__(self, members: Members, faults: Faults) -> None:
         self._members = members
@@ -26,25 +26,25 @@ class Applications:
         self._random = members.simulation.random
         self._commits = AsyncCommits(members)
 
-    def act(self) -> None:
-        """Let one thing be done or happen."""
+    def step(self) -> None:
+        """Do one action or cause one fault, then check the invariants."""
         random, members = self._random, self._members
         match random.randrange(14):
-            case 0 if len(members.listeners) < MOST:
+            case 0 if len(members.listeners) < MAX_MEMBERS:
                 members.join()
-            case 1 if len(members.awake) > FEWEST:
-                leaving: list[Leave] = ["default", "leave"]
-                self.close(random.choice(members.awake), random.choice(leaving))
+            case 1 if len(members.running) > MIN_MEMBERS:
+                choices: list[Leave] = ["default", "leave"]
+                self.close(random.choice(members.running), random.choice(choices))
             case 2:
-                members.resubscribe(random.choice(members.awake))
+                members.resubscribe(random.choice(members.running))
             case 3:
                 self._simulation.sleep(random.choice([100, 1_000, 3_000, 9_000, 22_000]))
             case 4 | 5 | 6 | 7:
-                self._faults.happen()
+                self._faults.cause_one()
             case 8:
-                members.poll(random.choice(members.awake), random.choice([0, 3_000]))
+                members.poll(random.choice(members.running), random.choice([0, 3_000]))
             case 9:
-                self._call(random.choice(members.awake))
+                self._call(random.choice(members.running))
             case _:
                 members.poll_all(random.randrange(1, 4), random.choice([0, 50, 200]))
         self._steer()
@@ -52,7 +52,7 @@ class Applications:
         members.invariants.check()
 
     def _steer(self) -> None:
-        """Let one application do something with its positions, and poll at once if it likes."""
+        """Let one application pause, resume or seek; it may then commit or poll at once."""
         members, steering = self._members, self._members.steering
         if not members.scenario.steered:
             return
@@ -63,27 +63,27 @@ class Applications:
             members.poll(member, steering.random.choice([0, 50, 500]))
 
     def conclude(self, within_ms: int) -> None:
-        """There are no faults any more: commits count, also those before partitions move."""
+        """Check commits after the faults, also those before a revocation."""
         members = self._members
         if not members.scenario.steered:
             return
         self._commits.conclude()
-        # Only now: until a commit is answered, its connection may be one that the faults left dead.
+        # Only from here on: a connection may be half-open until a commit was answered on it.
         members.concluding = True
         for tp in members.partitions:
-            members.books.produce(tp, members.steering.random.randrange(4))
+            members.ledger.produce(tp, members.steering.random.randrange(4))
         members.settle(within_ms)
-        if len(members.listeners) < MOST:
+        if len(members.listeners) < MAX_MEMBERS:
             members.join()
             members.settle(within_ms)
 
     def close(self, member: KafkaConsumer, leave: Leave = "default") -> None:
-        """Close a member; by then every callback has run."""
+        """Close a member, and check that every commit callback has run."""
         self._members.close(member, leave)
         self._commits.check_closed(member)
 
     def _call(self, member: KafkaConsumer) -> None:
-        """Make one of the calls that have a deadline."""
+        """Make one of the calls that have a timeout."""
         timeout_ms = self._random.choice([0, 200, 5_000])
         partition = self._random.choice(self._members.partitions)
         match self._random.randrange(5):
@@ -105,7 +105,7 @@ class Applications:
         try:
             self._members.timed(listener, timeout_ms, call)
         except IllegalStateError:
-            pass  # of a partition that it does not own
+            pass  # the member does not own the partition
         except KafkaError:
-            if not self._members.hostile:
+            if not self._members.expects_errors:
                 raise

@@ -34,7 +34,7 @@ class Lockstep:
     """
 
     def __init__(self, seed: int, *modules: ModuleType, switch: float = 0.3) -> None:
-        self._random = random.Random(seed)  # noqa: S311 - a seeded schedule is the point
+        self._random = random.Random(seed)  # noqa: S311 - the schedule must be repeatable
         self._files = frozenset(module.__file__ for module in modules)
         self._switch = switch
         self._turn: dict[str, threading.Semaphore] = {}

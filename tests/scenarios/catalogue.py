@@ -1,4 +1,4 @@
-"""The kinds of groups that stories are told of."""
+"""The scenarios: kinds of groups."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _CLASSIC = {
 }
 _COOPERATIVE = {**_CLASSIC, "partition_assignment_strategy": [CooperativeStickyAssignor]}
 _CONSUMER = {**_COMMON, "group_protocol": "consumer"}
-#: A coordinator that waits so long for a word cannot mend what a member forgets to say.
+#: With a long rebalance timeout, no removal of a member hides what its heartbeats forget.
 _PATIENT = {"max_poll_interval_ms": 150_000, "enable_auto_commit": False}
 _GROWING = {"metadata_max_age_ms": 5_000}
 _COMMITTED = {"isolation_level": "read_committed"}
@@ -42,21 +42,21 @@ class Scenario:
     """One kind of group.
 
     Attributes:
-        options: Those of every member.
-        pattern: What members subscribe to; None for the topic's name.
+        options: Options of every member.
+        pattern: The pattern that members subscribe to; None for the topic's name.
         static: Whether members have instance ids.
-        local: Whether members bring assignors along.
-        remote: Whether members ask for assignors of the coordinator's, each for its own.
+        local: Whether members have client-side assignors.
+        remote: Whether members request assignors of the coordinator, each its own.
         transactions: Whether records and offsets are also written in transactions.
         retention: Whether the oldest records are dropped.
-        quotas: Whether brokers ask clients to send nothing for a while.
-        racks: Where the brokers and the members stand.
-        steered: Whether applications pause, resume and seek, and commit what they have read with
-            callbacks; told in the odd rounds.
-        recreated: Whether the topic is deleted and made anew.
-        in_turn: Whether it has its turn, or is told by its name alone: with another one in turn,
-            every seed would tell another story.
-        others: Options of half of the members, where a group has members of both protocols.
+        quotas: Whether brokers throttle clients.
+        racks: Racks of the brokers and members.
+        steered: Whether applications pause, resume and seek, and commit asynchronously. Such a
+            scenario runs in the odd rounds.
+        recreated: Whether the topic is deleted and created again.
+        in_turn: Whether seeds run it by default. Otherwise it runs by its name only, because one
+            more scenario in the rounds would change the run of every seed.
+        others: Options of half of the members, in a group with members of both protocols.
     """
 
     name: str
@@ -76,11 +76,11 @@ class Scenario:
 
     @property
     def keeps_partitions(self) -> bool:
-        """Whether members keep partitions through a classic round, which may refuse commits."""
+        """Whether members keep partitions during a classic rebalance, which may reject commits."""
         return self.options.get("partition_assignment_strategy") == [CooperativeStickyAssignor]
 
-    def drawn(self, random: Random) -> dict[str, Any]:
-        """Return the options with those that a seed chooses."""
+    def draw_options(self, random: Random) -> dict[str, Any]:
+        """Return the options, with values that the seed draws for some."""
         drawn = {
             "fetch_max_wait_ms": random.choice([500, 3_000, 5_000]),
             "auto_commit_interval_ms": random.choice([1_000, 5_000]),
@@ -91,8 +91,8 @@ class Scenario:
             drawn["heartbeat_interval_ms"] = random.choice([500, 2_000])
         return {**drawn, **self.options}
 
-    def one_of_the_others(self, options: dict[str, Any]) -> dict[str, Any]:
-        """Return what was drawn, for a member with the options of the others."""
+    def options_of_others(self, options: dict[str, Any]) -> dict[str, Any]:
+        """Return the drawn options, changed for a member with `others`."""
         of_one_protocol = {*self.options, "heartbeat_interval_ms"} - _COMMON.keys()
         shared = {name: value for name, value in options.items() if name not in of_one_protocol}
         return {**shared, **(self.others or {})}
@@ -142,8 +142,8 @@ SCENARIOS: dict[str, Scenario] = {
 def scenario_for(seed: int, name: str | None = None) -> Scenario:
     """Return the scenario of a seed: the named one, or each in turn.
 
-    The scenarios take turns in rounds. What is steered has the odd rounds, so that the seeds of the
-    even ones tell what they told before there was such a thing.
+    The scenarios run one after another, in rounds. Those with `steered` have the odd rounds.
+    Seeds of the even rounds thus keep the runs that they had before `steered` was added.
 
     Raises:
         ValueError: There is no scenario of that name.

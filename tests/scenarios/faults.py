@@ -1,4 +1,4 @@
-"""What happens to members without their doing, drawn from the story's seed."""
+"""The faults, drawn from the seed."""
 
 from __future__ import annotations
 
@@ -9,9 +9,6 @@ from tandem_kafka.testing.cluster.call import Call
 from tandem_kafka.testing.coordinator.records import OffsetCommit
 from tandem_kafka.testing.network import SimTransport
 from tandem_kafka.testing.scheduler import Parked
-from tandem_kafka.testing.stories.members import Members
-from tandem_kafka.testing.stories.producers import Producers
-from tandem_kafka.testing.stories.scenarios import Scenario
 from tandem_kafka.types import TopicPartition
 from tandem_kafka.wire.messages import (
     ConsumerGroupHeartbeatRequest,
@@ -24,10 +21,13 @@ from tandem_kafka.wire.messages import (
     OffsetCommitRequest,
     OffsetFetchRequest,
 )
+from tests.scenarios.catalogue import Scenario
+from tests.scenarios.members import Members
+from tests.scenarios.producers import Producers
 
 __all__ = ["Faults"]
 
-#: What a quota of requests, or of fetched bytes, holds up.
+#: Requests that quotas throttle.
 _THROTTLED = (
     ConsumerGroupHeartbeatRequest,
     FetchRequest,
@@ -40,15 +40,15 @@ _THROTTLED = (
     OffsetFetchRequest,
 )
 
-#: Share of brokers behind a proxy that accepts connections while its broker is down.
+#: Share of brokers behind a proxy, which accepts connections while its broker is down.
 _PROXIED = 0.3
 
 
 class Faults:
-    """Breaks things, and mends them.
+    """Causes faults, and ends them.
 
     Attributes:
-        counts: How often each thing happened.
+        counts: How often each fault occurred.
     """
 
     def __init__(self, members: Members) -> None:
@@ -61,7 +61,7 @@ class Faults:
         for broker in self._cluster.brokers.values():
             if self._random.random() < _PROXIED:
                 self._network.proxied.add(broker.address)
-        self._happenings: list[Callable[[], None]] = [
+        self._kinds: list[Callable[[], None]] = [
             self.produce,
             self.produce,
             self.crash,
@@ -83,13 +83,13 @@ class Faults:
             self.reunite,
         ]
         self._producers = Producers(members)
-        self._add_those_of(members.scenario)
+        self._add_kinds_of(members.scenario)
 
-    def _add_those_of(self, scenario: Scenario) -> None:
-        """Have happen what only happens to some groups."""
+    def _add_kinds_of(self, scenario: Scenario) -> None:
+        """Add the faults that only some scenarios have."""
         if scenario.recreated:
-            # Without the record of a deletion, what was committed before is in force again.
-            self._happenings.remove(self.lose_commits)
+            # A lost deletion of offsets would leave the new topic with old ones.
+            self._kinds.remove(self.lose_commits)
         own: list[tuple[bool, list[Callable[[], None]]]] = [
             (scenario.pattern is not None, [self.grow] * 2),
             (scenario.local, [self.hold_up] * 4),
@@ -98,12 +98,12 @@ class Faults:
             (scenario.recreated, [self.recreate] * 2),
             (scenario.quotas, [self.throttle] * 3),
         ]
-        for happens, happenings in own:
-            if happens:
-                self._happenings += happenings
+        for included, kinds in own:
+            if included:
+                self._kinds += kinds
 
-    def weather(self) -> None:
-        """Draw how bad the network and the listeners are."""
+    def draw_conditions(self) -> None:
+        """Draw the conditions of the network, and how often listeners fail."""
         random, conditions = self._random, self._network.conditions
         conditions.latency_ms = (1, random.choice([2, 20, 150]))
         conditions.loss = random.choice([0.0, 0.01, 0.04])
@@ -115,15 +115,15 @@ class Faults:
         self._members.slow = random.choice([0.0, 0.2])
         self._members.failing = random.choice([0.0, 0.3])
 
-    def happen(self) -> None:
-        """Let one thing happen."""
-        happening = self._random.choice(self._happenings)
-        name = happening.__name__
+    def cause_one(self) -> None:
+        """Cause a random fault."""
+        cause = self._random.choice(self._kinds)
+        name = cause.__name__
         self.counts[name] = self.counts.get(name, 0) + 1
-        happening()
+        cause()
 
     def heal(self) -> None:
-        """Mend everything; processes that are stopped go on."""
+        """End all faults; stopped brokers and processes continue."""
         self._simulation.trace.note("the faults stop")
         self._network.heal()
         for node_id, broker in self._cluster.brokers.items():
@@ -145,13 +145,13 @@ class Faults:
         return self._cluster.brokers[self._random.choice(list(self._cluster.brokers))].address
 
     def crash(self) -> None:
-        """A broker goes down, mostly with another taking over."""
+        """A broker crashes, usually with new leaders for its partitions."""
         up = self._up()
         if len(up) > 1:
             self._cluster.stop(self._random.choice(up), elect=self._random.random() < 0.7)
 
     def restart(self) -> None:
-        """A broker comes back."""
+        """A crashed broker restarts."""
         down = [b.node_id for b in self._cluster.brokers.values() if not b.up]
         if down:
             self._cluster.start(self._random.choice(down))
@@ -162,23 +162,23 @@ class Faults:
         self._cluster.move_leader(tp, self._random.choice(self._up()))
 
     def coordinate(self) -> None:
-        """The group gets another coordinator, with all that the old one knew."""
+        """The group moves to another coordinator, with its state in memory."""
         self._cluster.move_coordinator(self._members.group_id, self._random.choice(self._up()))
 
     def fail_over(self) -> None:
-        """The group gets another coordinator, which knows what was written."""
+        """The group fails over to another coordinator, which reads the log."""
         self._cluster.fail_over(self._members.group_id, self._random.choice(self._up()))
 
     def lose_commits(self) -> None:
-        """The group gets another coordinator, which misses the last commits."""
+        """The group fails over to another coordinator, and the last commits are lost."""
         group_id = self._members.group_id
         node_id, lost = self._random.choice(self._up()), self._random.randrange(1, 4)
-        # Records of members, once lost, leave a partition to two of them for a while.
+        # Only commits may be lost: without records of members, a partition could have two owners.
         commits = self._cluster.coordination.of(group_id).log.newest_of(OffsetCommit)
         self._cluster.fail_over(group_id, node_id, min(lost, commits))
 
     def orphan(self) -> None:
-        """Nobody coordinates the group for a while; who does then knows what was written."""
+        """The group has no coordinator for a while; the next one reads the log."""
         group_id, node_id = self._members.group_id, self._random.choice(self._up())
         self._cluster.orphan(group_id)
 
@@ -189,13 +189,13 @@ class Faults:
         self._simulation.after(self._random.choice([500, 3_000, 9_000]), adopt)
 
     def throttle(self) -> None:
-        """A broker has some of the next answers ask for silence."""
+        """A broker throttles three of the next requests."""
         quotas = self._cluster.brokers[self._random.choice(list(self._cluster.brokers))].quotas
         times = [self._random.choice([50, 700, 3_000]) for _ in range(3)]
         quotas.throttle(self._random.choice(_THROTTLED), *times)
 
     def expel(self) -> None:
-        """The coordinator forgets a member."""
+        """The coordinator removes a member."""
         name, number = self._members.group_id, self._random.randrange(3)
         for group in (self._cluster.group(name), self._cluster.consumer_group(name)):
             ids = sorted(group.members)
@@ -203,7 +203,7 @@ class Faults:
                 self._cluster.expel(name, ids[number])
 
     def hold_up(self) -> None:
-        """The next assignment that a member brings arrives when it may be one of the past."""
+        """The next assignment computed by a member is handled late, perhaps too late."""
         delay_ms = self._random.choice([400, 2_000, 6_000])
 
         def later(call: Call) -> None:
@@ -222,13 +222,13 @@ class Faults:
         self._network.cut(self._address())
 
     def part(self) -> None:
-        """Nothing gets through between a member and a broker any more."""
+        """A member cannot reach a broker any more."""
         member = self._random.choice(list(self._members.listeners))
         self._network.partitions.add((_transport(member), self._address()))
-        self._note(member, "is cut off from a broker")
+        self._note(member, "cannot reach a broker")
 
     def slow_down(self) -> None:
-        """A broker is far away."""
+        """A broker gets a high latency."""
         self._network.slow[self._address()] = self._random.choice([50, 400, 2_000])
 
     def silence(self) -> None:
@@ -240,13 +240,13 @@ class Faults:
         )
 
     def freeze(self) -> None:
-        """A member's connections are half-open: a middle box forgot them."""
+        """A member's connections become half-open, as if a firewall had dropped them."""
         member = self._random.choice(list(self._members.listeners))
         self._network.freeze(_transport(member))
         self._note(member, "has half-open connections")
 
     def reunite(self) -> None:
-        """The links are well again."""
+        """Unreachable and slow brokers recover."""
         self._network.partitions.clear()
         self._network.slow.clear()
 
@@ -254,16 +254,16 @@ class Faults:
 
     def stall(self) -> None:
         """A member's process is stopped for a while."""
-        if len(self._members.awake) < 2:
+        if len(self._members.running) < 2:
             return
-        member = self._random.choice(self._members.awake)
+        member = self._random.choice(self._members.running)
         number = self._members.listeners[member].number
         duration_ms = self._random.choice([300, 4_000, 9_000])
         parked = _parked(member)
         parked.stalled_ms = self._simulation.clock.now_ms() + duration_ms
         self._members.stalled.add(number)
         self._note(member, f"is stopped for {duration_ms} ms")
-        # One millisecond for its network thread to notice what is overdue.
+        # One more millisecond: its network thread must notice expired timeouts first.
         self._simulation.after(duration_ms + 1, lambda: self._members.stalled.discard(number))
 
     def jump(self) -> None:
@@ -271,18 +271,18 @@ class Faults:
         self._simulation.jump(self._random.choice([100, 2_000, 10_000]))
 
     def shift(self) -> None:
-        """Somebody sets the wall clock."""
+        """The wall clock is set."""
         self._simulation.clock.shift_wall(self._random.choice([-86_400_000, -1_000, 3_600_000]))
 
     # --- topics --------------------------------------------------------------------------------
 
     def produce(self) -> None:
-        """There are new records."""
+        """Records are produced."""
         partition = self._random.choice(self._members.partitions)
-        self._members.books.produce(partition, self._random.randrange(1, 6))
+        self._members.ledger.produce(partition, self._random.randrange(1, 6))
 
     def transact(self) -> None:
-        """There are records, and commits, that count or do not only later."""
+        """A transaction begins, and is committed or aborted later."""
         self._producers.transact()
 
     def expire(self) -> None:
@@ -293,7 +293,7 @@ class Faults:
         self._cluster.delete_records(tp, before)
 
     def grow(self) -> None:
-        """A topic gets a partition, or there is a new topic that the pattern matches."""
+        """A topic gets a partition, or a topic that matches the pattern is created."""
         partitions = self._members.partitions
         topics = sorted({tp.topic for tp in partitions})
         if len(partitions) > 16:
@@ -309,20 +309,20 @@ class Faults:
         self._members.invariants.read_to[tp] = 0
 
     def recreate(self) -> None:
-        """A topic is deleted, and made anew with records of its own."""
-        topic, books = self._members.partitions[0].topic, self._members.books
+        """A topic is deleted and created again, with new records."""
+        topic, ledger = self._members.partitions[0].topic, self._members.ledger
         self._members.invariants.check()
-        books.recreate(topic)
+        ledger.recreate(topic)
         self._members.invariants.recreated(topic)
         for tp in self._members.partitions:
-            books.produce(tp, self._random.randrange(12))
+            ledger.produce(tp, self._random.randrange(12))
 
     def _note(self, member: KafkaConsumer, what: str) -> None:
         self._members.note(self._members.listeners[member].number, what)
 
 
 def _parked(member: KafkaConsumer) -> Parked:
-    parked: Parked = member._core.driver.parked  # type: ignore[attr-defined]  # noqa: SLF001
+    parked: Parked = member._core.driver.parked  # type: ignore[attr-defined]
     return parked
 
 

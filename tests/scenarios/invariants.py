@@ -1,4 +1,4 @@
-"""What holds after every step of a story, whatever the network, the brokers and the members do."""
+"""The invariants: what must hold after every step, under all faults."""
 
 from __future__ import annotations
 
@@ -7,35 +7,35 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tandem_kafka.consumer.consumer import KafkaConsumer
-from tandem_kafka.testing.stories.lives import Lives
-from tandem_kafka.testing.stories.numbered import value_of
-from tandem_kafka.testing.stories.violation import Violation
 from tandem_kafka.types import TopicPartition
+from tests.scenarios.numbered_records import value_of
+from tests.scenarios.recreated_topics import OldRecords
+from tests.scenarios.violation import Violation
 
 if TYPE_CHECKING:
-    from tandem_kafka.testing.stories.listener import Watched
-    from tandem_kafka.testing.stories.members import Members
+    from tests.scenarios.listener import CheckingListener
+    from tests.scenarios.members import Members
 
 __all__ = ["LATE_MS", "Invariants"]
 
-#: The application thread notices a little late: up to two extra steps of the driver, a few times.
+#: The application thread may notice late: a few times up to two extra steps of the driver.
 LATE_MS = 25
-#: What is left of a budget is not saved up for longer.
+#: The period of a budget; its unused rest expires.
 WINDOW_MS = 5_000
-#: Turns of one network thread per second of simulated time, and so many more at any moment; far
-#: more than any work takes, far less than a loop that spins.
-TURNS_PER_SECOND = 120
-TURNS_AT_ONCE = 600
-#: Requests of one kind per member and second, and so many more at any moment.
+#: Iterations of one network loop per simulated second, and a burst on top: far more than any work
+#: needs, far fewer than in a loop that spins.
+ITERATIONS_PER_SECOND = 120
+ITERATIONS_AT_ONCE = 600
+#: Requests of one kind per member and second, and a burst on top.
 REQUESTS_PER_SECOND = 20
 REQUESTS_AT_ONCE = 100
 #: Events in a queue between the two threads.
 QUEUED = 100
-#: Requests of one member that wait to be sent, or for their answers; and its commits, also those
-#: that wait for a coordinator. Each is a handful in most stories.
+#: Unsent requests of one member, its requests in flight, and its commits, including those that wait
+#: for a coordinator. Most runs have a handful of each.
 WAITING = 30
 
-#: Requests of which there are few unless something spins.
+#: Requests that are rare unless something spins.
 RARE = (
     "ConsumerGroupHeartbeatRequest",
     "ConsumerGroupInstallAssignmentRequest",
@@ -49,58 +49,59 @@ RARE = (
 
 
 class Invariants:
-    """The books of one story.
+    """Checks the invariants of one run.
 
     Attributes:
-        read_to: Everything before this offset has been handed out, by partition.
-        broken: What was found on the network thread, where nothing can be raised.
+        read_to: The offset behind all records handed out, by partition.
+        violations: Violations found on the network thread, where an error would not reach the run.
     """
 
     def __init__(self, members: Members) -> None:
         self._members = members
         self._cluster = members.simulation.cluster
         self._clock = members.simulation.clock
-        self.books = members.books
+        self.ledger = members.ledger
         self.read_to = dict.fromkeys(members.partitions, 0)
-        self.broken: list[str] = []
+        self.violations: list[str] = []
         self._next: dict[tuple[int, TopicPartition], int] = {}
-        #: What was committed when somebody was told to own a partition, and how many commits there
-        #: were by then; until it hands out the first record.
-        self._begins: dict[tuple[int, TopicPartition], tuple[int, int]] = {}
+        #: The committed offset and the number of commits when a member was assigned a partition;
+        #: until the member hands out the first record.
+        self._starts: dict[tuple[int, TopicPartition], tuple[int, int]] = {}
         self._commits_seen = 0
-        #: How far each has read, and what it was committed at; and the numbers of members by the
-        #: ids that they had.
+        #: How far each member has read; and the numbers of members by their member ids.
         self._reached: dict[tuple[int, TopicPartition], int] = {}
         self._numbers: dict[str, int] = {}
         self._highest: dict[TopicPartition, int] = {}
         self._member_ms = 0
-        #: From when on requests are counted, and how many there had been by then, by name.
+        #: When the count of requests began, and how many there were before, by name.
         self._counted_ms = self._checked_ms = self._clock.now_ms()
         self._counted = Counter[str]()
-        self._turns: dict[int, tuple[int, int]] = {}
-        self._seen_turns: dict[int, int] = {}
+        self._iterations: dict[int, tuple[int, int]] = {}
+        self._seen_iterations: dict[int, int] = {}
         self._epochs = 0, 0
         self._targets: dict[str, frozenset[TopicPartition]] = {}
-        self._lives = 0
-        self.lives = Lives(members.books)
+        self._conversions = 0
+        self.old_records = OldRecords(members.ledger)
 
     # --- records -------------------------------------------------------------------------------
 
-    def handed_out(self, owner: Watched, tp: TopicPartition, records: Sequence[Any]) -> None:
-        """Records are whole, in order, without a gap, and of partitions that are owned.
+    def handed_out(
+        self, owner: CheckingListener, tp: TopicPartition, records: Sequence[Any]
+    ) -> None:
+        """Check that records are intact, in order, without gaps, and of owned partitions.
 
-        What was aborted is no record; what retention drops may have been read before or not.
+        Aborted records are not due. Records dropped by retention may have been read before or not.
         """
         if tp not in owner.owned:
             raise Violation(f"records of {tp}, {owner.owned} owned")
-        if tp in owner.leaving:
-            raise Violation(f"records of {tp} after it began to be given back")
+        if tp in owner.being_revoked:
+            raise Violation(f"records of {tp} after its revocation began")
         self._members.steering.check_not_paused(owner, tp)
         expected = self._next.get((owner.number, tp))
         for record in records:
-            if self.lives.is_of_an_old_topic(owner.number, tp, record):
+            if self.old_records.is_old(owner.number, tp, record):
                 continue
-            if record.value != value_of(tp, record.offset, self.books.life_of(tp.topic)):
+            if record.value != value_of(tp, record.offset, self.ledger.incarnation_of(tp.topic)):
                 raise Violation(f"{tp}: {record.value!r} at offset {record.offset}")
             self._check_offset(owner, tp, record.offset, expected)
             expected = record.offset + 1
@@ -111,62 +112,62 @@ class Invariants:
             self._reached[owner.number, tp] = max(reached, expected)
 
     def _check_offset(
-        self, owner: Watched, tp: TopicPartition, offset: int, expected: int | None
+        self, owner: CheckingListener, tp: TopicPartition, offset: int, expected: int | None
     ) -> None:
-        if self.books.is_undecided(tp, offset):
-            raise Violation(f"{tp}: {offset} is of a transaction that is not over")
+        if self.ledger.is_undecided(tp, offset):
+            raise Violation(f"{tp}: {offset} belongs to an open transaction")
         if expected is None:
-            self._check_beginning(owner, tp, offset)
+            self._check_start(owner, tp, offset)
             return
-        due = self.books.first_due(tp, expected)
-        if offset != due and not due < offset <= self.books.last_due(tp, expected):
+        due = self.ledger.first_due(tp, expected)
+        if offset != due and not due < offset <= self.ledger.last_due(tp, expected):
             raise Violation(f"{tp}: {offset} where {due} was due")
 
-    def assigned(self, owner: Watched, partitions: frozenset[TopicPartition]) -> None:
-        """Reading begins anew at what is committed.
+    def assigned(self, owner: CheckingListener, partitions: frozenset[TopicPartition]) -> None:
+        """Note that the partitions are to be read from their committed offsets.
 
-        A call that failed is made again: its member may know what was committed at the first one.
+        A failed call is repeated. Its member may use the offset committed at the first call.
         """
         self._members.steering.forget(owner, partitions)
         for tp in partitions:
             self._next.pop((owner.number, tp), None)
-            self.lives.begin(owner.number, tp)
+            self.old_records.assigned(owner.number, tp)
             committed = self._cluster.committed(self._members.group_id, tp) or 0
             nothing = 0, len(self._cluster.commit_log)
-            before, since = self._begins.get((owner.number, tp), nothing)
-            self._begins[owner.number, tp] = max(before, committed), since
+            before, since = self._starts.get((owner.number, tp), nothing)
+            self._starts[owner.number, tp] = max(before, committed), since
 
-    def given_back(self, owner: Watched, partitions: frozenset[TopicPartition]) -> None:
-        """What was not begun with will not be."""
+    def revoked(self, owner: CheckingListener, partitions: frozenset[TopicPartition]) -> None:
+        """Forget partitions of which nothing was handed out yet."""
         self._members.steering.forget(owner, partitions)
         for tp in partitions:
-            self._begins.pop((owner.number, tp), None)
+            self._starts.pop((owner.number, tp), None)
 
-    def _check_beginning(self, owner: Watched, tp: TopicPartition, offset: int) -> None:
-        """Who takes over begins no later than at a commit that was in force since it was told.
+    def _check_start(self, owner: CheckingListener, tp: TopicPartition, offset: int) -> None:
+        """Check that a new owner starts at a commit in force since its assignment, or before.
 
-        That it may have lost since then does not count, nor does what it committed itself: it
-        knows no more than where it began. Who seeks begins there instead (`sought`).
+        The commit may have been lost since. The owner's own commits do not count: they show only
+        where it started. After a seek, the owner starts there instead (`sought`).
         """
-        committed, since = self._begins.pop((owner.number, tp))
+        committed, since = self._starts.pop((owner.number, tp))
         late = self._cluster.commit_log[since:]
         own_id = self._members.id_of(owner) if late else ""
-        # A commit from before it gave the partition back, or of a producer, may count later than it
-        # was told that it has it again.
+        # A commit made before a revocation, or by a producer, may be applied after the partition
+        # was assigned to the member again.
         earlier = self._reached.get((owner.number, tp), 0)
         others = [
             commit[0]
             for of, commit, member_id in late
             if of == tp and (member_id != own_id or commit[0] <= earlier)
         ]
-        due = self.books.last_due(tp, max(committed, *others, 0))
+        due = self.ledger.last_due(tp, max(committed, *others, 0))
         if offset > due:
-            raise Violation(f"{tp}: begins at {offset}, {due} was due")
+            raise Violation(f"{tp}: starts at {offset}, {due} was due")
 
     def recreated(self, topic: str) -> None:
-        """Another topic has the name: nothing is read of it, and nothing committed.
+        """Note that a topic was recreated: nothing is read or committed.
 
-        The owner of a partition continues at its first record, or at the committed offset.
+        The owner of a partition continues at the first record, or at a new committed offset.
         """
         self._members.steering.forget_all()
         for tp in [tp for tp in self.read_to if tp.topic == topic]:
@@ -174,30 +175,30 @@ class Invariants:
             self._reached = {key: to for key, to in self._reached.items() if key[1] != tp}
             for owner in self._members.listeners.values():
                 key = owner.number, tp
-                self.lives.end(key, self._next.pop(key, None))
-                if tp in owner.owned or key in self._begins:
-                    self._begins[key] = 0, len(self._cluster.commit_log)
+                self.old_records.deleted(key, self._next.pop(key, None))
+                if tp in owner.owned or key in self._starts:
+                    self._starts[key] = 0, len(self._cluster.commit_log)
 
-    def sought(self, owner: Watched, tp: TopicPartition, offset: int) -> None:
-        """Reading goes on at an offset of the application's; what is before it may be left out."""
+    def sought(self, owner: CheckingListener, tp: TopicPartition, offset: int) -> None:
+        """Note a seek: the owner continues there, and may skip records before it."""
         key = owner.number, tp
-        self._begins.pop(key, None)
+        self._starts.pop(key, None)
         self._next[key] = offset
-        # It may be committed: it is the member's position.
+        # The member may commit this offset: it is its position.
         self._reached[key] = max(self._reached.get(key, 0), offset)
         self.read_to[tp] = max(self.read_to[tp], offset)
 
-    def handed_out_to(self, owner: Watched) -> dict[TopicPartition, int]:
-        """Return the offsets behind what was handed out of the partitions that a member has."""
-        keys = ((owner.number, tp) for tp in sorted(owner.owned - owner.leaving))
+    def handed_out_to(self, owner: CheckingListener) -> dict[TopicPartition, int]:
+        """Return the offsets behind the records handed out, for the partitions of a member."""
+        keys = ((owner.number, tp) for tp in sorted(owner.owned - owner.being_revoked))
         return {key[1]: self._next[key] for key in keys if key in self._next}
 
     def all_read(self) -> bool:
-        """Tell whether every record that was produced has been handed out."""
+        """Return whether every record has been handed out."""
         return all(self._is_at_end(tp, to) for tp, to in self.read_to.items())
 
     def all_caught_up(self) -> bool:
-        """Tell whether nobody has anything left to read, also of those who have gone back."""
+        """Return whether every member is at the end of its partitions, also after seeks."""
         return all(
             self._is_at_end(tp, to)
             for owner in self._members.listeners.values()
@@ -205,29 +206,29 @@ class Invariants:
         )
 
     def _is_at_end(self, tp: TopicPartition, offset: int) -> bool:
-        return self._cluster.at(tp).log.end_offset <= self.books.last_due(tp, offset)
+        return self._cluster.at(tp).log.end_offset <= self.ledger.last_due(tp, offset)
 
-    def check_committed(self, owner: Watched, told: frozenset[TopicPartition]) -> None:
-        """Without faults, who commits by itself has done so before it gives partitions back."""
+    def check_committed(self, owner: CheckingListener, revoked: frozenset[TopicPartition]) -> None:
+        """Check that auto-commit has committed before a revocation, if there are no faults."""
         members = self._members
         automatic = members.concluding and members.options["enable_auto_commit"]
         if not automatic or members.scenario.keeps_partitions:
             return
-        if members.id_of(owner) not in self.known():
-            return  # nobody takes its commits
-        for tp in sorted(told):
+        if members.id_of(owner) not in self.member_ids():
+            return  # the coordinator rejects its commits
+        for tp in sorted(revoked):
             offset = self._next.get((owner.number, tp), 0)
             committed = self._cluster.committed(self._members.group_id, tp) or 0
             if committed < offset:
-                raise Violation(f"{tp}: given back at {offset}, committed {committed}")
+                raise Violation(f"{tp}: revoked at {offset}, committed {committed}")
 
     # --- owners --------------------------------------------------------------------------------
 
-    def known(self) -> set[str]:
-        """Return the ids of those that the coordinator takes for members, and that have not left.
+    def member_ids(self) -> set[str]:
+        """Return the ids of the members that the coordinator knows, except those that have left.
 
-        Who has an instance id and may come back keeps its place, but not what it was giving back,
-        nor what another has by a generation that began without it.
+        A static member that left may return. Until then it keeps its place, but neither partitions
+        whose revocation had begun, nor those that a newer generation assigned to others.
         """
         name = self._members.group_id
         members = self._cluster.consumer_group(name).members
@@ -239,71 +240,73 @@ class Invariants:
             if classic.left_out_of != group.generation
         )
 
-    def check_nobody_else_owns(self, me: Watched, told: frozenset[TopicPartition]) -> None:
-        """A partition has one owner among those that are members."""
-        self.assigned(me, told)
-        known = self.known()
+    def check_sole_owner(self, me: CheckingListener, assigned: frozenset[TopicPartition]) -> None:
+        """Check that no other member owns the partitions."""
+        self.assigned(me, assigned)
+        known = self.member_ids()
         in_group = {
             listener.number: member.group_metadata().member_id in known
             for member, listener in self._members.listeners.items()
         }
         for other in self._members.listeners.values():
-            # Who has been dropped will hear of it; what it owns or takes over is lost by then.
-            shared = other.owned & told
+            # A removed member does not know it yet; its partitions are lost all the same.
+            shared = other.owned & assigned
             both = in_group[other.number] and in_group[me.number]
             if other is me or not (shared and both):
                 continue
-            if not (self._may_be_given_on(other, shared) or self._is_of_the_old(me, shared)):
-                raise Violation(f"{shared} of member {other.number} given to member {me.number}")
+            if not (
+                self._may_be_reassigned(other, shared) or self._belongs_to_old_topic(me, shared)
+            ):
+                raise Violation(f"{shared} of member {other.number} assigned to member {me.number}")
 
-    def _may_be_given_on(self, owner: Watched, shared: set[TopicPartition]) -> bool:
-        """Tell whether a coordinator that knows no better gives these to another.
+    def _may_be_reassigned(self, owner: CheckingListener, shared: set[TopicPartition]) -> bool:
+        """Return whether Kafka's coordinator would also assign these to another member.
 
         A KIP-848 coordinator identifies partitions by topic ids. A member with partitions of a
         deleted topic has none of the new one until the coordinator sends a new target.
         """
-        return self._is_of_the_old(owner, shared) or self._taken_unheard(owner, shared)
+        return self._belongs_to_old_topic(owner, shared) or self._taken_unnoticed(owner, shared)
 
-    def _is_of_the_old(self, owner: Watched, shared: set[TopicPartition]) -> bool:
-        """Tell whether a topic was made anew of which the coordinator gave a member nothing."""
+    def _belongs_to_old_topic(self, owner: CheckingListener, shared: set[TopicPartition]) -> bool:
+        """Return whether a topic was recreated and the member has nothing of the new one."""
         modern = self._members.options.get("group_protocol") == "consumer"
-        if not modern or not any(self.books.life_of(tp.topic) for tp in shared):
+        if not modern or not any(self.ledger.incarnation_of(tp.topic) for tp in shared):
             return False
         group = self._cluster.consumer_group(self._members.group_id)
         member = group.members.get(self._members.id_of(owner))
         return member is None or not shared & (member.assigned | member.revoking)
 
-    def _taken_unheard(self, owner: Watched, shared: set[TopicPartition]) -> bool:
-        """Tell whether a classic member in a KIP-848 group has not heard that it lost these."""
+    def _taken_unnoticed(self, owner: CheckingListener, shared: set[TopicPartition]) -> bool:
+        """Return whether a classic member of a KIP-848 group lost these but was not informed."""
         unheard = self._cluster.consumer_group(self._members.group_id).unheard
         return shared <= unheard.get(self._members.id_of(owner), frozenset())
 
     def check_thread(self, what: str) -> None:
-        """What is the user's runs on the application thread."""
+        """Check that user code runs on the application thread."""
         if self._members.simulation.on_network_thread:
-            self.broken.append(f"{what} on a network thread")
+            self.violations.append(f"{what} on a network thread")
 
     # --- after every step ----------------------------------------------------------------------
 
     def check(self) -> None:
-        """Check commits, the target, deadlines, queues and pace."""
-        if self.broken:
-            raise Violation(self.broken[0])
+        """Check commits, the target assignment, deadlines, queues and budgets."""
+        if self.violations:
+            raise Violation(self.violations[0])
         self._check_commits()
         self._check_target()
         for member, listener in self._members.listeners.items():
-            number, turns = listener.number, member._core.driver.turns  # type: ignore[attr-defined]  # noqa: SLF001
+            number, iterations = listener.number, member._core.driver.turns  # type: ignore[attr-defined]
             if number not in self._members.stalled:
-                if self._seen_turns.get(number) != turns:
-                    # Nothing else fills these but a turn of its network thread.
-                    self._seen_turns[number] = turns
+                if self._seen_iterations.get(number) != iterations:
+                    # Only an iteration of its network loop fills these queues.
+                    self._seen_iterations[number] = iterations
                     self._check_queues(member)
                 self._check_waiting(member)
-            self._check_turns(turns, number)
+            self._check_iterations(iterations, number)
         self._check_requests()
 
     def _check_commits(self) -> None:
-        """None is ahead of what its member was handed out, or of a commit that it went on from."""
+        """Check that commits exceed neither the records handed out nor an earlier commit."""
         log = self._cluster.commit_log
         if self._commits_seen == len(log):
             return
@@ -311,21 +314,21 @@ class Invariants:
             self._numbers[member.group_metadata().member_id] = listener.number
         for tp, (offset, _, _), member_id in log[self._commits_seen :]:
             if not member_id:
-                raise Violation(f"{tp}: {offset} committed by none of the members")
-            # Who has closed, or has another id by now, is held against what all have read.
+                raise Violation(f"{tp}: {offset} committed without membership")
+            # Members that have closed or have a new id are compared with what all have read.
             number = self._numbers.get(member_id)
             read = self._reached.get((number, tp), 0) if number is not None else self.read_to[tp]
-            if offset > self.books.last_due(tp, max(read, self._highest.get(tp, 0))):
+            if offset > self.ledger.last_due(tp, max(read, self._highest.get(tp, 0))):
                 raise Violation(f"{tp}: {offset} committed, {read} read")
             self._highest[tp] = max(self._highest.get(tp, 0), offset)
         self._commits_seen = len(log)
 
     def _check_target(self) -> None:
-        """A target is of a newer epoch than the one before, and has each partition once."""
+        """Check that a new target has a newer epoch, and each partition once."""
         group = self._cluster.consumer_group(self._members.group_id)
-        if group.lives != self._lives:
-            # It was a classic group in between.
-            self._epochs, self._targets, self._lives = (0, 0), {}, group.lives
+        if group.lives != self._conversions:
+            # The group has been a classic one since.
+            self._epochs, self._targets, self._conversions = (0, 0), {}, group.lives
         epochs, before = (group.epoch, group.assignment_epoch), self._epochs
         if epochs == before and group.target == self._targets:
             return
@@ -333,28 +336,28 @@ class Invariants:
             raise Violation(f"epochs of group and target {epochs}, {before} before")
         targets = [tp for target in group.target.values() for tp in target]
         if len(targets) > len(set(targets)):
-            raise Violation(f"a target with partitions twice: {group.target}")
+            raise Violation(f"a target assigns partitions twice: {group.target}")
         same = epochs[1] == before[1]
         changed = {m for m, tps in group.target.items() if self._targets.get(m, tps) != tps}
         if same and changed:
-            raise Violation(f"another target of the same epoch {epochs[1]} for {sorted(changed)}")
+            raise Violation(f"a new target with the old epoch {epochs[1]} for {sorted(changed)}")
         self._epochs, self._targets = epochs, dict(group.target)
 
     def _check_waiting(self, member: KafkaConsumer) -> None:
-        link = member._core.engine  # noqa: SLF001
+        link = member._core.engine
         if len(link.queue) > QUEUED:
             raise Violation(f"events queued for the network thread: {len(link.queue)}")
-        deadline_ms = link.loop._reaper.next_deadline_ms()  # noqa: SLF001
+        deadline_ms = link.loop._reaper.next_deadline_ms()
         if deadline_ms < self._clock.now_ms() - LATE_MS:
-            raise Violation(f"a call waits {self._clock.now_ms() - deadline_ms} ms too long")
+            raise Violation(f"a call is {self._clock.now_ms() - deadline_ms} ms past its deadline")
 
     def _check_queues(self, member: KafkaConsumer) -> None:
-        core = member._core  # noqa: SLF001
+        core = member._core
         link, config = core.engine, core.config
-        background, reaper = len(link.background), len(link.loop._reaper)  # noqa: SLF001
+        background, reaper = len(link.background), len(link.loop._reaper)
         if background > QUEUED or reaper > QUEUED:
             raise Violation(f"events queued: {background=}, {reaper=}")
-        client, group = link.loop._client, link.loop._managers.group  # noqa: SLF001
+        client, group = link.loop._client, link.loop._managers.group
         unsent, in_flight = client.queued, client.in_flight
         commits = group.commit.waiting if group is not None else 0
         if max(unsent, in_flight, commits) > WAITING:
@@ -362,21 +365,22 @@ class Invariants:
         if link.buffer.held_bytes > config.fetch_buffer_max_bytes + config.fetch_max_bytes:
             raise Violation(f"{link.buffer.held_bytes} bytes are buffered")
 
-    def _check_turns(self, turns: int, number: int) -> None:
-        """Budget: so many turns a second, and some to begin with; what is left is not saved up."""
+    def _check_iterations(self, iterations: int, number: int) -> None:
+        """Check the budget of loop iterations."""
         now_ms = self._clock.now_ms()
-        if number not in self._turns:
-            self._turns[number] = now_ms, turns
+        if number not in self._iterations:
+            self._iterations[number] = now_ms, iterations
             return
-        since_ms, before = self._turns[number]
-        allowed = TURNS_AT_ONCE + TURNS_PER_SECOND * (now_ms - since_ms) // 1_000
-        if turns - before > allowed:
-            raise Violation(f"member {number}: {turns - before} turns in {now_ms - since_ms} ms")
+        since_ms, before = self._iterations[number]
+        allowed = ITERATIONS_AT_ONCE + ITERATIONS_PER_SECOND * (now_ms - since_ms) // 1_000
+        if iterations - before > allowed:
+            done, took_ms = iterations - before, now_ms - since_ms
+            raise Violation(f"member {number}: {done} iterations in {took_ms} ms")
         if now_ms - since_ms > WINDOW_MS:
-            self._turns[number] = now_ms, turns
+            self._iterations[number] = now_ms, iterations
 
     def _check_requests(self) -> None:
-        """Budget of each kind, as for turns: what is left after a while is not saved up."""
+        """Check the budget of requests of each kind."""
         now_ms = self._clock.now_ms()
         self._member_ms += (now_ms - self._checked_ms) * len(self._members.listeners)
         self._checked_ms = now_ms

@@ -1,4 +1,4 @@
-"""Applications that pause, resume and seek, and what must hold of that."""
+"""Applications that pause, resume and seek, and the checks of that."""
 
 from __future__ import annotations
 
@@ -8,45 +8,42 @@ from typing import TYPE_CHECKING
 from tandem_kafka.consumer.consumer import KafkaConsumer
 from tandem_kafka.errors import KafkaError, NotAssignedError
 from tandem_kafka.runtime import Random
-from tandem_kafka.testing.stories.violation import Violation
 from tandem_kafka.types import TopicPartition
+from tests.scenarios.violation import Violation
 
 if TYPE_CHECKING:
-    from tandem_kafka.testing.stories.listener import Watched
-    from tandem_kafka.testing.stories.members import Members
+    from tests.scenarios.listener import CheckingListener
+    from tests.scenarios.members import Members
 
 __all__ = ["Steering"]
 
-#: A call that only changes the member's own state is over at once; it may take a default timeout.
-PATIENCE_MS = 30_000
-
 
 class Steering:
-    """Moves positions and pauses partitions, of members that have them.
+    """Pauses, resumes and seeks partitions of their owners.
 
     Attributes:
-        random: A source of its own: what else is drawn in a story stays what it was.
+        random: A separate source of randomness, which leaves the other draws of a seed as they are.
     """
 
     def __init__(self, members: Members) -> None:
         self._members = members
         self._cluster = members.simulation.cluster
         self.random = Random(f"{members.simulation.seed}/steering")
-        #: What each member has paused since it was assigned.
+        #: Paused partitions, by member.
         self._paused: set[tuple[int, TopicPartition]] = set()
         #: The offset of the last seek, by member and partition.
         self._sought: dict[tuple[int, TopicPartition], int] = {}
 
-    # --- what applications do ------------------------------------------------------------------
+    # --- actions -------------------------------------------------------------------------------
 
     def act(self) -> KafkaConsumer:
-        """Let a member do one thing; returns the member."""
-        member = self.random.choice(self._members.awake)
+        """Let a random member do one action; returns the member."""
+        member = self.random.choice(self._members.running)
         listener = self._members.listeners[member]
         steerable = [
             tp
-            for tp in sorted(listener.owned - listener.leaving)
-            if not self._members.scenario.recreated or self._knows(member, tp)
+            for tp in sorted(listener.owned - listener.being_revoked)
+            if not self._members.scenario.recreated or self._knows_topic(member, tp)
         ]
         if not steerable:
             return member
@@ -55,11 +52,11 @@ class Steering:
             self._steer(member, listener, tp)
         except NotAssignedError:
             if tp in member.assignment():
-                raise  # else it has been lost, and the listener will hear of it
+                raise  # else the partition was lost, and a call of the listener is due
         self.check_paused(member, listener)
         return member
 
-    def _steer(self, member: KafkaConsumer, listener: Watched, tp: TopicPartition) -> None:
+    def _steer(self, member: KafkaConsumer, listener: CheckingListener, tp: TopicPartition) -> None:
         match self.random.randrange(8):
             case 0 | 1:
                 self._note(listener, tp, "is paused")
@@ -77,23 +74,25 @@ class Steering:
                 last = self._sought.get((listener.number, tp), 0)
                 self._seek(member, listener, tp, max(last, log.start_offset))
             case 6:
-                self._note(listener, tp, "is read from its beginning")
+                self._note(listener, tp, "sought to its beginning")
                 member.seek_to_beginning(tp)
-                self._has_sought(listener, tp, self._cluster.at(tp).log.start_offset)
+                self._note_seek(listener, tp, self._cluster.at(tp).log.start_offset)
             case _:
                 self._seek_to_end(member, listener, tp)
 
     def _seek(
-        self, member: KafkaConsumer, listener: Watched, tp: TopicPartition, offset: int
+        self, member: KafkaConsumer, listener: CheckingListener, tp: TopicPartition, offset: int
     ) -> None:
-        self._note(listener, tp, f"is read from {offset}")
+        self._note(listener, tp, f"sought to {offset}")
         member.seek(tp, offset)
-        self._has_sought(listener, tp, offset)
+        self._note_seek(listener, tp, offset)
 
-    def _seek_to_end(self, member: KafkaConsumer, listener: Watched, tp: TopicPartition) -> None:
-        """Where the end is, is known when it has been looked up; if it cannot be, go back."""
+    def _seek_to_end(
+        self, member: KafkaConsumer, listener: CheckingListener, tp: TopicPartition
+    ) -> None:
+        """Seek to the end; if its offset cannot be looked up in time, repeat the last seek."""
         first = self._end_of(tp)
-        self._note(listener, tp, "is read from its end")
+        self._note(listener, tp, "sought to its end")
         member.seek_to_end(tp)
         timeout_ms = self.random.choice([200, 5_000])
         try:
@@ -108,61 +107,65 @@ class Steering:
             self._seek(member, listener, tp, self._sought.get((listener.number, tp), 0))
             return
         if not first <= offset <= self._end_of(tp):
-            raise Violation(f"{tp}: the end is {offset}, it was {first} to {self._end_of(tp)}")
-        self._has_sought(listener, tp, offset)
+            raise Violation(
+                f"{tp}: sought to the end, got {offset}; the end was {first} to {self._end_of(tp)}"
+            )
+        self._note_seek(listener, tp, offset)
 
     def _end_of(self, tp: TopicPartition) -> int:
         log = self._cluster.at(tp).log
         committed_only = self._members.scenario.transactions
         return log.last_stable_offset if committed_only else log.end_offset
 
-    def _has_sought(self, listener: Watched, tp: TopicPartition, offset: int) -> None:
+    def _note_seek(self, listener: CheckingListener, tp: TopicPartition, offset: int) -> None:
         self._sought[listener.number, tp] = offset
         self._members.invariants.sought(listener, tp, offset)
 
-    def _resume(self, member: KafkaConsumer, listener: Watched, tp: TopicPartition) -> None:
-        self._note(listener, tp, "goes on")
+    def _resume(
+        self, member: KafkaConsumer, listener: CheckingListener, tp: TopicPartition
+    ) -> None:
+        self._note(listener, tp, "is resumed")
         member.resume(tp)
         self._paused.discard((listener.number, tp))
 
     def resume_all(self) -> None:
-        """Let everything go on."""
+        """Resume every paused partition."""
         for member, listener in self._members.listeners.items():
             for number, tp in sorted(self._paused):
                 if number == listener.number and tp in member.assignment():
                     self._resume(member, listener, tp)
 
-    def _note(self, listener: Watched, tp: TopicPartition, what: str) -> None:
+    def _note(self, listener: CheckingListener, tp: TopicPartition, what: str) -> None:
         self._members.note(listener.number, f"{tp.topic}-{tp.partition} {what}")
 
-    def _knows(self, member: KafkaConsumer, tp: TopicPartition) -> bool:
-        """Tell whether a member has heard which topic has the name now: its seeks mean that one."""
-        state = member._core.engine.subscription.assigned.get(tp)  # noqa: SLF001
+    def _knows_topic(self, member: KafkaConsumer, tp: TopicPartition) -> bool:
+        """Return whether a member knows the present topic id: its seeks then mean this topic."""
+        state = member._core.engine.subscription.assigned.get(tp)
         return state is not None and state.topic_id == self._cluster.topics[tp.topic].topic_id
 
-    # --- what must hold ------------------------------------------------------------------------
+    # --- checks --------------------------------------------------------------------------------
 
-    def forget(self, owner: Watched, partitions: Iterable[TopicPartition]) -> None:
-        """A partition that is given back, or assigned anew, is not paused, and has no seeks."""
+    def forget(self, owner: CheckingListener, partitions: Iterable[TopicPartition]) -> None:
+        """Forget pauses and seeks: partitions were revoked or assigned again."""
         for tp in partitions:
             self._paused.discard((owner.number, tp))
             self._sought.pop((owner.number, tp), None)
 
     def forget_all(self) -> None:
-        """No offset of a seek means anything any more."""
+        """Forget every seek: the topic was recreated."""
         self._sought.clear()
 
-    def check_not_paused(self, owner: Watched, tp: TopicPartition) -> None:
-        """Nothing is handed out of what is paused."""
+    def check_not_paused(self, owner: CheckingListener, tp: TopicPartition) -> None:
+        """Check that records do not belong to a paused partition."""
         if (owner.number, tp) in self._paused:
             raise Violation(f"records of {tp}, which member {owner.number} has paused")
 
-    def check_paused(self, member: KafkaConsumer, owner: Watched) -> None:
-        """A partition stays paused as long as it is assigned."""
+    def check_paused(self, member: KafkaConsumer, owner: CheckingListener) -> None:
+        """Check that paused partitions stay paused while they are assigned."""
         if not self._members.scenario.steered:
             return
-        steerable = (owner.owned - owner.leaving) & member.assignment()
-        told = member.paused() & steerable
-        asked = {tp for tp in steerable if (owner.number, tp) in self._paused}
-        if told != asked:
-            raise Violation(f"member {owner.number}: paused are {told}, it asked for {asked}")
+        steerable = (owner.owned - owner.being_revoked) & member.assignment()
+        paused = member.paused() & steerable
+        expected = {tp for tp in steerable if (owner.number, tp) in self._paused}
+        if paused != expected:
+            raise Violation(f"member {owner.number}: {paused} paused, {expected} expected")

@@ -11,38 +11,38 @@ from dataclasses import dataclass, field
 from multiprocessing.pool import IMapIterator, Pool
 
 from tandem_kafka.runtime import Clock
-from tandem_kafka.testing.stories.story import Outcome, tell
+from tests.scenarios.run import Outcome, run_seed
 
-__all__ = ["Totals", "run", "silence"]
+__all__ = ["Totals", "run_seeds", "silence"]
 
-#: A process takes so many seeds at a time.
+#: Seeds that a process takes at a time.
 CHUNK = 4
 REPORT_MS = 1_000
 
 
 @dataclass(slots=True)
 class Totals:
-    """What a run has come to.
+    """Sums over many runs.
 
     Attributes:
-        failures: Stories that broke an invariant.
-        longest_ms: The longest time to settle after the faults.
+        failures: Outcomes of the runs that failed.
+        longest_ms: The longest time that a group took to settle.
     """
 
     seeds: int = 0
     virtual_ms: int = 0
     events: int = 0
-    turns: int = 0
+    iterations: int = 0
     longest_ms: int = 0
     faults: dict[str, int] = field(default_factory=dict)
     failures: list[Outcome] = field(default_factory=list)
 
     def add(self, outcome: Outcome) -> None:
-        """Count one story."""
+        """Add one run."""
         self.seeds += 1
         self.virtual_ms += outcome.virtual_ms
         self.events += outcome.events
-        self.turns += outcome.turns
+        self.iterations += outcome.iterations
         self.longest_ms = max(self.longest_ms, outcome.settled_ms)
         for name, count in outcome.faults.items():
             self.faults[name] = self.faults.get(name, 0) + count
@@ -50,21 +50,21 @@ class Totals:
             self.failures.append(outcome)
 
 
-def run(
+def run_seeds(
     seeds: range, scenario: str | None, jobs: int, clock: Clock, report: Callable[[Totals], None]
 ) -> Totals:
-    """Tell the stories of these seeds; `report` is called once a second of real time."""
+    """Run these seeds; `report` is called once per second of real time."""
     if jobs == 1:
         with silence():
-            return _gather((tell(seed, scenario) for seed in seeds), clock, report)
+            return _gather((run_seed(seed, scenario) for seed in seeds), clock, report)
     with _processes(jobs) as pool:
         chunks = [seeds[at : at + CHUNK] for at in range(0, len(seeds), CHUNK)]
-        outcomes = pool.imap_unordered(_Teller(scenario), chunks)
+        outcomes = pool.imap_unordered(_Worker(scenario), chunks)
         return _gather(_ticking(outcomes), clock, report)
 
 
 def _prepare() -> None:
-    """Have a process do nothing but tell stories: no logging, collections only in between."""
+    """Prepare a process for runs: no logging, garbage collection only between runs."""
     logging.disable(logging.CRITICAL)
     gc.freeze()
     gc.disable()
@@ -72,7 +72,7 @@ def _prepare() -> None:
 
 @contextmanager
 def silence() -> Iterator[None]:
-    """Keep what members log about faults to themselves, for a while."""
+    """Disable logging: members log every fault."""
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:
@@ -82,18 +82,18 @@ def silence() -> Iterator[None]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Teller:
-    """Tells stories, perhaps in another process."""
+class _Worker:
+    """Runs seeds, possibly in another process."""
 
     scenario: str | None
 
     def __call__(self, seeds: range) -> list[Outcome]:
-        return [self._tell(seed) for seed in seeds]
+        return [self._run(seed) for seed in seeds]
 
-    def _tell(self, seed: int) -> Outcome:
-        outcome = tell(seed, self.scenario)
-        # What a story leaves behind is in cycles; taken away at once, the next one gets the same
-        # memory, which the processor still has at hand. What stays are caches.
+    def _run(self, seed: int) -> Outcome:
+        outcome = run_seed(seed, self.scenario)
+        # A finished run leaves reference cycles. Collected at once, their memory serves the next
+        # run while it is still in the processor's caches. Only caches of the code remain.
         gc.collect()
         gc.freeze()
         return outcome
@@ -106,7 +106,7 @@ def _processes(jobs: int) -> Iterator[Pool]:
 
 
 def _ticking(chunks: IMapIterator[list[Outcome]]) -> Iterator[Outcome | None]:
-    """Yield what comes, and None when nothing has come for a second."""
+    """Yield outcomes, and None after each second without one."""
     while True:
         try:
             yield from chunks.next(REPORT_MS / 1_000)

@@ -1,4 +1,4 @@
-"""Members of one group, polled in turn from one thread."""
+"""Members of one group, polled one after another by one thread."""
 
 from __future__ import annotations
 
@@ -12,39 +12,40 @@ from tandem_kafka.consumer.consumer import KafkaConsumer
 from tandem_kafka.consumer.records import ConsumerRecords
 from tandem_kafka.errors import KafkaError, RebalanceCallbackError, UnreleasedInstanceIdError
 from tandem_kafka.testing.simulation import Simulation
-from tandem_kafka.testing.stories.books import Books
-from tandem_kafka.testing.stories.invariants import LATE_MS, Invariants
-from tandem_kafka.testing.stories.listener import Reluctance, Watched, names
-from tandem_kafka.testing.stories.local_assignors import drawn_assignors
-from tandem_kafka.testing.stories.scenarios import MAX_POLL_INTERVAL_MS, Scenario
-from tandem_kafka.testing.stories.steering import Steering
-from tandem_kafka.testing.stories.violation import Violation
 from tandem_kafka.types import TopicPartition
+from tests.scenarios.catalogue import MAX_POLL_INTERVAL_MS, Scenario
+from tests.scenarios.invariants import LATE_MS, Invariants
+from tests.scenarios.ledger import Ledger
+from tests.scenarios.listener import CheckingListener, DeliberateError, format_partitions
+from tests.scenarios.local_assignors import draw_assignors
+from tests.scenarios.steering import Steering
+from tests.scenarios.violation import Violation
 
-__all__ = ["MOST", "Leave", "Members"]
+__all__ = ["MAX_MEMBERS", "Leave", "Members"]
 
 Leave = Literal["default", "leave"]
 
-#: As many members as there may be; a static one has one of so many instance ids.
-MOST = 8
-#: One in so many members keeps metrics: they cost time, and no story looks at them.
-MEASURING = 4
-#: What ends a call of close() or unsubscribe() that reaches nobody, and a farewell behind it.
-PARTING_MS = 30_000 + 10_000
+#: The size of the group, and the number of instance ids for static members.
+MAX_MEMBERS = 8
+#: One in so many members has metrics enabled: they take time, and no invariant reads them.
+METRICS_EVERY = 4
+#: The longest close() or unsubscribe() without a reachable broker, with its LeaveGroup.
+LEAVING_MS = 30_000 + 10_000
 
 
 class Members:
-    """The applications of a story.
+    """The members of a run, and their applications.
 
     Attributes:
-        listeners: The members that there are, with their listeners.
-        stalled: Numbers of those whose process is stopped.
-        slow: Share of listener calls that take their time.
+        listeners: The present members, with their listeners.
+        stalled: Numbers of the members whose process is stopped.
+        slow: Share of listener calls that sleep.
         failing: Share of listener calls that raise, and of assignments that fail.
-        hostile: While this is True, errors of poll() are to be expected.
-        concluding: Commits are answered, and there are no faults: what is given back is committed.
-        books: What was produced, and what of it counts.
-        steering: What the applications do with their positions.
+        expects_errors: Whether poll() may raise because of faults.
+        concluding: Whether the faults are over and commits are answered. A member then commits
+            before its partitions are revoked.
+        ledger: What was produced, and which records are due.
+        steering: How applications pause, resume and seek.
     """
 
     def __init__(
@@ -59,49 +60,49 @@ class Members:
         self.options = options
         self.partitions = partitions
         self.group_id: str = options["group_id"]
-        self.listeners: dict[KafkaConsumer, Watched] = {}
+        self.listeners: dict[KafkaConsumer, CheckingListener] = {}
         self.stalled: set[int] = set()
         self.slow = self.failing = 0.0
-        self.hostile = True
+        self.expects_errors = True
         self.concluding = False
-        self.books = Books(simulation)
+        self.ledger = Ledger(simulation)
         self.steering = Steering(self)
         self.invariants = Invariants(self)
         self._instances: dict[KafkaConsumer, str] = {}
         self._numbers = 0
 
     def note(self, number: int, what: str) -> None:
-        """Write into the trace."""
+        """Add a line to the trace."""
         self.simulation.trace.note(f"member {number}: {what}")
 
     @property
-    def awake(self) -> list[KafkaConsumer]:
+    def running(self) -> list[KafkaConsumer]:
         """Members whose process runs."""
         return [m for m, listener in self.listeners.items() if listener.number not in self.stalled]
 
-    def id_of(self, owner: Watched) -> str:
-        """Return the id under which a member is in the group; empty for one that is gone."""
+    def id_of(self, owner: CheckingListener) -> str:
+        """Return the member id of a listener's member; empty after it has closed."""
         for member, listener in self.listeners.items():
             if listener is owner:
                 member_id: str = member.group_metadata().member_id
                 return member_id
         return ""
 
-    # --- coming and going ----------------------------------------------------------------------
+    # --- joining and leaving ---------------------------------------------------------------------
 
     def join(self) -> None:
         """Start a member."""
         self._numbers += 1
         self.note(self._numbers, "starts")
-        options = {**self.options, "metrics_enabled": self._numbers % MEASURING == 0}
+        options = {**self.options, "metrics_enabled": self._numbers % METRICS_EVERY == 0}
         if self.scenario.others is not None and self.simulation.random.random() < 0.5:
-            options = self.scenario.one_of_the_others(options)
+            options = self.scenario.options_of_others(options)
         if self.scenario.static:
             taken = self._instances.values()
-            free = [f"instance-{n}" for n in range(MOST) if f"instance-{n}" not in taken]
+            free = [f"instance-{n}" for n in range(MAX_MEMBERS) if f"instance-{n}" not in taken]
             options["group_instance_id"] = self.simulation.random.choice(free)
         if self.scenario.local:
-            options["group_local_assignors"] = drawn_assignors(self, self.simulation.random)
+            options["group_local_assignors"] = draw_assignors(self, self.simulation.random)
         if self.scenario.racks:
             options["client_rack"] = self.simulation.random.choice(["", *self.scenario.racks])
         if self.scenario.remote:
@@ -110,7 +111,7 @@ class Members:
         member = self.simulation.consumer(**options)
         if self.scenario.static:
             self._instances[member] = options["group_instance_id"]
-        self.listeners[member] = Watched(self, self._numbers)
+        self.listeners[member] = CheckingListener(self, self._numbers)
         self._subscribe(member)
 
     def _subscribe(self, member: KafkaConsumer) -> None:
@@ -123,7 +124,7 @@ class Members:
     def close(self, member: KafkaConsumer, leave: Leave = "default") -> None:
         """Close a member."""
         self.note(self.listeners[member].number, f"closes, leave_group={leave}")
-        self._part(member, lambda: member.close(leave_group=leave))
+        self._leave(member, lambda: member.close(leave_group=leave))
         del self.listeners[member]
         self._instances.pop(member, None)
         self.invariants.check()
@@ -131,50 +132,54 @@ class Members:
     def resubscribe(self, member: KafkaConsumer) -> None:
         """Unsubscribe a member and subscribe it again."""
         self.note(self.listeners[member].number, "unsubscribes")
-        self._part(member, member.unsubscribe)
+        self._leave(member, member.unsubscribe)
         if member.assignment():
-            raise Violation(f"unsubscribed with {member.assignment()}")
+            raise Violation(f"unsubscribed, and {member.assignment()} assigned")
         self._subscribe(member)
 
-    def _part(self, member: KafkaConsumer, call: Callable[[], None]) -> None:
+    def _leave(self, member: KafkaConsumer, call: Callable[[], None]) -> None:
         listener = self.listeners[member]
-        listener.parting = True
+        listener.member_leaves = True
         try:
-            self.timed(listener, PARTING_MS, call)
+            self.timed(listener, LEAVING_MS, call)
         except RebalanceCallbackError as error:
-            _only_on_purpose(error)
-            listener.told_on_the_way_out()
+            _check_deliberate(error)
+            listener.failed_while_leaving()
         finally:
-            listener.parting = False
+            listener.member_leaves = False
         if listener.owned:
-            raise Violation(f"parted with {listener.owned}")
+            raise Violation(f"left the group, and its listener still owns {listener.owned}")
 
     # --- calls ---------------------------------------------------------------------------------
 
     def timed(
-        self, listener: Watched, patience_ms: int, call: Callable[[], Any], late_ms: int = LATE_MS
+        self,
+        listener: CheckingListener,
+        limit_ms: int,
+        call: Callable[[], Any],
+        late_ms: int = LATE_MS,
     ) -> Any:
-        """Make a call and check that it does not take longer than it may."""
+        """Make a call and check its duration, without the time that listeners slept."""
         clock = self.simulation.clock
         began_ms, slept_ms = clock.now_ms(), listener.slept_ms
         try:
             return call()
         finally:
             took_ms = clock.now_ms() - began_ms - (listener.slept_ms - slept_ms)
-            if took_ms > patience_ms + late_ms:
-                raise Violation(f"a call of {patience_ms} ms took {took_ms} ms")
+            if took_ms > limit_ms + late_ms:
+                raise Violation(f"a call of {limit_ms} ms took {took_ms} ms")
 
     def poll(self, member: KafkaConsumer, timeout_ms: int) -> None:
-        """Poll a member; its records and the time it took are checked."""
+        """Poll a member; check its records and the duration of the call."""
         listener = self.listeners[member]
         clock = self.simulation.clock
         began_ms, calls, slept_ms = clock.now_ms(), len(listener.calls), listener.slept_ms
         self._poll_and_note(member, timeout_ms)
         took_ms = clock.now_ms() - began_ms - (listener.slept_ms - slept_ms)
-        # A commit before giving back may take its time.
+        # A commit before a revocation may take until its timeout.
         called = len(listener.calls) - calls
-        patience_ms = timeout_ms + LATE_MS + called * (MAX_POLL_INTERVAL_MS + LATE_MS)
-        if took_ms > patience_ms:
+        limit_ms = timeout_ms + LATE_MS + called * (MAX_POLL_INTERVAL_MS + LATE_MS)
+        if took_ms > limit_ms:
             raise Violation(f"poll({timeout_ms}) took {took_ms} ms")
         self.invariants.check()
 
@@ -182,23 +187,23 @@ class Members:
         try:
             batch = member.poll(timeout_ms)
         except RebalanceCallbackError as error:
-            _only_on_purpose(error)
+            _check_deliberate(error)
         except (UnreleasedInstanceIdError, GroupIdNotFoundError) as error:
-            if not self._may_be(error):
+            if not self._is_expected(error):
                 raise
             self.resubscribe(member)
         except KafkaError:
-            if not self.hostile:
+            if not self.expects_errors:
                 raise
         else:
             self._note_records(member, batch)
 
-    def _may_be(self, error: KafkaError) -> bool:
-        """Tell whether an error that ends a membership is one to be expected."""
+    def _is_expected(self, error: KafkaError) -> bool:
+        """Return whether an error that ends a membership is correct."""
         if isinstance(error, UnreleasedInstanceIdError):
-            # The previous member with this instance id could not send a leave request.
+            # The previous member with this instance id could not leave the group.
             return self.scenario.static
-        # The coordinator took it for dead, and the group became a classic one meanwhile.
+        # The coordinator removed the member, and the group has become a classic one since.
         return self.scenario.others is not None
 
     def _note_records(self, member: KafkaConsumer, batch: ConsumerRecords) -> None:
@@ -212,13 +217,13 @@ class Members:
     def poll_all(self, rounds: int = 1, timeout_ms: int = 200) -> None:
         """Poll every member whose process runs."""
         for _ in range(rounds):
-            for member in self.awake:
+            for member in self.running:
                 self.poll(member, timeout_ms)
 
     # --- the end -------------------------------------------------------------------------------
 
     def settle(self, within_ms: int) -> int:
-        """Without faults everything is assigned to somebody, once, and read; returns how long."""
+        """Poll until each partition has one owner and is read to its end; returns the duration."""
         self.failing = self.slow = 0.0
         self.steering.resume_all()
         clock = self.simulation.clock
@@ -227,7 +232,7 @@ class Members:
             if clock.now_ms() > began_ms + within_ms:
                 raise Violation(f"does not settle in {within_ms} ms: {self.describe()}")
             self.poll_all()
-        self.hostile = False
+        self.expects_errors = False
         return clock.now_ms() - began_ms
 
     def _settled(self) -> bool:
@@ -237,23 +242,28 @@ class Members:
 
     def _all_assigned(self) -> bool:
         held = Counter(tp for member in self.listeners for tp in member.assignment())
-        told = Counter(tp for listener in self.listeners.values() for tp in listener.owned)
-        return held == Counter(self.partitions) == told
+        owned = Counter(tp for listener in self.listeners.values() for tp in listener.owned)
+        return held == Counter(self.partitions) == owned
 
     def describe(self) -> str:
-        """Who has what."""
+        """Return the state of each member and the unread partitions as text."""
         lines = [
-            f"{listener.number}: {member.group_metadata().state} {names(member.assignment())}, "
-            f"told of {names(listener.owned)}"
+            f"{listener.number}: {member.group_metadata().state}, "
+            f"assigned {format_partitions(member.assignment())}, "
+            f"owned by its listener {format_partitions(listener.owned)}"
             for member, listener in self.listeners.items()
         ]
         at = self.simulation.cluster.at
         ends = {tp: (to, at(tp).log.end_offset) for tp, to in self.invariants.read_to.items()}
-        unread = [f"{names([tp])} to {to} of {end}" for tp, (to, end) in ends.items() if to < end]
+        unread = [
+            f"{format_partitions([tp])} to {to} of {end}"
+            for tp, (to, end) in ends.items()
+            if to < end
+        ]
         return "; ".join([*lines, f"read {', '.join(unread) or 'everything'}"])
 
 
-def _only_on_purpose(error: RebalanceCallbackError) -> None:
-    """Let through what a listener raised on purpose, and not what it found wrong."""
-    if not isinstance(error.__cause__, Reluctance):
+def _check_deliberate(error: RebalanceCallbackError) -> None:
+    """Raise the error, unless the listener failed on purpose."""
+    if not isinstance(error.__cause__, DeliberateError):
         raise error

@@ -1,4 +1,4 @@
-"""One story: members of a group live through faults, the faults stop, and all comes to rest."""
+"""One run of a scenario: a group under faults, which then stop, and the group settles."""
 
 from __future__ import annotations
 
@@ -8,44 +8,42 @@ from pathlib import Path
 
 from tandem_kafka.runtime import Random
 from tandem_kafka.testing.simulation import Simulation
-from tandem_kafka.testing.stories.acts import FEWEST, Applications
-from tandem_kafka.testing.stories.faults import Faults
-from tandem_kafka.testing.stories.members import Members
-from tandem_kafka.testing.stories.numbered import create_topic, produce
-from tandem_kafka.testing.stories.scenarios import GROUP, Scenario, scenario_for
+from tests.scenarios.applications import MIN_MEMBERS, Applications
+from tests.scenarios.catalogue import GROUP, Scenario, scenario_for
+from tests.scenarios.faults import Faults
+from tests.scenarios.members import Members
+from tests.scenarios.numbered_records import create_topic, produce
 
-__all__ = ["HOSTILE_MS", "KEPT_LINES", "SETTLE_MS", "Outcome", "live", "tell"]
+__all__ = ["FAULTS_MS", "KEPT_LINES", "SETTLE_MS", "Outcome", "run_scenario", "run_seed"]
 
-#: So many lines of a story's trace are kept for the case that it fails.
+#: Lines of the trace that are kept in case the run fails.
 KEPT_LINES = 400
-#: So long there are faults.
-HOSTILE_MS = 50_000
-#: So long after them everything is assigned and read: a session, a rebalance that waits for who
-#: is stuck behind a request of the hostile time, and what was held up on its way.
+#: Duration of the faults.
+FAULTS_MS = 50_000
+#: Time after the faults in which everything must be assigned and read. It covers a session timeout,
+#: a rebalance that waits for a member with a request from before, and delayed frames.
 SETTLE_MS = 90_000
-#: Who went without a word is forgotten by then.
-SESSION_MS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a story went.
+    """The result of a run.
 
     Attributes:
         virtual_ms: Simulated time that passed.
-        turns: Of all network threads.
-        settled_ms: How long it took to come to rest when the faults stopped.
+        iterations: Iterations of all network loops.
+        settled_ms: How long the group took to settle after the faults.
         digest: Fingerprint of the trace: the same for every run of the seed.
         faults: How often each fault happened.
-        error: Empty if all went well.
-        trace: The last lines, or all of them if that was asked for.
+        error: The error with its place; empty if the run passed.
+        trace: The last lines of a failed run, or all lines if requested.
     """
 
     seed: int
     scenario: str
     virtual_ms: int
     events: int
-    turns: int
+    iterations: int
     settled_ms: int
     digest: str
     faults: dict[str, int] = field(default_factory=dict)
@@ -53,8 +51,8 @@ class Outcome:
     trace: tuple[str, ...] = ()
 
 
-def live(simulation: Simulation, scenario: Scenario) -> tuple[int, dict[str, int]]:
-    """Live through a story; returns how long it took to settle, and the faults.
+def run_scenario(simulation: Simulation, scenario: Scenario) -> tuple[int, dict[str, int]]:
+    """Run a scenario; returns how long it took to settle, and the number of faults by name.
 
     Raises:
         Violation: An invariant does not hold.
@@ -68,23 +66,23 @@ def live(simulation: Simulation, scenario: Scenario) -> tuple[int, dict[str, int
         assignment_interval_ms=random.choice([0, 1_000]),
         heartbeat_interval_ms=random.choice([500, 2_000]),
     )
-    # Of its own source: what is drawn before and after stays what it was.
+    # A separate source of randomness keeps all other draws of the seed as they were.
     delay = Random(f"{simulation.seed}/rebalance delay")
     cluster.configure_group(GROUP, initial_rebalance_delay_ms=delay.choice([0, 3_000]))
     epochs = Random(f"{simulation.seed}/commit epochs")
     cluster.configure_group(GROUP, commit_epochs=epochs.choice(["exact", "assigned"]))
     if scenario.local:
-        # A short one brings results that nobody waits for any more.
+        # With a short timeout, some results arrive too late.
         cluster.configure_group(GROUP, computation_timeout_ms=random.choice([300, 5_000]))
-    members = Members(simulation, scenario, scenario.drawn(random), partitions)
+    members = Members(simulation, scenario, scenario.draw_options(random), partitions)
     faults = Faults(members)
-    faults.weather()
+    faults.draw_conditions()
     applications = Applications(members, faults)
-    for _ in range(random.randrange(FEWEST, FEWEST + 3)):
+    for _ in range(random.randrange(MIN_MEMBERS, MIN_MEMBERS + 3)):
         members.join()
-    until_ms = simulation.clock.now_ms() + HOSTILE_MS
+    until_ms = simulation.clock.now_ms() + FAULTS_MS
     while simulation.clock.now_ms() < until_ms:
-        applications.act()
+        applications.step()
     faults.heal()
     settled_ms = members.settle(SETTLE_MS)
     applications.conclude(SETTLE_MS)
@@ -93,8 +91,8 @@ def live(simulation: Simulation, scenario: Scenario) -> tuple[int, dict[str, int
     return settled_ms, faults.counts
 
 
-def tell(seed: int, name: str | None = None, *, whole_trace: bool = False) -> Outcome:
-    """Live through the story of a seed, and say how it went; never raises what the story did."""
+def run_seed(seed: int, name: str | None = None, *, whole_trace: bool = False) -> Outcome:
+    """Run a seed and return its outcome; an error of the run is part of the outcome."""
     scenario = scenario_for(seed, name)
     simulation = Simulation(
         f"{scenario.name} {seed}",
@@ -107,8 +105,8 @@ def tell(seed: int, name: str | None = None, *, whole_trace: bool = False) -> Ou
     faults: dict[str, int] = {}
     try:
         with simulation:
-            settled_ms, faults = live(simulation, scenario)
-    except Exception as raised:  # noqa: BLE001 - whatever it is, the caller gets it with the seed
+            settled_ms, faults = run_scenario(simulation, scenario)
+    except Exception as raised:  # noqa: BLE001 - the outcome has the error and the seed
         error = _explain(raised)
     trace = simulation.trace
     return Outcome(
@@ -116,7 +114,7 @@ def tell(seed: int, name: str | None = None, *, whole_trace: bool = False) -> Ou
         scenario=scenario.name,
         virtual_ms=simulation.clock.now_ms() - began_ms,
         events=trace.count,
-        turns=sum(driver.turns for driver in simulation.drivers),
+        iterations=sum(driver.turns for driver in simulation.drivers),
         settled_ms=settled_ms,
         digest=trace.digest,
         faults=faults,
@@ -126,7 +124,7 @@ def tell(seed: int, name: str | None = None, *, whole_trace: bool = False) -> Ou
 
 
 def _explain(error: Exception) -> str:
-    """Say what was raised and where, without the trace that is in its notes."""
+    """Return the error with its place and its causes, without the trace in its notes."""
     lines = []
     link: BaseException | None = error
     while link is not None:

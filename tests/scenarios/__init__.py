@@ -1,0 +1,37 @@
+"""Scenarios: members of one group under faults that a seed draws, checked after every step.
+
+catalogue.py         the kinds of groups
+members.py           the members, polled one after another by one thread
+listener.py          their rebalance listener, which checks each call
+applications.py      what the applications do
+steering.py          how they pause, resume and seek
+async_commits.py     asynchronous commits and their callbacks
+local_assignors.py   client-side assignors
+faults.py            the faults
+producers.py         transactional producers
+ledger.py            what was produced
+numbered_records.py  records whose values name their partition and offset
+recreated_topics.py  records of deleted topics
+invariants.py        what must hold after every step
+violation.py         raised when an invariant does not hold
+run.py               one seed
+runner.py            many seeds on several processes
+
+`python -m tests.scenarios run` runs many seeds, `python -m tests.scenarios replay` runs one.
+"""
+
+from __future__ import annotations
+
+from tests.scenarios.catalogue import SCENARIOS, Scenario, scenario_for
+from tests.scenarios.run import Outcome, run_scenario, run_seed
+from tests.scenarios.violation import Violation
+
+__all__ = [
+    "SCENARIOS",
+    "Outcome",
+    "Scenario",
+    "Violation",
+    "run_scenario",
+    "run_seed",
+    "scenario_for",
+]
