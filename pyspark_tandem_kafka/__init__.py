@@ -1,4 +1,4 @@
-"""How Spark finds tandem-kafka: it looks into every installed package `pyspark_*` for this name."""
+"""Makes tandem-kafka visible to Spark, which searches installed packages `pyspark_*`."""
 
 from tandem_kafka.spark.source import TandemKafkaDataSource as DefaultSource
 

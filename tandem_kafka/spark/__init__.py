@@ -1,6 +1,7 @@
 """Kafka for PySpark, without a JAR: `spark.read.format("tandem_kafka")`.
 
-Spark finds the source by itself where this package is installed; elsewhere it is registered:
+Spark finds the source by itself if it searches the Python in which this package is installed.
+If it does not, register the source:
 
     from tandem_kafka.spark import TandemKafkaDataSource
     spark.dataSource.register(TandemKafkaDataSource)
@@ -12,6 +13,6 @@ from tandem_kafka.spark.needs import check_pyspark
 
 check_pyspark()
 
-from tandem_kafka.spark.source import TandemKafkaDataSource  # noqa: E402 - what it needs is there
+from tandem_kafka.spark.source import TandemKafkaDataSource  # noqa: E402 - PySpark is checked first
 
 __all__ = ["TandemKafkaDataSource"]

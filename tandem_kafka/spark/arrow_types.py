@@ -1,4 +1,4 @@
-"""Arrow's types for Spark's."""
+"""Arrow types that correspond to Spark's types."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["arrow_schema"]
 
 
 def arrow_schema(schema: StructType) -> Any:
-    """Return the Arrow schema that Spark takes for one of its own; times are UTC."""
+    """Return the Arrow schema that Spark uses for a schema of its own; times are UTC."""
     if "timezone" in signature(to_arrow_schema).parameters:
         return to_arrow_schema(schema, timezone="UTC")
     return to_arrow_schema(schema, timestamp_utc=True)  # before Spark 4.2

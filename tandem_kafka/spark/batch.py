@@ -1,4 +1,4 @@
-"""The batch reader: all offsets are settled on the driver, when the query is planned."""
+"""The batch reader: the driver resolves all offsets when it plans the query."""
 
 from __future__ import annotations
 
@@ -30,14 +30,15 @@ def batch_reader(given: Mapping[str, str], schema: StructType) -> DataSourceRead
     options = SourceOptions.parse(given, streaming=False)
     if options.filter_pushdown and not hasattr(DataSourceReader, "pushFilters"):
         raise InvalidArgumentError(
-            "tandem.filterPushdown needs Spark 4.1: a Python source hears of no filters before"
+            "tandem.filterPushdown needs Spark 4.1 or newer: older versions pass no filters to a "
+            "Python source"
         )
     kind = FilteringBatchReader if options.filter_pushdown else BatchReader
     return kind(options, RowShape.of(schema, headers=options.include_headers))
 
 
 class BatchReader(Shipped, DataSourceReader):
-    """Reads from the starting to the ending offsets."""
+    """Reads from the starting offsets to the ending offsets."""
 
     def __init__(self, options: SourceOptions, shape: RowShape) -> None:
         self._options = options
@@ -49,10 +50,10 @@ class BatchReader(Shipped, DataSourceReader):
         """Return the ranges to read."""
         options = self._options
         with Cluster(options) as cluster:
-            there = cluster.partitions()
-            start = cluster.resolve(options.starting, there, starting=True)
-            end = cluster.resolve(options.ending, there, starting=False)
-            ranges = [OffsetRange(*tp, start[tp], end[tp]) for tp in sorted(there)]
+            existing = cluster.partitions()
+            start = cluster.resolve(options.starting, existing, starting=True)
+            end = cluster.resolve(options.ending, existing, starting=False)
+            ranges = [OffsetRange(*tp, start[tp], end[tp]) for tp in sorted(existing)]
             ranges = self._narrowing.apply(ranges, cluster)
         return split(
             ranges,
@@ -61,14 +62,14 @@ class BatchReader(Shipped, DataSourceReader):
         )
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """Read one range; Spark plans a task without one where there is none."""
+        """Read one range; a plan without ranges still has a task, which reads nothing."""
         return self._reading.read(partition) if isinstance(partition, OffsetRange) else iter(())
 
 
 class FilteringBatchReader(BatchReader):
-    """The same, for sessions that have filters pushed down: elsewhere Spark refuses to plan it."""
+    """A batch reader with filter pushdown; Spark rejects it if the session disables pushdown."""
 
     def pushFilters(self, filters: list[Any]) -> Iterable[Any]:  # noqa: N802 - Spark's name
-        """Take note of what makes ranges smaller; Spark still applies every filter itself."""
+        """Note the filters that reduce the ranges; Spark still applies every filter itself."""
         self._narrowing = Narrowing.from_filters(filters)
         return filters

@@ -1,8 +1,8 @@
-"""`kafka.*` options under the names of the Java client, for this consumer and for the producer.
+"""Converts `kafka.*` options from the Java client's names to those of our consumer and producer.
 
-Jobs arrive with the options of Spark's own connector. What means the same here is translated,
-what cannot be honoured is refused with the reason. Three options of the Java client are taken and
-left out, as jobs carry them along and they change nothing of what is read (`_WITHOUT_EFFECT`).
+Existing jobs bring the options of Spark's own connector. Equivalent options are translated, and
+unsupported ones are rejected with the reason. Options in `_WITHOUT_EFFECT` are accepted and
+ignored: many jobs set them, and they do not affect the records that are read.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ __all__ = ["consumer_options", "producer_options", "servers_of", "what_to_check"
 _MANAGED: Final = {
     "auto.offset.reset": "use startingOffsets",
     "enable.auto.commit": "Spark keeps the offsets in its checkpoint",
-    "key.deserializer": "keys are handed out as binary; decode them with column functions",
-    "value.deserializer": "values are handed out as binary; decode them with column functions",
-    "key.serializer": "keys are written as they are, string or binary",
-    "value.serializer": "values are written as they are, string or binary",
+    "key.deserializer": "the column key is binary; decode it with column functions",
+    "value.deserializer": "the column value is binary; decode it with column functions",
+    "key.serializer": "keys are written unchanged, as string or binary",
+    "value.serializer": "values are written unchanged, as string or binary",
     "interceptor.classes": "interceptors are classes of the JVM",
 }
-_STORES: Final = "stores of the JVM cannot be read here: give PEM files"
-_REFUSED: Final = {
+_STORES: Final = "Python cannot read JVM key stores: use PEM files"
+_REJECTED: Final = {
     "ssl.truststore.password": _STORES,
-    "ssl.truststore.certificates": "name a file: kafka.ssl.truststore.location",
-    "ssl.keystore.key": "name a file: kafka.ssl.keystore.location",
-    "ssl.keystore.certificate.chain": "name a file: kafka.ssl.keystore.location",
+    "ssl.truststore.certificates": "give a file in kafka.ssl.truststore.location",
+    "ssl.keystore.key": "give a file in kafka.ssl.keystore.location",
+    "ssl.keystore.certificate.chain": "give a file in kafka.ssl.keystore.location",
     "sasl.login.callback.handler.class": "callback handlers are classes of the JVM",
     "sasl.client.callback.handler.class": "callback handlers are classes of the JVM",
     "partitioner.class": "partitioners are classes of the JVM: give kafka.partitioner, with one of "
@@ -43,34 +43,34 @@ _GUARANTEED: Final = {
     "request.required.acks": frozenset({"all", "-1"}),
     "enable.idempotence": frozenset({"true"}),
 }
-#: Of the Java client: batches are sized in bytes, no group is joined, reporters are of the JVM.
+#: Source options: batches are sized in bytes, no group is joined, reporters are JVM classes.
 _WITHOUT_EFFECT: Final = frozenset({"max.poll.records", "session.timeout.ms", "metric.reporters"})
 
-#: Likewise: `tandem.flushTimeoutMs` bounds the time that a task waits.
+#: Sink options: `tandem.flushTimeoutMs` limits the time that a task waits.
 _WITHOUT_EFFECT_ON_THE_SINK: Final = frozenset({"max.block.ms", "metric.reporters"})
 
 _JAAS_FIELD: Final = re.compile(r"""(username|password)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'([^']*)')""")
 
 
 def servers_of(kafka: Mapping[str, str]) -> str:
-    """Return the option with the brokers' addresses, as errors show it; empty without addresses."""
+    """Return the option with the brokers' addresses for an error message; empty if not set."""
     found = kafka.get("bootstrap.servers", kafka.get("bootstrap_servers", "")).strip()
     return f"kafka.bootstrap.servers={found}" if found else ""
 
 
 def what_to_check(place: str) -> str:
-    """Return what a user can do when no broker answers; `place` is where the client runs."""
+    """Return advice for when no broker responds; `place` is the machine that runs the client."""
     return (
-        f"check the addresses, that brokers run and can be reached from {place}, and "
-        "kafka.security.protocol"
+        "check the addresses, kafka.security.protocol, and that the brokers are running and can "
+        f"be reached from {place}"
     )
 
 
 def consumer_options(kafka: Mapping[str, str]) -> dict[str, Any]:
-    """Return the options of a `KafkaConsumer`, given those after the prefix `kafka.`.
+    """Return the options of a `KafkaConsumer`; `kafka` has the names without the prefix `kafka.`.
 
     Raises:
-        KafkaConfigurationError: One is managed by the source, unknown, or cannot be honoured.
+        KafkaConfigurationError: An option is managed by the source, unknown, or unsupported.
     """
     fields = {spec.name: spec for spec in dataclasses.fields(Config)}
     default = Config()
@@ -87,13 +87,13 @@ def consumer_options(kafka: Mapping[str, str]) -> dict[str, Any]:
 
 
 def producer_options(kafka: Mapping[str, str]) -> dict[str, Any]:
-    """Return the configuration of confluent-kafka's producer, likewise.
+    """Return the configuration of confluent-kafka's producer.
 
-    It knows most names of the Java client; a name it does not know is its error, by name.
+    That producer accepts most names of the Java client, and reports the names it does not know.
 
     Raises:
-        KafkaConfigurationError: One would have rows written without idempotence or all acks, is
-            managed by the sink, or cannot be honoured.
+        KafkaConfigurationError: An option disables idempotence or `acks=all`, is managed by the
+            sink, or is unsupported.
     """
     found = {
         _PRODUCER_NAMES.get(name, name): value
@@ -102,8 +102,8 @@ def producer_options(kafka: Mapping[str, str]) -> dict[str, Any]:
     }
     if "transactional.id" in found:
         raise KafkaConfigurationError(
-            "kafka.transactional.id cannot be set, as tasks would shut each other out: give "
-            "tandem.transactionalIdPrefix"
+            "kafka.transactional.id cannot be set, because tasks would fence each other: set "
+            "tandem.transactionalIdPrefix instead"
         )
     for name in _GUARANTEED.keys() & found.keys():
         _check_guarantee(name, found.pop(name))
@@ -116,7 +116,7 @@ def producer_options(kafka: Mapping[str, str]) -> dict[str, Any]:
         )
     return {
         "linger.ms": "20",
-        # Where the Java client puts a key, so that joins on partitions keep working.
+        # The Java client's choice of partition for a key, so that co-partitioned topics stay so.
         "partitioner": "murmur2_random",
         **found,
         "enable.idempotence": "true",
@@ -128,12 +128,13 @@ def _check_guarantee(name: str, value: str) -> None:
     allowed = _GUARANTEED[name]
     if value.strip().lower() not in allowed:
         raise KafkaConfigurationError(
-            f"kafka.{name}={value} is not allowed: the sink writes idempotently and waits for all "
-            f"replicas in sync; leave it out, or give {' or '.join(sorted(allowed, reverse=True))}"
+            f"kafka.{name}={value} is not allowed: the sink requires idempotent writes and "
+            f"acks=all. Remove the option, or set it to "
+            f"{' or '.join(sorted(allowed, reverse=True))}"
         )
 
 
-#: Of ours to librdkafka's.
+#: Our option names, with librdkafka's.
 _PRODUCER_NAMES: Final = {
     "buffer.memory": "queue.buffering.max.kbytes",
     "max.request.size": "message.max.bytes",
@@ -152,14 +153,14 @@ _PRODUCER_NAMES: Final = {
 
 
 def _common(kafka: Mapping[str, str]) -> dict[str, str]:
-    """Check the names and translate security; names keep their dots."""
+    """Reject managed and unsupported names and translate security options; names keep dots."""
     found: dict[str, str] = {}
     for given, value in kafka.items():
         name = given.replace("_", ".")
         if name in _MANAGED:
             raise KafkaConfigurationError(f"kafka.{name} cannot be set: {_MANAGED[name]}")
-        if name in _REFUSED:
-            raise KafkaConfigurationError(f"kafka.{name} cannot be used: {_REFUSED[name]}")
+        if name in _REJECTED:
+            raise KafkaConfigurationError(f"kafka.{name} cannot be used: {_REJECTED[name]}")
         found[name] = value
     _translate_tls(found)
     jaas = found.pop("sasl.jaas.config", None)
@@ -179,7 +180,7 @@ def _translate_tls(found: dict[str, str]) -> None:
         if (kind or "JKS").upper() != "PEM":
             raise KafkaConfigurationError(
                 f"kafka.ssl.{store}.location cannot be used: {_STORES} "
-                f"and kafka.ssl.{store}.type=PEM"
+                f"with kafka.ssl.{store}.type=PEM"
             )
         for each in target:
             found.setdefault(f"ssl.{each}", location)
@@ -191,13 +192,13 @@ def _translate_tls(found: dict[str, str]) -> None:
 
 
 def _login(jaas: str) -> dict[str, str]:
-    """Return user and password out of the JAAS line of PLAIN and SCRAM."""
+    """Return the user name and password from a JAAS line for PLAIN or SCRAM."""
     fields = {}
     for name, quoted, single in _JAAS_FIELD.findall(jaas):
         fields[name] = re.sub(r"\\(.)", r"\1", quoted) if quoted else single
     if fields.keys() != {"username", "password"}:
         raise KafkaConfigurationError(
-            "kafka.sasl.jaas.config: only the login modules of PLAIN and SCRAM are understood, "
+            "kafka.sasl.jaas.config: only the login modules of PLAIN and SCRAM are supported, "
             'with username="..." and password="..."'
         )
     return {
@@ -207,7 +208,7 @@ def _login(jaas: str) -> dict[str, str]:
 
 
 def _typed(name: str, value: str, declared: Any, default: object) -> Any:
-    """Return an option's value as the type it is declared with."""
+    """Convert an option's value to its declared type."""
     text = str(declared)
     if text.startswith("bool"):
         if value.lower() not in {"true", "false"}:
@@ -221,4 +222,4 @@ def _typed(name: str, value: str, declared: Any, default: object) -> Any:
             raise KafkaConfigurationError(message) from None
     if text.startswith(("str", "Literal")) or isinstance(default, (str, tuple)):
         return value
-    raise KafkaConfigurationError(f"kafka.{name} cannot be given as text")
+    raise KafkaConfigurationError(f"kafka.{name} cannot be set here: its value is not text")

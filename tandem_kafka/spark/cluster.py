@@ -1,4 +1,4 @@
-"""What the driver asks the cluster: which partitions there are, and their offsets."""
+"""The driver's queries to the cluster: existing partitions and their offsets."""
 
 from __future__ import annotations
 
@@ -33,25 +33,26 @@ R = TypeVar("R")
 
 
 class DataLossError(MistakeError):
-    """Records that should have been read are not in Kafka any more."""
+    """Records in the requested range no longer exist in Kafka."""
 
 
 class UnknownTopicError(MistakeError):
-    """A topic or partition that was asked for does not exist."""
+    """A requested topic or partition does not exist."""
 
 
 class NoBrokerError(MistakeError, KafkaTimeoutError):
-    """No broker of those that were given has answered."""
+    """None of the given brokers responded."""
 
 
 class Cluster:
-    """A consumer that reads nothing; it connects when it is first asked."""
+    """A consumer that reads no records; it connects on the first query."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
         self._runtime = Runtime.threaded()
         self._consumer: PlanningConsumer | None = None
-        #: A cluster that has answered once may come back; one that never did is not waited for.
+        #: After a first response, lost connections are retried. Before it, planning fails at once:
+        #: the addresses are probably wrong.
         self._reached = False
 
     def __enter__(self) -> Self:
@@ -66,13 +67,13 @@ class Cluster:
         self.close()
 
     def close(self) -> None:
-        """End the connection; the next question makes a new one."""
+        """Close the connection; the next query opens a new one."""
         consumer, self._consumer = self._consumer, None
         if consumer is not None:
             consumer.close(autocommit=False)
 
     def now_ms(self) -> int:
-        """Milliseconds of a clock that never goes back."""
+        """Return the milliseconds of a monotonic clock."""
         return self._runtime.clock.now_ms()
 
     # --- partitions ----------------------------------------------------------------------------
@@ -83,11 +84,12 @@ class Cluster:
         """Return the partitions to read now.
 
         Args:
-            lenient: Leave out what does not exist.
-            known: What was there before; a broker that has not heard of it is asked again.
+            lenient: Skip partitions that do not exist.
+            known: Partitions that existed before. If one is missing, the query is repeated,
+                because the broker's metadata may be stale.
 
         Raises:
-            UnknownTopicError: One that was asked for by name does not exist.
+            UnknownTopicError: A topic or partition requested by name does not exist.
         """
         found = self._retried(lambda: self._partitions(lenient=lenient))
         for _ in range(self._options.retries):
@@ -103,38 +105,38 @@ class Cluster:
             pattern = re.compile(topics.pattern)
             return {tp for tp in consumer.all_partitions() if pattern.fullmatch(tp.topic)}
         if topics.assigned:
-            there = consumer.partitions_of({tp.topic for tp in topics.assigned})
-            missing = set(topics.assigned) - there
+            existing = consumer.partitions_of({tp.topic for tp in topics.assigned})
+            missing = set(topics.assigned) - existing
         else:
-            there = consumer.partitions_of(topics.names)
-            missing_names = set(topics.names) - {tp.topic for tp in there}
+            existing = consumer.partitions_of(topics.names)
+            missing_names = set(topics.names) - {tp.topic for tp in existing}
             missing = {TopicPartition(name, 0) for name in missing_names}
         if missing and not lenient:
-            raise UnknownTopicError(self._unknown(missing, there, consumer))
-        return there & set(topics.assigned) if topics.assigned else there
+            raise UnknownTopicError(self._unknown_message(missing, existing, consumer))
+        return existing & set(topics.assigned) if topics.assigned else existing
 
-    def _unknown(
+    def _unknown_message(
         self,
         missing: Collection[TopicPartition],
-        there: Collection[TopicPartition],
+        existing: Collection[TopicPartition],
         consumer: PlanningConsumer,
     ) -> str:
-        """Return what does not exist, what is called like it, and what to do."""
+        """Return the missing partitions, similar topic names, and advice."""
         option = "assign" if self._options.topics.assigned else "subscribe"
-        names = sorted({tp.topic for tp in missing} - {tp.topic for tp in there})
+        names = sorted({tp.topic for tp in missing} - {tp.topic for tp in existing})
         if not names:
-            count = sorted({tp.partition for tp in there if tp.topic == min(missing).topic})
+            numbers = sorted({tp.partition for tp in existing if tp.topic == min(missing).topic})
             return (
                 f"{option}: there is no {named(missing)}; {min(missing).topic} has the partitions "
-                f"{', '.join(map(str, count))}: correct the option"
+                f"{', '.join(map(str, numbers))}: correct the option"
             )
         others = {tp.topic for tp in consumer.all_partitions()}
         found = (each for name in names for each in get_close_matches(name, others))
         near = list(dict.fromkeys(found))
         hint = f"did you mean {', '.join(near)}? If not, " if near else ""
         return (
-            f"{option}: there is no {named(missing)}, as there is no topic {', '.join(names)} at "
-            f"{servers_of(self._options.kafka)}; {hint}create it or correct the option"
+            f"{option}: there is no {named(missing)}, because there is no topic {', '.join(names)} "
+            f"at {servers_of(self._options.kafka)}; {hint}create it or correct the option"
         )
 
     # --- offsets -------------------------------------------------------------------------------
@@ -149,9 +151,9 @@ class Cluster:
         partitions: Collection[TopicPartition],
         known: Mapping[TopicPartition, int] | None = None,
     ) -> Offsets:
-        """Return the offset behind the last record of each partition.
+        """Return the end offset of each partition.
 
-        A broker that is behind may tell less than what is `known` already: it is asked again.
+        If an offset is below one in `known`, the query is repeated: the broker may be behind.
         """
         found = self._retried(lambda: self._connected().end_offsets(partitions))
         for _ in range(self._options.retries):
@@ -164,11 +166,11 @@ class Cluster:
     def resolve(
         self, limit: Limit, partitions: Collection[TopicPartition], *, starting: bool
     ) -> Offsets:
-        """Return the offsets that a limit stands for.
+        """Convert a limit to offsets.
 
         Raises:
-            InvalidArgumentError: It does not name exactly the partitions to read, or no record is
-                young enough.
+            InvalidArgumentError: The limit does not name exactly the partitions to read, or no
+                record is at or after its time.
         """
         if isinstance(limit, Edge):
             return self._at_edge(limit, partitions)
@@ -185,7 +187,7 @@ class Cluster:
         return self.earliest(partitions) if edge == EARLIEST else self.latest(partitions)
 
     def first_since(self, limit: Since, partitions: Collection[TopicPartition]) -> Offsets:
-        """Return the first offset that is as young, behind the last where there is none."""
+        """Return the first offset at or after a time, or the end offset if there is none."""
         found = self._matching(limit, partitions)
         without = [tp for tp in partitions if tp not in found]
         return found | (self.latest(without) if without else {})
@@ -195,8 +197,8 @@ class Cluster:
         if isinstance(times, int):
             times = dict.fromkeys(partitions, times)
         _check_names(times, partitions)
-        answers = self._retried(lambda: self._connected().offsets_for_times(times))
-        return {tp: each.offset for tp, each in answers.items() if each is not None}
+        response = self._retried(lambda: self._connected().offsets_for_times(times))
+        return {tp: each.offset for tp, each in response.items() if each is not None}
 
     def _at_times(
         self, limit: Since, partitions: Collection[TopicPartition], *, starting: bool
@@ -205,15 +207,15 @@ class Cluster:
         without = [tp for tp in partitions if tp not in found]
         if without and starting and self._options.error_without_match:
             raise InvalidArgumentError(
-                f"no record of {named(without)} is as young as the starting time; "
-                "to start at the end there, set startingOffsetsByTimestampStrategy to latest"
+                f"no record of {named(without)} is at or after the starting time; to start at the "
+                "end of these partitions, set startingOffsetsByTimestampStrategy to latest"
             )
         return found | (self.latest(without) if without else {})
 
     # --- the group -----------------------------------------------------------------------------
 
     def commit(self, group: str, offsets: Offsets) -> None:
-        """Commit offsets to a group without members; what fails is logged, no more."""
+        """Commit offsets to a group without members; a failure is only logged."""
         options = _client_options(self._options) | {"group_id": group, "enable_auto_commit": False}
         try:
             with KafkaConsumer(**options) as consumer:
@@ -236,23 +238,23 @@ class Cluster:
         except KafkaTimeoutError as error:
             waited_ms = options.get("bootstrap_timeout_ms", Config().bootstrap_timeout_ms)
             raise NoBrokerError(
-                f"no broker of {servers_of(self._options.kafka)} answered within {waited_ms:.0f} "
+                f"no broker of {servers_of(self._options.kafka)} responded within {waited_ms:.0f} "
                 f"ms (kafka.bootstrap.timeout.ms): {what_to_check('this machine')}"
             ) from error
 
-    def _retried(self, ask: Callable[[], R]) -> R:
+    def _retried(self, query: Callable[[], R]) -> R:
         for _ in range(self._options.retries):
             try:
-                return ask()
+                return query()
             except (InvalidArgumentError, KafkaConfigurationError, DataLossError):
                 raise
             except KafkaError as error:
                 if isinstance(error, NoBrokerError) and not self._reached:
                     raise
-                log.info("looking offsets up again: %s", error)
+                log.info("retrying the lookup of offsets: %s", error)
                 self.close()
                 self._pause()
-        return ask()
+        return query()
 
     def _pause(self) -> None:
         until_ms = self.now_ms() + self._options.retry_interval_ms
@@ -271,6 +273,6 @@ def _check_names(given: Collection[TopicPartition], partitions: Collection[Topic
     differing = set(given) ^ set(partitions)
     if differing:
         raise InvalidArgumentError(
-            "offsets and times must be given for exactly the partitions that are read; "
-            f"the difference is {named(differing)}"
+            "offsets and times must be given for exactly the partitions to read; "
+            f"these differ: {named(differing)}"
         )

@@ -1,4 +1,4 @@
-"""The rows that Spark gets: what it asked for, and how record batches become them."""
+"""The columns of a query, and the conversion of record batches to them."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ from tandem_kafka.types import TopicPartition
 
 __all__ = ["RowShape"]
 
-#: Of Spark's columns to the consumer's, where they differ.
+#: Spark's column names with the consumer's, where they differ.
 _NAMES: Final = {"timestampType": "timestamp_type"}
-#: Made from the range that is read, not from its records.
+#: Taken from the range, not from its records.
 _CONSTANT: Final = frozenset({"topic", "partition"})
-#: What the Java client gives where a record has no timestamp.
+#: The Java client's value for a record without a timestamp.
 _NO_TIMESTAMP_MS: Final = -1
 
 
 @dataclass(frozen=True)
 class RowShape:
-    """The columns that are asked for, in their order."""
+    """The requested columns, in order."""
 
     schema: StructType
 
     @classmethod
     def of(cls, schema: StructType, *, headers: bool) -> RowShape:
-        """Check a schema that was asked for.
+        """Check a requested schema.
 
         Raises:
-            InvalidArgumentError: It has a column that there is not, or of another type.
+            InvalidArgumentError: It has an unknown column, or a column with the wrong type.
         """
         known = {each.name: each for each in full_schema(headers=headers).fields}
         for each in schema.fields:
             if each.name == "headers" and not headers:
                 raise InvalidArgumentError("the column headers needs the option includeHeaders")
-            there = known.get(each.name)
-            if there is None or there.dataType != each.dataType:
+            field = known.get(each.name)
+            if field is None or field.dataType != each.dataType:
                 names = ", ".join(f"{n} {f.dataType.simpleString()}" for n, f in known.items())
                 raise InvalidArgumentError(
                     f"there is no column {each.name} {each.dataType.simpleString()}; "
@@ -51,18 +51,18 @@ class RowShape:
         return cls(StructType([known[each.name] for each in schema.fields]))
 
     @property
-    def wanted(self) -> tuple[str, ...]:
-        """The consumer's columns that are needed; always the offset, which tells the end."""
+    def required(self) -> tuple[str, ...]:
+        """The consumer's columns to read; always with the offset, which marks the range's end."""
         names = [name for name in self.schema.names if name not in _CONSTANT]
         return tuple(dict.fromkeys([*(_NAMES.get(n, n) for n in names), "offset"]))
 
     def converter(self, tp: TopicPartition) -> Converter:
-        """Return what makes rows of a partition's record batches."""
+        """Return a converter for the record batches of a partition."""
         return Converter(arrow_schema(self.schema), tp)
 
 
 class Converter:
-    """Makes batches of one schema, as Spark demands; columns are passed on where they fit."""
+    """Converts batches to the schema that Spark expects; columns of the right type are reused."""
 
     def __init__(self, schema: Any, tp: TopicPartition) -> None:
         self._schema = schema
@@ -70,7 +70,7 @@ class Converter:
         self._repeated: dict[str, Any] = {}
 
     def convert(self, batch: Any) -> Any:
-        """Return a batch as Spark wants it."""
+        """Return a batch in the schema that Spark expects."""
         arrays = [self._column(field, batch) for field in self._schema]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
@@ -102,7 +102,7 @@ def _with_default(array: Any, value: int) -> Any:
 
 
 def _headers(array: Any, declared: Any) -> Any:
-    """Return headers as Spark's connector gives them: null where a record has none."""
+    """Return headers in the form of Spark's connector: null if a record has none."""
     import pyarrow.compute as pc  # noqa: PLC0415 - slow to import; planning needs none
 
     offsets, structs = array.offsets, array.values

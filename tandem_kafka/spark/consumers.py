@@ -1,8 +1,8 @@
 """The consumers of a worker process: one for each configuration, kept between tasks.
 
-A worker runs one task after the other, of any partition and any query. Connecting is what costs,
-so a consumer is parked when its range is done: nothing is assigned beyond that range, so it sends
-nothing. Nothing is made before the first task, and nothing survives a fork.
+A worker runs one task at a time, for any partition and any query. Connecting is expensive, so a
+consumer is parked after its range. A parked consumer sends nothing, because it has nothing to
+fetch. No consumer exists before the first task, and none survives a fork.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["IDLE_MS", "ConsumerCache", "cache"]
 
 log = logging.getLogger(__name__)
 
-#: As long as Spark's own connector keeps one.
+#: The value of Spark's own connector.
 IDLE_MS: Final = 5 * 60_000
 
 Key = tuple[tuple[str, Any], ...]
@@ -37,7 +37,7 @@ class _Parked:
 
 @dataclass(slots=True)
 class ConsumerCache:
-    """Lends consumers; those nobody wants are closed by a thread that ends with the last one."""
+    """Lends consumers; a thread closes idle ones, and ends when none is parked."""
 
     idle_ms: int = IDLE_MS
     _pid: int = 0
@@ -48,7 +48,7 @@ class ConsumerCache:
 
     @contextmanager
     def lend(self, options: Mapping[str, Any]) -> Iterator[KafkaConsumer]:
-        """Give a consumer with these options; it comes back only if nothing went wrong."""
+        """Lend a consumer with these options; it is parked again only if the task succeeded."""
         self._notice_fork()
         key = tuple(sorted(options.items()))
         kept = self._parked.pop(key, None)
@@ -59,13 +59,13 @@ class ConsumerCache:
             _close(consumer)
             raise
         self._park(key, consumer)
-        self._spare_the_collector()
+        self._freeze_objects()
 
     def __len__(self) -> int:
         return len(self._parked)
 
     def _notice_fork(self) -> None:
-        """Forget what the parent had: its threads and connections are not here."""
+        """Drop the parent process's consumers: their threads do not exist in a fork."""
         if self._pid != os.getpid():
             self._pid = os.getpid()
             self._parked = {}
@@ -84,11 +84,11 @@ class ConsumerCache:
             self._closing = True
             runtime.driver.offload(lambda: self._close_idle(runtime), lambda _: None)
 
-    def _spare_the_collector(self) -> None:
-        """Keep for good what is there after the first task: modules, and a consumer; no more.
+    def _freeze_objects(self) -> None:
+        """Exclude the objects of the first task (modules, a consumer) from garbage collection.
 
-        Spark's worker collects garbage after each task, and to look through every imported module
-        takes it longer than to read a small range takes us.
+        Spark's worker runs the collector after each task. Without this, it scans every imported
+        module, which takes longer than reading a small range.
         """
         if not self._frozen:
             self._frozen = True
@@ -96,7 +96,7 @@ class ConsumerCache:
             gc.freeze()
 
     def _close_idle(self, runtime: Runtime) -> None:
-        """Run on a thread of its own. Who pops an entry owns it: no lock is needed."""
+        """Run on a separate thread. No lock is needed: the thread that pops an entry owns it."""
         while self._parked:
             now_ms = runtime.clock.now_ms()
             for key, entry in tuple(self._parked.items()):
@@ -110,7 +110,7 @@ class ConsumerCache:
         if taken is entry:
             _close(entry.consumer)
         elif taken is not None:
-            # Lent and parked again meanwhile.
+            # It was lent and parked again in the meantime.
             self._parked.setdefault(key, taken)
 
 
@@ -118,8 +118,8 @@ def _close(consumer: KafkaConsumer) -> None:
     try:
         consumer.close(autocommit=False, timeout_ms=1_000)
     except KafkaError as error:
-        log.info("closing a consumer: %s", error)
+        log.info("closing an idle consumer failed: %s", error)
 
 
-#: Of this process.
+#: The consumers of this process.
 cache = ConsumerCache()

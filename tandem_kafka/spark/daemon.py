@@ -1,13 +1,13 @@
-"""PySpark's daemon of the workers that run tasks, with what they need imported before a fork.
+"""PySpark's worker daemon, with the modules that workers need imported before the fork.
 
     spark.python.daemon.module=tandem_kafka.spark.daemon
 
-Spark forks a worker for each core and ends those that were idle for a minute; each new one imports
-pyarrow, PySpark and this package. Here the daemon has done so once. Nothing that is imported starts
-a thread of Python's or connects: a worker makes its consumer after the fork.
+Spark forks a worker for each core and ends workers that were idle for a minute. Each new worker
+imports pyarrow, PySpark and this package; this daemon imports them once. No import starts a Python
+thread or connects: a worker creates its consumer after the fork.
 
-Planning is not helped: whatever the setting says, Spark plans in children of PySpark's own daemon,
-and a stream in a process of its own (seen in 4.3.0).
+Planning does not benefit. Spark always plans in children of PySpark's own daemon, and a stream in
+a separate process (observed in 4.3.0).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Final
 
 __all__ = ["BEFORE_FORK", "main"]
 
-#: A reader is a function of Spark's module of planning, around one of ours.
+#: Spark ships a reader as a function of its planning module that wraps one of ours.
 BEFORE_FORK: Final = (
     "pyspark.worker",
     "pyspark.sql.worker.plan_data_source_read",
@@ -31,10 +31,10 @@ BEFORE_FORK: Final = (
 
 def main() -> None:
     """Import, then run PySpark's daemon, with its arguments."""
-    # The JVM reads a port from the standard output: nothing else may be printed there.
+    # The JVM reads a port number from stdout: nothing else may be printed to it.
     with contextlib.redirect_stdout(sys.stderr):
         for name in BEFORE_FORK:
-            # What is missing is an error of the worker that needs it: it can tell the user.
+            # Ignore missing modules: the worker that needs one reports the error to the user.
             with contextlib.suppress(ImportError):
                 importlib.import_module(name)
         from pyspark import daemon  # noqa: PLC0415 - after the rest

@@ -1,9 +1,9 @@
-"""Errors as Spark shows them: our sentence first, then the traceback.
+"""Errors for display by Spark: the message first, then the traceback.
 
-Spark sends `traceback.format_exc()` of a worker to the driver and puts its own words in front. A
-traceback begins with the cause of an error, so an error that leaves this package gets a cause that
-is the sentence alone. Spark's "simplified tracebacks" reset `__cause__`: hence a class with a
-property of that name.
+Spark sends a worker's `traceback.format_exc()` to the driver and adds its own heading. A traceback
+begins with the cause of an error. An error that leaves this package therefore gets a cause that
+consists of its message only. Spark's "simplified tracebacks" reset `__cause__`, so `__cause__` is
+a property that ignores assignments.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ R = TypeVar("R")
 
 
 class MistakeError(KafkaError):
-    """What a user can put right; the lines of code that noticed it say nothing more."""
+    """An error that the user can correct; it is shown without our part of the traceback."""
 
 
 class _Sentence(Exception):  # noqa: N818 - its name is what users read
-    """Printed as `tandem_kafka: <sentence>`, and without a traceback, as it was never raised."""
+    """Printed as `tandem_kafka: <sentence>`; never raised, so it has no traceback."""
 
 
 _Sentence.__name__ = _Sentence.__qualname__ = "tandem_kafka"
@@ -34,7 +34,7 @@ _Sentence.__module__ = "builtins"
 
 
 class _SentenceFirst:
-    """Mixed into the class of an error on its way to Spark."""
+    """A mixin for the class of an error that Spark will show."""
 
     @property
     def __cause__(self) -> BaseException:
@@ -42,11 +42,11 @@ class _SentenceFirst:
 
     @__cause__.setter
     def __cause__(self, value: object) -> None:
-        """Keep the sentence, whatever Spark sets."""
+        """Ignore what Spark sets."""
 
 
 def sentence_of(error: BaseException) -> str:
-    """Return an error's message without the name of its class, in one line."""
+    """Return an error's message on one line, without the name of its class."""
     text = str(error).removeprefix(f"{type(error).__name__}: ")
     return " ".join(text.split())
 
@@ -60,7 +60,7 @@ def sentence_first(method: Callable[P, R]) -> Callable[P, R]:
             try:
                 yield from method(*args, **kwargs)
             except KafkaError as error:
-                raise _shown(error)  # noqa: B904 - it is the same error
+                raise _shown(error)  # noqa: B904 - the same error
 
         return generated  # type: ignore[return-value]
 
@@ -69,7 +69,7 @@ def sentence_first(method: Callable[P, R]) -> Callable[P, R]:
         try:
             return method(*args, **kwargs)
         except KafkaError as error:
-            raise _shown(error)  # noqa: B904 - it is the same error
+            raise _shown(error)  # noqa: B904 - the same error
 
     return called
 

@@ -1,7 +1,7 @@
-"""Filters that a query has on topic, partition, offset and timestamp, as smaller ranges.
+"""Filter pushdown: filters on topic, partition, offset and timestamp reduce the ranges.
 
-A range only has to keep every record that passes: Spark filters again. A time can move the
-beginning alone, as producers may write older times later.
+A range may keep records that do not match, because Spark applies the filters again. A timestamp
+filter moves only the start of a range, because producers may write older timestamps later.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Test = Callable[[OffsetRange], bool]
 
 @dataclass
 class Narrowing:
-    """What is known of the rows that are wanted."""
+    """The limits that a query's filters impose on ranges."""
 
     tests: list[Test] = field(default_factory=list)
     first_offset: int = 0
@@ -33,7 +33,7 @@ class Narrowing:
 
     @classmethod
     def from_filters(cls, filters: Iterable[Any]) -> Narrowing:
-        """Take what can be used of Spark's filters."""
+        """Extract the limits from Spark's filters; other filters are ignored."""
         found = cls()
         for each in filters:
             path: Sequence[str] = getattr(each, "attribute", ())
@@ -64,7 +64,7 @@ class Narrowing:
             self.last_offset = end if self.last_offset is None else min(self.last_offset, end)
 
     def apply(self, ranges: Sequence[OffsetRange], cluster: Cluster) -> list[OffsetRange]:
-        """Return the parts of ranges in which such rows can be."""
+        """Return the parts of ranges that can contain matching rows."""
         kept = [each for each in ranges if all(test(each) for test in self.tests)]
         since: dict[Any, int] = {}
         if self.first_ms is not None and kept:

@@ -1,4 +1,4 @@
-"""What a process needs to run the source, checked before Spark itself fails without it."""
+"""Checks that required packages are installed, before Spark fails with a less clear error."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ __all__ = ["MissingPackageError", "check_pyspark", "check_workers_python", "requ
 
 
 class MissingPackageError(MistakeError, ImportError):
-    """A package is not installed where it is needed."""
+    """A required package is not installed in this Python."""
 
 
 def check_pyspark() -> None:
-    """Check that PySpark is there, and new enough for data sources in Python.
+    """Check that PySpark is installed and supports Python data sources.
 
     Raises:
-        MissingPackageError: It is not.
+        MissingPackageError: PySpark is missing or too old.
     """
     try:
         version = str(import_module("pyspark").__version__)
@@ -34,16 +34,16 @@ def check_pyspark() -> None:
         ) from None
     if int(version.partition(".")[0]) < 4:
         raise MissingPackageError(
-            f"tandem_kafka.spark needs Spark 4.0 or newer, this is PySpark {version}, which has no "
-            f"data sources in Python: run {_install('pyspark>=4.0')}, on a cluster of that version"
+            f"tandem_kafka.spark needs Spark 4.0 or newer; PySpark {version} has no Python data "
+            f"sources: run {_install('pyspark>=4.0')}, and use a cluster of that version"
         )
 
 
 def require(*packages: str) -> None:
-    """Check that packages can be imported here; without them Spark's own worker would crash.
+    """Check that packages can be imported; without them, Spark's own worker would crash.
 
     Raises:
-        MissingPackageError: One cannot.
+        MissingPackageError: A package is not installed.
     """
     for package in packages:
         try:
@@ -54,20 +54,21 @@ def require(*packages: str) -> None:
             raise MissingPackageError(
                 f"{package} is not installed for {sys.executable}, which Spark runs as its worker: "
                 f"run {_install('tandem-kafka[spark]')}, or set PYSPARK_PYTHON to a Python that "
-                "has it"
+                "has the package"
             )
 
 
 def check_workers_python(context: Any) -> None:
-    """Warn on the driver if workers will run another Python, because nobody said which."""
+    """Warn on the driver if workers will run a different Python because none was configured."""
     if "PYSPARK_PYTHON" in os.environ or getattr(context, "pythonExec", None) != "python3":
         return
     found = shutil.which("python3")
     if found is None or Path(found).parent != Path(sys.executable).parent:
         warnings.warn(
-            f"Spark's workers will run {found or 'python3'}, this job runs {sys.executable}: where "
-            "tandem_kafka is not installed for the former, the source is not found. Before the "
-            "session is made, set os.environ['PYSPARK_PYTHON'] = sys.executable",
+            f"Spark's workers will run {found or 'python3'}, but this job runs {sys.executable}. "
+            "If tandem_kafka is not installed for the workers' Python, Spark does not find the "
+            "source. Set os.environ['PYSPARK_PYTHON'] = sys.executable before you create the "
+            "session",
             RuntimeWarning,
             stacklevel=4,
         )

@@ -1,8 +1,8 @@
-"""Offsets as Spark keeps them, and the arithmetic on them; nothing here talks to a broker.
+"""The form of offsets in Spark's checkpoints, and arithmetic on offsets; no broker is contacted.
 
-The JSON is that of Spark's own connector, `{"orders": {"0": 42}}`, so that a checkpoint can be
-continued by either; the end of a query's first batch has `{"begin of orders": {"0": 7}}` besides,
-which no topic can be called. Spark compares offsets as text: the order of keys is fixed.
+The JSON is that of Spark's own connector, `{"orders": {"0": 42}}`, so that either can continue the
+other's checkpoint. The end of a query's first batch also has `{"begin of orders": {"0": 7}}`, which
+is not a valid topic name. The order of keys is fixed, because Spark compares offsets as text.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class At:
 
 @dataclass(frozen=True, slots=True)
 class Since:
-    """The first record at or after a time, in ms: of all partitions, or for each."""
+    """The first record at or after a time in ms: one time for all partitions, or one for each."""
 
     timestamp_ms: int | Mapping[TopicPartition, int]
 
@@ -68,37 +68,37 @@ class Since:
 Limit = Edge | At | Since
 
 
-# --- what Spark keeps --------------------------------------------------------------------------
+# --- offsets in a checkpoint -------------------------------------------------------------------
 
 
 def to_json(
     offsets: Mapping[TopicPartition, int], beginning: Mapping[TopicPartition, int] | None = None
 ) -> dict[str, dict[str, int]]:
-    """Return offsets as Spark writes them into its log; with where the batch began, if given."""
+    """Convert offsets to the form in Spark's log; include where the batch began, if given."""
     found: dict[str, dict[str, int]] = {}
     for prefix, part in (("", offsets), (_BEGIN, beginning or {})):
         for tp in sorted(part):
             found.setdefault(prefix + tp.topic, {})[str(tp.partition)] = part[tp]
     if beginning is not None and not beginning:
-        found[_BEGIN] = {}  # it began before there was any partition
+        found[_BEGIN] = {}  # no partition existed when the batch began
     return found
 
 
 def from_json(value: Any) -> Offsets:
-    """Return offsets that Spark has kept.
+    """Parse offsets from Spark's log.
 
     Raises:
-        InvalidArgumentError: They have another shape, for instance of a version to come: this one
-            has no number, as the connector would take it for a topic.
+        InvalidArgumentError: They have a different form, for example a future one with a version
+            number. This form has none, because the connector would read it as a topic.
     """
     return {tp: at for tp, at in _kept(value).items() if not tp.topic.startswith(_BEGIN)}
 
 
 def beginning_in(value: Any) -> Offsets | None:
-    """Return where the batch began, if its end says so: that of a query's first does.
+    """Return where the batch began, if its end says so (only a query's first batch does).
 
     Raises:
-        InvalidArgumentError: As `from_json`.
+        InvalidArgumentError: The offsets have a different form; see `from_json`.
     """
     found = {
         TopicPartition(tp.topic.removeprefix(_BEGIN), tp.partition): at
@@ -112,8 +112,8 @@ def _kept(value: Any) -> Offsets:
     version = value.get("version") if isinstance(value, dict) else None
     if version is not None and not isinstance(version, dict):
         raise InvalidArgumentError(
-            f"the checkpoint holds offsets of version {version}, which is not known here: go on "
-            "with the version of tandem-kafka that wrote it"
+            f"the checkpoint has offsets of version {version}, which this version does not "
+            "support: use the version of tandem-kafka that wrote it"
         )
     try:
         return {
@@ -122,11 +122,11 @@ def _kept(value: Any) -> Offsets:
             for number, offset in numbers.items()
         }
     except (AttributeError, TypeError, ValueError):
-        message = f"the checkpoint holds offsets in a form that is not known here: {value!r}"
+        message = f"the checkpoint has offsets in a form that is not supported: {value!r}"
         raise InvalidArgumentError(message) from None
 
 
-# --- what users write --------------------------------------------------------------------------
+# --- option values -----------------------------------------------------------------------------
 
 
 def parse_offsets(name: str, text: str, *, edges: Iterable[Edge]) -> Limit:
@@ -141,8 +141,8 @@ def parse_offsets(name: str, text: str, *, edges: Iterable[Edge]) -> Limit:
         edge = named.get(offset)
         if edge is None and offset < 0:
             raise InvalidArgumentError(
-                f"{name}: {offset} is no offset of {_named(tp)}: give one of at least 0, "
-                "-2 for earliest or -1 for latest"
+                f"{name}: {offset} is not a valid offset of {_named(tp)}: give 0 or more, "
+                "-2 for earliest, or -1 for latest"
             )
         if edge is not None and edge.name not in allowed:
             raise InvalidArgumentError(
@@ -156,7 +156,7 @@ def parse_timestamps(name: str, text: str) -> Since:
     """Parse JSON with a time in ms for each partition."""
     found = _nested(name, text, "a time in ms for each partition")
     if any(at_ms < 0 for at_ms in found.values()):
-        raise InvalidArgumentError(f"{name}: times are in ms since 1970 and not negative")
+        raise InvalidArgumentError(f"{name}: times are in ms since 1970 and cannot be negative")
     return Since(found)
 
 
@@ -211,9 +211,9 @@ def _named(tp: TopicPartition) -> str:
 def rate_limited(
     limit: int, start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]
 ) -> Offsets:
-    """Return ends that give about `limit` records, each partition its share of the backlog.
+    """Return end offsets for about `limit` records, in proportion to each partition's backlog.
 
-    As Spark's connector does it: a share below one record is rounded up, any other down.
+    Rounding follows Spark's connector: a share below one record is rounded up, others down.
     """
     sizes = {tp: end[tp] - start[tp] for tp in end if tp in start and end[tp] > start[tp]}
     total = sum(sizes.values())

@@ -1,7 +1,7 @@
-"""The options of source and sink: each once, with its default, its check and a sentence.
+"""The options of source and sink, each with its default, parser and description.
 
-Names, defaults and precedence are those of Spark's own Kafka connector; what only exists here
-begins with `tandem.` (and `commitOffsetsToGroup`). Spark hands names over in any case.
+Names, defaults and precedence follow Spark's own Kafka connector. Options that exist only here
+begin with `tandem.`, except `commitOffsetsToGroup`. Names are not case-sensitive.
 """
 
 from __future__ import annotations
@@ -80,10 +80,10 @@ def _strategy(name: str, value: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """What is known of an option.
+    """The definition of an option.
 
     Attributes:
-        streaming: True or False where only a stream, or only a batch query, may have it.
+        streaming: True if only streams accept it, False if only batch queries do, None for both.
     """
 
     name: str
@@ -100,7 +100,7 @@ def _at_time(name: str, value: str) -> Since:
 #: The source's options, `kafka.*` apart.
 SOURCE: Final = (
     Option("subscribe", None, _text, "Topics, separated by commas."),
-    Option("subscribePattern", None, _text, "Regular expression that names match as a whole."),
+    Option("subscribePattern", None, _text, "Regular expression that matches whole topic names."),
     Option("assign", None, parse_partitions, "Partitions, as JSON."),
     Option(
         "startingOffsets",
@@ -112,14 +112,14 @@ SOURCE: Final = (
         "startingOffsetsByTimestamp",
         None,
         parse_timestamps,
-        "JSON with a time in ms for each partition; before startingOffsets.",
+        "JSON with a time in ms for each partition; overrides startingOffsets.",
     ),
-    Option("startingTimestamp", None, _at_time, "A time in ms for all; before both of them."),
+    Option("startingTimestamp", None, _at_time, "A time in ms for all partitions; overrides both."),
     Option(
         "startingOffsetsByTimestampStrategy",
         "error",
         _strategy,
-        "What to do where no record is that young: error, or latest.",
+        "What to do if no record is at or after the time: error, or latest.",
     ),
     Option(
         "endingOffsets",
@@ -132,58 +132,58 @@ SOURCE: Final = (
         "endingOffsetsByTimestamp",
         None,
         parse_timestamps,
-        "JSON with a time in ms for each partition; before endingOffsets.",
+        "JSON with a time in ms for each partition; overrides endingOffsets.",
         streaming=False,
     ),
     Option(
         "endingTimestamp",
         None,
         _at_time,
-        "A time in ms for all; before both of them.",
+        "A time in ms for all partitions; overrides both.",
         streaming=False,
     ),
-    Option("failOnDataLoss", True, _flag, "Fail when offsets that should be read are gone."),
-    Option("minPartitions", None, _number(1), "Cut ranges into at least so many tasks."),
-    Option("maxRecordsPerPartition", None, _number(1), "Cut ranges into tasks of so many."),
-    Option("includeHeaders", False, _flag, "Have a column headers."),
+    Option("failOnDataLoss", True, _flag, "Fail if offsets to read no longer exist."),
+    Option("minPartitions", None, _number(1), "Split ranges into at least this many tasks."),
+    Option("maxRecordsPerPartition", None, _number(1), "Split ranges larger than this."),
+    Option("includeHeaders", False, _flag, "Add the column headers."),
     Option(
         "maxOffsetsPerTrigger",
         None,
         _number(1),
-        "Offsets of one micro-batch at most, shared by backlog.",
+        "Maximum offsets of a micro-batch, divided in proportion to the backlog.",
         streaming=True,
     ),
     Option(
         "minOffsetsPerTrigger",
         None,
         _number(1),
-        "Wait until there are so many, or maxTriggerDelay is over.",
+        "Wait until this many offsets are available, or maxTriggerDelay has passed.",
         streaming=True,
     ),
     Option(
         "maxTriggerDelay",
         15 * 60_000,
         _duration_ms,
-        "How long minOffsetsPerTrigger may wait.",
+        "Maximum wait for minOffsetsPerTrigger.",
         streaming=True,
     ),
     Option(
         "kafkaConsumer.pollTimeoutMs",
         120_000,
         _number(1),
-        "Milliseconds that a task waits for its next record.",
+        "Milliseconds that a task waits for the next record.",
     ),
-    Option("fetchOffset.numRetries", 3, _number(0), "Further attempts to look offsets up."),
-    Option("fetchOffset.retryIntervalMs", 10, _number(0), "Milliseconds between them."),
-    Option("groupIdPrefix", None, _text, "Prefix of the name that brokers' logs and quotas see."),
+    Option("fetchOffset.numRetries", 3, _number(0), "Retries of an offset lookup."),
+    Option("fetchOffset.retryIntervalMs", 10, _number(0), "Milliseconds between retries."),
+    Option("groupIdPrefix", None, _text, "Prefix of the client name in brokers' logs and quotas."),
     Option(
         "commitOffsetsToGroup",
         None,
         _text,
-        "Group to which finished batches are committed, for those who watch its lag.",
+        "Group to which finished batches are committed, for lag monitoring.",
         streaming=True,
     ),
-    Option("tandem.batchBytes", 1 << 20, _number(1), "Bytes of one Arrow batch, about."),
+    Option("tandem.batchBytes", 1 << 20, _number(1), "Approximate bytes of an Arrow batch."),
     Option(
         "tandem.filterPushdown",
         False,
@@ -196,36 +196,38 @@ SOURCE: Final = (
 
 #: The sink's options, `kafka.*` apart.
 SINK: Final = (
-    Option("topic", None, _text, "Topic of all rows; before the column topic."),
-    Option("includeHeaders", False, _flag, "Taken for compatibility: a column headers is written."),
+    Option("topic", None, _text, "Topic of all rows; overrides the column topic."),
+    Option(
+        "includeHeaders", False, _flag, "Accepted for compatibility: headers are always written."
+    ),
     Option(
         "tandem.flushTimeoutMs",
         120_000,
         _number(1),
-        "Milliseconds for which a task waits for its rows to be delivered.",
+        "Milliseconds that a task waits for the delivery of its rows.",
     ),
     Option(
         "tandem.transactionalIdPrefix",
         None,
         _text,
-        "Write each task in a Kafka transaction; the name of one query, and of no other.",
+        "Write each task in a Kafka transaction; the prefix must be unique to the query.",
     ),
     Option(
         "tandem.transactionEpoch",
         None,
         _text,
-        "What a batch query calls this write, the same when it is repeated.",
+        "Name of this write in a batch query; reuse it when the write is repeated.",
     ),
 )
 
-#: What Spark adds by itself, or what its own connector warns about in the other kind of query.
-_SPARKS: Final = frozenset({"path", "checkpointlocation", "queryname", "outputmode"})
-_WAYS: Final = ("subscribe", "subscribePattern", "assign")
+#: Options that Spark itself adds.
+_ADDED_BY_SPARK: Final = frozenset({"path", "checkpointlocation", "queryname", "outputmode"})
+_TOPIC_OPTIONS: Final = ("subscribe", "subscribePattern", "assign")
 
 
 @dataclass(frozen=True, slots=True)
 class Topics:
-    """What to read: exactly one of these is set."""
+    """The topics or partitions to read: exactly one field is set."""
 
     names: tuple[str, ...] = ()
     pattern: str | None = None
@@ -234,7 +236,7 @@ class Topics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceOptions:
-    """The settled options of one query."""
+    """The options of a source, with defaults applied."""
 
     topics: Topics
     starting: Limit
@@ -258,10 +260,10 @@ class SourceOptions:
 
     @classmethod
     def parse(cls, options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
-        """Check what the user gave and settle the rest.
+        """Parse the user's options and apply defaults.
 
         Raises:
-            InvalidArgumentError: An option is unknown, missing, or not allowed to have its value.
+            InvalidArgumentError: An option is unknown or missing, or its value is not allowed.
         """
         given, kafka = _given(SOURCE, options, strict=True)
         for option in SOURCE:
@@ -277,7 +279,9 @@ class SourceOptions:
             raise InvalidArgumentError("startingOffsets: a batch query cannot start at latest")
         least, most = given.get("minOffsetsPerTrigger"), given.get("maxOffsetsPerTrigger")
         if least is not None and most is not None and least > most:
-            raise InvalidArgumentError("minOffsetsPerTrigger is more than maxOffsetsPerTrigger")
+            raise InvalidArgumentError(
+                f"minOffsetsPerTrigger ({least}) must not exceed maxOffsetsPerTrigger ({most})"
+            )
         settled = {option.name: given.get(option.name, option.default) for option in SOURCE}
         return cls(
             topics=_topics(given),
@@ -296,7 +300,7 @@ class SourceOptions:
             poll_timeout_ms=settled["kafkaConsumer.pollTimeoutMs"],
             retries=settled["fetchOffset.numRetries"],
             retry_interval_ms=settled["fetchOffset.retryIntervalMs"],
-            # As the connector has it: a group that is named leaves nothing to prefix.
+            # Follows the connector: with an explicit group id, there is nothing to prefix.
             group_id_prefix=(
                 None if {"group.id", "group_id"} & kafka.keys() else settled["groupIdPrefix"]
             ),
@@ -309,7 +313,7 @@ class SourceOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkOptions:
-    """The settled options of one writing query."""
+    """The options of a sink, with defaults applied."""
 
     topic: str | None
     flush_timeout_ms: int
@@ -319,18 +323,18 @@ class SinkOptions:
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> SinkOptions:
-        """Check what the user gave and settle the rest; what else Spark hands over is left out.
+        """Parse the user's options and apply defaults; unrelated options of Spark are ignored.
 
         Raises:
-            InvalidArgumentError: An option is misspelt, or not allowed to have its value.
+            InvalidArgumentError: An option is misspelt or missing, or its value is not allowed.
         """
         given, kafka = _given(SINK, options, strict=False)
         settled = {option.name: given.get(option.name, option.default) for option in SINK}
         prefix = settled["tandem.transactionalIdPrefix"]
         if prefix is None and "tandem.transactionEpoch" in given:
             raise InvalidArgumentError(
-                "tandem.transactionEpoch is for writing in transactions: give "
-                "tandem.transactionalIdPrefix too"
+                "tandem.transactionEpoch requires transactions: also set "
+                "tandem.transactionalIdPrefix"
             )
         return cls(
             topic=settled["topic"],
@@ -344,7 +348,7 @@ class SinkOptions:
 def _given(
     table: tuple[Option, ...], options: Mapping[str, str], *, strict: bool
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return the parsed options by their proper names, and those of Kafka without prefix."""
+    """Return the parsed options by canonical name, and the `kafka.` options without the prefix."""
     known = {option.name.lower(): option for option in table}
     given: dict[str, Any] = {}
     kafka: dict[str, str] = {}
@@ -355,14 +359,14 @@ def _given(
         elif name in known:
             option = known[name]
             given[option.name] = option.parse(option.name, value)
-        elif name not in _SPARKS:
+        elif name not in _ADDED_BY_SPARK:
             near = get_close_matches(name, known, n=1)
             if strict or near:
                 raise InvalidArgumentError(_unknown(key, near, known))
     if not servers_of(kafka):
         raise InvalidArgumentError(
             "the option kafka.bootstrap.servers is missing: give the addresses of one or more "
-            "brokers, as host:port, separated by commas"
+            "brokers as host:port, separated by commas"
         )
     return given, kafka
 
@@ -370,7 +374,7 @@ def _given(
 def _unknown(key: str, near: list[str], known: Mapping[str, Option]) -> str:
     hint = f" (did you mean {known[near[0]].name}?)" if near else ""
     names = ", ".join(option.name for option in known.values())
-    return f"there is no option {key!r}{hint}; there are {names}, and those of clients as kafka.*"
+    return f"there is no option {key!r}{hint}; there are {names}, and client options as kafka.*"
 
 
 def _check_kind(option: Option, *, streaming: bool) -> None:
@@ -380,12 +384,12 @@ def _check_kind(option: Option, *, streaming: bool) -> None:
 
 
 def _topics(given: Mapping[str, Any]) -> Topics:
-    chosen = [name for name in _WAYS if name in given]
+    chosen = [name for name in _TOPIC_OPTIONS if name in given]
     if len(chosen) != 1:
-        what = " and ".join(chosen) or "none of them"
-        advice = "leave out all but one" if chosen else 'for instance subscribe="orders"'
+        found = " and ".join(chosen) or "none of them"
+        advice = "remove all but one" if chosen else 'for instance, set subscribe="orders"'
         raise InvalidArgumentError(
-            f"give exactly one of {', '.join(_WAYS)}; there is {what}: {advice}"
+            f"give exactly one of {', '.join(_TOPIC_OPTIONS)}; you gave {found}: {advice}"
         )
     if "assign" in given:
         return Topics(assigned=given["assign"])
@@ -394,7 +398,7 @@ def _topics(given: Mapping[str, Any]) -> Topics:
         try:
             re.compile(pattern)
         except re.error as error:
-            message = f"subscribePattern is no regular expression: {error}"
+            message = f"subscribePattern is not a valid regular expression: {error}"
             raise InvalidArgumentError(message) from None
         return Topics(pattern=pattern)
     names = [name.strip() for name in given["subscribe"].split(",")]

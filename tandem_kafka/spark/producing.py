@@ -1,4 +1,4 @@
-"""A worker's producer: one for each configuration, idempotent, every delivery waited for."""
+"""A worker's producer: one for each configuration, idempotent; tasks wait for every delivery."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ __all__ = ["DebugLog", "DeliveryError", "TaskProducer", "deliver", "produce_all"
 
 log = logging.getLogger(__name__)
 
-#: So many failures are told of; the rest are counted.
-_SHOWN: Final = 5
-#: Delivery reports are taken in after so many rows.
+#: Failures shown in an error; the others are only counted.
+_MAX_SHOWN: Final = 5
+#: Rows between two polls for delivery reports.
 _ROWS_BETWEEN_POLLS: Final = 1_000
-#: After so long without any delivery the cluster is asked whether it is there.
+#: After this time without any delivery, check that the cluster is reachable.
 _FIRST_CONTACT_MS: Final = 30_000
 
 
 class DeliveryError(KafkaError):
-    """Rows that the cluster did not take."""
+    """Rows were not delivered to the cluster."""
 
 
 class _Errors:
-    """The errors of a producer's connections: a warning for each that differs from the last."""
+    """Logs the connection errors of a producer; consecutive equal errors are logged once."""
 
     last: str | None = None
 
     def note(self, error: Any) -> None:
-        """Take one. That all brokers are down says less than the errors before it."""
+        """Log an error. "All brokers down" is skipped: the errors before it say more."""
         text = str(error.str())
         if error.code() != ConfluentError._ALL_BROKERS_DOWN and text != self.last:  # noqa: SLF001 - a constant
             log.warning("the sink's producer: %s", text)
@@ -47,14 +47,14 @@ class _Errors:
 
 
 class TaskProducer(Producer):
-    """confluent-kafka's producer: it calls back for failures only, and is quiet.
+    """confluent-kafka's producer: it reports only failed deliveries, and prints nothing.
 
-    librdkafka prints a line to stderr for each connection that fails. Here they go to the log at
-    DEBUG.
+    By default, librdkafka prints a line to stderr for each failed connection. This class logs the
+    line at DEBUG instead.
     """
 
     def __init__(self, config: dict[str, Any]) -> None:
-        # With a method of this object as callback, only the garbage collector would free it.
+        # A callback bound to this object would be a reference cycle, which delays its release.
         self._errors = _Errors()
         ours = {
             "delivery.report.only.error": True,
@@ -63,35 +63,35 @@ class TaskProducer(Producer):
         }
         super().__init__(config | ours)
 
-    def because(self) -> str:
-        """Return the last error as the end of a sentence; empty if there was none."""
+    def last_error_suffix(self) -> str:
+        """Return the last error as a suffix for a message; empty if there was none."""
         return f" (last error: {self._errors.last})" if self._errors.last else ""
 
 
 class DebugLog:
-    """Takes librdkafka's lines, whatever level it gives them."""
+    """Logs librdkafka's lines at DEBUG, regardless of their level."""
 
     def log(self, level: int, message: str, *arguments: Any) -> None:  # noqa: ARG002 - its interface
-        """Take one line."""
+        """Log one line."""
         log.debug(message, *arguments)
 
 
 @dataclass(slots=True)
 class _Failures:
-    """Rows of a task that the cluster refused."""
+    """Rows of a task that were not delivered."""
 
     count: int = 0
     shown: list[str] = field(default_factory=list)
 
     def note(self, error: Any, message: Any) -> None:
-        """Take a delivery report; the producer reports failures only."""
+        """Record a failed delivery; the producer reports no others."""
         self.count += 1
-        if len(self.shown) < _SHOWN:
+        if len(self.shown) < _MAX_SHOWN:
             at = f"{message.topic()}-{message.partition()}"
             self.shown.append(f"{at} key {_shown(message.key())}: {error.str()}")
 
     def check(self) -> None:
-        """Raise if a row was not taken."""
+        """Raise an error if a delivery failed."""
         if self.count:
             raise DeliveryError(f"{self.count} rows were not delivered: {'; '.join(self.shown)}")
 
@@ -100,7 +100,7 @@ def _shown(key: bytes | None) -> str:
     return "null" if key is None else repr(key[:64])
 
 
-#: Of this process, given in the key.
+#: Producers by process id and configuration.
 _producers: dict[Any, Any] = {}
 
 
@@ -108,29 +108,29 @@ def deliver(batches: Iterator[Any], options: SinkOptions) -> None:
     """Produce all rows and wait for their delivery.
 
     Raises:
-        DeliveryError: Rows were refused, or not delivered in time.
+        DeliveryError: Rows were rejected, or not delivered in time.
         InvalidArgumentError: A row has no topic, or a timestamp that cannot be written.
     """
     config = producer_options(options.kafka)
     key = (os.getpid(), *sorted(config.items()))
     producer = _producers.get(key)
     if producer is None:
-        _producers.clear()  # of a parent process, or of a configuration that is not used any more
+        _producers.clear()  # those of the parent process, or of an old configuration
         producer = _producers[key] = TaskProducer(config)
     try:
         produce_all(producer, batches, options)
     except BaseException:
-        # What it still holds belongs to a task that failed.
+        # The records still in its buffer belong to the failed task.
         _producers.pop(key, None)
         producer.purge()
         raise
 
 
 def produce_all(producer: TaskProducer, batches: Iterator[Any], options: SinkOptions) -> int:
-    """Produce all rows, wait for their delivery, and return how many there were.
+    """Produce all rows, wait for their delivery, and return their number.
 
     Raises:
-        DeliveryError: Rows were refused, or not delivered in time.
+        DeliveryError: Rows were rejected, or not delivered in time.
         InvalidArgumentError: A row has no topic, or a timestamp that cannot be written.
     """
     failures = _Failures()
@@ -138,34 +138,34 @@ def produce_all(producer: TaskProducer, batches: Iterator[Any], options: SinkOpt
     for batch in batches:
         _produce(producer, rows_of(batch, options.topic), failures, options.flush_timeout_ms)
         rows += batch.num_rows
-    left = _flush(producer, options, rows)
+    remaining = _flush(producer, options, rows)
     failures.check()
-    if left:
+    if remaining:
         raise DeliveryError(
-            f"{left} rows were not delivered within {options.flush_timeout_ms} ms "
-            f"(tandem.flushTimeoutMs){producer.because()}"
+            f"{remaining} rows were not delivered within {options.flush_timeout_ms} ms "
+            f"(tandem.flushTimeoutMs){producer.last_error_suffix()}"
         )
     return rows
 
 
 def _flush(producer: TaskProducer, options: SinkOptions, rows: int) -> int:
-    """Wait for deliveries; not to the end where nothing arrived and no broker answers."""
+    """Wait for deliveries; give up early if nothing was delivered and no broker responds."""
     timeout_ms = options.flush_timeout_ms
     first_ms = min(timeout_ms, _FIRST_CONTACT_MS)
-    left: int = producer.flush(first_ms / 1_000)
-    if left and left >= rows and not _answers(producer):
+    remaining: int = producer.flush(first_ms / 1_000)
+    if remaining and remaining >= rows and not _is_reachable(producer):
         raise DeliveryError(
-            f"{left} rows were not delivered within {first_ms} ms: no broker of "
-            f"{servers_of(options.kafka)} answers; {what_to_check('the workers')}"
-            f"{producer.because()}"
+            f"{remaining} rows were not delivered within {first_ms} ms: no broker of "
+            f"{servers_of(options.kafka)} responds; {what_to_check('the workers')}"
+            f"{producer.last_error_suffix()}"
         )
-    if left and first_ms < timeout_ms:
-        left = producer.flush((timeout_ms - first_ms) / 1_000)
-    return left
+    if remaining and first_ms < timeout_ms:
+        remaining = producer.flush((timeout_ms - first_ms) / 1_000)
+    return remaining
 
 
-def _answers(producer: Any) -> bool:
-    """Tell whether the cluster answers at all; only asked when it looks as if it did not."""
+def _is_reachable(producer: Any) -> bool:
+    """Check whether the cluster responds at all; called only after a flush without deliveries."""
     try:
         producer.list_topics(timeout=1)
     except KafkaException:
@@ -182,14 +182,14 @@ def _produce(
         full_since_ms: int | None = None
         while True:
             try:
-                # Both names of the callback: None for the first would win over the second.
+                # The callback has two parameters; None for the first would override the second.
                 produce(topic, value, key, partition, note, note, timestamp_ms, headers)
                 break
             except BufferError:
                 full_since_ms = _wait_for_room(producer, full_since_ms, timeout_ms)
                 failures.check()
             except KafkaException as error:
-                raise _refused(Row._make(row), error) from None
+                raise _rejected(Row._make(row), error) from None
         if not number % _ROWS_BETWEEN_POLLS:
             producer.poll(0)
             failures.check()
@@ -198,16 +198,18 @@ def _produce(
 
 
 def _wait_for_room(producer: Any, full_since_ms: int | None, timeout_ms: int) -> int:
-    """Take in deliveries, which make room in the buffer; return since when it has been full."""
+    """Poll for deliveries, which free buffer space; return since when the buffer is full."""
     now_ms = MonotonicClock().now_ms()
     if full_since_ms is None:
         full_since_ms = now_ms
     if now_ms - full_since_ms >= timeout_ms:
-        raise DeliveryError(f"the producer's buffer has stayed full for {timeout_ms} ms")
+        raise DeliveryError(
+            f"the producer's buffer was full for {timeout_ms} ms (tandem.flushTimeoutMs)"
+        )
     producer.poll(0.1)
     return full_since_ms
 
 
-def _refused(row: Row, error: KafkaException) -> DeliveryError:
+def _rejected(row: Row, error: KafkaException) -> DeliveryError:
     at = row.topic if row.partition < 0 else f"{row.topic}-{row.partition}"
     return DeliveryError(f"{at} key {_shown(row.key)}: {error}")

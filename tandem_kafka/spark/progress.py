@@ -1,8 +1,8 @@
-"""How far streams are behind their topics, for logs and metrics.
+"""The lag of streams, for logs and metrics.
 
-Spark lets a Python source report no metrics of its own (4.3). What the JVM connector calls
-`minOffsetsBehindLatest`, `maxOffsetsBehindLatest` and `avgOffsetsBehindLatest` is computed here on
-the driver from the offsets in a query's progress, which are there from Spark 4.2 on.
+In Spark 4.3, a Python source cannot report metrics of its own. This module computes the JVM
+connector's `minOffsetsBehindLatest`, `maxOffsetsBehindLatest` and `avgOffsetsBehindLatest` on the
+driver, from the offsets in a query's progress. Spark 4.2 and newer provide them.
 """
 
 from __future__ import annotations
@@ -26,15 +26,16 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class StreamLag:
-    """How far one query was behind when it planned a micro-batch.
+    """The lag of one query when it planned a micro-batch.
 
     Attributes:
         query: The query's name, or its id if it has none.
-        query_id: Its id, which stays the same when it is started again.
+        query_id: The query's id, which stays the same after a restart.
         batch: The number of the micro-batch.
-        batch_ms: Milliseconds that the micro-batch took.
-        rows: Rows that it read.
-        behind: For each partition, how many offsets there were behind the end of the micro-batch.
+        batch_ms: The duration of the micro-batch in ms.
+        rows: The number of rows that the micro-batch read.
+        behind: For each partition, the offsets between the end of the micro-batch and the end of
+            the partition.
     """
 
     query: str
@@ -46,29 +47,29 @@ class StreamLag:
 
     @property
     def minimum(self) -> int:
-        """The offsets that the partition with the fewest is behind."""
+        """The lag of the partition with the least lag."""
         return min(self.behind.values(), default=0)
 
     @property
     def maximum(self) -> int:
-        """The offsets that the partition with the most is behind."""
+        """The lag of the partition with the most lag."""
         return max(self.behind.values(), default=0)
 
     @property
     def average(self) -> float:
-        """The mean of all partitions."""
+        """The mean lag of all partitions."""
         return self.total / max(1, len(self.behind))
 
     @property
     def total(self) -> int:
-        """The offsets that all partitions together are behind."""
+        """The lag of all partitions together."""
         return sum(self.behind.values())
 
     @classmethod
     def of(cls, progress: Any) -> StreamLag:
-        """Take what a `StreamingQueryProgress` says.
+        """Compute the lag from a `StreamingQueryProgress`.
 
-        Sources that tell no latest offset, or offsets of another form than Kafka's, are left out.
+        Sources without a latest offset, or with offsets in a different form, are skipped.
         """
         behind: dict[TopicPartition, int] = {}
         for source in progress.sources:
@@ -98,66 +99,67 @@ def _offsets(text: str | None) -> Offsets:
     try:
         return from_json(json.loads(text)) if text else {}
     except (ValueError, InvalidArgumentError):
-        return {}  # of a source that is not Kafka's
+        return {}  # the source is not Kafka
 
 
 class LagListener(StreamingQueryListener):
-    """Logs the lag of a session's streams, and gives it to whom it is told to.
+    """Logs the lag of a session's streams, and passes it to the given functions.
 
     Add it to a session: `spark.streams.addListener(LagListener())`. It runs on the driver.
 
     Args:
-        targets: Called with the lag after each micro-batch, in the order of the micro-batches.
-            Spark logs what they raise, and goes on.
+        targets: Functions to call with the lag after each micro-batch, in order. Spark logs
+            their exceptions and continues.
     """
 
     def __init__(self, *targets: Callable[[StreamLag], None]) -> None:
         self._targets = targets
-        self._untold: set[str] = set()
+        self._reported_unknown: set[str] = set()
 
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802 - Spark's name
-        """Nothing: there is no batch yet."""
+        """Do nothing: there is no batch yet."""
 
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802
-        """Log the lag, and pass it on."""
+        """Log the lag, and call the targets."""
         lag = StreamLag.of(event.progress)
         if not lag.behind:
-            self._say_that_it_is_unknown(lag)
+            self._log_unknown_lag(lag)
             return
         log.info("%s", lag)
         for target in self._targets:
             target(lag)
 
     def onQueryIdle(self, event: Any) -> None:  # noqa: N802
-        """Nothing: what the last batch left is unchanged."""
+        """Do nothing: there is no new batch."""
 
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
-        """Nothing: the lag of a query that has ended is the last that was told."""
+        """Do nothing: the last reported lag remains valid."""
 
-    def _say_that_it_is_unknown(self, lag: StreamLag) -> None:
-        if lag.query_id not in self._untold:
-            self._untold.add(lag.query_id)
+    def _log_unknown_lag(self, lag: StreamLag) -> None:
+        if lag.query_id not in self._reported_unknown:
+            self._reported_unknown.add(lag.query_id)
             log.info(
-                "stream %s: the lag of batch %s is unknown, as no source says how far its topics "
-                "reach: a batch that is repeated does not, nor a Python source before Spark 4.2",
+                "stream %s: the lag of batch %s is unknown, because no source reported the end of "
+                "its topics; repeated batches and Python sources before Spark 4.2 do not",
                 lag.query,
                 lag.batch,
             )
 
 
 def prometheus_lag(registry: Any = None) -> Callable[[StreamLag], None]:
-    """Return a target for `LagListener` that keeps the lag in Prometheus gauges.
+    """Return a target for `LagListener` that sets Prometheus gauges.
 
-    `tandem_kafka_stream_offsets_behind_latest` has a series for each query, topic and partition;
-    `tandem_kafka_stream_batch_seconds` and `tandem_kafka_stream_batch_rows` one for each query.
+    `tandem_kafka_stream_offsets_behind_latest` has a series for each query, topic and partition.
+    `tandem_kafka_stream_batch_seconds` and `tandem_kafka_stream_batch_rows` have one for each
+    query.
 
     Args:
-        registry: A `prometheus_client.CollectorRegistry`; the library's default if None.
+        registry: A `prometheus_client.CollectorRegistry`; None selects the library's default.
 
     Raises:
         ModuleNotFoundError: `prometheus-client` is not installed.
     """
-    from prometheus_client import REGISTRY, Gauge  # noqa: PLC0415 - not of every job
+    from prometheus_client import REGISTRY, Gauge  # noqa: PLC0415 - optional
 
     where = REGISTRY if registry is None else registry
     behind = Gauge(
@@ -188,7 +190,7 @@ def prometheus_lag(registry: Any = None) -> Callable[[StreamLag], None]:
 
 
 def opentelemetry_lag(meter: Any) -> Callable[[StreamLag], None]:
-    """Return a target for `LagListener` that an OpenTelemetry meter observes.
+    """Return a target for `LagListener` that feeds an OpenTelemetry meter.
 
     The instrument `tandem_kafka.stream.offsets_behind_latest` has the attributes `query`,
     `messaging.destination.name` and `messaging.destination.partition.id`.

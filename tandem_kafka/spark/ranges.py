@@ -1,4 +1,4 @@
-"""Ranges of offsets, one for each Spark task, and how they are cut."""
+"""Ranges of offsets, one for each Spark task, and how they are split."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["OffsetRange", "split"]
 
 @dataclass(frozen=True)
 class OffsetRange(InputPartition):
-    """What one task reads: `start` up to but not including `end`."""
+    """The offsets that one task reads: from `start` up to but not including `end`."""
 
     topic: str
     partition: int
@@ -25,12 +25,12 @@ class OffsetRange(InputPartition):
 
     @property
     def tp(self) -> TopicPartition:
-        """The partition it is of."""
+        """The topic and partition of the range."""
         return TopicPartition(self.topic, self.partition)
 
     @property
     def size(self) -> int:
-        """How many offsets there are; records may be fewer."""
+        """The number of offsets; there may be fewer records."""
         return self.end - self.start
 
     def __str__(self) -> str:
@@ -43,40 +43,43 @@ def split(
     min_partitions: int | None = None,
     max_records: int | None = None,
 ) -> list[OffsetRange]:
-    """Return ranges cut so that none has more than `max_records` and there are enough of them.
+    """Split ranges so that each has at most `max_records`, and at least `min_partitions` result.
 
-    Empty ranges go. The largest come first: the last task of a stage is then a short one.
+    Empty ranges are dropped. Large ranges come first, so that a stage does not end with a long
+    task.
     """
-    wanted = [each for each in ranges if each.size > 0]
+    nonempty = [each for each in ranges if each.size > 0]
     if max_records is not None:
-        wanted = [
-            part for each in wanted for part in _cut(each, math.ceil(each.size / max_records))
+        nonempty = [
+            part for each in nonempty for part in _cut(each, math.ceil(each.size / max_records))
         ]
-    if min_partitions is not None and len(wanted) < min_partitions:
-        wanted = _at_least(wanted, min_partitions)
-    return sorted(wanted, key=lambda each: (-each.size, each.topic, each.partition, each.start))
+    if min_partitions is not None and len(nonempty) < min_partitions:
+        nonempty = _at_least(nonempty, min_partitions)
+    return sorted(nonempty, key=lambda each: (-each.size, each.topic, each.partition, each.start))
 
 
 def _at_least(ranges: list[OffsetRange], count: int) -> list[OffsetRange]:
-    """Cut the large ones, weighed by size; what is small anyway stays whole and out of the sum."""
+    """Split large ranges in proportion to size; small ones stay whole and are not counted."""
     total = sum(each.size for each in ranges)
     whole = [each for each in ranges if _rounded(each.size / total * count) <= 1]
     large = [each for each in ranges if _rounded(each.size / total * count) > 1]
-    left = sum(each.size for each in large)
+    large_size = sum(each.size for each in large)
     share = max(1, count - len(whole))
     cut = [
-        part for each in large for part in _cut(each, max(1, _rounded(each.size / left * share)))
+        part
+        for each in large
+        for part in _cut(each, max(1, _rounded(each.size / large_size * share)))
     ]
     return whole + cut
 
 
 def _rounded(number: float) -> int:
-    """Round as Java does: half goes up, not to the even number."""
+    """Round half up like Java, not half to even like Python."""
     return math.floor(number + 0.5)
 
 
 def _cut(each: OffsetRange, parts: int) -> list[OffsetRange]:
-    """Return nearly equal parts, never an empty one."""
+    """Split a range into nearly equal, nonempty parts."""
     parts = min(parts, each.size)
     edges = [each.start + each.size * number // parts for number in range(parts + 1)]
     return [

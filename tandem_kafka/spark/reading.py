@@ -1,8 +1,8 @@
-"""What a task does: it reads one range of offsets to its end, by position.
+"""Reads one range of offsets in a task.
 
-The records may be fewer than the offsets, even none: control records of transactions, aborted
-records and compaction leave gaps. So a range is done when the position has reached its end. What
-retention took from it is told by the broker, which refuses the offset.
+A range may have fewer records than offsets, or none: transaction markers, aborted records and
+compaction leave gaps. A range is therefore complete when the position has reached its end. If
+retention has deleted offsets of the range, the broker rejects the fetch.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ log = logging.getLogger(__name__)
 
 #: Records of the first batch, before their size is known.
 _FIRST_ROWS: Final = 1_000
-_MOST_ROWS: Final = 100_000
-#: After so long without a record the end of the log is looked up: it may have gone back.
-_SUSPICIOUS_MS: Final = 5_000
-#: The look gets the time that is left of pollTimeoutMs, and at least so much.
-_LOOK_MS: Final = 1_000
-_MEMORY: Final = 32 << 20
-#: A task reads one partition, so one fetch is on its way at a time: it had better be worth it.
-_FETCH: Final = 2 << 20
+_MAX_ROWS: Final = 100_000
+#: After this time without a record, look up the end of the log: it may have moved back.
+_STALLED_MS: Final = 5_000
+#: Minimum timeout of that lookup, if less of pollTimeoutMs remains.
+_LOOKUP_MS: Final = 1_000
+_BUFFER_BYTES: Final = 32 << 20
+#: A task reads one partition, with one fetch in flight at a time: small fetches would be slow.
+_FETCH_BYTES: Final = 2 << 20
 
 
 @dataclass(frozen=True)
 class Reading:
-    """How ranges of a query are read; travels to the workers."""
+    """The settings for reading a query's ranges; sent to the workers."""
 
     kafka: Mapping[str, str]
     shape: RowShape
@@ -52,7 +52,7 @@ class Reading:
 
     @classmethod
     def of(cls, options: SourceOptions, shape: RowShape) -> Reading:
-        """Take what workers need of a query's options."""
+        """Select the options that workers need."""
         return cls(
             kafka=dict(options.kafka),
             shape=shape,
@@ -68,8 +68,8 @@ class Reading:
     def client_options(self) -> dict[str, Any]:
         """Return the options of a worker's consumer."""
         options = {
-            "fetch_buffer_max_bytes": _MEMORY,
-            "max_partition_fetch_bytes": _FETCH,
+            "fetch_buffer_max_bytes": _BUFFER_BYTES,
+            "max_partition_fetch_bytes": _FETCH_BYTES,
             **consumer_options(self.kafka),
         }
         if self.group_id_prefix is not None:
@@ -81,30 +81,30 @@ class Reading:
         }
 
     @sentence_first
-    def read(self, wanted: OffsetRange) -> Iterator[Any]:
+    def read(self, requested: OffsetRange) -> Iterator[Any]:
         """Yield the records of a range as record batches."""
         with cache.lend(self.client_options()) as consumer:
-            yield from _Range(self, consumer, wanted).batches()
+            yield from _Range(self, consumer, requested).batches()
 
 
 def _before(batch: Any, end: int) -> Any:
-    """Return the records of a batch that are before an offset."""
+    """Return the records of a batch before an offset."""
     import pyarrow.compute as pc  # noqa: PLC0415 - slow to import; planning needs none
 
     return batch.slice(0, pc.sum(pc.less(batch.column("offset"), end)).as_py())
 
 
 class _Range:
-    def __init__(self, reading: Reading, consumer: KafkaConsumer, wanted: OffsetRange) -> None:
+    def __init__(self, reading: Reading, consumer: KafkaConsumer, requested: OffsetRange) -> None:
         self._reading = reading
         self._consumer = consumer
-        self._wanted = wanted
-        self._position = wanted.start
+        self._requested = requested
+        self._position = requested.start
         self._rows = _FIRST_ROWS
         self._clock = MonotonicClock()
 
     def batches(self) -> Iterator[Any]:
-        tp, end = self._wanted.tp, self._wanted.end
+        tp, end = self._requested.tp, self._requested.end
         convert = self._reading.shape.converter(tp).convert
         self._consumer.assign([tp])
         self._consumer.stop_at(tp, end)
@@ -118,61 +118,61 @@ class _Range:
             else:
                 self._stalled(self._clock.now_ms() - moved_ms)
             if position > end and batch.num_rows:
-                # The last fetch brought more than was asked for.
+                # The last fetch returned records beyond the range.
                 batch = _before(batch, end)
             if batch.num_rows:
                 self._adapt(batch)
                 yield convert(batch)
 
     def _poll(self) -> Any:
-        wait_ms = min(_SUSPICIOUS_MS, self._reading.poll_timeout_ms)
-        columns = self._reading.shape.wanted
+        wait_ms = min(_STALLED_MS, self._reading.poll_timeout_ms)
+        columns = self._reading.shape.required
         while True:
             try:
                 return self._consumer.poll_arrow(wait_ms, self._rows, columns=columns)
             except OffsetOutOfRangeError:
-                self._skip_what_is_gone()
+                self._skip_deleted()
 
     def _adapt(self, batch: Any) -> None:
-        """Have the next batch about as large as it should be."""
+        """Adjust the number of rows of the next batch to `tandem.batchBytes`."""
         rows = batch.num_rows * self._reading.batch_bytes // max(1, batch.nbytes)
-        self._rows = max(1, min(_MOST_ROWS, rows))
+        self._rows = max(1, min(_MAX_ROWS, rows))
 
-    # --- what is gone --------------------------------------------------------------------------
+    # --- data loss -----------------------------------------------------------------------------
 
-    def _skip_what_is_gone(self) -> None:
-        tp = self._wanted.tp
+    def _skip_deleted(self) -> None:
+        tp = self._requested.tp
         first = self._consumer.beginning_offsets([tp])[tp]
         last = self._consumer.end_offsets([tp])[tp]
         at = self._consumer.position(tp)
-        self._lost(f"offset {at} is gone: there is [{first}, {last}) of {tp.topic}-{tp.partition}")
-        # A log that ends before the position was made anew: nothing of this range is in it.
-        self._consumer.seek(tp, first if at < first else self._wanted.end)
+        self._lost(f"offset {at} is gone: {tp.topic}-{tp.partition} has [{first}, {last})")
+        # If the log ends before the position, the topic was recreated: skip the whole range.
+        self._consumer.seek(tp, first if at < first else self._requested.end)
 
     def _stalled(self, since_ms: int) -> None:
-        tp = self._wanted.tp
-        if since_ms < min(_SUSPICIOUS_MS, self._reading.poll_timeout_ms):
+        tp = self._requested.tp
+        if since_ms < min(_STALLED_MS, self._reading.poll_timeout_ms):
             return
-        left_ms = max(_LOOK_MS, self._reading.poll_timeout_ms - since_ms)
+        timeout_ms = max(_LOOKUP_MS, self._reading.poll_timeout_ms - since_ms)
         try:
-            last = self._consumer.end_offsets([tp], left_ms)[tp]
+            last = self._consumer.end_offsets([tp], timeout_ms)[tp]
         except KafkaTimeoutError:
-            # A broker that does not answer has not lost anything.
-            last = self._wanted.end
-        if last < self._wanted.end:
-            self._lost(f"{tp.topic}-{tp.partition} ends at {last} now")
-            self._position = self._wanted.end
+            # No response is not evidence of data loss.
+            last = self._requested.end
+        if last < self._requested.end:
+            self._lost(f"{tp.topic}-{tp.partition} now ends at {last}")
+            self._position = self._requested.end
         elif since_ms >= self._reading.poll_timeout_ms:
             raise KafkaTimeoutError(
-                f"no record of {self._wanted} came within {self._reading.poll_timeout_ms} ms "
-                f"(kafkaConsumer.pollTimeoutMs) behind offset {self._position}"
+                f"no record of {self._requested} arrived within {self._reading.poll_timeout_ms} ms "
+                f"(kafkaConsumer.pollTimeoutMs) after offset {self._position}"
             )
 
     def _lost(self, what: str) -> None:
-        message = f"{self._wanted} cannot be read whole: {what}"
+        message = f"{self._requested} cannot be read completely: {what}"
         if self._reading.fail_on_data_loss:
             raise DataLossError(
-                f"{message}. Retention or a deleted topic took it; to go on without, set "
-                "failOnDataLoss to false"
+                f"{message}. Retention or a deletion of the topic has removed records; to "
+                "continue without them, set failOnDataLoss to false"
             )
         log.warning("records may have been lost: %s", message)

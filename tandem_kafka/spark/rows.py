@@ -1,4 +1,4 @@
-"""The columns that the sink understands, and how a record batch becomes records."""
+"""The columns of the sink, and the conversion of record batches to records."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tandem_kafka.errors import InvalidArgumentError
 __all__ = ["Row", "check_columns", "rows_of", "topics_of"]
 
 _BYTES: Final = ("binary", "string")
-#: Columns by name with the types they may have; others are left out, as in Spark's connector.
+#: Allowed types by column name; other columns are ignored, as in Spark's connector.
 _COLUMNS: Final[dict[str, tuple[str, ...]]] = {
     "topic": ("string",),
     "key": _BYTES,
@@ -32,9 +32,9 @@ class Row(NamedTuple):
     topic: str
     value: bytes | None
     key: bytes | None
-    #: -1 where the key decides, or chance.
+    #: -1 lets the producer's partitioner choose.
     partition: int
-    #: 0 where the producer gives the time of writing.
+    #: 0 lets the producer use the time of writing.
     timestamp_ms: int
     headers: list[tuple[str, bytes | None]] | None
 
@@ -43,31 +43,31 @@ def check_columns(schema: StructType, topic: str | None) -> None:
     """Check a data frame's columns before anything is written.
 
     Raises:
-        InvalidArgumentError: One is missing or has another type.
+        InvalidArgumentError: A column is missing or has the wrong type.
     """
     names = {each.name: each.dataType.simpleString() for each in schema.fields}
     if "value" not in names:
         raise InvalidArgumentError(
             "a column value (binary or string) is needed to write to Kafka; the columns are "
-            f"{', '.join(names) or 'none'}: rename one, for instance with col(...).alias('value')"
+            f"{', '.join(names) or 'none'}: rename one, for example with col(...).alias('value')"
         )
     if topic is None and "topic" not in names:
         raise InvalidArgumentError(
-            "no topic to write to: give the option topic, or a column topic of strings"
+            "no topic to write to: set the option topic, or add a column topic of type string"
         )
     for name, allowed in _COLUMNS.items():
         if name in names and names[name] not in allowed:
             raise InvalidArgumentError(
-                f"the column {name} must be {' or '.join(allowed)}, it is {names[name]}: "
+                f"the column {name} must be {' or '.join(allowed)}, not {names[name]}: "
                 f"{_remedy(name, allowed)}"
             )
 
 
 def _remedy(name: str, allowed: tuple[str, ...]) -> str:
     if allowed[-1] == "string":
-        more = ", or make JSON of a struct with to_json" if len(allowed) > 1 else ""
+        more = ", or convert a struct to JSON with to_json" if len(allowed) > 1 else ""
         return f"cast it with col({name!r}).cast('string'){more}"
-    return f"cast it with col({name!r}).cast({allowed[0]!r}), or leave it out"
+    return f"cast it with col({name!r}).cast({allowed[0]!r}), or drop it"
 
 
 def rows_of(batch: Any, topic: str | None) -> Iterator[tuple[Any, ...]]:
@@ -75,11 +75,10 @@ def rows_of(batch: Any, topic: str | None) -> Iterator[tuple[Any, ...]]:
 
     Args:
         batch: A record batch with columns that `check_columns` has accepted.
-        topic: The option `topic`, which comes before the column.
+        topic: The option `topic`, which overrides the column.
 
     Raises:
-        InvalidArgumentError: A row has no topic, or its timestamp is not after the beginning of
-            1970.
+        InvalidArgumentError: A row has no topic, or a timestamp before the first ms of 1970.
     """
     names = batch.schema.names
     return zip(
@@ -104,20 +103,20 @@ def topics_of(batch: Any) -> list[str]:
     column = batch.column("topic")
     if column.null_count:
         raise InvalidArgumentError(
-            "a row has no topic: its column topic is null, and the option topic is not given"
+            "a row has no topic: its column topic is null, and the option topic is not set"
         )
     found: list[str] = column.to_pylist()
     return found
 
 
 def _timestamps_ms(column: Any) -> list[int]:
-    """Cut to the millisecond, as Java does it; without a zone the values are UTC."""
+    """Truncate to milliseconds like Java; timestamps without a zone are UTC."""
     micros = column.cast(pa.int64())
     first = pc.min(micros).as_py()
     if first is not None and first < 1_000:
-        # No record has a time before 1970, and the producer takes 0 for none.
+        # Records cannot have a time before 1970, and 0 means none to the producer.
         raise InvalidArgumentError(
-            f"a row has the timestamp {first} us since 1970; the first that can be written is 1 ms"
+            f"a row has the timestamp {first} us since 1970; the earliest allowed is 1 ms"
         )
     found: list[int] = pc.fill_null(pc.divide(micros, 1_000), 0).to_pylist()
     return found

@@ -1,4 +1,4 @@
-"""The columns of Spark's own connector."""
+"""The columns of the source; they are those of Spark's own connector."""
 
 from __future__ import annotations
 
@@ -31,5 +31,5 @@ _HEADERS: Final = StructField("headers", ArrayType(_HEADER))
 
 
 def full_schema(*, headers: bool) -> StructType:
-    """Return the schema of Spark's own connector."""
+    """Return the schema of the source."""
     return StructType([*_FIELDS, _HEADERS] if headers else list(_FIELDS))

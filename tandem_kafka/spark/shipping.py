@@ -1,8 +1,8 @@
-"""How readers and writers travel to the workers, and what is said where this package is missing.
+"""Pickling of readers and writers, with a clear error for workers without this package.
 
-Spark sends them by cloudpickle, which names their class: a worker without the package would fail
-with ModuleNotFoundError somewhere in Spark's unpickling. So they travel as bytes, beside a function
-that goes by value: it looks for the package first, and has the sentence for users with it.
+Spark pickles them with cloudpickle, by reference to their class. A worker without the package would
+fail with ModuleNotFoundError inside Spark's unpickling. They are therefore sent as bytes, with a
+function that is pickled by value. It first checks for the package, and has the error message.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["Shipped"]
 
 
 def _unpack(data: bytes) -> Any:
-    """Return what was shipped; it uses nothing of this module, as it may not be there."""
+    """Unpickle the object. Uses nothing of this module, which may not be installed."""
     import pickle  # noqa: PLC0415
     import platform  # noqa: PLC0415
     import sys  # noqa: PLC0415
@@ -40,19 +40,19 @@ def _unpack(data: bytes) -> Any:
         raise missing(text) from None
 
 
-# A function of `__main__` is one that cloudpickle sends by value.
+# cloudpickle pickles functions of `__main__` by value.
 _unpack.__module__ = "__main__"
 
 
 class Shipped:
-    """What Spark ships to its workers."""
+    """Base of the objects that Spark ships to its workers."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _unpack, (cloudpickle.dumps(_Packed(type(self), self.__getstate__())),)
 
 
 class _Packed:
-    """The class and the state; unpickled, it is an object of that class."""
+    """A class and a state; unpickling returns an object of that class."""
 
     def __init__(self, kind: type, state: Any) -> None:
         self._kind = kind

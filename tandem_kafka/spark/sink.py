@@ -1,6 +1,6 @@
 """Writes rows to Kafka: at least once, or exactly once in transactions.
 
-A task that fails is repeated with all its rows.
+Spark repeats a failed task with all its rows.
 """
 
 from __future__ import annotations
@@ -29,31 +29,31 @@ except ImportError:  # before Spark 4.1
     class DataSourceStreamArrowWriter(  # type: ignore[no-redef]
         DataSourceArrowWriter, DataSourceStreamWriter
     ):
-        """Spark 4.0 hands record batches to the first of the two, also in a stream."""
+        """In Spark 4.0, the first base class makes streams pass record batches, too."""
 
 
 __all__ = ["BatchWriter", "StreamWriter"]
 
 
 class _Writer(Shipped):
-    """What both kinds have in common; made on the driver, used in the workers."""
+    """Base of both writers; created on the driver, used in the workers."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> None:
         parsed = SinkOptions.parse(options)
         if overwrite:
             raise InvalidArgumentError(
-                'a topic cannot be overwritten: write with mode("append"), or outputMode("append")'
-                ' or ("update") of a stream'
+                'a topic cannot be overwritten: use mode("append"), or for a stream '
+                'outputMode("append") or outputMode("update")'
             )
         check_columns(schema, parsed.topic)
         producer_options(parsed.kafka)
         self._options = parsed
-        #: What a batch query is called: all attempts of its tasks have it from here.
+        #: Names the write of a batch query; all attempts of its tasks share it.
         self._write_name = parsed.transaction_epoch or uuid.uuid4().hex
 
     @sentence_first
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
-        """Produce all rows of a task and wait until every one is delivered."""
+        """Produce all rows of a task and wait for their delivery."""
         if self._options.transactional_id_prefix is None:
             deliver(iterator, self._options)
         else:
@@ -67,15 +67,15 @@ class _Writer(Shipped):
             deliver_once(iterator, self._options, write)
         return WriterCommitMessage()
 
-    def _epoch(self, task: TaskContext) -> tuple[str, int]:  # noqa: ARG002 - a stream needs it
-        """Return what the write is called, the same for every attempt, and its number."""
+    def _epoch(self, task: TaskContext) -> tuple[str, int]:  # noqa: ARG002 - for streams
+        """Return the name of the write, the same for every attempt, and its number."""
         return f"write {self._write_name}", 0
 
     def commit(self, messages: list[Any], *batch: int) -> None:
-        """Nothing: what is delivered is visible."""
+        """Do nothing: delivered rows are already visible."""
 
     def abort(self, messages: list[Any], *batch: int) -> None:
-        """Nothing: what is delivered cannot be taken back."""
+        """Do nothing: delivered rows cannot be withdrawn."""
 
 
 class BatchWriter(_Writer, DataSourceArrowWriter):
@@ -86,12 +86,12 @@ class StreamWriter(_Writer, DataSourceStreamArrowWriter):
     """Writes the rows of a stream's micro-batches."""
 
     def _epoch(self, task: TaskContext) -> tuple[str, int]:
-        """Return the query and the micro-batch, which are the same when it is repeated."""
+        """Return the query and the micro-batch; a repeated batch has the same ones."""
         query = task.getLocalProperty("sql.streaming.queryId")
         batch = task.getLocalProperty("streaming.sql.batchId")
         if query is None or batch is None:
             raise DeliveryError(
-                "this Spark does not tell a task its micro-batch, so that it cannot be written "
-                "once: leave tandem.transactionalIdPrefix out"
+                "this version of Spark does not pass the number of the micro-batch to tasks, so "
+                "rows cannot be written exactly once: remove tandem.transactionalIdPrefix"
             )
         return f"query {query}", int(batch)

@@ -1,4 +1,4 @@
-"""The data source that Spark registers: `spark.read.format("tandem_kafka")` and its siblings."""
+"""The data source that Spark registers: `format("tandem_kafka")` of readers and writers."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ __all__ = ["TandemKafkaDataSource"]
 class TandemKafkaDataSource(Shipped, DataSource):
     """Kafka as a table and as a stream, with the options of Spark's own connector.
 
-    Spark makes it anew for every step of planning, in processes of their own, so it opens nothing,
-    keeps nothing, and imports what it needs when it needs it.
+    Spark creates it again for every step of planning, in separate processes. It therefore opens
+    no connections, keeps no state, and delays imports.
     """
 
     @sentence_first
@@ -31,7 +31,7 @@ class TandemKafkaDataSource(Shipped, DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Return what goes into `format()`; Spark asks on the driver when this is registered."""
+        """Return the name for `format()`; Spark calls this on the driver during registration."""
         context = SparkContext._active_spark_context  # noqa: SLF001 - there is no other way
         if context is not None:
             check_workers_python(context)

@@ -1,11 +1,11 @@
-"""The stream reader: it tells Spark how far it may read, and Spark's checkpoint keeps that.
+"""The stream reader: it reports the end of each micro-batch, which Spark's checkpoint keeps.
 
-Every micro-batch is a range per partition out of Spark's offset log, so a batch that is repeated
-has the same records. The log has the end of a batch alone: when a query is restarted before its
-first batch is finished, Spark asks anew where to start, and "latest" means something else by then.
-The end of the first batch therefore says where it began, too.
+A micro-batch has one range per partition, taken from Spark's offset log, so a repeated batch has
+the same records. The log has only the end of a batch. If a query restarts before its first batch is
+finished, Spark asks again where to start, and "latest" has moved by then. The end of the first
+batch therefore also records where it began.
 
-One process runs this object for as long as the query lives; `stop()` is never called.
+One process runs this object for the lifetime of the query. Spark never calls `stop()`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ except ImportError:  # before Spark 4.2
     ReadAllAvailable = ReadMaxRows = None
 
     class SupportsTriggerAvailableNow:  # type: ignore[no-redef]
-        """Spark takes one snapshot itself."""
+        """Spark makes a single batch by itself."""
 
 
 __all__ = ["stream_reader"]
@@ -65,8 +65,8 @@ def stream_reader(given: Mapping[str, str], schema: StructType) -> DataSourceStr
     limited = options.max_offsets_per_trigger or options.min_offsets_per_trigger
     if limited and ReadMaxRows is None:
         raise InvalidArgumentError(
-            "maxOffsetsPerTrigger and minOffsetsPerTrigger need Spark 4.2: before, it does "
-            "not tell a Python source where a batch starts"
+            "maxOffsetsPerTrigger and minOffsetsPerTrigger need Spark 4.2 or newer: older versions "
+            "do not tell a Python source where a batch starts"
         )
     return StreamReader(options, RowShape.of(schema, headers=options.include_headers))
 
@@ -79,35 +79,35 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
         self._reading = Reading.of(options, shape)
         self._cluster = Cluster(options)
         self._initial: Offsets | None = None
-        #: Where Trigger.AvailableNow ends.
+        #: The end offsets of a run with Trigger.AvailableNow.
         self._target: Offsets | None = None
         self._last: Offsets | None = None
         self._reported: Offsets | None = None
         self._waiting_since_ms: int | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Go to the workers without a connection; there only `read` is called."""
+        """Leave out the connection: workers only call `read`."""
         return {**self.__dict__, "_cluster": None}
 
-    # --- how far -------------------------------------------------------------------------------
+    # --- offsets -------------------------------------------------------------------------------
 
     @sentence_first
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Return where a new query starts: the same each time, as Spark asks twice."""
+        """Return where a new query starts; always the same offsets, because Spark asks twice."""
         if self._initial is None:
             self._initial = self._starting()
         return to_json(self._initial)
 
     def _starting(self) -> Offsets:
-        """Look the start up; where Trigger.AvailableNow has settled the end, not beyond it.
+        """Look up the start. With Trigger.AvailableNow, do not start beyond the fixed end.
 
-        What came in between, records or partitions, belongs to the next run.
+        Records and partitions that were added after the end was fixed belong to the next run.
         """
         starting, target = self._options.starting, self._target
-        there = self._cluster.partitions()
+        existing = self._cluster.partitions()
         if target is None:
-            return self._cluster.resolve(starting, there, starting=True)
-        found = self._cluster.resolve(starting, there & target.keys(), starting=True)
+            return self._cluster.resolve(starting, existing, starting=True)
+        found = self._cluster.resolve(starting, existing & target.keys(), starting=True)
         exact = starting.offsets if isinstance(starting, At) else {}
         return {
             tp: at if isinstance(exact.get(tp), int) else min(at, target[tp])
@@ -116,58 +116,58 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
 
     @sentence_first
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """Settle where this run ends."""
+        """Fix the end offsets of this run."""
         self._target = self._cluster.latest(self._existing())
 
     def getDefaultReadLimit(self) -> Any:  # noqa: N802 - Spark's name
-        """Return maxOffsetsPerTrigger; all else is applied by latestOffset."""
+        """Return maxOffsetsPerTrigger; `latestOffset` applies the other limits."""
         return ReadMaxRows(self._options.max_offsets_per_trigger or _NO_LIMIT)
 
     @sentence_first
     def latestOffset(  # noqa: N802 - Spark's name
         self, start: Mapping[str, Any] | None = None, limit: Any = None
     ) -> dict[str, Any]:
-        """Return the end of the next batch; `start` itself when there is nothing to read."""
+        """Return the end of the next batch, or `start` itself if there is nothing to read."""
         everything = ReadAllAvailable is not None and isinstance(limit, ReadAllAvailable)
-        begun = from_json(start) if start is not None else self._last or {}
-        ends = self._ends(begun)
+        begin = from_json(start) if start is not None else self._last or {}
+        ends = self._ends(begin)
         self._reported = ends
         if not everything:
-            ends = self._limited(begun, ends, limit)
+            ends = self._limited(begin, ends, limit)
         self._last = ends
-        if start is not None and ends == begun:
-            return dict(start)  # Spark compares texts
+        if start is not None and ends == begin:
+            return dict(start)  # unchanged, because Spark compares offsets as text
         first = start is not None and self._is_initial(start)
-        return to_json(ends, begun if first else None)
+        return to_json(ends, begin if first else None)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
-        """Return what there is to read, for the lag in the query's progress."""
+        """Return the end of the topics, for the lag in the query's progress."""
         return None if self._reported is None else to_json(self._reported)
 
     def _is_initial(self, start: Mapping[str, Any]) -> bool:
-        """Tell whether this is what `initialOffset` said, and not out of Spark's log."""
+        """Return whether `start` came from `initialOffset` and not from Spark's log."""
         return self._initial is not None and start == to_json(self._initial)
 
     def _existing(self, known: Offsets | None = None) -> set[TopicPartition]:
         lenient = not self._options.fail_on_data_loss
         return self._cluster.partitions(lenient=lenient, known=known or ())
 
-    def _ends(self, begun: Offsets) -> Offsets:
+    def _ends(self, begin: Offsets) -> Offsets:
         if self._target is not None:
             return self._target
-        return self._cluster.latest(self._existing(begun), known=begun)
+        return self._cluster.latest(self._existing(begin), known=begin)
 
-    def _limited(self, begun: Offsets, ends: Offsets, limit: Any) -> Offsets:
+    def _limited(self, begin: Offsets, ends: Offsets, limit: Any) -> Offsets:
         most = limit.max_rows if ReadMaxRows and isinstance(limit, ReadMaxRows) else _NO_LIMIT
-        new = [tp for tp in ends if tp not in begun]
-        start = begun | (self._cluster.earliest(new) if new else {})
+        new = [tp for tp in ends if tp not in begin]
+        start = begin | (self._cluster.earliest(new) if new else {})
         total = sum(max(0, ends[tp] - start[tp]) for tp in ends)
         if self._too_few(total):
-            return begun
+            return begin
         return ends if total <= most else rate_limited(most, start, ends)
 
     def _too_few(self, total: int) -> bool:
-        """Tell whether minOffsetsPerTrigger says to wait; Trigger.AvailableNow never waits."""
+        """Return whether to wait for minOffsetsPerTrigger; Trigger.AvailableNow never waits."""
         least = self._options.min_offsets_per_trigger
         if least is None or self._target is not None:
             return False
@@ -180,14 +180,14 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
         self._waiting_since_ms = now_ms
         return False
 
-    # --- what ----------------------------------------------------------------------------------
+    # --- records -------------------------------------------------------------------------------
 
     @sentence_first
     def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[InputPartition]:
-        """Return the ranges of a batch, whether it is new or repeated."""
+        """Return the ranges of a new or repeated batch."""
         first, last = from_json(start), from_json(end)
         beginning = beginning_in(end)
-        # Of a query that another source has begun the log does not say where.
+        # If another source started the query, the log does not say where its first batch began.
         unknown = self._is_initial(start) and beginning is None
         if beginning is not None:
             first = beginning
@@ -212,18 +212,18 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
         )
 
     def _first_of_new(self, new: list[TopicPartition]) -> Offsets:
-        """Return where partitions start that came while the query ran: they are read whole."""
+        """Return the start of partitions that were added while the query ran: their beginning."""
         earliest = self._cluster.earliest(new)
         for tp in new:
             if earliest.get(tp, 0) > 0:
-                self._lost(f"{named([tp])} is new and begins at {earliest[tp]} already")
+                self._lost(f"{named([tp])} is new but begins at offset {earliest[tp]}")
         return {tp: earliest.get(tp, 0) for tp in new}
 
     def _lost(self, what: str) -> None:
         if self._options.fail_on_data_loss:
             raise DataLossError(
-                f"records may have been lost: {what}. To go on without them, set failOnDataLoss "
-                "to false"
+                f"records may have been lost: {what}. To continue without them, set "
+                "failOnDataLoss to false"
             )
         log.warning("records may have been lost: %s", what)
 
@@ -233,10 +233,10 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
 
     @sentence_first
     def commit(self, end: Mapping[str, Any]) -> None:
-        """Tell a group, for those who watch its lag; Spark's checkpoint is what counts."""
+        """Commit the end to a group for lag monitoring; the query uses Spark's checkpoint only."""
         if self._options.commit_group is not None:
             self._cluster.commit(self._options.commit_group, from_json(end))
 
     def stop(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         self._cluster.close()

@@ -1,7 +1,7 @@
-"""Which partitions there are at this moment, asked of the cluster each time.
+"""Looks up the existing partitions in the cluster on every call.
 
-A consumer knows its topics from metadata that may be minutes old. A stream looks before each
-micro-batch: what came or went since the last one belongs to this one.
+A consumer's cached metadata may be minutes old. A stream queries the cluster before each
+micro-batch, so that a batch reflects partitions added or removed since the last one.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ __all__ = ["PlanningConsumer"]
 
 
 class PlanningConsumer(KafkaConsumer):
-    """A consumer that is asked about topics and offsets, and reads nothing."""
+    """A consumer that looks up topics and offsets, and reads no records."""
 
     @shared
     def all_partitions(self) -> set[TopicPartition]:
-        """Return the partitions of all topics this client may see, without internal ones.
+        """Return the partitions of all visible topics, except internal ones.
 
         Raises:
-            KafkaTimeoutError: The cluster did not answer in time.
+            KafkaTimeoutError: The cluster did not respond in time.
         """
         found = self._core.ask(ListTopics(deadline_ms=self._core.deadline_ms(None)))
         return {tp for each in found.values() if not each.internal for tp in _partitions(each)}
 
     @shared
     def partitions_of(self, names: Iterable[str]) -> set[TopicPartition]:
-        """Return the partitions of these topics; a topic that is not there has none.
+        """Return the partitions of these topics; a topic that does not exist has none.
 
         Raises:
-            KafkaTimeoutError: The cluster did not answer in time.
-            TopicAuthorizationFailedError, InvalidTopicError: The cluster refuses.
+            KafkaTimeoutError: The cluster did not respond in time.
+            TopicAuthorizationFailedError, InvalidTopicError: The cluster rejected the request.
         """
         found: set[TopicPartition] = set()
         for name in names:

@@ -1,9 +1,9 @@
-"""One Kafka transaction for each task, so that rows of a repeated task are there once.
+"""One Kafka transaction for each task, so that the rows of a repeated task are written once.
 
 A task writes its rows and a marker in one transaction. The marker is an offset, committed to a
-group that is called like the transactional id; its metadata say which write the rows belong to.
-An attempt first takes over the transactional id, which ends what an earlier attempt has left open
-and shuts it out (KIP-98), and then looks for the marker: if it is there, the rows are too.
+group with the name of the transactional id. Its metadata names the write of the rows. An attempt
+first takes over the transactional id, which fences earlier attempts and aborts their open
+transactions (KIP-98). It then looks for the marker: if the marker exists, so do the rows.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from tandem_kafka.spark.rows import topics_of
 
 __all__ = ["TaskWrite", "deliver_once"]
 
-#: Longer than a task takes to make its rows; a broker allows 15 minutes at most unless told
-#: otherwise. A task that is repeated does not wait for it.
+#: Must exceed the time that a task takes to produce its rows. By default, brokers allow at most 15
+#: minutes. A repeated task does not wait for this timeout.
 _TRANSACTION_TIMEOUT_MS: Final = "600000"
-#: What a consumer that only reads offsets needs of a producer's configuration.
-_OF_CONNECTIONS: Final = (
+#: Prefixes of producer properties that also apply to the consumer of the offsets.
+_CONNECTION_PROPERTIES: Final = (
     "bootstrap.servers",
     "broker.",
     "client.",
@@ -48,8 +48,8 @@ _FENCED: Final = frozenset(
         KafkaError.PRODUCER_FENCED,
     }
 )
-#: Of a coordinator that starts, moves, or waits for a transaction to end: it is asked again.
-_PASSING: Final = frozenset(
+#: Errors of a coordinator that starts, moves, or waits for a transaction: retried.
+_TRANSIENT: Final = frozenset(
     {
         KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
         KafkaError.COORDINATOR_NOT_AVAILABLE,
@@ -59,20 +59,20 @@ _PASSING: Final = frozenset(
         KafkaError._WAIT_COORD,  # noqa: SLF001
     }
 )
-_PAUSE_S: Final = 0.1
-#: The partition that has the marker: a broker takes no offset of one that does not exist.
-_MARKED: Final = 0
+_RETRY_PAUSE_S: Final = 0.1
+#: The partition of the marker: brokers reject offsets of partitions that do not exist.
+_MARKER_PARTITION: Final = 0
 
 
 @dataclass(frozen=True, slots=True)
 class TaskWrite:
-    """What one task writes, however often it is tried.
+    """The write of one task, the same for all its attempts.
 
     Attributes:
         prefix: The option `tandem.transactionalIdPrefix`.
-        epoch: The write that the task is a part of: a query of micro-batches, or a batch query.
-        partition: The number of the task in it.
-        batch: The number of the micro-batch; 0 of a batch query.
+        epoch: The write that the task belongs to: a streaming query, or one batch query.
+        partition: The number of the task.
+        batch: The number of the micro-batch; 0 for a batch query.
     """
 
     prefix: str
@@ -82,19 +82,19 @@ class TaskWrite:
 
     @property
     def transactional_id(self) -> str:
-        """The same for every attempt, so that a later one shuts out an earlier one."""
+        """The same for every attempt, so that a later attempt fences an earlier one."""
         return f"{self.prefix}-{self.partition}"
 
     def marker(self, rows: int) -> str:
-        """Return the metadata of the offset that says that the rows are written."""
+        """Return the metadata of the marker for this write."""
         return f"{self.epoch} batch {self.batch}: {rows} rows"
 
     def rows_in(self, marker: str) -> int | None:
-        """Return how many rows of this task a marker says are written, None if it is of another.
+        """Return the number of rows in a marker of this write; None for a marker of another one.
 
         Raises:
-            DeliveryError: It is of a later micro-batch: this attempt is one that Spark has given
-                up, and its rows have been written by another.
+            DeliveryError: The marker belongs to a later micro-batch. Spark has abandoned this
+                attempt, and another one has written its rows.
         """
         found = re.fullmatch(rf"{re.escape(self.epoch)} batch (\d+): (\d+) rows", marker)
         if found is None or int(found[1]) < self.batch:
@@ -102,7 +102,7 @@ class TaskWrite:
         if int(found[1]) > self.batch:
             raise DeliveryError(
                 f"this attempt of task {self.partition} in batch {self.batch} is out of date: "
-                f"batch {found[1]} is written already"
+                f"batch {found[1]} is already written"
             )
         return int(found[2])
 
@@ -110,11 +110,11 @@ class TaskWrite:
 def deliver_once(batches: Iterator[Any], options: SinkOptions, write: TaskWrite) -> None:
     """Produce all rows of a task in a transaction, unless an earlier attempt has done so.
 
-    A task without rows makes no transaction.
+    A task without rows starts no transaction.
 
     Raises:
-        DeliveryError: Rows were refused or not delivered in time, another attempt has taken over,
-            or the rows of a repeated task differ in number from those that are written.
+        DeliveryError: Rows were rejected or not delivered in time, another attempt has taken over,
+            or a repeated task has a different number of rows than the committed one.
         InvalidArgumentError: A row has no topic, or a timestamp that cannot be written.
         KafkaConfigurationError: The broker does not allow the transaction.
     """
@@ -134,25 +134,30 @@ def deliver_once(batches: Iterator[Any], options: SinkOptions, write: TaskWrite)
     if written != rows:
         raise DeliveryError(
             f"task {write.partition} is repeated with {rows} rows, but Kafka has {written} rows of "
-            "it. The job must deal rows to tasks in the same way when a batch is repeated. To "
-            "write this batch again, with duplicates, delete the offsets of the group "
+            "it. A repeated batch must distribute its rows over the tasks as before. To write this "
+            "batch again, with duplicates, delete the offsets of the group "
             f"{write.transactional_id}"
         )
 
 
 class _Transaction:
-    """A producer with the transactional id of a task; ready when no other has it."""
+    """A producer with the transactional id of a task, and a consumer for the marker."""
 
     def __init__(self, options: SinkOptions, write: TaskWrite) -> None:
         self._options = options
         self._write = write
         self._clock = MonotonicClock()
-        self._until_ms = self._clock.now_ms() + options.flush_timeout_ms
+        self._deadline_ms = self._clock.now_ms() + options.flush_timeout_ms
         config = producer_options(options.kafka)
-        # It joins nothing and reads nothing: offsets of transactions that are not ended yet are
-        # waited for (KIP-447). It is made first, so that it connects while the producer waits.
+        # This consumer joins no group and reads no records. With read_committed, a lookup of
+        # offsets waits for open transactions (KIP-447). It is created first, so that it connects
+        # while the producer waits.
         self._consumer = Consumer(
-            {name: value for name, value in config.items() if name.startswith(_OF_CONNECTIONS)}
+            {
+                name: value
+                for name, value in config.items()
+                if name.startswith(_CONNECTION_PROPERTIES)
+            }
             | {"group.id": write.transactional_id, "isolation.level": "read_committed"}
             | {"logger": DebugLog()}
         )
@@ -165,18 +170,19 @@ class _Transaction:
         )
 
     def close(self) -> None:
-        """End the connections of the consumer."""
+        """Close the consumer."""
         self._consumer.close()
 
     def take_over(self) -> None:
-        """Shut out earlier attempts, and end what they have left open."""
+        """Fence earlier attempts, and abort their open transactions."""
         self._retried("init_transactions", self._producer.init_transactions)
 
     def marker(self, topic: str) -> str:
-        """Return the marker that was committed last; empty if there is none."""
-        asked = [TopicPartition(topic, _MARKED)]
+        """Return the last committed marker; empty if there is none."""
+        partitions = [TopicPartition(topic, _MARKER_PARTITION)]
         found = self._retried(
-            "committed", lambda left_s: self._consumer.committed(asked, timeout=left_s)
+            "committed",
+            lambda timeout_s: self._consumer.committed(partitions, timeout=timeout_s),
         )
         return found[0].metadata or ""
 
@@ -186,16 +192,16 @@ class _Transaction:
         try:
             self._producer.begin_transaction()
             rows = produce_all(self._producer, self._noted(batches, topics), self._options)
-            self._until_ms = self._clock.now_ms() + self._options.flush_timeout_ms
+            self._deadline_ms = self._clock.now_ms() + self._options.flush_timeout_ms
             self._mark(topics, rows)
             self._retried("commit_transaction", self._producer.commit_transaction)
         except BaseException:
-            # It tells, too, whether all of this is because another attempt has taken over.
+            # Aborting also detects whether the cause is an attempt that has taken over.
             self._abort()
             raise
 
     def _noted(self, batches: Iterator[Any], topics: set[str]) -> Iterator[Any]:
-        """Pass batches on, and note the topics that they go to."""
+        """Yield the batches, and record their topics."""
         for batch in batches:
             if self._options.topic is None:
                 topics.update(batch.column("topic").unique().drop_null().to_pylist())
@@ -204,52 +210,53 @@ class _Transaction:
             yield batch
 
     def _mark(self, topics: set[str], rows: int) -> None:
-        """Mark every topic: a repeated task may begin with a row of another one."""
+        """Add a marker for every topic: a repeated task may begin with a row for any of them."""
         text = self._write.marker(rows)
-        offsets = [TopicPartition(topic, _MARKED, rows, text) for topic in sorted(topics)]
+        offsets = [TopicPartition(topic, _MARKER_PARTITION, rows, text) for topic in sorted(topics)]
         group = self._consumer.consumer_group_metadata()
         self._retried(
             "send_offsets_to_transaction",
-            lambda left_s: self._producer.send_offsets_to_transaction(offsets, group, left_s),
+            lambda timeout_s: self._producer.send_offsets_to_transaction(offsets, group, timeout_s),
         )
 
     def _abort(self) -> None:
-        """End the transaction; where that fails, the next attempt or the broker's timeout does.
+        """Abort the transaction. On failure, the next attempt or the broker's timeout ends it.
 
         Raises:
             DeliveryError: Another attempt has taken over.
         """
         try:
             self._producer.purge()
-            self._producer.abort_transaction(self._left_s())
+            self._producer.abort_transaction(self._timeout_s())
         except KafkaException as error:
             self._check_fenced(error)
 
-    def _left_s(self) -> float:
-        return max(1.0, (self._until_ms - self._clock.now_ms()) / 1_000)
+    def _timeout_s(self) -> float:
+        return max(1.0, (self._deadline_ms - self._clock.now_ms()) / 1_000)
 
-    def _retried(self, what: str, call: Callable[[float], Any]) -> Any:
+    def _retried(self, name: str, call: Callable[[float], Any]) -> Any:
         while True:
             try:
-                return call(self._left_s())
+                return call(self._timeout_s())
             except KafkaException as error:
-                self._check(what, error)
-            self._producer.poll(_PAUSE_S)
+                self._check(name, error)
+            self._producer.poll(_RETRY_PAUSE_S)
 
-    def _check(self, what: str, raised: KafkaException) -> None:
-        """Return if the call can be made again, raise what happened otherwise."""
+    def _check(self, name: str, raised: KafkaException) -> None:
+        """Return if the call can be retried; otherwise raise an error."""
         error = raised.args[0]
         self._check_fenced(raised)
         if error.code() == KafkaError.INVALID_TRANSACTION_TIMEOUT:
             raise KafkaConfigurationError(
-                "the broker's transaction.max.timeout.ms is less than the transactions' timeout; "
-                "give kafka.transaction.timeout.ms"
+                "the broker's transaction.max.timeout.ms is less than the transaction timeout: set "
+                "kafka.transaction.timeout.ms to at most that value"
             ) from None
-        passing = error.retriable() or error.code() in _PASSING
-        if not passing or self._clock.now_ms() >= self._until_ms:
+        transient = error.retriable() or error.code() in _TRANSIENT
+        if not transient or self._clock.now_ms() >= self._deadline_ms:
             raise DeliveryError(
-                f"{what} with the transactional id {self._write.transactional_id}: {error.str()}"
-                f"{self._producer.because()}"
+                f"{name} failed with the transactional id {self._write.transactional_id}: "
+                f"{error.str()}"
+                f"{self._producer.last_error_suffix()}"
             ) from None
 
     def _check_fenced(self, raised: KafkaException) -> None:

@@ -283,8 +283,8 @@ def _in_plan(rows: Any, text: str = "from_json(") -> int:
     ("arguments", "said"),
     [
         ({"mode": "lenient"}, "mode must be failfast or permissive, got 'lenient'"),
-        ({"schema": 5}, "schema must be a type of Spark or a text, got a int"),
-        ({"schema": "no schema at all"}, "schema 'no schema at all' is no schema"),
+        ({"schema": 5}, "schema must be a Spark type or a string, got: int"),
+        ({"schema": "no schema at all"}, "schema 'no schema at all' is not valid"),
     ],
 )
 def test_what_is_refused(tables: Tables, arguments: dict[str, Any], said: str) -> None:

@@ -144,7 +144,7 @@ def test_a_writers_schema_that_cannot_become_the_readers(registry: SchemaRegistr
     older = avro(known(registry, GOOD), GOOD, {"id": 1})
     newer = avro(known(registry, new), new, {"id": 2, "note": "y"})
     assert decode(registry, new, older, newer, permissive=True) == [None, {"id": 2, "note": "y"}]
-    with pytest.raises(DecodingError, match=r"schema id 1: .* cannot be read as"):
+    with pytest.raises(DecodingError, match=r"schema id 1: .* cannot be read with"):
         decode(registry, new, older, newer)
 
 
@@ -169,9 +169,12 @@ GOOD = record(("id", {"type": "long"}))
         (b'{"id": 1}', "the first byte is 0x7b, not the magic byte"),
         (b"\0\0\0\0\x63\x02", "schema id 99: the registry has no such schema"),
         (b"\0\0\0\0\x01", "schema id 1: these 5 bytes cannot be read"),
-        (b"\0\0\0\0\x01\x02\x02", "schema id 1: 1 bytes are left over"),
+        (b"\0\0\0\0\x01\x02\x02", "schema id 1: 1 bytes follow the value"),
         (b"\0\0\0\0\x02\x02", "schema id 2: it is a schema of PROTOBUF, not of AVRO"),
-        (b"\0\0\0\0\x03\x02x", "schema id 3: these 7 bytes cannot be read as the schema asked for"),
+        (
+            b"\0\0\0\0\x03\x02x",
+            "schema id 3: these 7 bytes cannot be read with the requested schema",
+        ),
     ],
 )
 def test_bad_bytes(registry: SchemaRegistry, value: bytes, said: str) -> None:
@@ -195,7 +198,9 @@ def test_a_registry_out_of_order_is_no_bad_bytes(
 ) -> None:
     value = avro(known(registry, GOOD), GOOD, {"id": 7})
     registry.broken = 403
-    with pytest.raises(RegistryError, match=r"schema id 1: HTTP 403, out of order; grant the user"):
+    with pytest.raises(
+        RegistryError, match=r"schema id 1 failed: HTTP 403, out of order; grant the user"
+    ):
         decode(registry, GOOD, value, permissive=permissive)
 
 
@@ -205,7 +210,9 @@ def test_a_registry_that_is_down(registry: SchemaRegistry, permissive: bool) -> 
     with SchemaRegistry() as other:
         gone = other.url
     settings = {"url": gone.replace("//", "//alice:hush@"), "max.retries": 0}
-    with pytest.raises(RegistryError, match="schema id 1: ConnectError; check the url") as error:
+    with pytest.raises(
+        RegistryError, match="schema id 1 failed: ConnectError; check the url"
+    ) as error:
         decode(settings, GOOD, value, permissive=permissive)
     assert "hush" not in str(error.value)
 
@@ -250,9 +257,9 @@ def test_a_decimal_with_too_many_digits(registry: SchemaRegistry) -> None:
 @pytest.mark.parametrize(
     ("schema", "said"),
     [
-        ({"type": "nonsense"}, "schema is no Avro schema"),
-        ("{", "schema is no Avro schema"),
-        (7, "schema must be an Avro schema as JSON, got a int"),
+        ({"type": "nonsense"}, "schema is not a valid Avro schema"),
+        ("{", "schema is not a valid Avro schema"),
+        (7, "schema must be an Avro schema as JSON, got: int"),
         (record(("u", {"type": ["int", "string"]})), "u has no type in Spark: a union"),
         (record(("r", {"type": ["null", "R"]})), "r has no type in Spark: the record R contains"),
         (
@@ -271,7 +278,7 @@ def test_schemas_that_are_refused(registry: SchemaRegistry, schema: Any, said: s
     ("given", "said"),
     [
         ("http://localhost", "registry must be like"),
-        ({}, "registry must have a url, a text; there is nothing"),
+        ({}, "registry must have a url .a string., got: nothing"),
         ({"url": "ftp://x"}, "Invalid url"),
         ({"url": "http://x", "nonsense": "hush"}, "nonsense"),
     ],

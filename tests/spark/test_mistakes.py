@@ -15,7 +15,7 @@ from tests.spark.session import SPARK, Tables
 
 DOWN = {"kafka__bootstrap__servers": "127.0.0.1:1", "kafka__bootstrap__timeout__ms": "2000"}
 NO_BROKER = (
-    r"no broker of kafka\.bootstrap\.servers=127\.0\.0\.1:1 answered within 2000 ms "
+    r"no broker of kafka\.bootstrap\.servers=127\.0\.0\.1:1 responded within 2000 ms "
     r"\(kafka\.bootstrap\.timeout\.ms\): check the addresses"
 )
 
@@ -31,7 +31,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "unknown topic": (
         {"subscribe": "{topic}x"},
         (
-            r"subscribe: there is no {topic}x-0, as there is no topic {topic}x at "
+            r"subscribe: there is no {topic}x-0, because there is no topic {topic}x at "
             r"kafka\.bootstrap\.servers=\S+; did you mean {topic}.*\? If not, create it or correct"
         ),
     ),
@@ -54,15 +54,15 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "two subscriptions": (
         {"subscribe": "{topic}", "assign": '{{"{topic}": [0]}}'},
         (
-            r"give exactly one of subscribe, subscribePattern, assign; there is subscribe and "
-            r"assign: leave out all but one"
+            r"give exactly one of subscribe, subscribePattern, assign; you gave subscribe and "
+            r"assign: remove all but one"
         ),
     ),
     "data lost": (
         {"subscribe": "{topic}", "startingOffsets": '{{"{topic}": {{"0": 0}}}}'},
         (
-            r"{topic}-0 \[0, 20\) cannot be read whole: offset 0 is gone: there is \[10, 20\) of "
-            r"{topic}-0\. .* set failOnDataLoss to false"
+            r"{topic}-0 \[0, 20\) cannot be read completely: offset 0 is gone: {topic}-0 has "
+            r"\[10, 20\)\. .* set failOnDataLoss to false"
         ),
     ),
 }
@@ -103,7 +103,7 @@ def test_reading(tables: Tables, lost: str, name: str, streaming: bool) -> None:
             "id value",
             {"topic": "t"},
             (
-                r"the column value must be binary or string, it is bigint: cast it with "
+                r"the column value must be binary or string, not bigint: cast it with "
                 r"col\('value'\)\.cast\('string'\)"
             ),
         ),
@@ -112,7 +112,7 @@ def test_reading(tables: Tables, lost: str, name: str, streaming: bool) -> None:
             {"topic": "t", **DOWN, "tandem__flushTimeoutMs": "2000"},
             (
                 r"1 rows were not delivered within 2000 ms: no broker of "
-                r"kafka\.bootstrap\.servers=127\.0\.0\.1:1 answers; check the addresses.*"
+                r"kafka\.bootstrap\.servers=127\.0\.0\.1:1 responds; check the addresses.*"
                 r"\(last error: .*Connection refused"
             ),
         ),
@@ -174,7 +174,7 @@ def test_spark_3(tmp_path: Path) -> None:
     script.write_text("import tandem_kafka.spark")
     ran = run_script(script, environment=without(tmp_path))
     assert re.search(
-        r"needs Spark 4\.0 or newer, this is PySpark 3\.5\.6, .*pip install 'pyspark>=4\.0'",
+        r"needs Spark 4\.0 or newer; PySpark 3\.5\.6 .*pip install 'pyspark>=4\.0'",
         ran.stderr.splitlines()[-1],
     )
 

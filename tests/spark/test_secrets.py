@@ -108,6 +108,6 @@ def test_nothing_of_ours_shows_secrets(
     schema = source.schema()
     writer = TandemKafkaDataSource({**secured, "topic": topic}).writer(schema, False)
     made = (options, reading, cluster, source, source.reader(schema), writer, writer._options)
-    assert "looking offsets up again" in caplog.text
+    assert "retrying the lookup of offsets" in caplog.text
     shown = caplog.text + "".join(map(repr, (*made, source.streamReader(schema), error.value)))
     assert not [secret for secret in SECRETS if secret in shown]

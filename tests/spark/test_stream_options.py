@@ -147,7 +147,7 @@ def test_a_time_for_each_partition(kafka: KafkaCluster, topic: str, tables: Tabl
         "startingOffsetsByTimestamp": json.dumps({topic: {"0": now_ms + 8, "1": now_ms + 50}}),
         "maxRecordsPerPartition": 4,
     }
-    with pytest.raises(Exception, match="as young as the starting time"):
+    with pytest.raises(Exception, match="at or after the starting time"):
         tables.finish(tables.stream(topic, **options), "refused")
     options["startingOffsetsByTimestampStrategy"] = "latest"
     stream = tables.stream(topic, **options).withColumn("task", spark_partition_id())

@@ -123,7 +123,7 @@ def test_an_attempt_of_an_earlier_batch_that_comes_late_writes_nothing(
     old, new = (TaskWrite(f"{topic}-sink", "query q", 0, batch) for batch in (9, 10))
     for write in (old, new):
         deliver_once(iter([values(write.batch)]), options(kafka, topic), write)
-    with pytest.raises(DeliveryError, match="out of date: batch 10 is written already"):
+    with pytest.raises(DeliveryError, match="out of date: batch 10 is already written"):
         deliver_once(iter([values(9)]), options(kafka, topic), old)
     assert committed(tables, topic) == [9, 10]
 
@@ -131,8 +131,8 @@ def test_an_attempt_of_an_earlier_batch_that_comes_late_writes_nothing(
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"tandem__transactionEpoch": "e"}, "give tandem.transactionalIdPrefix too"),
-        ({"kafka__transactional__id": "t"}, "give tandem.transactionalIdPrefix"),
+        ({"tandem__transactionEpoch": "e"}, "also set tandem.transactionalIdPrefix"),
+        ({"kafka__transactional__id": "t"}, "set tandem.transactionalIdPrefix"),
         (
             {
                 "tandem__transactionalIdPrefix": "p",

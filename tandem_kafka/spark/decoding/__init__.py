@@ -1,4 +1,4 @@
-"""Functions on columns that decode the bytes of Kafka's keys and values.
+"""Column functions that decode Kafka keys and values.
 
     from tandem_kafka.spark.decoding import from_avro, from_json, from_protobuf
 

@@ -1,6 +1,6 @@
-"""Values in Avro, by the schema they were written with, as the schema that was asked for has them.
+"""Decodes Avro values from the writer's schema to the requested schema.
 
-fastavro does the reading and the resolution of one schema to the other.
+fastavro reads the values and resolves one schema to the other.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["AvroValues"]
 
 @dataclass(frozen=True, slots=True)
 class AvroValues:
-    """The schema to read with, as JSON, and where those to write with are."""
+    """The reader's schema as JSON, and the registry with the writers' schemas."""
 
     registry: Registry
     schema: str
@@ -34,17 +34,17 @@ class AvroValues:
         """Check a schema.
 
         Raises:
-            InvalidArgumentError: It is none.
+            InvalidArgumentError: It is not an Avro schema.
         """
         if not isinstance(schema, str | Mapping):
             kind = type(schema).__name__
-            raise InvalidArgumentError(f"schema must be an Avro schema as JSON, got a {kind}")
+            raise InvalidArgumentError(f"schema must be an Avro schema as JSON, got: {kind}")
         found = cls(registry, schema if isinstance(schema, str) else json.dumps(schema))
         found.parsed()
         return found
 
     def parsed(self) -> tuple[Any, dict[str, Any]]:
-        """Return the schema as fastavro has it, and its named types."""
+        """Return the schema as parsed by fastavro, and its named types."""
         named: dict[str, Any] = {}
         try:
             text = json.loads(self.schema)
@@ -52,29 +52,29 @@ class AvroValues:
             text = self.schema  # the name of a primitive type, without quotes
         try:
             return _fastavro().parse_schema(text, named_schemas=named), named
-        except Exception as error:  # noqa: BLE001 - it has several, and others come out of it
-            message = f"schema is no Avro schema: {type(error).__name__}: {error}"
+        except Exception as error:  # noqa: BLE001 - fastavro raises many types
+            message = f"schema is not a valid Avro schema: {type(error).__name__}: {error}"
             raise InvalidArgumentError(message) from None
 
     def spark_type(self) -> DataType:
         """Return the type of the values.
 
         Raises:
-            InvalidArgumentError: Spark has nothing to match it.
+            InvalidArgumentError: Spark has no corresponding type.
         """
         schema, named = self.parsed()
         return spark_type(schema, named)
 
     def decoder(self) -> Callable[[bytes], Any]:
-        """Return what decodes a value."""
+        """Return a function that decodes a value."""
         reader = _Reader(self.registry.schemas(), self.parsed()[0])
-        return framed(reader.read, "cannot be read as the schema asked for")
+        return framed(reader.read, "cannot be read with the requested schema")
 
 
 class _Reader:
-    def __init__(self, schemas: Schemas, wanted: Any) -> None:
+    def __init__(self, schemas: Schemas, reader_schema: Any) -> None:
         self._schemas = schemas
-        self._wanted = wanted
+        self._reader_schema = reader_schema
         self._read = _fastavro().schemaless_reader
         self._writers: dict[int, Any] = {}
 
@@ -84,10 +84,10 @@ class _Reader:
             writer = self._writers[number] = self._writer(number)
         source = BytesIO(value)
         source.seek(HEADER)
-        found = self._read(source, writer, self._wanted)
-        left = len(value) - source.tell()
-        if left:
-            raise DecodingError(f"{left} bytes are left over")
+        found = self._read(source, writer, self._reader_schema)
+        excess = len(value) - source.tell()
+        if excess:
+            raise DecodingError(f"{excess} bytes follow the value")
         return found
 
     def _writer(self, number: int) -> Any:
@@ -97,7 +97,7 @@ class _Reader:
         return _fastavro().parse_schema(json.loads(schema.schema_str), named_schemas=named)
 
     def _refer(self, schema: Any, named: dict[str, Any], seen: set[tuple[str, int]]) -> None:
-        """Parse what a schema refers to, innermost first and each once."""
+        """Parse the referenced schemas, innermost first and each once."""
         for each in schema.references or ():
             at = (each.subject, each.version)
             if at in seen:
@@ -113,6 +113,6 @@ def _fastavro() -> Any:
         import fastavro  # noqa: PLC0415 - an extra
     except ImportError:
         raise InvalidArgumentError(
-            "Avro needs pip install tandem-kafka[spark-avro]: there is no fastavro"
+            "from_avro needs fastavro: run pip install 'tandem-kafka[spark-avro]'"
         ) from None
     return fastavro

@@ -1,4 +1,4 @@
-"""Spark's types for those of Avro; what has none is refused before anything is read."""
+"""Spark types for Avro types; unsupported types are rejected before anything is read."""
 
 from __future__ import annotations
 
@@ -38,26 +38,26 @@ _PLAIN: Final = {
     "enum": StringType(),
     "fixed": BinaryType(),
 }
-#: By Avro's type and logical type.
+#: Spark types by Avro type and logical type.
 _LOGICAL: Final = {
     ("int", "date"): DateType(),
     ("long", "timestamp-millis"): TimestampType(),
     ("long", "timestamp-micros"): TimestampType(),
 }
-_MOST_DIGITS: Final = 38
+_MAX_DIGITS: Final = 38
 
 
 def spark_type(schema: Any, named: Mapping[str, Any], *, at: str = "", open_: Any = ()) -> DataType:
     """Return the type of the values of a schema.
 
     Args:
-        schema: As fastavro parsed it.
-        named: The records, enums and fixed types by their full names.
-        at: Where in the schema this is, for errors.
-        open_: The records that this is inside of.
+        schema: The schema as parsed by fastavro.
+        named: The records, enums and fixed types by full name.
+        at: The path within the schema, for errors.
+        open_: The enclosing records, to detect recursion.
 
     Raises:
-        InvalidArgumentError: Spark has nothing to match it.
+        InvalidArgumentError: Spark has no corresponding type.
     """
     if isinstance(schema, list):
         return _union(schema, named, at, open_)
@@ -78,14 +78,14 @@ def _complex(schema: Any, named: Mapping[str, Any], at: str, open_: Any) -> Data
     if kind == "map":
         values = spark_type(schema["values"], named, at=f"{at}{{}}", open_=open_)
         return MapType(StringType(), values)
-    # A type as an object, with attributes that mean nothing here.
+    # The object form of a type; its other attributes do not matter here.
     return spark_type(kind, named, at=at, open_=open_)
 
 
 def _record(schema: Any, named: Mapping[str, Any], at: str, open_: Any) -> DataType:
     name = schema["name"]
     if name in open_:
-        raise _refused(at, f"the record {name} contains itself")
+        raise _unsupported(at, f"the record {name} contains itself")
     inside = (*open_, name)
     fields = [
         StructField(
@@ -100,25 +100,29 @@ def _record(schema: Any, named: Mapping[str, Any], at: str, open_: Any) -> DataT
 def _union(schema: list[Any], named: Mapping[str, Any], at: str, open_: Any) -> DataType:
     other = [each for each in schema if each != "null"]
     if len(other) != 1:
-        raise _refused(at, "a union may only be of null and one other type")
+        raise _unsupported(at, "a union must consist of null and one other type")
     return spark_type(other[0], named, at=at, open_=open_)
 
 
 def _logical(schema: Any, at: str) -> DataType:
     kind, logical = schema["type"], schema["logicalType"]
     if logical == "decimal" and kind in {"bytes", "fixed"}:
-        if schema["precision"] > _MOST_DIGITS:
-            raise _refused(at, f"a decimal of {schema['precision']} digits, 38 are possible")
+        if schema["precision"] > _MAX_DIGITS:
+            raise _unsupported(
+                at,
+                f"a decimal has {schema['precision']} digits, but at most {_MAX_DIGITS}"
+                " are possible",
+            )
         return DecimalType(schema["precision"], schema.get("scale", 0))
     found = _LOGICAL.get((kind, logical))
     if found is None:
-        raise _refused(at, f"the logical type {logical} of {kind}")
+        raise _unsupported(at, f"the logical type {logical} of {kind}")
     return found
 
 
-def _refused(at: str, what: str) -> InvalidArgumentError:
+def _unsupported(at: str, what: str) -> InvalidArgumentError:
     return InvalidArgumentError(
-        f"schema: {at or 'the top'} has no type in Spark: {what}; there are the primitive types, "
-        "record, enum, array, map, fixed, unions of null and one other type, decimal, date, "
+        f"schema: {at or 'the top'} has no type in Spark: {what}; supported are the primitive "
+        "types, record, enum, array, map, fixed, unions of null and one other type, decimal, date, "
         "timestamp-millis and timestamp-micros"
     )

@@ -1,4 +1,4 @@
-"""A column of bytes becomes a column of values, one Arrow array at a time."""
+"""Decodes a column of bytes, one Arrow array at a time."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ __all__ = ["Values", "arrow_type", "decode_array"]
 
 
 class Values(Protocol):
-    """What knows how to decode one value; hashable, so that a process makes one decoder of it."""
+    """A way to decode values; hashable, so that a process creates one decoder for it."""
 
     def decoder(self) -> Callable[[bytes], Any]:
-        """Return a function that raises DecodingError for bytes that are bad."""
+        """Return a function that decodes a value, or raises DecodingError."""
 
 
-#: Of this process, given in the key.
+#: Decoders by process id and values.
 _decoders: dict[tuple[int, Values], Callable[[bytes], Any]] = {}
 
 
 def arrow_type(kind: DataType) -> Any:
-    """Return Arrow's type for one of Spark's."""
+    """Return the Arrow type for a Spark type."""
     whole = StructType([StructField("value", kind)])
     return arrow_schema(whole).field(0).type
 
@@ -38,12 +38,12 @@ def decode_array(column: Any, values: Values, kind: Any, *, permissive: bool) ->
     Args:
         column: An Arrow array of binary.
         values: How to decode one value.
-        kind: The Arrow type to give.
-        permissive: Give null for what cannot be decoded.
+        kind: The Arrow type of the result.
+        permissive: Return null for a value that cannot be decoded.
 
     Raises:
-        DecodingError: A value is bad, unless permissive.
-        RegistryError: The registry could not be asked.
+        DecodingError: A value cannot be decoded, and `permissive` is False.
+        RegistryError: The request to the registry failed.
     """
     key = (os.getpid(), values)
     decode = _decoders.get(key)
@@ -68,7 +68,7 @@ def _decoded(value: bytes | None, decode: Callable[[bytes], Any], *, permissive:
 
 
 def _fitting(value: Any, kind: Any, *, permissive: bool) -> Any:
-    """Return a value if its type can hold it: decimals may have more digits than they should."""
+    """Return a value if it fits its type: a decimal may have more digits than declared."""
     try:
         pa.array([value], type=kind)
     except (pa.ArrowException, OverflowError) as error:

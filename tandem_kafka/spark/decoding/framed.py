@@ -1,4 +1,4 @@
-"""Decoders of framed values: errors that say which schema a value was written with."""
+"""Decoders of framed values; their errors name the schema id."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ __all__ = ["framed"]
 
 
 def framed(read: Callable[[int, bytes], Any], problem: str) -> Callable[[bytes], Any]:
-    """Return what decodes a value.
+    """Return a function that decodes a framed value.
 
     Args:
-        read: Takes the schema's id and the value, its frame included.
-        problem: What is said of bytes that lead `read` into any other error than those of this
-            package.
+        read: Decodes a value, given the schema id and the whole value with its frame.
+        problem: The error message for other exceptions of `read` than those of this package.
     """
 
     def decode(value: bytes) -> Any:
@@ -28,7 +27,7 @@ def framed(read: Callable[[int, bytes], Any], problem: str) -> Callable[[bytes],
             raise
         except DecodingError as error:
             raise DecodingError(f"schema id {number}: {error.args[0]}") from None
-        except Exception as error:  # noqa: BLE001 - whatever the bytes lead it into
+        except Exception as error:  # noqa: BLE001 - bad bytes can raise anything
             raise DecodingError(
                 f"schema id {number}: these {len(value)} bytes {problem}: "
                 f"{type(error).__name__}: {error}"

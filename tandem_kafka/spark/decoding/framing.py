@@ -1,7 +1,8 @@
-"""What stands before the payload of a record that was written with a schema registry.
+"""The prefix that a schema registry's serializer writes before the payload.
 
-A byte 0 and the schema's id in four bytes; with Protobuf also the way to the message inside the
-schema's file, as zigzag numbers: how many there are, then each; a single 0 means the first message.
+It is a byte 0 and the schema id in four bytes. With Protobuf, message indexes follow: the path to
+the message in the schema's file, as zigzag varints (their number, then each). A single 0 means the
+first message.
 """
 
 from __future__ import annotations
@@ -14,18 +15,18 @@ __all__ = ["HEADER", "MAGIC", "DecodingError", "message_path", "schema_id"]
 
 #: Bytes before the payload, or before the message's path.
 HEADER: Final = 5
-#: The first of them.
+#: The first byte.
 MAGIC: Final = 0
-#: Of ten bytes at most, as no number has more than 64 bits.
-_LONGEST_BITS: Final = 70
+#: A varint of a 64-bit number has at most ten bytes of seven bits.
+_MAX_BITS: Final = 70
 
 
 class DecodingError(KafkaError):
-    """Bytes that are not what they should be."""
+    """A value cannot be decoded."""
 
 
 def schema_id(value: bytes) -> int:
-    """Return the id of the schema that a value was written with.
+    """Return the schema id of a value.
 
     Raises:
         DecodingError: The value is not framed.
@@ -38,10 +39,10 @@ def schema_id(value: bytes) -> int:
 
 
 def message_path(value: bytes) -> tuple[tuple[int, ...], int]:
-    """Return the indexes that lead to the message, and where its bytes begin.
+    """Return the message indexes, and the offset of the message's bytes.
 
     Raises:
-        DecodingError: They are cut off, or no indexes.
+        DecodingError: The indexes are truncated or invalid.
     """
     count, at = _number(value, HEADER)
     if count == 0:
@@ -57,11 +58,11 @@ def message_path(value: bytes) -> tuple[tuple[int, ...], int]:
 
 def _number(value: bytes, at: int) -> tuple[int, int]:
     found = bits = 0
-    while at < len(value) and bits < _LONGEST_BITS:
+    while at < len(value) and bits < _MAX_BITS:
         byte = value[at]
         at += 1
         found |= (byte & 0x7F) << bits
         if not byte & 0x80:
             return (found >> 1) ^ -(found & 1), at
         bits += 7
-    raise DecodingError("the message indexes are cut off")
+    raise DecodingError("the message indexes are truncated")

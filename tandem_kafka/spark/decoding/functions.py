@@ -1,4 +1,4 @@
-"""The functions on columns: Spark's own for JSON, Arrow functions for what a registry describes."""
+"""The column functions: Spark's own parser for JSON, Arrow functions for Avro and Protobuf."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ __all__ = ["from_avro", "from_json", "from_protobuf"]
 
 _MODES: Final = ("failfast", "permissive")
 _CORRUPT: Final = "_tandem_corrupt"
-#: Bytes; more than any value has.
-_LONGEST: Final = 2**31 - 1
+#: An upper limit for the length of a value in bytes.
+_MAX_BYTES: Final = 2**31 - 1
 
 
 def from_json(
@@ -34,26 +34,26 @@ def from_json(
     framed: bool = False,
     mode: str = "failfast",
 ) -> Column:
-    """Decode JSON in a binary column, by Spark's own `from_json`.
+    """Decode JSON in a binary column with Spark's own `from_json`.
 
     Args:
-        column: Binary; null stays null.
-        schema: A type, or a text such as `"id long, cents long"`.
-        framed: The values were written with a schema registry: a byte 0 and the schema's id stand
-            before the text. They are taken off; the registry is not asked, `schema` counts.
-        mode: `failfast` ends the query at a value that is no JSON of this schema, `permissive`
-            gives null for it.
+        column: A binary column; null stays null.
+        schema: A Spark type, or a string such as `"id long, cents long"`.
+        framed: True if a schema registry's serializer wrote the values: a byte 0 and the schema
+            id precede the text. The prefix is removed without contacting the registry.
+        mode: `failfast` ends the query at a value that is not JSON of this schema; `permissive`
+            returns null instead.
 
     Returns:
         A column of the schema's type.
 
     Raises:
-        InvalidArgumentError: The mode is neither, or the schema no schema.
+        InvalidArgumentError: The mode or the schema is invalid.
     """
     permissive = _is_permissive(mode)
     if not isinstance(schema, str | DataType):
         kind = type(schema).__name__
-        raise InvalidArgumentError(f"schema must be a type of Spark or a text, got a {kind}")
+        raise InvalidArgumentError(f"schema must be a Spark type or a string, got: {kind}")
     if isinstance(schema, str):
         schema = _parsed(schema)
     value = _marked_expensive(_column(column).cast("binary"))
@@ -62,41 +62,42 @@ def from_json(
         return f.from_json(text, schema, {"mode": "FAILFAST"})
     if not isinstance(schema, StructType):
         return f.from_json(text, schema, {"mode": "PERMISSIVE"})
-    # Spark gives a row of nulls for what it cannot read: the text beside it tells the two apart.
+    # Spark returns a row of nulls for corrupt text. The extra column distinguishes it from a row
+    # whose fields are null.
     noted = StructType([*schema.fields, StructField(_CORRUPT, StringType())])
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
     names = schema.fieldNames()
-    # An expression that names `from_json` several times parses several times. The parameter of a
-    # lambda is computed once.
+    # Spark parses once for each use of `from_json` in an expression. It computes the parameter of
+    # a lambda only once.
     return f.transform(
         f.array(f.from_json(text, noted, options)), lambda found: _if_good(found, names)
     )[0]
 
 
 def _if_good(found: Column, names: list[str]) -> Column:
-    """Return the fields of what was parsed, null if it is corrupt."""
+    """Return the parsed fields, or null if the text is corrupt."""
     whole = f.struct(*(found.getField(name).alias(name) for name in names))
     return f.when(found.isNotNull() & found.getField(_CORRUPT).isNull(), whole)
 
 
 def _marked_expensive(column: Column) -> Column:
-    """Return the column, so that Spark 4.2 and newer decode it once, also where rows are filtered.
+    """Return the column in a form that Spark 4.2 and newer decode once, even in filters.
 
-    Spark pushes a filter below the projection that decodes, and decodes once more for each use in
-    the filter, unless an expression in it counts as expensive. A regular expression does. This one
-    is computed for nulls only, and gives null.
+    Spark pushes a filter below the projection that decodes, and then decodes again for each use in
+    the filter, unless it considers an expression expensive. Regular expressions are expensive. This
+    one is evaluated only for nulls, and returns null.
     """
     return f.coalesce(column, column.cast("string").rlike("").cast("string").cast("binary"))
 
 
 def _unframed(value: Column, permissive: bool) -> Column:
-    """Return what stands behind the frame of each value."""
+    """Return the payload of each framed value."""
     is_framed = f.substring(value, 1, 1) == f.lit(bytes([MAGIC]))
     is_framed &= f.octet_length(value) >= HEADER
-    payload = f.substring(value, HEADER + 1, _LONGEST)
+    payload = f.substring(value, HEADER + 1, _MAX_BYTES)
     if permissive:
         return f.when(is_framed, payload)
-    bad = f.raise_error(f.lit("a value is not framed: no magic byte 0x00 and schema id before it"))
+    bad = f.raise_error(f.lit("a value is not framed: it does not begin with 0x00 and a schema id"))
     return f.when(is_framed, payload).when(value.isNotNull(), bad.cast("binary"))
 
 
@@ -107,23 +108,24 @@ def from_avro(
     schema: str | Mapping[str, Any],
     mode: str = "failfast",
 ) -> Column:
-    """Decode Avro that was written with a schema registry (a byte 0, the schema's id, the value).
+    """Decode Avro that a schema registry's serializer wrote (a byte 0, the schema id, the value).
 
     Args:
-        column: Binary; null stays null.
+        column: A binary column; null stays null.
         registry: The configuration of confluent-kafka's `SchemaRegistryClient`, at least `url`.
-            It is not shown in plans.
-        schema: The schema to read with, as JSON or as a dict; what was written with another one
-            is brought to this one by Avro's rules.
-        mode: `failfast` ends the query at a value that cannot be decoded, with a `DecodingError`,
-            `permissive` gives null for it. A registry that cannot be asked is an error in both.
+            Plans do not show it.
+        schema: The reader's schema, as JSON or as a dict. Values with a different writer's schema
+            are converted by Avro's rules.
+        mode: `failfast` ends the query with a `DecodingError` at a value that cannot be decoded;
+            `permissive` returns null instead. A failed request to the registry is an error in
+            both modes.
 
     Returns:
         A column of the schema's type: records are structs.
 
     Raises:
-        InvalidArgumentError: An argument is wrong, Spark has no type for the schema, or is older
-            than 4.1.
+        InvalidArgumentError: An argument is invalid, Spark has no corresponding type, or Spark is
+            older than 4.1.
     """
     _need_arrow_functions("from_avro")
     permissive = _is_permissive(mode)
@@ -139,21 +141,24 @@ def from_protobuf(
     descriptors: bytes | None = None,
     mode: str = "failfast",
 ) -> Column:
-    """Decode Protobuf that was written with a schema registry (as Avro, then message indexes).
+    """Decode Protobuf that a schema registry's serializer wrote.
+
+    A value consists of a byte 0, the schema id, the message indexes, and the message.
 
     Args:
-        column: Binary; null stays null.
-        registry: As for `from_avro`.
+        column: A binary column; null stays null.
+        registry: See `from_avro`.
         message: A generated class, or the full name of a message in `descriptors`.
-        descriptors: A `FileDescriptorSet`, as protoc writes it with `--include_imports`.
-        mode: As for `from_avro`.
+        descriptors: A `FileDescriptorSet`, as written by protoc with `--include_imports`.
+        mode: See `from_avro`.
 
     Returns:
-        A column of structs. A field that can be unset is null then, others have their default.
+        A column of structs. An unset optional field is null; other unset fields have their
+        default.
 
     Raises:
-        InvalidArgumentError: An argument is wrong, Spark has no type for the message, or is older
-            than 4.1.
+        InvalidArgumentError: An argument is invalid, Spark has no corresponding type, or Spark is
+            older than 4.1.
     """
     _need_arrow_functions("from_protobuf")
     permissive = _is_permissive(mode)
@@ -174,7 +179,7 @@ def _decoded(name: str, column: Column, values: Values, kind: DataType, permissi
     def decode(column: pa.Array) -> pa.Array:
         return decode_array(column, values, arrow, permissive=permissive)
 
-    # The name is all that a plan shows of it.
+    # Plans show this name and nothing else of the function.
     decode.__name__ = name
     return f.arrow_udf(sentence_first(decode), returnType=kind)(
         _marked_expensive(column.cast("binary"))
@@ -194,6 +199,6 @@ def _is_permissive(mode: str) -> bool:
 def _parsed(schema: str) -> StructType:
     try:
         return StructType.fromDDL(schema)
-    except Exception as error:  # noqa: BLE001 - Spark's parser has errors of its own
-        told = str(error).splitlines()[0]
-        raise InvalidArgumentError(f"schema {schema!r} is no schema: {told}") from None
+    except Exception as error:  # noqa: BLE001 - errors of Spark's parser
+        reason = str(error).splitlines()[0]
+        raise InvalidArgumentError(f"schema {schema!r} is not valid: {reason}") from None

@@ -1,7 +1,7 @@
-"""Values in Protobuf, as the message that was asked for has them.
+"""Decodes Protobuf values to the requested message.
 
-What a field is follows from its number, so that message reads what older and newer ones wrote; the
-registry tells which message a value is.
+Protobuf identifies fields by number, so the requested version of a message can read older and newer
+ones. The registry identifies the message of a value.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _FORM: Final = "serialized"
 
 @dataclass(frozen=True, slots=True)
 class ProtobufValues:
-    """The message to read, with all files it needs, and where those that wrote are told of."""
+    """The message to read, with all files it needs, and the registry with the writers' schemas."""
 
     registry: Registry
     message: str
@@ -34,16 +34,16 @@ class ProtobufValues:
 
     @classmethod
     def of(cls, registry: Registry, message: Any, descriptors: bytes | None) -> ProtobufValues:
-        """Take a generated class, or the name of a message in a FileDescriptorSet.
+        """Create it from a generated class, or from a message name and a FileDescriptorSet.
 
         Raises:
-            InvalidArgumentError: It is neither.
+            InvalidArgumentError: The message is neither.
         """
         if isinstance(message, str):
             if not isinstance(descriptors, bytes):
                 raise InvalidArgumentError(
                     "descriptors must be a FileDescriptorSet in bytes (protoc "
-                    f"--include_imports --descriptor_set_out) where message is a name, got "
+                    "--include_imports --descriptor_set_out) if message is a name, got "
                     f"{type(descriptors).__name__}"
                 )
             found = cls(registry, message, descriptors)
@@ -58,10 +58,10 @@ class ProtobufValues:
         return cls(registry, described.full_name, _files_of(described.file))
 
     def descriptor(self) -> Any:
-        """Return the message's descriptor, in a pool of its own.
+        """Return the message's descriptor, in a separate pool.
 
         Raises:
-            InvalidArgumentError: It is not in the files.
+            InvalidArgumentError: The descriptors do not contain the message.
         """
         parts = _protobuf()
         try:
@@ -79,14 +79,14 @@ class ProtobufValues:
         """Return the type of the values.
 
         Raises:
-            InvalidArgumentError: Spark has nothing to match it.
+            InvalidArgumentError: Spark has no corresponding type.
         """
         return spark_type(self.descriptor())
 
     def decoder(self) -> Callable[[bytes], Any]:
-        """Return what decodes a value."""
+        """Return a function that decodes a value."""
         reader = _Reader(self.registry.schemas(), self.descriptor())
-        return framed(reader.read, f"are no {self.message}")
+        return framed(reader.read, f"are not a valid {self.message}")
 
 
 class _Reader:
@@ -96,8 +96,8 @@ class _Reader:
         self._name = descriptor.full_name
         self._parse = parts.message_factory.GetMessageClass(descriptor).FromString
         self._convert = to_dict(descriptor)
-        #: Messages by schema id and path.
-        self._written: dict[tuple[int, tuple[int, ...]], str] = {}
+        #: Message names by schema id and path.
+        self._names: dict[tuple[int, tuple[int, ...]], str] = {}
 
     def read(self, number: int, value: bytes) -> Any:
         path, begin = message_path(value)
@@ -105,22 +105,24 @@ class _Reader:
         return self._convert(self._parse(value[begin:]))
 
     def _check(self, number: int, path: tuple[int, ...]) -> None:
-        """Refuse another message: its bytes would often make sense, and be wrong."""
-        name = self._written.get((number, path))
+        """Reject other messages: their bytes may parse without an error, with wrong values."""
+        name = self._names.get((number, path))
         if name is None:
             schema = self._schemas.get(number, "PROTOBUF", form=_FORM)
-            name = self._written[number, path] = _message_at(schema.schema_str, path)
+            name = self._names[number, path] = _message_at(schema.schema_str, path)
         if name != self._name:
             raise DecodingError(f"the message is {name}, not {self._name}")
 
 
 def _message_at(text: str, path: tuple[int, ...]) -> str:
-    """Return a message's full name, by its path in the file that the registry has."""
+    """Return the full name of the message at a path in the registry's file."""
     parts = _protobuf()
     try:
         file = parts.descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(text))
     except ValueError:  # also protobuf's DecodeError
-        raise RegistryError("the registry does not give Protobuf schemas serialized") from None
+        raise RegistryError(
+            "the registry does not support format=serialized for Protobuf schemas"
+        ) from None
     names, inside = [file.package] if file.package else [], file.message_type
     for index in path:
         if not 0 <= index < len(inside):
@@ -131,7 +133,7 @@ def _message_at(text: str, path: tuple[int, ...]) -> str:
 
 
 def _files_of(file: Any) -> bytes:
-    """Return a file and what it imports as a FileDescriptorSet, imported ones first."""
+    """Return a file and its imports as a FileDescriptorSet, imports first."""
     parts = _protobuf()
     whole, seen = parts.descriptor_pb2.FileDescriptorSet(), set()
 
@@ -157,14 +159,14 @@ def _protobuf() -> Any:
         )
     except ImportError:
         raise InvalidArgumentError(
-            "Protobuf needs pip install tandem-kafka[spark-protobuf]: there is no protobuf"
+            "from_protobuf needs protobuf: run pip install 'tandem-kafka[spark-protobuf]'"
         ) from None
     return _Parts(descriptor_pb2, descriptor_pool, message_factory)
 
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    """The parts of the library that are used."""
+    """The modules of protobuf that are used."""
 
     descriptor_pb2: Any
     descriptor_pool: Any

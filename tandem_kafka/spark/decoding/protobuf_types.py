@@ -1,4 +1,4 @@
-"""Spark's types for those of Protobuf, and how a message becomes a value of them."""
+"""Spark types for Protobuf types, and the conversion of messages."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ from tandem_kafka.errors import InvalidArgumentError
 
 __all__ = ["spark_type", "to_dict"]
 
-#: By the numbers of `FieldDescriptorProto.Type`.
+#: Spark types by the number of `FieldDescriptorProto.Type`.
 _PLAIN: Final = {
     1: DoubleType(),
     2: FloatType(),
     3: LongType(),  # int64
-    4: DecimalType(20, 0),  # uint64: more than a bigint holds
+    4: DecimalType(20, 0),  # uint64: exceeds bigint
     5: IntegerType(),  # int32
     6: DecimalType(20, 0),  # fixed64
     7: LongType(),  # fixed32
     8: BooleanType(),
     9: StringType(),
     12: BinaryType(),
-    13: LongType(),  # uint32: more than an int holds
+    13: LongType(),  # uint32: exceeds int
     14: StringType(),  # enum, by name
     15: IntegerType(),  # sfixed32
     16: LongType(),  # sfixed64
@@ -60,11 +60,11 @@ def spark_type(message: Any, *, at: str = "", open_: tuple[str, ...] = ()) -> St
     """Return the type of a message's values, given its descriptor.
 
     Raises:
-        InvalidArgumentError: Spark has nothing to match it.
+        InvalidArgumentError: Spark has no corresponding type.
     """
     name = message.full_name
     if name in open_:
-        raise _refused(at, f"the message {name} contains itself")
+        raise _unsupported(at, f"the message {name} contains itself")
     inside = (*open_, name)
     fields = [
         StructField(each.name, _field_type(each, f"{at}.{each.name}".lstrip("."), inside))
@@ -86,13 +86,13 @@ def _one(field: Any, at: str, open_: tuple[str, ...]) -> DataType:
     if field.type in _PLAIN:
         return _PLAIN[field.type]
     if field.type != _MESSAGE:
-        raise _refused(at, "groups are not supported")
+        raise _unsupported(at, "groups are not supported")
     if field.message_type.full_name == _TIMESTAMP:
         return TimestampType()
     return spark_type(field.message_type, at=at, open_=open_)
 
 
-def _refused(at: str, what: str) -> InvalidArgumentError:
+def _unsupported(at: str, what: str) -> InvalidArgumentError:
     return InvalidArgumentError(f"message: {at or 'the top'} has no type in Spark: {what}")
 
 
@@ -104,7 +104,7 @@ def _is_map(field: Any) -> bool:
 
 
 def to_dict(message: Any) -> Convert:
-    """Return what makes a dict of a message, given its descriptor."""
+    """Return a function that converts a message to a dict, given its descriptor."""
     readers = [_reader(field) for field in message.fields]
 
     def convert(value: Any) -> dict[str, Any]:
@@ -124,7 +124,7 @@ def _reader(field: Any) -> tuple[str, Convert]:
         return name, lambda value: [convert(each) for each in get(value)]
     if field.has_presence:
         return name, lambda value: convert(get(value)) if value.HasField(name) else None
-    # Most fields: nothing of Python is called for them.
+    # Fast path for most fields: no Python function is called.
     return name, get if convert is _same else lambda value: convert(get(value))
 
 

@@ -1,7 +1,7 @@
-"""The schema registry: one client of a worker process for each configuration, schemas by id.
+"""The schema registry: a worker process has one client per configuration, with schemas by id.
 
-A registry that cannot be reached is an error in every mode. Bytes are bad only if the registry
-responds that it has no such schema.
+An unreachable registry is an error in every mode. An unknown schema id is a bad value only if the
+registry itself responds that it has no such schema.
 """
 
 from __future__ import annotations
@@ -17,34 +17,34 @@ from tandem_kafka.spark.decoding.framing import DecodingError
 
 __all__ = ["Registry", "RegistryError", "Schemas"]
 
-#: So long an id that the registry does not know is not asked for again.
+#: How long an id that the registry does not know is not requested again.
 _UNKNOWN_MS: Final = 30_000
-#: The registry's own code. A 404 without it comes from another server, or for another path.
+#: The registry's own error code. A 404 without it means a different server or path.
 _NO_SUCH_SCHEMA: Final = 40403
-#: What to do, by HTTP status.
+#: Advice by HTTP status.
 _ADVICE: Final = {
     401: "set basic.auth.user.info in registry to a user:password that the registry accepts",
     403: "grant the user of basic.auth.user.info the right to read schemas",
     404: "check the path of the url in registry",
 }
 _UNREACHED: Final = "check the url in registry, and that it can be reached from the workers"
-#: Characters: a proxy may answer with a page of HTML.
-_LONGEST_ANSWER: Final = 200
-_OTHERWISE: Final = "see the registry's log"
+#: Characters of a response to show: a proxy may send an HTML page.
+_MAX_SHOWN: Final = 200
+_DEFAULT_ADVICE: Final = "see the registry's log"
 
 
 class RegistryError(KafkaError):
-    """The schema registry could not be asked, or its answer makes no sense."""
+    """A request to the schema registry failed, or its response is not usable."""
 
 
 @dataclass(frozen=True, slots=True)
 class Registry:
-    """How the registry is reached; travels to the workers, and shows nothing of it."""
+    """The configuration of the registry client; sent to the workers, never shown."""
 
     settings: tuple[tuple[str, Any], ...] = field(repr=False)
 
     def __hash__(self) -> int:
-        """Return a hash, although a setting may have none."""
+        """Return a hash, even if a setting is not hashable."""
         return hash(repr(self.settings))
 
     @classmethod
@@ -52,23 +52,24 @@ class Registry:
         """Check the configuration of confluent-kafka's registry client.
 
         Raises:
-            InvalidArgumentError: It has no url, an unknown name, or a value of the wrong type.
+            InvalidArgumentError: The url is missing, a name is unknown, or a value has the wrong
+                type.
         """
         if not isinstance(given, Mapping):
             kind = type(given).__name__
-            raise InvalidArgumentError(f'registry must be like {{"url": "..."}}, got a {kind}')
+            raise InvalidArgumentError(f'registry must be like {{"url": "..."}}, got: {kind}')
         if not isinstance(given.get("url"), str) or not given["url"].strip():
             names = ", ".join(sorted(map(str, given))) or "nothing"
-            raise InvalidArgumentError(f"registry must have a url, a text; there is {names}")
+            raise InvalidArgumentError(f"registry must have a url (a string), got: {names}")
         found = cls(tuple(sorted(given.items())))
         found.connect().close()
         return found
 
     def connect(self) -> Any:
-        """Return a new client; it talks to nobody yet.
+        """Return a new client, which has not connected yet.
 
         Raises:
-            InvalidArgumentError: It refuses its configuration, or is not installed.
+            InvalidArgumentError: The client rejects its configuration, or is not installed.
         """
         try:
             from confluent_kafka.schema_registry import (  # noqa: PLC0415 - an extra
@@ -76,8 +77,8 @@ class Registry:
             )
         except ImportError as error:
             raise InvalidArgumentError(
-                "a schema registry needs pip install tandem-kafka[spark-avro] or "
-                f"[spark-protobuf]: {error}"
+                "a schema registry needs more packages: run pip install 'tandem-kafka[spark-avro]' "
+                f"or 'tandem-kafka[spark-protobuf]' ({error})"
             ) from None
         try:
             return SchemaRegistryClient(dict(self.settings))
@@ -85,17 +86,17 @@ class Registry:
             raise InvalidArgumentError(f"registry: {error}") from None
 
     def schemas(self) -> Schemas:
-        """Return what this process knows of it."""
+        """Return the schemas that this process has fetched from the registry."""
         key = (os.getpid(), self)
-        known = _known.get(key)
-        if known is None:
-            known = _known[key] = Schemas(self.connect())
-        return known
+        schemas = _schemas.get(key)
+        if schemas is None:
+            schemas = _schemas[key] = Schemas(self.connect())
+        return schemas
 
 
 @dataclass(slots=True)
 class Schemas:
-    """Schemas by id; the client keeps those that there are."""
+    """Schemas by id. The client caches the existing ones, this class the unknown ids."""
 
     _client: Any
     _unknown_until_ms: dict[int, int] = field(default_factory=dict)
@@ -104,51 +105,51 @@ class Schemas:
         """Return a schema with `schema_str` and `references`.
 
         Raises:
-            DecodingError: There is none, or of another kind.
-            RegistryError: The registry could not be asked.
+            DecodingError: The schema does not exist, or has a different type.
+            RegistryError: The request to the registry failed.
         """
         now_ms = MonotonicClock().now_ms()
         if self._unknown_until_ms.get(number, now_ms) > now_ms:
             raise DecodingError("the registry has no such schema")
-        found = self._ask(number, form, now_ms)
-        its = found.schema_type or "AVRO"
-        if its != kind:
-            raise DecodingError(f"it is a schema of {its}, not of {kind}")
+        found = self._fetch(number, form, now_ms)
+        found_kind = found.schema_type or "AVRO"
+        if found_kind != kind:
+            raise DecodingError(f"it is a schema of {found_kind}, not of {kind}")
         return found
 
     def referenced(self, subject: str, version: int) -> Any:
-        """Return a schema that another one refers to.
+        """Return a schema that another one references.
 
         Raises:
-            RegistryError: It could not be had.
+            RegistryError: The request to the registry failed.
         """
         try:
             return self._client.get_version(subject, version, True).schema
-        except Exception as error:  # noqa: BLE001 - see _ask
+        except Exception as error:  # noqa: BLE001 - see _fetch
             raise RegistryError(
-                f"version {version} of {subject} cannot be had: {_told(error)}"
+                f"the request for version {version} of {subject} failed: {_described(error)}"
             ) from None
 
-    def _ask(self, number: int, form: str | None, now_ms: int) -> Any:
+    def _fetch(self, number: int, form: str | None, now_ms: int) -> Any:
         try:
             return self._client.get_schema(number, fmt=form)
-        except Exception as error:  # noqa: BLE001 - those of an HTTP library of its own choice
+        except Exception as error:  # noqa: BLE001 - errors of the client's HTTP library
             if getattr(error, "error_code", None) == _NO_SUCH_SCHEMA:
                 self._unknown_until_ms[number] = now_ms + _UNKNOWN_MS
                 raise DecodingError("the registry has no such schema") from None
-            # Not chained: what the library says of a connection may have the password in it.
-            message = f"the registry could not be asked for schema id {number}: {_told(error)}"
+            # Not chained: the library's message may contain the password.
+            message = f"the request for schema id {number} failed: {_described(error)}"
             raise RegistryError(message) from None
 
 
-def _told(error: Exception) -> str:
-    """Return what happened, and what to do."""
+def _described(error: Exception) -> str:
+    """Return a description of the error, with advice."""
     status = getattr(error, "http_status_code", None)
     if status is None:
         return f"{type(error).__name__}; {_UNREACHED}"
-    said = " ".join(str(getattr(error, "error_message", "")).split())[:_LONGEST_ANSWER]
-    return f"HTTP {status}, {said}; {_ADVICE.get(status, _OTHERWISE)}"
+    message = " ".join(str(getattr(error, "error_message", "")).split())[:_MAX_SHOWN]
+    return f"HTTP {status}, {message}; {_ADVICE.get(status, _DEFAULT_ADVICE)}"
 
 
-#: Of this process, given in the key.
-_known: dict[Any, Schemas] = {}
+#: Schemas by process id and registry.
+_schemas: dict[Any, Schemas] = {}
