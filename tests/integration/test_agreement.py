@@ -65,7 +65,9 @@ def everything_read(world: World, count: int) -> bool:
 # --- shares --------------------------------------------------------------------------------------
 
 
-def test_a_second_member_takes_its_share_and_gives_it_back(world: World, protocol: str) -> None:
+def test_a_second_member_gets_its_share_and_returns_it_when_it_leaves(
+    world: World, protocol: str
+) -> None:
     partitions = world.topic(4)
     fill(world, partitions)
     first, first_told = join(world, protocol, partitions)
@@ -86,7 +88,9 @@ def test_a_second_member_takes_its_share_and_gives_it_back(world: World, protoco
     assert len(world.read) == 40, "what is committed is not read again"
 
 
-def test_range_gives_each_the_same_numbers_of_both_topics(world: World, protocol: str) -> None:
+def test_range_assigns_the_same_partition_numbers_of_both_topics(
+    world: World, protocol: str
+) -> None:
     """The assigning side differs: the leader of a classic group, or the coordinator."""
     partitions = world.topic(3, "bills") + world.topic(3, "orders")
     options = {**options_of(protocol), "partition_assignment_strategy": [RangePartitionAssignor]}
@@ -104,7 +108,7 @@ def test_range_gives_each_the_same_numbers_of_both_topics(world: World, protocol
     ]
 
 
-def test_a_new_member_goes_on_at_the_commit(world: World, protocol: str) -> None:
+def test_a_new_member_starts_at_the_committed_offset(world: World, protocol: str) -> None:
     partitions = world.topic(1)
     fill(world, partitions)
     first, _ = join(world, protocol, partitions)
@@ -119,7 +123,7 @@ def test_a_new_member_goes_on_at_the_commit(world: World, protocol: str) -> None
     assert (kept.offset, kept.metadata) == (4, "so far")
 
 
-def test_who_unsubscribes_leaves_everything_to_the_other(world: World, protocol: str) -> None:
+def test_a_member_that_unsubscribes_releases_its_partitions(world: World, protocol: str) -> None:
     partitions = world.topic(4)
     (first, _), (second, second_told) = (join(world, protocol, partitions) for _ in range(2))
     world.settle(partitions, first, second)
@@ -130,7 +134,7 @@ def test_who_unsubscribes_leaves_everything_to_the_other(world: World, protocol:
 
 
 @pytest.mark.design("000", "Co-ordinator 6", "Partition changes 1-4")
-def test_partitions_that_are_added_are_shared_out_too(world: World, protocol: str) -> None:
+def test_added_partitions_are_assigned(world: World, protocol: str) -> None:
     partitions = world.topic(2)
     members = [join(world, protocol, partitions, metadata_max_age_ms=300)[0] for _ in range(2)]
     world.settle(partitions, *members)
@@ -141,7 +145,7 @@ def test_partitions_that_are_added_are_shared_out_too(world: World, protocol: st
     world.poll_until(lambda: everything_read(world, 40), *members)
 
 
-def test_a_topic_that_appears_is_taken_by_the_pattern(world: World, protocol: str) -> None:
+def test_a_new_topic_that_matches_the_pattern_is_assigned(world: World, protocol: str) -> None:
     first = world.topic(1, "first")
     consumer = world.consumer(**options_of(protocol), metadata_max_age_ms=300)
     consumer.subscribe(pattern=f"^{world.name}-.*")
@@ -150,7 +154,7 @@ def test_a_topic_that_appears_is_taken_by_the_pattern(world: World, protocol: st
     world.settle(first + second, consumer)
 
 
-def test_a_group_without_members_takes_the_other_protocol(world: World, protocol: str) -> None:
+def test_an_empty_group_accepts_the_other_protocol(world: World, protocol: str) -> None:
     (tp,) = world.topic(1)
     fill(world, [tp])
     before, _ = join(world, protocol, [tp])
@@ -164,7 +168,9 @@ def test_a_group_without_members_takes_the_other_protocol(world: World, protocol
 
 
 @pytest.mark.design("all", "Change of the group protocol")
-def test_members_roll_to_the_other_protocol_and_back(world: World, protocol: str) -> None:
+def test_members_change_the_protocol_in_a_rolling_restart_and_back(
+    world: World, protocol: str
+) -> None:
     partitions = world.topic(4)
     fill(world, partitions)
     members = [join(world, protocol, partitions)[0] for _ in range(2)]
@@ -181,7 +187,7 @@ def test_members_roll_to_the_other_protocol_and_back(world: World, protocol: str
     )
 
 
-def test_a_member_of_a_group_that_has_become_classic_is_told(world: World, protocol: str) -> None:
+def test_a_kip_848_heartbeat_to_a_classic_group_is_rejected(world: World, protocol: str) -> None:
     partitions = world.topic(2)
     other, _ = join(world, "cooperative" if protocol == "consumer" else protocol, partitions)
     world.settle(partitions, other)
@@ -195,7 +201,7 @@ def test_a_member_of_a_group_that_has_become_classic_is_told(world: World, proto
 
 
 @pytest.mark.behaviour(60, 84)
-def test_who_is_expelled_loses_all_and_comes_back(world: World, protocol: str) -> None:
+def test_an_expelled_member_loses_all_partitions_and_rejoins(world: World, protocol: str) -> None:
     partitions = world.topic(2)
     consumer, listener = join(world, protocol, partitions)
     world.settle(partitions, consumer)
@@ -214,7 +220,9 @@ def test_who_is_expelled_loses_all_and_comes_back(world: World, protocol: str) -
 
 @pytest.mark.behaviour(104)
 @pytest.mark.parametrize("end", ["close", "unsubscribe"])
-def test_who_is_expelled_and_goes_has_lost_all(world: World, protocol: str, end: str) -> None:
+def test_an_expelled_member_that_leaves_has_lost_all_partitions(
+    world: World, protocol: str, end: str
+) -> None:
     partitions = world.topic(2)
     consumer, listener = join(world, protocol, partitions)
     world.settle(partitions, consumer)
@@ -241,7 +249,7 @@ def test_the_commit_of_an_expelled_member_fails(world: World, protocol: str) -> 
 
 
 @pytest.mark.behaviour(86)
-def test_who_does_not_poll_is_replaced_and_comes_back(world: World, protocol: str) -> None:
+def test_a_member_that_does_not_poll_is_replaced_and_rejoins(world: World, protocol: str) -> None:
     partitions = world.topic(2)
     stalled, listener = join(world, protocol, partitions, max_poll_interval_ms=1_500)
     world.settle(partitions, stalled)
@@ -253,7 +261,7 @@ def test_who_does_not_poll_is_replaced_and_comes_back(world: World, protocol: st
 
 
 @pytest.mark.behaviour(96)
-def test_a_static_member_that_restarts_is_not_noticed(world: World, protocol: str) -> None:
+def test_a_static_member_restarts_without_a_rebalance(world: World, protocol: str) -> None:
     partitions = world.topic(2)
     first, first_told = join(world, protocol, partitions, group_instance_id="first")
     second, _ = join(world, protocol, partitions, group_instance_id="second")
@@ -267,7 +275,7 @@ def test_a_static_member_that_restarts_is_not_noticed(world: World, protocol: st
 
 
 @pytest.mark.behaviour(93)
-def test_one_instance_id_is_for_one_member(world: World, protocol: str) -> None:
+def test_two_members_cannot_share_an_instance_id(world: World, protocol: str) -> None:
     partitions = world.topic(2)
     first, _ = join(world, protocol, partitions, group_instance_id="one")
     world.settle(partitions, first)
@@ -293,7 +301,7 @@ def test_without_a_commit_and_a_policy_there_is_no_position(world: World, protoc
         world.poll_until(lambda: False, consumer)
 
 
-def test_an_offset_that_is_not_there_is_an_error_or_reset(world: World, protocol: str) -> None:
+def test_an_offset_out_of_range_is_an_error_or_reset(world: World, protocol: str) -> None:
     (tp,) = world.topic(1)
     fill(world, [tp])
     strict, _ = join(world, protocol, [tp], auto_offset_reset="none", group_id=f"{world.name}-2")
@@ -308,7 +316,9 @@ def test_an_offset_that_is_not_there_is_an_error_or_reset(world: World, protocol
     assert world.read[0].offset == 0
 
 
-def test_a_seek_inside_assigned_comes_before_any_record(world: World, protocol: str) -> None:
+def test_a_seek_inside_on_partitions_assigned_precedes_any_record(
+    world: World, protocol: str
+) -> None:
     partitions = world.topic(2)
     fill(world, partitions)
     consumer = world.consumer(**options_of(protocol))

@@ -96,7 +96,7 @@ def as_sets(assignment: Assignment) -> dict[str, set[TopicPartition]]:
 
 @pytest.mark.parametrize("alike", [True, False], ids=["alike", "different"])
 @pytest.mark.parametrize("name", ASSIGNORS)
-def test_ours_assign_what_kafkas_own_assign(
+def test_assignors_match_those_of_kafka(
     name: str, alike: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     returned: list[TopicPartition] = []

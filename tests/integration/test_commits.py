@@ -132,7 +132,9 @@ def test_callbacks_run_only_in_poll_commit_and_close(
 
 
 @pytest.mark.behaviour(121)
-def test_a_callback_ends_the_wait_of_poll(tp: TopicPartition, consumer: KafkaConsumer) -> None:
+def test_a_commit_callback_ends_the_wait_of_poll(
+    tp: TopicPartition, consumer: KafkaConsumer
+) -> None:
     """Not poll() itself, but the wait in it: the callback runs long before poll() returns."""
     ran: list[float] = []
     clock = Clock()
@@ -158,7 +160,7 @@ def test_commit_async_before_the_coordinator_is_known(
 
 
 @pytest.mark.behaviour(125)
-def test_commit_of_a_member_the_group_knows_no_more(
+def test_a_commit_of_a_removed_member_fails(
     kafka: KafkaCluster, topic: str, consume: Consume, group: str, tp: TopicPartition
 ) -> None:
     kafka.admin.produce(topic, [b"x"] * 3)
@@ -224,7 +226,7 @@ def test_auto_commit_waits_for_the_interval(
 @pytest.mark.behaviour(130)
 @pytest.mark.design("003", "Assign, commit")
 @pytest.mark.partitions(2)
-def test_assign_commits_what_was_read_before(
+def test_assign_commits_the_positions_of_former_partitions(
     kafka: KafkaCluster, topic: str, consume: Consume, group: str
 ) -> None:
     first, second = partitions_of(topic, 2)
@@ -240,7 +242,7 @@ def test_assign_commits_what_was_read_before(
 
 
 @pytest.mark.behaviour(131)
-def test_metadata_and_leader_epoch_come_back(tp: TopicPartition, consumer: KafkaConsumer) -> None:
+def test_metadata_and_leader_epoch_are_stored(tp: TopicPartition, consumer: KafkaConsumer) -> None:
     for metadata in ("plain", "", "täglich ✓ 日本", "x" * 4_096):
         committed = OffsetAndMetadata(0, metadata, 0)
         consumer.commit({tp: committed})
@@ -251,7 +253,7 @@ def test_metadata_and_leader_epoch_come_back(tp: TopicPartition, consumer: Kafka
 
 
 @pytest.mark.behaviour(131)
-def test_the_epoch_of_what_was_read_is_committed(
+def test_a_commit_has_the_leader_epoch_of_the_last_record(
     kafka: KafkaCluster, tp: TopicPartition, consumer: KafkaConsumer, consume: Consume, group: str
 ) -> None:
     kafka.admin.produce(tp.topic, [b"x"] * 3)
@@ -265,14 +267,14 @@ def test_the_epoch_of_what_was_read_is_committed(
 
 
 @pytest.mark.behaviour(131)
-def test_metadata_that_are_too_long(tp: TopicPartition, consumer: KafkaConsumer) -> None:
+def test_metadata_that_is_too_long_is_rejected(tp: TopicPartition, consumer: KafkaConsumer) -> None:
     with pytest.raises(OffsetMetadataTooLargeError):
         consumer.commit({tp: TOO_LONG})
     assert consumer.committed(tp) is None
 
 
 @pytest.mark.behaviour(132)
-def test_committed_of_what_was_never_committed(
+def test_committed_is_none_without_a_commit(
     topic: str, tp: TopicPartition, consumer: KafkaConsumer
 ) -> None:
     assert consumer.committed(tp) is None
@@ -282,7 +284,7 @@ def test_committed_of_what_was_never_committed(
 
 
 @pytest.mark.behaviour(132)
-def test_committed_of_a_deleted_topic(
+def test_committed_is_none_for_a_deleted_topic(
     kafka: KafkaCluster, tp: TopicPartition, consumer: KafkaConsumer
 ) -> None:
     """The consumer asks with an id that the broker does not know any more."""
@@ -316,7 +318,7 @@ def test_committed_waits_for_an_open_transaction(
 
 
 @pytest.mark.behaviour(137)
-def test_a_member_that_left_commits_offsets_of_its_choice(
+def test_a_member_that_left_commits_explicit_offsets(
     kafka: KafkaCluster, topic: str, consume: Consume, group: str, tp: TopicPartition
 ) -> None:
     kafka.admin.produce(topic, [b"x"] * 3)
@@ -331,7 +333,7 @@ def test_a_member_that_left_commits_offsets_of_its_choice(
     assert [record.offset for record in read_all(consumer, 1)] == [2]
 
 
-def test_a_member_commits_and_the_next_goes_on(
+def test_the_next_member_starts_at_the_commit(
     kafka: KafkaCluster, topic: str, consume: Consume, group: str
 ) -> None:
     kafka.admin.produce(topic, [b"%d" % n for n in range(10)])
@@ -343,7 +345,7 @@ def test_a_member_commits_and_the_next_goes_on(
     assert [record.offset for record in read_all(second, 4)] == [6, 7, 8, 9]
 
 
-def test_auto_commit_on_close_and_only_if_wanted(
+def test_close_commits_only_with_auto_commit(
     kafka: KafkaCluster, topic: str, consume: Consume, group: str, tp: TopicPartition
 ) -> None:
     kafka.admin.produce(topic, [b"x"] * 9)
@@ -355,7 +357,7 @@ def test_auto_commit_on_close_and_only_if_wanted(
         assert look.committed(tp) == committed
 
 
-def test_a_with_block_commits_only_if_it_ends_well(
+def test_a_with_block_commits_only_without_an_exception(
     kafka: KafkaCluster, topic: str, consume: Consume, group: str, tp: TopicPartition
 ) -> None:
     kafka.admin.produce(topic, [b"x"] * 9)

@@ -13,7 +13,7 @@ UNKNOWN, STALE = "UnknownMemberIdError", "StaleMemberEpochError"
 ILLEGAL, FENCED = "IllegalGenerationError", "FencedInstanceIdError"
 
 
-def test_anybody_commits_for_a_group_without_members(raw: RawWorld) -> None:
+def test_any_client_commits_for_a_group_without_members(raw: RawWorld) -> None:
     offsets = raw.offsets()
     assert offsets.commit("x", 3, p0=1) == "GroupIdNotFoundError"
     assert offsets.commit("", -1, p0=1) is None
@@ -28,7 +28,7 @@ def test_anybody_commits_for_a_group_without_members(raw: RawWorld) -> None:
     assert offsets.committed() == {0: 3, 1: 2}
 
 
-def test_a_classic_member_commits_by_its_id_name_and_generation(raw: RawWorld) -> None:
+def test_a_classic_member_commits_with_its_ids_and_generation(raw: RawWorld) -> None:
     pair, offsets, static = Pair(raw), raw.offsets(), raw.classic("two")
     static.ask_to_join()
     pair.leader.await_round(pair.generation)
@@ -167,7 +167,7 @@ def test_a_classic_member_of_a_kip_848_group_has_generations(raw: RawWorld) -> N
 
 
 @pytest.mark.parametrize("committed", [True, False])
-def test_what_a_transaction_commits_is_not_told_to_who_wants_it_stable(
+def test_stable_offset_fetches_wait_for_a_pending_transaction(
     raw: RawWorld, *, committed: bool
 ) -> None:
     offsets, transaction = raw.offsets(), raw.transaction()

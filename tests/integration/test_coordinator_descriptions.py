@@ -57,13 +57,13 @@ def test_a_classic_group_goes_through_its_states(raw: RawWorld) -> None:
     assert state(raw) == (None, "Empty")
 
 
-def test_a_static_member_is_described_by_its_name(raw: RawWorld) -> None:
+def test_a_static_member_is_described_with_its_instance_id(raw: RawWorld) -> None:
     static = raw.classic("one")
     alone(static)
     assert members(raw) == {static.member_id: ("one", b"said", b"all")}
 
 
-def test_who_was_handed_an_id_is_no_member_of_a_group_that_there_is(raw: RawWorld) -> None:
+def test_a_pending_member_is_not_described(raw: RawWorld) -> None:
     idle = raw.classic()
     idle.ask_to_join()
     assert name_of(idle.joined().error_code) == "MemberIdRequiredError"
@@ -72,7 +72,7 @@ def test_who_was_handed_an_id_is_no_member_of_a_group_that_there_is(raw: RawWorl
 
 @pytest.mark.design("001", "Describe")
 @pytest.mark.parametrize(("version", "error"), [(6, NOT_FOUND), (5, None)])
-def test_a_kip_848_group_is_dead_to_who_asks_for_a_classic_one(
+def test_a_kip_848_group_described_as_classic_is_dead(
     raw: RawWorld, version: int, error: str | None
 ) -> None:
     modern, classic = raw.modern(), raw.classic()

@@ -83,7 +83,7 @@ def test_a_full_group_keeps_the_place_of_a_static_member(
     assert second.join().error is None
 
 
-def test_who_comes_to_a_classic_group_that_is_full_is_refused(raw: RawWorld) -> None:
+def test_a_full_classic_group_rejects_a_new_member(raw: RawWorld) -> None:
     leader, follower, third = named(raw), named(raw), raw.classic()
     leader.ask_to_join()
     follower.ask_to_join()
@@ -93,7 +93,7 @@ def test_who_comes_to_a_classic_group_that_is_full_is_refused(raw: RawWorld) -> 
     assert (leader.beat(1), follower.beat(1)) == (None, None)
 
 
-def test_in_a_round_there_is_room_for_those_who_come_first(raw: RawWorld) -> None:
+def test_a_round_accepts_the_first_members_up_to_the_limit(raw: RawWorld) -> None:
     leader, follower = (named(raw, REBALANCE_MS) for _ in range(2))
     leader.ask_to_join()
     follower.ask_to_join()
@@ -118,7 +118,7 @@ def test_in_a_round_there_is_room_for_those_who_come_first(raw: RawWorld) -> Non
 # --- the initial delay ---------------------------------------------------------------------------
 
 
-def test_a_group_that_was_empty_waits_for_more_members(raw: RawWorld) -> None:
+def test_an_empty_group_waits_for_more_members(raw: RawWorld) -> None:
     since_s = raw.now_s()
     leader, follower = named(raw), named(raw)
     leader.ask_to_join()
@@ -127,7 +127,7 @@ def test_a_group_that_was_empty_waits_for_more_members(raw: RawWorld) -> None:
     assert raw.now_s() - since_s >= 2 * DELAY_S, "once more, for the one that has come meanwhile"
 
 
-def test_who_was_handed_an_id_is_not_waited_for_when_a_group_begins(raw: RawWorld) -> None:
+def test_an_initial_rebalance_does_not_wait_for_a_pending_member(raw: RawWorld) -> None:
     since_s = raw.now_s()
     first, second = named(raw), named(raw)
     first.ask_to_join()
@@ -139,7 +139,7 @@ def test_who_was_handed_an_id_is_not_waited_for_when_a_group_begins(raw: RawWorl
     assert set(joined(first, second).values()) == {2}
 
 
-def test_who_leaves_while_a_group_begins_does_not_end_its_wait(raw: RawWorld) -> None:
+def test_a_member_that_leaves_does_not_end_the_initial_delay(raw: RawWorld) -> None:
     first, second, remover = named(raw), named(raw), raw.classic()
     since_s = raw.now_s()
     first.ask_to_join()
@@ -152,7 +152,7 @@ def test_who_leaves_while_a_group_begins_does_not_end_its_wait(raw: RawWorld) ->
     assert raw.now_s() - since_s >= 2 * DELAY_S
 
 
-def test_a_group_that_all_leave_while_it_begins_goes_on_beginning(raw: RawWorld) -> None:
+def test_the_initial_delay_continues_when_all_members_leave(raw: RawWorld) -> None:
     first, second, remover = named(raw), named(raw), raw.classic()
     first.ask_to_join()
     raw.wait_until(lambda: first.member_id in raw.classic_members())

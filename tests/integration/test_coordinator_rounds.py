@@ -37,7 +37,7 @@ def quick(raw: RawWorld, **follower: int) -> Pair:
 # --- who was handed an id (KIP-394) --------------------------------------------------------------
 
 
-def test_who_was_handed_an_id_is_waited_for_as_long_as_its_session(raw: RawWorld) -> None:
+def test_a_round_waits_for_a_pending_member_for_its_session_timeout(raw: RawWorld) -> None:
     pair = Pair(raw)
     since_s = raw.now_s()
     idle = named(raw, session_ms=SESSION_MS)
@@ -48,7 +48,7 @@ def test_who_was_handed_an_id_is_waited_for_as_long_as_its_session(raw: RawWorld
     assert name_of(idle.joined().error_code) == "UnknownMemberIdError"
 
 
-def test_who_was_handed_an_id_is_in_the_round_if_it_comes(raw: RawWorld) -> None:
+def test_a_pending_member_that_joins_is_in_the_round(raw: RawWorld) -> None:
     pair = Pair(raw)
     late = named(raw, session_ms=60_000)
     pair.ask_again()
@@ -57,7 +57,7 @@ def test_who_was_handed_an_id_is_in_the_round_if_it_comes(raw: RawWorld) -> None
     assert set(joined(pair.leader, pair.follower, late).values()) == {3}
 
 
-def test_who_was_handed_an_id_and_gives_it_back_is_not_waited_for(raw: RawWorld) -> None:
+def test_a_round_does_not_wait_for_a_pending_member_that_left(raw: RawWorld) -> None:
     pair = Pair(raw)
     idle = named(raw, session_ms=60_000)
     pair.ask_again()
@@ -67,7 +67,7 @@ def test_who_was_handed_an_id_and_gives_it_back_is_not_waited_for(raw: RawWorld)
     assert idle.leave() == ["UnknownMemberIdError"]
 
 
-def test_who_gives_an_id_back_makes_a_group_at_rest_join_again(raw: RawWorld) -> None:
+def test_a_pending_member_that_leaves_rebalances_a_stable_group(raw: RawWorld) -> None:
     pair = Pair(raw)
     idle = named(raw)
     assert pair.beats(2) == (None, None)
@@ -75,12 +75,12 @@ def test_who_gives_an_id_back_makes_a_group_at_rest_join_again(raw: RawWorld) ->
     assert pair.beats(2) == ("RebalanceInProgressError",) * 2
 
 
-def test_the_first_member_waits_for_nobody_who_was_handed_an_id(raw: RawWorld) -> None:
+def test_the_first_member_does_not_wait_for_pending_members(raw: RawWorld) -> None:
     named(raw, session_ms=60_000)
     alone(raw.classic())
 
 
-def test_who_was_handed_an_id_is_not_waited_for_beyond_the_rebalance_timeout(
+def test_a_round_waits_for_a_pending_member_until_the_rebalance_timeout(
     raw: RawWorld,
 ) -> None:
     pair = quick(raw)
@@ -97,7 +97,7 @@ def test_who_was_handed_an_id_is_not_waited_for_beyond_the_rebalance_timeout(
 # --- static members ------------------------------------------------------------------------------
 
 
-def test_a_static_member_that_does_not_join_in_time_stays_until_it_does_not_sync(
+def test_a_static_member_that_misses_the_join_is_removed_only_after_the_sync(
     raw: RawWorld,
 ) -> None:
     leader, static, newcomer = raw.classic(), raw.classic("two"), raw.classic()
@@ -129,7 +129,7 @@ def test_a_static_member_that_does_not_join_in_time_stays_until_it_does_not_sync
     assert static.beat(3) == "UnknownMemberIdError", "within its session, but it has not synced"
 
 
-def test_a_static_leader_that_does_not_join_in_time_leads_no_more(raw: RawWorld) -> None:
+def test_a_static_leader_that_misses_the_join_is_replaced_as_leader(raw: RawWorld) -> None:
     leader, follower = raw.classic("one"), raw.classic()
     for each in (leader, follower):
         each.session_ms, each.rebalance_ms = 60_000, REBALANCE_MS
@@ -141,7 +141,7 @@ def test_a_static_leader_that_does_not_join_in_time_leads_no_more(raw: RawWorld)
     assert {e.member_id for e in answer.members} == {leader.member_id, follower.member_id}
 
 
-def test_a_round_that_no_member_joins_goes_on(raw: RawWorld) -> None:
+def test_a_round_without_joins_continues(raw: RawWorld) -> None:
     """There is nobody who could lead but a static member, which is not here."""
     only, other = raw.classic("one"), named(raw, session_ms=60_000)
     only.session_ms, only.rebalance_ms = 60_000, 500
@@ -158,7 +158,7 @@ def test_a_round_that_no_member_joins_goes_on(raw: RawWorld) -> None:
 
 
 @pytest.mark.design("002", "Phase 2, case 3")
-def test_who_has_joined_and_does_not_sync_is_removed_after_the_rebalance_timeout(
+def test_a_member_that_does_not_sync_is_removed_after_the_rebalance_timeout(
     raw: RawWorld,
 ) -> None:
     """Also if it goes on with its heartbeats."""
@@ -188,7 +188,7 @@ def test_a_leader_that_does_not_assign_is_removed_after_the_rebalance_timeout(
     assert (answer.generation_id, answer.leader) == (4, pair.follower.member_id)
 
 
-def test_who_waits_for_its_assignment_is_not_missed(raw: RawWorld) -> None:
+def test_the_session_of_a_member_with_a_sync_in_flight_does_not_expire(raw: RawWorld) -> None:
     pair = Pair(raw, session_ms=SESSION_MS)
     assert set(pair.join_again().values()) == {3}
     pair.follower.ask_to_sync(3)
@@ -201,7 +201,7 @@ def test_who_waits_for_its_assignment_is_not_missed(raw: RawWorld) -> None:
 # --- LeaveGroup ----------------------------------------------------------------------------------
 
 
-def test_who_leaves_is_told_if_it_was_no_member(raw: RawWorld) -> None:
+def test_leaving_without_membership_is_an_error(raw: RawWorld) -> None:
     stranger = raw.classic()
     stranger.member_id = "somebody"
     assert stranger.leave() == ["UnknownMemberIdError"]
@@ -214,7 +214,7 @@ def test_who_leaves_is_told_if_it_was_no_member(raw: RawWorld) -> None:
     assert pair.beats(2) == ("RebalanceInProgressError", "UnknownMemberIdError")
 
 
-def test_a_static_member_is_removed_by_its_name_or_by_its_own_id(raw: RawWorld) -> None:
+def test_a_static_member_is_removed_by_its_instance_id_or_member_id(raw: RawWorld) -> None:
     leader, static, named_only, wrong = (raw.classic(), *(raw.classic("two") for _ in range(3)))
     alone(leader)
     wrong.member_id = leader.member_id
@@ -237,7 +237,7 @@ def test_members_that_leave_together_leave_an_empty_group(raw: RawWorld) -> None
 
 
 @pytest.mark.parametrize("instance", [None, "one"])
-def test_who_waits_for_the_others_is_answered_when_it_leaves(
+def test_a_member_with_a_join_in_flight_gets_a_response_when_it_leaves(
     raw: RawWorld, instance: str | None
 ) -> None:
     pair = Pair(raw)

@@ -43,7 +43,7 @@ def begin(kafka: KafkaCluster, topic: str) -> Iterator[Begin]:
         producer.close(timeout=10)
 
 
-def test_records_and_their_offsets_count_together(
+def test_records_and_offsets_are_committed_in_one_transaction(
     kafka: KafkaCluster, topic: str, consume: Consume, begin: Begin, protocol: str
 ) -> None:
     results = kafka.admin.create_topic(f"results-{topic}", 1)
@@ -74,7 +74,7 @@ def test_records_and_their_offsets_count_together(
 
 
 @pytest.mark.behaviour(99)
-def test_what_is_committed_for_a_member_that_was_expelled_is_refused(
+def test_a_transactional_commit_of_an_expelled_member_is_rejected(
     kafka: KafkaCluster, topic: str, consume: Consume, begin: Begin, protocol: str
 ) -> None:
     """Also when the member knows, its listener does not, and the group is empty."""

@@ -59,7 +59,9 @@ def test_lag_and_lead_of_a_revoked_partition_vanish(
     wait_until(lambda: not partition_metrics(consumer, tp), "the end of the metrics")
 
 
-def test_totals_count_what_was_read(kafka: KafkaCluster, topic: str, consume: Consume) -> None:
+def test_totals_count_the_records_that_were_read(
+    kafka: KafkaCluster, topic: str, consume: Consume
+) -> None:
     kafka.admin.produce(topic, [b"x" * 100] * 50)
     consumer = consume(max_poll_records=10)
     consumer.assign(partitions_of(topic, 1))
@@ -70,7 +72,7 @@ def test_totals_count_what_was_read(kafka: KafkaCluster, topic: str, consume: Co
     assert metric(consumer, f"{FETCHING}.topic-{topic}", "records-consumed-total") == 50
 
 
-def test_what_is_read_ahead_is_measured_and_bounded(
+def test_the_read_ahead_is_measured_and_bounded(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
     kafka.admin.produce(topic, [b"x" * 1_000] * 500, {"batch.size": 10_000})

@@ -83,7 +83,7 @@ def poll_until_true(done: Callable[[], bool]) -> None:
 
 
 @pytest.mark.behaviour(167)
-def test_a_refused_topic_is_raised_and_the_others_flow(
+def test_an_unauthorized_topic_raises_and_other_topics_are_read(
     guarded: KafkaCluster, consume: Consume, request: pytest.FixtureRequest
 ) -> None:
     name = request.node.name
@@ -118,7 +118,7 @@ def test_a_refused_topic_is_raised_and_the_others_flow(
 
 
 @pytest.mark.behaviour(167)
-def test_an_application_that_takes_its_time_finds_one_error_not_many(
+def test_a_slow_application_finds_one_error(
     guarded: KafkaCluster, consume: Consume, request: pytest.FixtureRequest
 ) -> None:
     name = request.node.name[:80]
@@ -142,7 +142,7 @@ def test_an_application_that_takes_its_time_finds_one_error_not_many(
     assert consumer.position(TopicPartition(shut, 0)) == 5
 
 
-def test_the_end_of_a_topic_that_may_not_be_described(
+def test_end_offsets_of_an_unauthorized_topic_raise(
     guarded: KafkaCluster, consume: Consume, request: pytest.FixtureRequest
 ) -> None:
     topic = guarded.admin.create_topic(request.node.name)

@@ -36,7 +36,9 @@ def forgotten(sent: Sent) -> list[int]:
 
 @pytest.mark.behaviour(157)
 @pytest.mark.partitions(4)
-def test_only_what_changed_is_named(kafka: KafkaCluster, topic: str, consume: Consume) -> None:
+def test_a_session_request_has_only_changed_partitions(
+    kafka: KafkaCluster, topic: str, consume: Consume
+) -> None:
     consumer = consume(fetch_max_wait_ms=50)
     sent = Sent(consumer)
     consumer.assign(partitions_of(topic, 4))
@@ -64,7 +66,7 @@ def test_only_what_changed_is_named(kafka: KafkaCluster, topic: str, consume: Co
 
 @pytest.mark.behaviour(157)
 @pytest.mark.partitions(4)
-def test_what_is_no_longer_wanted_is_forgotten(
+def test_a_session_forgets_partitions_that_are_not_fetched(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
     """No fetch asks for it any more, be it by what its session remembers.
@@ -109,7 +111,7 @@ def lose_count(session: FetchSession) -> None:
 @pytest.mark.behaviour(157)
 @pytest.mark.parametrize("spoil", [lose_id, lose_count])
 @pytest.mark.partitions(4)
-def test_a_lost_session_begins_anew(
+def test_a_lost_session_is_replaced_by_a_new_one(
     kafka: KafkaCluster, topic: str, consume: Consume, spoil: Callable[[FetchSession], None]
 ) -> None:
     consumer = consume(fetch_max_wait_ms=50)
@@ -130,7 +132,7 @@ def test_a_lost_session_begins_anew(
 
 
 @pytest.mark.behaviour(157)
-def test_a_topic_made_anew_is_read_from_its_beginning(
+def test_a_recreated_topic_is_read_from_its_beginning(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
     tp = TopicPartition(topic, 0)
@@ -152,7 +154,7 @@ def test_a_topic_made_anew_is_read_from_its_beginning(
 
 
 @pytest.mark.behaviour(157)
-def test_a_topic_made_anew_behind_our_back(
+def test_a_topic_recreated_between_two_polls_is_read(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
     """Nothing is polled between the end of the old topic and the first record of the new."""

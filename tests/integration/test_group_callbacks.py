@@ -38,7 +38,7 @@ class Slow(Listener):
 
 @pytest.mark.behaviour(74, 80, 88)
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_slow_listener_keeps_its_membership_and_may_commit(
+def test_a_slow_listener_keeps_its_membership_and_can_commit(
     kafka: KafkaCluster, topic: str, consume: Consume, protocol: str
 ) -> None:
     kafka.admin.produce(topic, [Record(b"x", partition=n) for n in (0, 1)])
@@ -60,7 +60,7 @@ def test_a_slow_listener_keeps_its_membership_and_may_commit(
 
 @pytest.mark.behaviour(79)
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_wakeup_inside_a_callback_comes_out_and_the_rebalance_goes_on(
+def test_a_wakeup_inside_a_listener_leaves_poll_and_the_rebalance_continues(
     kafka: KafkaCluster, topic: str, consume: Consume, protocol: str
 ) -> None:
     kafka.admin.produce(topic, [Record(b"x", partition=n) for n in (0, 1)])
@@ -101,7 +101,7 @@ def test_offsets_of_other_topics_while_subscribed_by_regex(
 
 
 @pytest.mark.behaviour(20)
-def test_enforce_rebalance_says_that_it_has_no_effect(
+def test_enforce_rebalance_warns_that_it_has_no_effect(
     topic: str, consume: Consume, caplog: pytest.LogCaptureFixture
 ) -> None:
     consumer = consume(topic, group_id=f"group-{topic}", **options_of("consumer"))

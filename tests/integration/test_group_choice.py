@@ -37,7 +37,7 @@ def topic(classic: KafkaCluster) -> str:
 
 
 @pytest.mark.behaviour(92)
-def test_kip_848_says_what_to_do_and_auto_does_it(
+def test_the_error_without_kip_848_has_the_next_step_and_auto_takes_it(
     consume: Consume, topic: str, options: dict[str, Any]
 ) -> None:
     refused = consume(topic, **{**options, "group_protocol": "consumer"})
@@ -47,7 +47,7 @@ def test_kip_848_says_what_to_do_and_auto_does_it(
 
 
 @pytest.mark.behaviour(53)
-def test_a_pattern_for_the_coordinator_is_refused(
+def test_a_subscription_pattern_is_rejected_without_kip_848(
     consume: Consume, topic: str, options: dict[str, Any]
 ) -> None:
     consumer = consume(**options)

@@ -18,7 +18,7 @@ def _joining(kafka: KafkaCluster, group: str) -> bool:
 
 
 @pytest.mark.partitions(2)
-def test_a_commit_does_not_wait_for_a_rebalance_that_another_member_holds_up(
+def test_a_commit_does_not_wait_for_a_rebalance_that_another_member_delays(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
     group = f"group-{topic}"

@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.parametrize("protocol", PROTOCOLS), pytest.mark.partit
 
 
 @pytest.mark.behaviour(75)
-def test_what_stays_keeps_its_state_and_what_comes_back_has_none(
+def test_retained_partitions_keep_their_state_and_reassigned_ones_do_not(
     kafka: KafkaCluster, topic: str, consume: Consume, protocol: str
 ) -> None:
     """The eager protocol gives everything back: there nothing stays."""
@@ -51,7 +51,7 @@ def test_what_stays_keeps_its_state_and_what_comes_back_has_none(
 
 
 @pytest.mark.behaviour(87)
-def test_one_long_poll_is_polling(topic: str, consume: Consume, protocol: str) -> None:
+def test_one_long_poll_keeps_the_membership(topic: str, consume: Consume, protocol: str) -> None:
     # Long enough for a machine that stands still now and then.
     options = {**options_of(protocol), "max_poll_interval_ms": 4_000}
     consumer = consume(group_id=f"group-{topic}", **options)
@@ -83,7 +83,7 @@ def test_an_interrupt_does_not_stop_close(
 
 
 @pytest.mark.behaviour(108)
-def test_a_static_member_leaves_at_once_if_told_to(
+def test_a_static_member_leaves_on_request_only(
     kafka: KafkaCluster, topic: str, consume: Consume, protocol: str
 ) -> None:
     def static() -> KafkaConsumer:
@@ -98,7 +98,7 @@ def test_a_static_member_leaves_at_once_if_told_to(
 
 
 @pytest.mark.behaviour(110, 114)
-def test_close_ends_commits_and_waits_for_no_fetch(
+def test_close_completes_commits_and_does_not_wait_for_a_fetch(
     kafka: KafkaCluster, topic: str, consume: Consume, protocol: str
 ) -> None:
     options = {**options_of(protocol), "fetch_max_wait_ms": 60_000, "request_timeout_ms": 90_000}

@@ -44,7 +44,7 @@ def shrunk(answer: Answer) -> bool:
 
 
 @pytest.mark.design("001", "Heartbeat handling 3, edge case of a lost response")
-def test_who_joins_again_is_told_again_whatever_epoch_it_had(member: Join) -> None:
+def test_a_rejoin_gets_the_assignment_again_from_any_epoch(member: Join) -> None:
     """Its answer may have been lost, or it has lost everything itself: neither waits."""
     first, second = member(), member()
     begun = joined(first)
@@ -62,7 +62,7 @@ def test_who_joins_again_is_told_again_whatever_epoch_it_had(member: Join) -> No
         assert each.beat(moved.epoch).error is None
 
 
-def test_who_joins_again_has_given_back_what_it_was_to_give_back(member: Join) -> None:
+def test_a_rejoin_completes_pending_revocations(member: Join) -> None:
     first, second = member(), member()
     begun = joined(first)
     second.join()
@@ -75,7 +75,7 @@ def test_who_joins_again_has_given_back_what_it_was_to_give_back(member: Join) -
 
 
 @pytest.mark.design("001", "INVALID_REQUEST")
-def test_who_joins_owns_nothing(member: Join) -> None:
+def test_a_joining_member_must_own_nothing(member: Join) -> None:
     first = member()
     begun = joined(first)
     assert first.join(begun.assigned).error == "InvalidRequestError"
@@ -83,7 +83,7 @@ def test_who_joins_owns_nothing(member: Join) -> None:
 
 
 @pytest.mark.design("001", "Heartbeat handling 4, 5")
-def test_what_a_member_names_it_keeps_and_what_it_does_not_name_it_loses(member: Join) -> None:
+def test_a_member_keeps_exactly_the_partitions_that_it_reports(member: Join) -> None:
     """A partition that is not named is free at once, even if nobody was told of that."""
     first, second = member(), member()
     begun = joined(first)
@@ -99,7 +99,9 @@ def test_what_a_member_names_it_keeps_and_what_it_does_not_name_it_loses(member:
 @pytest.mark.design(
     "001", "Heartbeat handling 2, 3", "Heartbeat handling 3, edge case of a lost response"
 )
-def test_the_epoch_before_is_good_for_a_full_heartbeat_that_owns_no_more(member: Join) -> None:
+def test_the_previous_epoch_is_accepted_with_a_full_heartbeat_without_extra_partitions(
+    member: Join,
+) -> None:
     first, second = member(), member()
     begun = joined(first)
     second.join()
@@ -118,7 +120,7 @@ def test_the_epoch_before_is_good_for_a_full_heartbeat_that_owns_no_more(member:
 
 
 @pytest.mark.design("001", "Heartbeat handling 2, 3")
-def test_who_is_not_known_is_told_so(member: Join) -> None:
+def test_an_unknown_member_id_is_rejected(member: Join) -> None:
     joined(member())
     stranger = member()
     assert stranger.beat(3).error == "UnknownMemberIdError"
@@ -127,14 +129,14 @@ def test_who_is_not_known_is_told_so(member: Join) -> None:
 
 
 @pytest.mark.design("001", "Heartbeat handling 1")
-def test_a_group_that_never_was_is_none(member: Join) -> None:
+def test_a_heartbeat_to_an_unknown_group_is_rejected(member: Join) -> None:
     stranger = member()
     assert stranger.beat(3).error == "GroupIdNotFoundError"
     assert stranger.beat(-1).error == "GroupIdNotFoundError"
     assert member("nobody").beat(-2).error == "GroupIdNotFoundError"
 
 
-def test_a_group_whose_members_left_is_one_still(member: Join) -> None:
+def test_an_empty_group_still_exists(member: Join) -> None:
     first = member()
     joined(first)
     assert first.beat(-1).epoch == -1
@@ -142,7 +144,7 @@ def test_a_group_whose_members_left_is_one_still(member: Join) -> None:
     assert member().beat(3).error == "UnknownMemberIdError"
 
 
-def test_who_is_refused_for_its_expression_has_not_joined(member: Join) -> None:
+def test_a_join_with_an_invalid_regex_creates_no_member(member: Join) -> None:
     refused = member()
     answer = refused.beat(0, {}, full=True, regex="orders(")
     assert answer.error == "InvalidRegularExpressionError"
@@ -155,7 +157,7 @@ def test_who_is_refused_for_its_expression_has_not_joined(member: Join) -> None:
 
 
 @pytest.mark.design("001", "Leaving and being removed")
-def test_who_has_left_joins_as_if_new(member: Join) -> None:
+def test_a_member_that_left_joins_as_a_new_one(member: Join) -> None:
     first = member()
     begun = joined(first)
     assert first.beat(-1).epoch == -1
@@ -167,7 +169,7 @@ def test_who_has_left_joins_as_if_new(member: Join) -> None:
 
 @pytest.mark.behaviour(93, 96)
 @pytest.mark.design("001", "UNRELEASED_INSTANCE_ID", "Leaving and being removed")
-def test_a_static_member_joins_again_only_after_it_left(member: Join) -> None:
+def test_a_static_member_rejoins_only_after_it_left(member: Join) -> None:
     """Not even the one that is in, so that a join whose answer was lost is refused."""
     first, second = member("one"), member("one")
     begun = joined(first)
@@ -189,7 +191,7 @@ def test_a_static_member_joins_again_only_after_it_left(member: Join) -> None:
 
 @pytest.mark.behaviour(91)
 @pytest.mark.design("001", "UNSUPPORTED_ASSIGNOR")
-def test_an_assignor_that_is_not_there_is_refused_whoever_asks(member: Join) -> None:
+def test_an_unknown_assignor_is_rejected_for_any_member(member: Join) -> None:
     first = member()
     assert first.join(assignor="nobody").error == "UnsupportedAssignorError"
     assert first.join(assignor="").error == "UnsupportedAssignorError"
@@ -220,7 +222,7 @@ def settle(*members: RawMember) -> list[list[int]]:
 
 
 @pytest.mark.behaviour(91)
-def test_range_goes_by_member_ids_and_one_vote_is_enough_if_nobody_else_has_any(
+def test_range_follows_member_ids_and_needs_one_vote(
     member: Join,
 ) -> None:
     first, second = member(), member()
@@ -231,7 +233,7 @@ def test_range_goes_by_member_ids_and_one_vote_is_enough_if_nobody_else_has_any(
 
 
 @pytest.mark.behaviour(91)
-def test_a_choice_that_changes_counts_with_the_next_target(member: Join) -> None:
+def test_a_changed_assignor_takes_effect_with_the_next_target(member: Join) -> None:
     first, second = member(), member()
     first.member_id, second.member_id = f"b-{first.member_id}", f"a-{second.member_id}"
     joined(first)

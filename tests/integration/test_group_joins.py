@@ -50,7 +50,7 @@ def both_stable(leader: RawClassicMember, follower: RawClassicMember) -> None:
     assert follower.synced() == (None, b"two")
 
 
-def test_a_follower_that_says_the_same_is_told_of_the_generation_there_is(member: Make) -> None:
+def test_an_unchanged_rejoin_of_a_follower_gets_the_current_generation(member: Make) -> None:
     leader, follower = member(), member()
     both_stable(leader, follower)
     follower.ask_to_join()
@@ -62,7 +62,7 @@ def test_a_follower_that_says_the_same_is_told_of_the_generation_there_is(member
     assert leader.beat(2) is None
 
 
-def test_a_leader_makes_all_join_again_even_if_it_says_the_same(member: Make) -> None:
+def test_an_unchanged_rejoin_of_the_leader_rebalances_the_group(member: Make) -> None:
     leader, follower = member(), member()
     both_stable(leader, follower)
     leader.ask_to_join()
@@ -72,7 +72,7 @@ def test_a_leader_makes_all_join_again_even_if_it_says_the_same(member: Make) ->
     assert (leader.joined().generation_id, follower.joined().generation_id) == (3, 3)
 
 
-def test_a_follower_that_says_something_else_makes_all_join_again(member: Make) -> None:
+def test_a_changed_rejoin_of_a_follower_rebalances_the_group(member: Make) -> None:
     leader, follower = member(), member()
     both_stable(leader, follower)
     follower.protocols = {"range": b"something else"}
@@ -81,7 +81,7 @@ def test_a_follower_that_says_something_else_makes_all_join_again(member: Make) 
     leader.await_round(2)
 
 
-def test_the_order_of_protocols_is_a_change_too(member: Make) -> None:
+def test_another_order_of_protocols_is_a_change(member: Make) -> None:
     leader, follower = (member(range=b"", sticky=b"") for _ in range(2))
     both_stable(leader, follower)
     follower.protocols = {"sticky": b"", "range": b""}
@@ -89,7 +89,7 @@ def test_the_order_of_protocols_is_a_change_too(member: Make) -> None:
     assert follower.is_parked()
 
 
-def test_while_the_assignment_is_awaited_also_the_leader_is_answered_at_once(member: Make) -> None:
+def test_an_unchanged_rejoin_before_the_sync_gets_an_immediate_response(member: Make) -> None:
     leader, follower = member(), member()
     both_joined(leader, follower)
     for each, listed in ((leader, 2), (follower, 0)):
@@ -101,7 +101,7 @@ def test_while_the_assignment_is_awaited_also_the_leader_is_answered_at_once(mem
     assert follower.synced() == (None, b"two")
 
 
-def test_while_the_assignment_is_awaited_a_change_makes_all_join_again(member: Make) -> None:
+def test_a_changed_rejoin_before_the_sync_rebalances_the_group(member: Make) -> None:
     leader, follower = member(), member()
     both_joined(leader, follower)
     follower.ask_to_sync(2)
@@ -112,7 +112,7 @@ def test_while_the_assignment_is_awaited_a_change_makes_all_join_again(member: M
 
 
 @pytest.mark.parametrize("version", [9, 8])
-def test_a_static_leader_that_comes_back_need_not_assign(member: Make, version: int) -> None:
+def test_a_static_leader_that_returns_need_not_assign(member: Make, version: int) -> None:
     leader, back = member("one"), member("one")
     alone(leader)
     again = back.join(version)
@@ -127,7 +127,7 @@ def test_a_static_leader_that_comes_back_need_not_assign(member: Make, version: 
     assert leader.beat(1) == "FencedInstanceIdError"
 
 
-def test_a_static_follower_that_comes_back_is_told_that_it_follows(member: Make) -> None:
+def test_a_static_follower_that_returns_stays_a_follower(member: Make) -> None:
     leader, follower, back = member(), member("two"), member("two")
     both_stable(leader, follower)
     again = back.join()
@@ -138,7 +138,7 @@ def test_a_static_follower_that_comes_back_is_told_that_it_follows(member: Make)
     assert leader.beat(2) is None
 
 
-def test_a_static_member_that_comes_back_with_another_vote_begins_a_generation(
+def test_a_static_member_that_returns_with_another_protocol_starts_a_generation(
     member: Make,
 ) -> None:
     first, back = member("one", range=b"", sticky=b""), member("one", sticky=b"", range=b"")
@@ -147,20 +147,20 @@ def test_a_static_member_that_comes_back_with_another_vote_begins_a_generation(
     assert (again.generation_id, again.protocol_name) == (2, "sticky")
 
 
-def test_a_member_cannot_drop_what_all_had_in_common_even_alone(member: Make) -> None:
+def test_a_single_member_cannot_drop_the_common_protocol(member: Make) -> None:
     only = member()
     alone(only)
     only.protocols = {"sticky": b""}
     assert name_of(only.join().error_code) == "InconsistentGroupProtocolError"
 
 
-def test_a_group_begins_with_a_protocol(member: Make) -> None:
+def test_a_group_needs_a_protocol(member: Make) -> None:
     first = member()
     first.protocols = {}
     assert name_of(first.join().error_code) == "InconsistentGroupProtocolError"
 
 
-def test_a_kip_848_member_is_given_at_once_what_a_classic_one_was_deprived_of_unheard(
+def test_a_kip_848_member_gets_partitions_that_a_classic_member_still_owns(
     raw: RawWorld, member: Make
 ) -> None:
     """A second change before the assignment empties what a cooperative member has, and still owns.
@@ -180,7 +180,7 @@ def test_a_kip_848_member_is_given_at_once_what_a_classic_one_was_deprived_of_un
     assert (joined.error, joined.count) == (None, 2)
 
 
-def test_what_a_classic_member_was_deprived_of_unheard_is_given_on_each_time_the_group_changes(
+def test_partitions_that_a_classic_member_still_owns_move_with_each_protocol_change(
     raw: RawWorld, member: Make
 ) -> None:
     """Back and forth between the protocols, faster than the classic member hears of anything.

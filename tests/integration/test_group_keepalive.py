@@ -105,7 +105,7 @@ def when_it_had(process: subprocess.Popen[str], count: int) -> float:
     raise AssertionError("the other member has ended")
 
 
-def test_three_sessions_cost_no_membership(
+def test_three_session_timeouts_keep_the_membership(
     kafka: KafkaCluster, topic: str, consume: Consume, protocol: str
 ) -> None:
     consumer, listener = joined(consume, topic, 2, **options(protocol))
@@ -122,7 +122,7 @@ def test_three_sessions_cost_no_membership(
     assert [what for what, _ in told(listener)] == ["assigned"]
 
 
-def test_a_rebalance_meanwhile_is_taken_part_in_afterwards(
+def test_a_member_joins_a_missed_rebalance_afterwards(
     kafka: KafkaCluster, topic: str, consume: Consume, protocol: str
 ) -> None:
     consumer, listener = joined(consume, topic, 2, **options(protocol))
@@ -134,7 +134,7 @@ def test_a_rebalance_meanwhile_is_taken_part_in_afterwards(
         consumer.commit()
 
 
-def test_who_is_away_for_longer_than_allowed_is_replaced(
+def test_a_member_that_is_away_beyond_the_limit_is_replaced(
     kafka: KafkaCluster, topic: str, consume: Consume, protocol: str
 ) -> None:
     consumer, listener = joined(consume, topic, 2, **options(protocol, max_poll_interval_ms=2_000))

@@ -19,7 +19,7 @@ OPTIONS: dict[str, Any] = {
 
 
 @pytest.mark.behaviour(57)
-def test_a_static_leader_that_was_restarted_follows_its_topics_and_assigns_nothing(
+def test_a_restarted_static_leader_watches_its_topics_and_assigns_nothing(
     kafka: KafkaCluster, consume: Consume
 ) -> None:
     led: list[int] = []
@@ -47,7 +47,7 @@ def test_a_static_leader_that_was_restarted_follows_its_topics_and_assigns_nothi
 
 
 @pytest.mark.behaviour(57)
-def test_the_leader_follows_topics_that_only_others_subscribe_to(
+def test_the_leader_watches_topics_that_only_other_members_subscribe_to(
     kafka: KafkaCluster, consume: Consume
 ) -> None:
     base = f"others-{uuid.uuid4().hex[:8]}"

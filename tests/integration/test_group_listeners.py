@@ -137,7 +137,7 @@ def test_a_listener_that_raises_does_not_stop_close(
 
 
 @pytest.mark.behaviour(107)
-def test_close_with_no_time_still_leaves(
+def test_close_with_a_timeout_of_0_still_leaves(
     kafka: KafkaCluster, topic: str, consume: Consume, protocol: str
 ) -> None:
     consumer = consume(topic, group_id=f"group-{topic}", **options_of(protocol))

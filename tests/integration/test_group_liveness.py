@@ -53,7 +53,7 @@ def _burn(seconds: float) -> None:
 
 
 @pytest.mark.parametrize("work", [_sleep, _burn], ids=["sleeping", "computing"])
-def test_a_handler_three_sessions_long_costs_no_membership(
+def test_a_handler_of_three_session_timeouts_keeps_the_membership(
     kafka: KafkaCluster,
     topic: str,
     consume: Consume,
@@ -118,7 +118,7 @@ def test_the_partitions_of_a_killed_member_are_taken_over(
 
 
 @pytest.mark.behaviour(86)
-def test_who_does_not_poll_is_replaced_and_comes_back(
+def test_a_member_that_does_not_poll_is_replaced_and_rejoins(
     kafka: KafkaCluster, topic: str, consume: Consume, protocol: str
 ) -> None:
     options = {**options_of(protocol), "max_poll_interval_ms": 1_500}
@@ -136,7 +136,7 @@ def test_who_does_not_poll_is_replaced_and_comes_back(
 
 
 @pytest.mark.behaviour(96)
-def test_a_static_member_that_restarts_gets_its_partitions_back_unnoticed(
+def test_a_restarted_static_member_gets_its_partitions_without_a_rebalance(
     topic: str, consume: Consume, protocol: str
 ) -> None:
     def static(instance: str) -> Member:
@@ -157,7 +157,7 @@ def test_a_static_member_that_restarts_gets_its_partitions_back_unnoticed(
 
 
 @pytest.mark.behaviour(93, 94)
-def test_two_live_members_with_one_instance_id_do_not_both_stay(
+def test_one_of_two_live_members_with_the_same_instance_id_is_rejected(
     topic: str, consume: Consume, protocol: str
 ) -> None:
     options = {**options_of(protocol), "group_instance_id": "one"}

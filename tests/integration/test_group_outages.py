@@ -69,7 +69,7 @@ def coordinator_of(member: Member, other_than: int | None = None) -> int:
     [("eager", False), ("cooperative", False), ("consumer", False), ("consumer", True)],
     ids=["eager-stopped", "cooperative-stopped", "consumer-stopped", "consumer-killed"],
 )
-def test_the_coordinator_goes_while_three_members_read(
+def test_the_coordinator_moves_while_three_members_read(
     cluster: KafkaCluster, consume: Consume, protocol: str, hard: bool
 ) -> None:
     topic = new_topic(cluster)
@@ -103,7 +103,7 @@ def test_the_coordinator_goes_while_three_members_read(
 
 @pytest.mark.behaviour(90)
 @pytest.mark.parametrize("protocol", ["eager", "consumer"])
-def test_a_member_too_many_is_told_so_and_disturbs_nobody(
+def test_a_full_group_rejects_a_member_without_a_rebalance(
     cluster: KafkaCluster, consume: Consume, protocol: str
 ) -> None:
     topic = new_topic(cluster)

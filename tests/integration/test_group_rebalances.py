@@ -54,7 +54,7 @@ def join(consume: Consume, topic: str, protocol: str) -> Iterator[Join]:
 
 
 @pytest.mark.behaviour(66)
-def test_a_second_member_takes_its_share_and_gives_it_back(
+def test_a_second_member_gets_its_share_and_returns_it_when_it_leaves(
     kafka: KafkaCluster, topic: str, join: Join, protocol: str
 ) -> None:
     sent = produce(kafka, topic, 0, 400)
@@ -78,7 +78,7 @@ def test_a_second_member_takes_its_share_and_gives_it_back(
 
 
 @pytest.mark.behaviour(67)
-def test_listeners_are_told_in_pairs_and_never_of_nothing_revoked(
+def test_listeners_are_called_in_pairs_and_never_with_an_empty_revocation(
     join: Join,
 ) -> None:
     members = [join(), join(), join()]
@@ -94,7 +94,7 @@ def test_listeners_are_told_in_pairs_and_never_of_nothing_revoked(
 
 
 @pytest.mark.behaviour(68, 69)
-def test_revoked_partitions_are_still_ours_inside_the_callback(
+def test_revoked_partitions_are_still_assigned_inside_the_listener(
     kafka: KafkaCluster, topic: str, consume: Consume, join: Join, protocol: str
 ) -> None:
     produce(kafka, topic, 0, 40)
@@ -120,7 +120,7 @@ def test_revoked_partitions_are_still_ours_inside_the_callback(
 
 
 @pytest.mark.behaviour(70)
-def test_seek_and_pause_inside_assigned_come_before_any_record(
+def test_seek_and_pause_inside_on_partitions_assigned_precede_any_record(
     kafka: KafkaCluster, topic: str, consume: Consume, protocol: str
 ) -> None:
     produce(kafka, topic, 0, 400)
@@ -144,7 +144,7 @@ def test_seek_and_pause_inside_assigned_come_before_any_record(
 
 
 @pytest.mark.behaviour(72)
-def test_what_was_handed_out_is_committed_before_it_is_revoked(
+def test_returned_records_are_committed_before_their_revocation(
     kafka: KafkaCluster, topic: str, consume: Consume, join: Join, protocol: str
 ) -> None:
     produce(kafka, topic, 0, 400)
@@ -172,7 +172,7 @@ def test_what_was_handed_out_is_committed_before_it_is_revoked(
     assert other.records == []
 
 
-def test_commits_that_meet_rebalances_are_done_after_them(
+def test_commits_during_a_rebalance_complete_after_it(
     kafka: KafkaCluster, topic: str, join: Join
 ) -> None:
     ended = threading.Event()
@@ -201,9 +201,7 @@ def test_commits_that_meet_rebalances_are_done_after_them(
 
 
 @pytest.mark.behaviour(57)
-def test_partitions_that_are_added_are_read_too(
-    kafka: KafkaCluster, topic: str, join: Join
-) -> None:
+def test_added_partitions_are_read(kafka: KafkaCluster, topic: str, join: Join) -> None:
     members = [join(metadata_max_age_ms=500), join(metadata_max_age_ms=500)]
     settled(members, 4)
     kafka.admin.add_partitions(topic, 6)

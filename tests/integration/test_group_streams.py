@@ -55,7 +55,7 @@ def join(kafka: KafkaCluster, consume: Consume, topic: str, books: Books) -> Joi
 
 @pytest.mark.behaviour(74)
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_members_come_and_go_and_one_is_slow(
+def test_members_join_and_leave_and_one_is_slow(
     kafka: KafkaCluster, topic: str, join: Join, books: Books, protocol: str
 ) -> None:
     """A handler and a listener that take longer than the session cost nobody anything."""
@@ -124,7 +124,7 @@ for record in consumer:
 
 @pytest.mark.behaviour(86, 89)
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_one_is_killed_and_one_stops_polling(
+def test_one_member_is_killed_and_one_stops_polling(
     kafka: KafkaCluster, topic: str, join: Join, books: Books, protocol: str
 ) -> None:
     with Stream(kafka.bootstrap(), topic, PARTITIONS, pause_s=0.02) as stream:

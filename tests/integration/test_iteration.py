@@ -34,7 +34,7 @@ def test_the_position_moves_with_each_record(tp: TopicPartition, ten: KafkaConsu
             break
 
 
-def test_it_ends_after_the_timeout_and_may_go_on(
+def test_a_loop_ends_after_the_timeout_and_can_continue(
     kafka: KafkaCluster, tp: TopicPartition, ten: KafkaConsumer
 ) -> None:
     assert len(list(ten)) == 10
@@ -45,7 +45,7 @@ def test_it_ends_after_the_timeout_and_may_go_on(
     assert [record.value for record in ten] == [b"more"]
 
 
-def test_without_a_timeout_it_waits(
+def test_a_loop_without_a_timeout_waits(
     consume: Consume, tp: TopicPartition, producer: confluent_kafka.Producer
 ) -> None:
     def produce() -> None:
@@ -61,7 +61,7 @@ def test_without_a_timeout_it_waits(
             assert next(consumer).value == b"late"
 
 
-def test_a_commit_covers_only_what_the_loop_was_given(
+def test_a_commit_covers_only_records_that_the_loop_received(
     kafka: KafkaCluster, consume: Consume, tp: TopicPartition
 ) -> None:
     kafka.admin.produce(tp.topic, [b"x"] * 10)
@@ -78,7 +78,7 @@ def test_a_commit_covers_only_what_the_loop_was_given(
     assert look.committed(tp) == 5
 
 
-def test_auto_commit_on_the_interval_covers_only_what_the_loop_was_given(
+def test_auto_commit_covers_only_records_that_the_loop_received(
     kafka: KafkaCluster, consume: Consume, tp: TopicPartition
 ) -> None:
     """A poll() of the loop's own commits; it must not count what waits for the loop."""
@@ -92,7 +92,9 @@ def test_auto_commit_on_the_interval_covers_only_what_the_loop_was_given(
         assert (look.committed(tp) or 0) <= expected
 
 
-def test_a_seek_drops_what_waits_for_the_loop(tp: TopicPartition, ten: KafkaConsumer) -> None:
+def test_a_seek_drops_records_that_wait_for_the_loop(
+    tp: TopicPartition, ten: KafkaConsumer
+) -> None:
     assert [next(ten).offset for _ in range(3)] == [0, 1, 2]
     ten.seek(tp, 8)
     assert [record.offset for record in ten] == [8, 9]
@@ -103,7 +105,7 @@ def test_a_seek_drops_what_waits_for_the_loop(tp: TopicPartition, ten: KafkaCons
 
 
 @pytest.mark.partitions(2)
-def test_a_paused_partition_waits_while_the_others_go_on(
+def test_a_loop_continues_with_the_partitions_that_are_not_paused(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
     kafka.admin.produce(topic, [Record(b"x", partition=n % 2) for n in range(20)])
@@ -119,7 +121,9 @@ def test_a_paused_partition_waits_while_the_others_go_on(
     assert [(r.partition, r.offset) for r in consumer] == [(begun, n) for n in range(1, 10)]
 
 
-def test_poll_goes_on_where_the_loop_stopped(tp: TopicPartition, ten: KafkaConsumer) -> None:
+def test_poll_continues_after_the_last_record_of_the_loop(
+    tp: TopicPartition, ten: KafkaConsumer
+) -> None:
     assert [next(ten).offset for _ in range(4)] == [0, 1, 2, 3]
     assert [record.offset for record in read_all(ten, 6)] == [4, 5, 6, 7, 8, 9]
     assert ten.position(tp) == 10
@@ -134,7 +138,9 @@ def test_poll_behind_a_loop_honours_max_records(ten: KafkaConsumer) -> None:
     assert [record.offset for record in read_all(ten, 6)] == [4, 5, 6, 7, 8, 9]
 
 
-def test_unsubscribe_drops_what_waits_for_the_loop(tp: TopicPartition, ten: KafkaConsumer) -> None:
+def test_unsubscribe_drops_records_that_wait_for_the_loop(
+    tp: TopicPartition, ten: KafkaConsumer
+) -> None:
     assert next(ten).offset == 0
     ten.unsubscribe()
     ten.assign([tp])

@@ -89,7 +89,7 @@ SURVIVORS = [*range(195, 199), 200, 201]
 
 @pytest.mark.behaviour(162)
 @pytest.mark.slow
-def test_compacted_gaps_are_passed_over(compacted: str, consume: Consume) -> None:
+def test_compacted_gaps_are_skipped(compacted: str, consume: Consume) -> None:
     consumer = consume()
     sent = Sent(consumer)
     consumer.assign(partitions_of(compacted, 1))
@@ -106,7 +106,7 @@ def test_compacted_gaps_are_passed_over(compacted: str, consume: Consume) -> Non
 
 @pytest.mark.behaviour(162)
 @pytest.mark.slow
-def test_a_seek_into_a_gap_goes_on_behind_it(compacted: str, consume: Consume) -> None:
+def test_a_seek_into_a_gap_continues_after_it(compacted: str, consume: Consume) -> None:
     tp = TopicPartition(compacted, 0)
     consumer = consume(auto_offset_reset="none")
     consumer.assign([tp])
@@ -118,7 +118,7 @@ def test_a_seek_into_a_gap_goes_on_behind_it(compacted: str, consume: Consume) -
 
 @pytest.mark.behaviour(162)
 @pytest.mark.slow
-def test_the_position_passes_over_what_is_missing_at_the_end_of_a_batch(
+def test_the_position_passes_records_missing_at_the_end_of_a_batch(
     compacted: str, consume: Consume
 ) -> None:
     tp = TopicPartition(compacted, 0)
@@ -134,7 +134,7 @@ def test_the_position_passes_over_what_is_missing_at_the_end_of_a_batch(
 @pytest.mark.parametrize(
     ("policy", "start"), [("earliest", 12), ("latest", 20), ("by_duration:PT1H", 16)]
 )
-def test_deleted_records_are_not_missed(
+def test_deleted_records_are_skipped(
     kafka: KafkaCluster, topic: str, consume: Consume, policy: str, start: int
 ) -> None:
     """The log's start moves past the position of a running consumer.
@@ -193,7 +193,9 @@ def test_a_corrupt_batch_is_raised_until_a_seek_past_it(
 
 
 @pytest.mark.behaviour(164)
-def test_the_first_record_is_corrupt(kafka: KafkaCluster, topic: str, consume: Consume) -> None:
+def test_a_corrupt_first_record_is_raised_until_a_seek(
+    kafka: KafkaCluster, topic: str, consume: Consume
+) -> None:
     write_batches(kafka, topic, 2)
     tp = TopicPartition(topic, 0)
     break_batch(kafka, tp, 0)
@@ -206,7 +208,7 @@ def test_the_first_record_is_corrupt(kafka: KafkaCluster, topic: str, consume: C
     assert [record.value for record in read_all(consumer, 1)] == [b"value 1"]
 
 
-def test_without_checking_the_broken_value_is_handed_out(
+def test_without_crc_checks_the_corrupt_value_is_returned(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
     write_batches(kafka, topic, 2)
@@ -218,7 +220,7 @@ def test_without_checking_the_broken_value_is_handed_out(
 
 @pytest.mark.behaviour(166)
 @pytest.mark.partitions(2)
-def test_an_error_waits_behind_another_partitions_data(
+def test_an_error_is_raised_after_the_records_of_another_partition(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
     write_batches(kafka, topic, 4, partition=0)
@@ -245,7 +247,7 @@ def test_an_error_waits_behind_another_partitions_data(
 
 @pytest.mark.behaviour(164)
 @pytest.mark.partitions(2)
-def test_a_corrupt_partition_can_be_put_aside(
+def test_a_corrupt_partition_can_be_paused(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
     write_batches(kafka, topic, 4, partition=0)

@@ -58,7 +58,7 @@ def filled(kafka: KafkaCluster) -> str:
 
 @pytest.mark.parametrize("odd", ODD)
 @pytest.mark.parametrize("kind", CONSUMERS, ids=["theirs", "ours"])
-def test_options_as_people_write_them(
+def test_options_accept_common_spellings(
     kafka: KafkaCluster, filled: str, kind: type[Any], odd: str
 ) -> None:
     written = ODD[odd](kafka.bootstrap())
@@ -86,7 +86,7 @@ def test_options_as_people_write_them(
         consumer.close()
 
 
-def test_config_is_what_kafka_python_shows(
+def test_config_matches_that_of_kafka_python(
     kafka: KafkaCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.ERROR)

@@ -89,7 +89,7 @@ NOT_INTERRUPTIBLE: dict[str, Callable[[KafkaConsumer, TopicPartition, float], ob
 
 @pytest.mark.behaviour(37)
 @pytest.mark.parametrize("call", [*BLOCKING, *NOT_INTERRUPTIBLE])
-def test_a_call_without_an_answer_ends_in_time(
+def test_a_call_without_a_response_ends_at_its_timeout(
     consumer: KafkaConsumer, tp: TopicPartition, paused: Callable[[], None], call: str
 ) -> None:
     paused()
@@ -153,7 +153,7 @@ def test_ctrl_c_ends_a_call_that_blocks(
 
 
 @pytest.mark.behaviour(32)
-def test_wakeup_does_not_end_what_may_not_be_interrupted(
+def test_wakeup_does_not_end_calls_that_it_must_not_interrupt(
     cluster: KafkaCluster, consumer: KafkaConsumer, tp: TopicPartition, paused: Callable[[], None]
 ) -> None:
     paused()
@@ -169,7 +169,7 @@ def test_wakeup_does_not_end_what_may_not_be_interrupted(
 
 
 @pytest.mark.behaviour(38)
-def test_a_call_with_no_time_at_all_is_sent_all_the_same(
+def test_a_call_with_a_timeout_of_0_is_still_sent(
     cluster: KafkaCluster, consumer: KafkaConsumer, tp: TopicPartition, paused: Callable[[], None]
 ) -> None:
     paused()
@@ -218,7 +218,7 @@ def test_commit_is_retried_until_it_works(
 
 
 @pytest.mark.behaviour(23)
-def test_an_unreachable_cluster_costs_nothing_and_is_found_again(
+def test_an_unreachable_cluster_uses_no_cpu_and_is_found_again(
     cluster: KafkaCluster, consume: Consume, tp: TopicPartition, paused: Callable[[], None]
 ) -> None:
     """First it does not answer, then it is gone, then it is back; also 55's second half."""
@@ -250,7 +250,7 @@ def test_an_unreachable_cluster_costs_nothing_and_is_found_again(
 
 
 @pytest.mark.behaviour(23)
-def test_a_cluster_that_was_never_there_costs_nothing(
+def test_a_cluster_that_never_existed_uses_no_cpu(
     consume: Consume,
 ) -> None:
     nowhere = f"127.0.0.1:{free_ports(1)[0]}"
@@ -260,7 +260,7 @@ def test_a_cluster_that_was_never_there_costs_nothing(
         consumer.poll(30_000)
 
 
-def test_the_constructor_says_which_servers_do_not_answer(cluster: KafkaCluster) -> None:
+def test_the_constructor_names_the_servers_that_do_not_respond(cluster: KafkaCluster) -> None:
     nowhere = f"127.0.0.1:{free_ports(1)[0]}"
     clock = Clock()
     with pytest.raises(KafkaTimeoutError, match=f"300 ms.*{nowhere}"):
@@ -270,7 +270,7 @@ def test_the_constructor_says_which_servers_do_not_answer(cluster: KafkaCluster)
         assert consumer.bootstrap_connected()
 
 
-def test_a_member_that_was_idle_during_a_restart_goes_on(
+def test_an_idle_member_continues_after_a_restart(
     cluster: KafkaCluster, consume: Consume, tp: TopicPartition
 ) -> None:
     options: dict[str, Any] = {"bootstrap_servers": cluster.bootstrap(), **QUICK}

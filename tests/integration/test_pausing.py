@@ -32,7 +32,7 @@ def half_read(consumer: KafkaConsumer, tp: TopicPartition) -> Sent:
 
 
 @pytest.mark.behaviour(26)
-def test_with_all_paused_a_poll_waits_and_burns_nothing(
+def test_a_poll_with_all_partitions_paused_uses_no_cpu(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
     kafka.admin.produce(topic, [b"x"] * 100)
@@ -46,7 +46,7 @@ def test_with_all_paused_a_poll_waits_and_burns_nothing(
 
 
 @pytest.mark.behaviour(156)
-def test_what_was_fetched_comes_after_resume_without_a_new_fetch(
+def test_buffered_records_are_returned_after_resume_without_a_new_fetch(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
     kafka.admin.produce(topic, [b"x"] * 100)
@@ -66,7 +66,7 @@ def test_what_was_fetched_comes_after_resume_without_a_new_fetch(
 
 
 @pytest.mark.behaviour(156)
-def test_a_seek_while_paused_makes_it_void(
+def test_a_seek_while_paused_drops_buffered_records(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
     kafka.admin.produce(topic, [b"x"] * 100)
@@ -108,7 +108,7 @@ def test_pausing_between_polls_neither_loses_nor_doubles(
         ),
     ],
 )
-def test_a_paused_partition_that_holds_data_stops_no_other(
+def test_a_paused_partition_with_data_does_not_block_others(
     kafka: KafkaCluster, topic: str, consume: Consume, options: dict[str, Any]
 ) -> None:
     paused, other = partitions_of(topic, 2)
@@ -131,7 +131,7 @@ def test_a_paused_partition_that_holds_data_stops_no_other(
 
 @pytest.mark.behaviour(155)
 @pytest.mark.partitions(2)
-def test_data_of_an_unassigned_partition_stops_no_other(
+def test_data_of_an_unassigned_partition_does_not_block_others(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
     gone, other = partitions_of(topic, 2)
@@ -149,7 +149,7 @@ def test_data_of_an_unassigned_partition_stops_no_other(
 
 @pytest.mark.behaviour(155)
 @pytest.mark.partitions(2)
-def test_a_partition_without_a_position_stops_no_other(
+def test_a_partition_without_a_position_does_not_block_others(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
     """A partition that does not exist never gets one."""

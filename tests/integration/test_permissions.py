@@ -109,7 +109,7 @@ def raises_until(consumer: KafkaConsumer, error: type[KafkaError], ready: Any) -
 
 
 @pytest.mark.behaviour(59)
-def test_an_unauthorized_topic_is_raised_and_membership_is_kept(
+def test_an_unauthorized_topic_raises_and_the_membership_is_kept(
     guarded: KafkaCluster, consume: Consume, alice: dict[str, Any], name: str
 ) -> None:
     mine, theirs = f"mine-{name}", f"theirs-{name}"
@@ -136,7 +136,7 @@ def test_an_unauthorized_topic_is_raised_and_membership_is_kept(
 
 @pytest.mark.behaviour(102)
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_unsubscribe_and_close_do_not_raise_what_was_to_be_raised_by_poll(
+def test_unsubscribe_and_close_do_not_raise_pending_errors_of_poll(
     guarded: KafkaCluster, consume: Consume, alice: dict[str, Any], name: str, protocol: str
 ) -> None:
     allow(guarded, GROUP, name, READ)
@@ -159,7 +159,7 @@ def test_unsubscribe_and_close_do_not_raise_what_was_to_be_raised_by_poll(
 @pytest.mark.behaviour(73)
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 @pytest.mark.parametrize("end", [KafkaConsumer.unsubscribe, KafkaConsumer.close])
-def test_a_commit_that_is_refused_does_not_stop_giving_back(
+def test_a_rejected_commit_does_not_stop_the_revocation(
     guarded: KafkaCluster,
     consume: Consume,
     alice: dict[str, Any],
@@ -205,7 +205,7 @@ def ours(topic: str) -> TopicPartition:
     return TopicPartition(topic, 0)
 
 
-def test_an_unauthorized_topic_that_is_assigned(
+def test_an_unauthorized_assigned_topic_raises(
     guarded: KafkaCluster, consume: Consume, alice: dict[str, Any], name: str
 ) -> None:
     guarded.admin.create_topic(name)
@@ -241,7 +241,7 @@ def positioned(consumer: KafkaConsumer, tp: TopicPartition) -> bool:
         return False
 
 
-def test_an_unauthorized_group_is_raised_until_it_is_joined_anew(
+def test_an_unauthorized_group_raises_until_it_is_joined_again(
     guarded: KafkaCluster, consume: Consume, alice: dict[str, Any], name: str
 ) -> None:
     guarded.admin.create_topic(name)
@@ -297,7 +297,7 @@ def test_an_unauthorized_group_without_membership(
 
 
 @pytest.mark.behaviour(135)
-def test_a_refused_commit_names_all_topics_that_are_not_allowed(
+def test_a_rejected_commit_names_all_unauthorized_topics(
     guarded: KafkaCluster, consume: Consume, alice: dict[str, Any], name: str
 ) -> None:
     topics = [f"{name}-{number}" for number in range(3)]
@@ -343,7 +343,9 @@ def joined(consumer: KafkaConsumer) -> bool:
 
 
 @pytest.mark.behaviour(56)
-def test_the_broker_may_refuse(kafka: KafkaCluster, consume: Consume, name: str) -> None:
+def test_the_broker_can_forbid_topic_creation(
+    kafka: KafkaCluster, consume: Consume, name: str
+) -> None:
     consumer = consume(allow_auto_create_topics=True)
     assert consumer.partitions_for_topic(name) == set()
     consumer.assign(partitions_of(name, 1))
@@ -351,7 +353,7 @@ def test_the_broker_may_refuse(kafka: KafkaCluster, consume: Consume, name: str)
     assert name not in kafka.admin.client.list_topics(timeout=20).topics
 
 
-def test_read_all_of_what_is_allowed(
+def test_all_authorized_topics_are_read(
     guarded: KafkaCluster, consume: Consume, alice: dict[str, Any], name: str
 ) -> None:
     guarded.admin.create_topic(name)

@@ -73,7 +73,7 @@ def test_assigned_without_data_does_not_spin(
 @pytest.mark.behaviour(25)
 @pytest.mark.slow
 @pytest.mark.parametrize("missing", ["topic", "partition"])
-def test_without_a_back_off_it_does_not_spin(topic: str, consume: Consume, missing: str) -> None:
+def test_a_backoff_of_0_does_not_spin(topic: str, consume: Consume, missing: str) -> None:
     """What it waits for is not there, and is asked for again and again."""
     name = topic if missing == "partition" else f"not-{topic}"
     no_pause = {"retry_backoff_ms": 0, "reconnect_backoff_ms": 0}
@@ -104,7 +104,7 @@ def test_a_poll_with_all_partitions_paused_is_idle(
 
 @pytest.mark.behaviour(26)
 @pytest.mark.slow
-def test_paused_with_records_fetched_already(
+def test_a_paused_partition_with_buffered_records_is_idle(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
     produce(kafka, topic, 50)
@@ -120,7 +120,7 @@ def test_paused_with_records_fetched_already(
 
 
 @pytest.mark.behaviour(27)
-def test_an_empty_fetch_does_not_delay_what_comes_next(
+def test_an_empty_fetch_does_not_delay_later_records(
     topic: str, consume: Consume, producer: confluent_kafka.Producer
 ) -> None:
     consumer = consume(fetch_max_wait_ms=200)

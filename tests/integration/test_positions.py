@@ -81,7 +81,7 @@ def with_coordinator(consume: Consume, topic: str) -> KafkaConsumer:
 
 
 @pytest.mark.behaviour(139)
-def test_a_seek_wins_over_a_committed_offset_under_way(
+def test_a_seek_wins_over_a_lookup_of_committed_offsets(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
     kafka.admin.produce(topic, numbers(0, 10))
@@ -99,7 +99,7 @@ def test_a_seek_wins_over_a_committed_offset_under_way(
 
 @pytest.mark.behaviour(140)
 @pytest.mark.partitions(2)
-def test_a_newcomer_is_looked_up_before_it_is_reset(
+def test_an_added_partition_is_looked_up_before_it_is_reset(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
     kafka.admin.produce(topic, [Record(b"x", partition=part) for part in (0, 1)] * 10)
@@ -117,7 +117,7 @@ def test_a_newcomer_is_looked_up_before_it_is_reset(
 
 
 @pytest.mark.behaviour(141)
-def test_short_polls_share_one_look_up(kafka: KafkaCluster, topic: str, consume: Consume) -> None:
+def test_short_polls_share_one_lookup(kafka: KafkaCluster, topic: str, consume: Consume) -> None:
     kafka.admin.produce(topic, numbers(0, 10))
     tp = TopicPartition(topic, 0)
     commit(kafka, f"group-of-{topic}", {tp: 3})
@@ -132,7 +132,7 @@ def test_short_polls_share_one_look_up(kafka: KafkaCluster, topic: str, consume:
 
 
 @pytest.mark.behaviour(142)
-def test_without_a_policy_the_lack_of_an_offset_is_raised(
+def test_without_a_policy_a_missing_offset_raises(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
     kafka.admin.produce(topic, numbers(0, 10))
@@ -150,7 +150,7 @@ def test_without_a_policy_the_lack_of_an_offset_is_raised(
 
 @pytest.mark.behaviour(142)
 @pytest.mark.parametrize("offset", [2, 1_000], ids=["deleted", "beyond"])
-def test_without_a_policy_an_offset_out_of_range_is_raised_until_a_seek(
+def test_without_a_policy_an_offset_out_of_range_raises_until_a_seek(
     kafka: KafkaCluster, topic: str, consume: Consume, offset: int
 ) -> None:
     kafka.admin.produce(topic, numbers(0, 10))
@@ -192,7 +192,7 @@ def test_out_of_range_resets_silently(
 
 
 @pytest.mark.behaviour(143)
-def test_records_read_before_the_log_moved_are_still_handed_out(
+def test_records_fetched_before_the_log_start_moved_are_returned(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
     """What is read ahead comes first; the offset behind it is inside the log again."""
@@ -209,7 +209,7 @@ def test_records_read_before_the_log_moved_are_still_handed_out(
 
 
 @pytest.mark.behaviour(144)
-def test_by_duration_starts_at_the_first_record_that_young(
+def test_by_duration_starts_at_the_first_record_within_it(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
     now_ms = int(time.time() * 1_000)
@@ -222,7 +222,7 @@ def test_by_duration_starts_at_the_first_record_that_young(
 
 
 @pytest.mark.behaviour(145)
-def test_by_duration_with_an_empty_window_is_latest_at_once(
+def test_by_duration_without_a_record_within_it_starts_at_the_end(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
     long_ago_ms = int(time.time() * 1_000) - 2 * HOUR_MS
@@ -242,7 +242,7 @@ def test_by_duration_with_an_empty_window_is_latest_at_once(
 
 @pytest.mark.behaviour(146)
 @pytest.mark.partitions(2)
-def test_seeks_to_the_edges_are_lazy_and_take_all_when_none_is_named(
+def test_seeks_to_beginning_and_end_are_lazy_and_default_to_all_partitions(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
     kafka.admin.produce(topic, [Record(b"x", partition=part) for part in (0, 1)] * 10)
@@ -263,9 +263,7 @@ def test_seeks_to_the_edges_are_lazy_and_take_all_when_none_is_named(
 
 
 @pytest.mark.behaviour(146)
-def test_the_end_is_looked_up_when_it_is_needed(
-    kafka: KafkaCluster, topic: str, consume: Consume
-) -> None:
+def test_the_end_is_looked_up_on_demand(kafka: KafkaCluster, topic: str, consume: Consume) -> None:
     kafka.admin.produce(topic, numbers(0, 5))
     tp = TopicPartition(topic, 0)
     consumer = consume()
@@ -299,7 +297,7 @@ def test_offsets_for_times(kafka: KafkaCluster, topic: str, consume: Consume) ->
 
 @pytest.mark.behaviour(158)
 @pytest.mark.partitions(2)
-def test_after_a_seek_nothing_of_what_was_fetched_before_comes(
+def test_a_seek_drops_records_that_were_fetched_before(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
     kafka.admin.produce(topic, [Record(b"x", partition=part) for part in (0, 1)] * 200)
@@ -320,7 +318,7 @@ def test_after_a_seek_nothing_of_what_was_fetched_before_comes(
 
 @pytest.mark.behaviour(34)
 @pytest.mark.parametrize("timeout_ms", [0, 300])
-def test_a_position_is_waited_for_no_longer_than_told(
+def test_position_keeps_to_its_timeout(
     kafka: KafkaCluster, topic: str, consume: Consume, timeout_ms: int
 ) -> None:
     kafka.admin.produce(topic, numbers(0, 3))
@@ -335,9 +333,7 @@ def test_a_position_is_waited_for_no_longer_than_told(
 
 
 @pytest.mark.behaviour(149)
-def test_the_lag_is_looked_up_once_and_then_known(
-    kafka: KafkaCluster, topic: str, consume: Consume
-) -> None:
+def test_the_lag_is_looked_up_once(kafka: KafkaCluster, topic: str, consume: Consume) -> None:
     kafka.admin.produce(topic, numbers(0, 10))
     tp = TopicPartition(topic, 0)
     consumer = consume(max_poll_records=4)

@@ -122,7 +122,7 @@ def test_a_member_reads_again_after_an_outage(
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_member_that_is_made_during_an_outage_joins_after_it(
+def test_a_member_created_during_an_outage_joins_after_it(
     doorways: Doorways, consume: Consume, topic: str, protocol: str
 ) -> None:
     doorways.shut()

@@ -90,20 +90,20 @@ def check_flood(consumer: KafkaConsumer, topic: str, pause_every: int = 0) -> No
         pytest.param({"enable_incremental_fetch_sessions": False}, id="no-sessions"),
     ],
 )
-def test_all_of_four_partitions_in_order(
+def test_four_partitions_are_read_completely_in_order(
     consume: Consume, flood: str, options: dict[str, Any]
 ) -> None:
     check_flood(consume(**options), flood)
 
 
 @pytest.mark.slow
-def test_a_slow_handler_misses_nothing(consume: Consume, flood: str) -> None:
+def test_a_slow_handler_misses_no_record(consume: Consume, flood: str) -> None:
     consumer = consume(fetch_buffer_max_bytes=300_000, max_partition_fetch_bytes=50_000)
     check_flood(consumer, flood, pause_every=10)
 
 
 @pytest.mark.slow
-def test_iterating_gives_the_same(consume: Consume, flood: str) -> None:
+def test_iteration_returns_the_same_records(consume: Consume, flood: str) -> None:
     consumer = consume(consumer_timeout_ms=5_000)
     consumer.assign(partitions_of(flood, 4))
     next_offsets = [0] * 4
@@ -114,7 +114,7 @@ def test_iterating_gives_the_same(consume: Consume, flood: str) -> None:
 
 
 @pytest.mark.behaviour(21)
-def test_polls_without_time_still_make_progress(
+def test_polls_with_a_timeout_of_0_make_progress(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
     kafka.admin.produce(topic, [b"%d" % number for number in range(100)])
@@ -133,7 +133,7 @@ def test_polls_without_time_still_make_progress(
 
 
 @pytest.mark.behaviour(28)
-def test_what_a_poll_leaves_comes_later_without_a_new_fetch(
+def test_later_polls_return_the_remaining_records_without_a_new_fetch(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
     kafka.admin.produce(topic, [b"%d" % number for number in range(100)])
@@ -253,7 +253,7 @@ def test_large_records_beside_small_ones_are_delivered(
 
 
 @pytest.mark.partitions(2)
-def test_empty_polls_leave_everything_as_it_was(topic: str, consume: Consume) -> None:
+def test_empty_polls_change_nothing(topic: str, consume: Consume) -> None:
     consumer = consume()
     partitions = partitions_of(topic, 2)
     consumer.assign(partitions)
@@ -268,9 +268,7 @@ def test_empty_polls_leave_everything_as_it_was(topic: str, consume: Consume) ->
     assert [consumer.position(tp) for tp in partitions] == [0, 0]
 
 
-def test_a_topic_that_does_not_exist_yet_is_read_once_it_does(
-    kafka: KafkaCluster, consume: Consume
-) -> None:
+def test_a_topic_is_read_once_it_exists(kafka: KafkaCluster, consume: Consume) -> None:
     name = f"later-{time.monotonic_ns()}"
     consumer = consume()
     consumer.assign([TopicPartition(name, 0)])
@@ -285,7 +283,9 @@ def test_a_topic_that_does_not_exist_yet_is_read_once_it_does(
 
 @pytest.mark.behaviour(169)
 @pytest.mark.partitions(2)
-def test_next_offsets_say_where_to_go_on(kafka: KafkaCluster, topic: str, consume: Consume) -> None:
+def test_next_offsets_follow_the_last_record(
+    kafka: KafkaCluster, topic: str, consume: Consume
+) -> None:
     kafka.admin.produce(topic, [b"%d" % number for number in range(10)])
     consumer = consume(max_poll_records=4)
     consumer.assign(partitions_of(topic, 2))

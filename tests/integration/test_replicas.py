@@ -79,7 +79,7 @@ def end_of(consumer: KafkaConsumer, tp: TopicPartition) -> int:
 
 
 @pytest.mark.behaviour(171)
-def test_every_broker_is_rolled_while_producers_go_on(
+def test_every_broker_restarts_while_producers_continue(
     cluster: KafkaCluster, consume: Consume
 ) -> None:
     topic = new_topic(cluster, 3, **{"min.insync.replicas": "2"})
@@ -133,7 +133,7 @@ def test_a_new_leader_is_followed_and_its_epoch_grows(
 
 
 @pytest.mark.behaviour(148)
-def test_offsets_are_looked_up_at_the_leader_of_the_hour(
+def test_offsets_are_looked_up_at_the_current_leader(
     cluster: KafkaCluster, consume: Consume
 ) -> None:
     topic = new_topic(cluster)
@@ -194,7 +194,7 @@ def test_the_closest_replica_is_read_while_it_lives(
 
 
 @pytest.mark.behaviour(150)
-def test_a_truncated_log_is_noticed(cluster: KafkaCluster, consume: Consume) -> None:
+def test_a_truncated_log_is_detected(cluster: KafkaCluster, consume: Consume) -> None:
     """An unclean election loses records that both consumers have read."""
     topic = cluster.admin.create_topic(
         f"truncated-{uuid.uuid4().hex[:8]}",

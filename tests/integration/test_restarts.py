@@ -76,7 +76,9 @@ def test_a_restart_in_the_middle_of_a_stream(
 
 
 @pytest.mark.behaviour(171)
-def test_the_broker_is_away(cluster: KafkaCluster, consume: Consume) -> None:
+def test_an_outage_of_the_broker_neither_hangs_nor_spins(
+    cluster: KafkaCluster, consume: Consume
+) -> None:
     """Nothing hangs, nothing spins; positions set or asked for meanwhile hold afterwards."""
     topic = new_topic(cluster)
     cluster.admin.produce(topic, [b"%d" % number for number in range(100)])
@@ -164,7 +166,7 @@ def test_all_known_brokers_are_replaced_behind_the_bootstrap_address(
 
 
 @pytest.mark.behaviour(172)
-def test_without_the_strategy_the_old_brokers_are_waited_for(
+def test_without_rebootstrap_the_consumer_waits_for_the_old_brokers(
     kafka: KafkaCluster, cluster: KafkaCluster, doorway: Proxy, consume: Consume
 ) -> None:
     topic = new_topic(cluster)

@@ -127,7 +127,7 @@ def refused(
 
 
 @pytest.mark.behaviour(7)
-def test_a_refused_log_in_is_raised_by_the_constructor(
+def test_the_constructor_raises_a_rejected_login(
     refused: tuple[Options, type[KafkaError], str], network_threads: Callable[[], list[str]]
 ) -> None:
     options, error, words = refused
@@ -137,7 +137,7 @@ def test_a_refused_log_in_is_raised_by_the_constructor(
 
 
 @pytest.mark.behaviour(175)
-def test_a_refused_log_in_is_raised_by_poll(
+def test_poll_raises_a_rejected_login(
     refused: tuple[Options, type[KafkaError], str], topic: str, consume: Consume
 ) -> None:
     options, error, words = refused
@@ -161,7 +161,7 @@ CALLS: dict[str, Callable[[KafkaConsumer, TopicPartition], object]] = {
 
 @pytest.mark.behaviour(175)
 @pytest.mark.parametrize("name", CALLS)
-def test_a_refused_log_in_is_raised_by_every_call_that_needs_it(
+def test_every_call_that_needs_a_login_raises_its_rejection(
     kafka: KafkaCluster, topic: str, consume: Consume, name: str
 ) -> None:
     options = sasl(kafka, "SASL_PLAINTEXT", "SCRAM-SHA-512", "not-the-password")
@@ -174,7 +174,7 @@ def test_a_refused_log_in_is_raised_by_every_call_that_needs_it(
             CALLS[name](consumer, tp)
 
 
-def test_a_mechanism_that_the_broker_does_not_offer(
+def test_a_mechanism_that_the_broker_does_not_support(
     kafka: KafkaCluster, network_threads: Callable[[], list[str]]
 ) -> None:
     class Provider:
@@ -218,7 +218,7 @@ def test_tls_to_a_port_that_speaks_plain_text(
     assert network_threads() == []
 
 
-def test_files_that_are_no_certificates(
+def test_files_without_certificates_are_rejected(
     kafka: KafkaCluster, tmp_path: Any, network_threads: Callable[[], list[str]]
 ) -> None:
     wrong = tmp_path / "wrong.pem"
@@ -228,7 +228,9 @@ def test_files_that_are_no_certificates(
     assert network_threads() == []
 
 
-def test_a_password_that_becomes_right(kafka: KafkaCluster, topic: str, consume: Consume) -> None:
+def test_a_corrected_password_is_accepted(
+    kafka: KafkaCluster, topic: str, consume: Consume
+) -> None:
     """A login is tried again by each poll(): the broker may learn of a user later."""
     options = sasl(kafka, "SASL_PLAINTEXT", "SCRAM-SHA-256") | {"sasl_plain_username": topic}
     consumer = consume(topic, group_id=f"group-of-{topic}", bootstrap_timeout_ms=0, **options)

@@ -19,7 +19,7 @@ def read(consumer: KafkaConsumer, count: int) -> list[bytes]:
 
 
 @pytest.mark.partitions(4)
-def test_assign_poll_commit_and_go_on(
+def test_assign_poll_commit_and_continue(
     kafka: KafkaCluster, topic: str, producer: confluent_kafka.Producer
 ) -> None:
     sent = [f"{number}".encode() for number in range(1_000)]

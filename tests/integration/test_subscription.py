@@ -75,7 +75,7 @@ def test_expanding_the_subscription(
 
 
 @pytest.mark.behaviour(44)
-def test_expanding_goes_on_behind_what_was_read(
+def test_an_expanded_subscription_keeps_its_positions(
     kafka: KafkaCluster, topic: str, consume: Consume, group: str
 ) -> None:
     other = kafka.admin.create_topic(f"{topic}-other")
@@ -107,7 +107,7 @@ def test_shrinking_the_subscription_stops_records_at_once(
 
 
 @pytest.mark.behaviour(45)
-def test_what_was_read_ahead_of_a_dropped_topic_is_not_returned(
+def test_buffered_records_of_a_removed_topic_are_not_returned(
     kafka: KafkaCluster, topic: str, consume: Consume, group: str
 ) -> None:
     other = kafka.admin.create_topic(f"{topic}-other")
@@ -120,7 +120,7 @@ def test_what_was_read_ahead_of_a_dropped_topic_is_not_returned(
 
 
 @pytest.mark.behaviour(46)
-def test_a_pattern_matches_what_is_there_and_what_comes(
+def test_a_pattern_matches_existing_and_later_topics(
     kafka: KafkaCluster, topic: str, consume: Consume, group: str
 ) -> None:
     consumer = consume(group_id=group, **SOON)
@@ -163,7 +163,7 @@ def test_a_second_pattern_replaces_the_first(
 
 
 @pytest.mark.behaviour(48)
-def test_internal_topics_only_when_named_or_wanted(
+def test_internal_topics_need_their_name_or_the_option(
     topic: str, consume: Consume, group: str
 ) -> None:
     internal = "__consumer_offsets"
@@ -183,7 +183,7 @@ def test_internal_topics_only_when_named_or_wanted(
 
 
 @pytest.mark.behaviour(49)
-def test_a_pattern_that_matches_nothing_joins_all_the_same(
+def test_a_member_whose_pattern_matches_nothing_still_joins(
     kafka: KafkaCluster, topic: str, consume: Consume, group: str
 ) -> None:
     consumer = consume(group_id=group, **SOON)
@@ -197,7 +197,7 @@ def test_a_pattern_that_matches_nothing_joins_all_the_same(
 
 
 @pytest.mark.behaviour(54)
-def test_an_invalid_topic_is_raised_and_unsubscribe_and_close_work(
+def test_an_invalid_topic_raises_and_unsubscribe_and_close_work(
     kafka: KafkaCluster, topic: str, consume: Consume, group: str
 ) -> None:
     """By subscribe() at once, as kafka-python does."""
@@ -219,7 +219,7 @@ def test_an_invalid_topic_is_raised_and_unsubscribe_and_close_work(
 
 
 @pytest.mark.behaviour(54)
-def test_an_invalid_topic_in_a_look_up_has_no_partitions(
+def test_the_lookup_of_an_invalid_topic_has_no_partitions(
     consume: Consume, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert consume().partitions_for_topic("a b") == set()
@@ -228,7 +228,7 @@ def test_an_invalid_topic_in_a_look_up_has_no_partitions(
 
 @pytest.mark.behaviour(55)
 @pytest.mark.parametrize("way", ["subscribe", "assign"])
-def test_a_topic_created_after_subscribing(
+def test_a_topic_created_after_subscribe_is_read(
     kafka: KafkaCluster, topic: str, consume: Consume, group: str, way: str
 ) -> None:
     later = f"later-{topic}"
@@ -260,7 +260,7 @@ def test_new_partitions_are_assigned(
 
 @pytest.mark.behaviour(58)
 @pytest.mark.parametrize("auto_commit", [True, False])
-def test_one_of_two_topics_is_deleted(
+def test_a_deleted_topic_is_revoked_and_the_other_is_read(
     kafka: KafkaCluster, topic: str, consume: Consume, group: str, auto_commit: bool
 ) -> None:
     """Also 127: the commit before the rebalance does not insist on the deleted topic."""
@@ -278,7 +278,7 @@ def test_one_of_two_topics_is_deleted(
 
 
 @pytest.mark.behaviour(58)
-def test_a_deleted_and_recreated_topic_is_read_anew(
+def test_a_deleted_and_recreated_topic_is_read_again(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
     consumer = consume(**SOON)
@@ -304,7 +304,7 @@ def recreate(kafka: KafkaCluster, topic: str) -> None:
     raise AssertionError(f"{topic} does not go away")
 
 
-def test_unsubscribe_forgets_an_assignment_that_is_on_its_way(
+def test_unsubscribe_drops_an_assignment_in_flight(
     kafka: KafkaCluster, topic: str, consume: Consume, group: str
 ) -> None:
     consumer = consume(group_id=group)
@@ -320,7 +320,7 @@ def test_unsubscribe_forgets_an_assignment_that_is_on_its_way(
     assert listener.calls == []
 
 
-def test_unsubscribe_leaves_the_group_and_subscribe_joins_anew(
+def test_unsubscribe_leaves_the_group_and_subscribe_joins_again(
     kafka: KafkaCluster, topic: str, consume: Consume, group: str
 ) -> None:
     consumer: KafkaConsumer = consume(topic, group_id=group)

@@ -77,7 +77,7 @@ def values_of(records: Iterable[ConsumerRecord]) -> list[bytes]:
 
 
 @pytest.mark.behaviour(161)
-def test_aborted_ones_are_hidden_and_markers_too(
+def test_aborted_transactions_and_markers_are_hidden(
     consume: Consume, topic: str, writer: Writer
 ) -> None:
     with writer.transaction():
@@ -97,7 +97,7 @@ def test_aborted_ones_are_hidden_and_markers_too(
 
 
 @pytest.mark.behaviour(161)
-def test_interleaved_transactions_and_plain_records(
+def test_interleaved_transactions_and_plain_records_are_separated(
     kafka: KafkaCluster, consume: Consume, topic: str, writer: Writer, other: Writer
 ) -> None:
     writer.begin()
@@ -123,7 +123,9 @@ def test_interleaved_transactions_and_plain_records(
 
 @pytest.mark.behaviour(161)
 @pytest.mark.parametrize("offset", range(10))
-def test_beginning_in_the_middle(consume: Consume, topic: str, writer: Writer, offset: int) -> None:
+def test_a_seek_into_a_transaction_hides_aborted_records(
+    consume: Consume, topic: str, writer: Writer, offset: int
+) -> None:
     with writer.transaction(aborted=True):
         writer.write(b"a1", b"a2")  # offsets 0 and 1, the marker has 2
     with writer.transaction():
@@ -143,7 +145,7 @@ def test_beginning_in_the_middle(consume: Consume, topic: str, writer: Writer, o
 
 
 @pytest.mark.behaviour(161)
-def test_an_open_transaction_holds_back_what_stands_behind_it(
+def test_an_open_transaction_holds_back_later_records(
     kafka: KafkaCluster, consume: Consume, topic: str, writer: Writer
 ) -> None:
     tp = TopicPartition(topic, 0)
@@ -184,7 +186,7 @@ def test_read_committed_seeks_to_the_last_stable_offset(
 
 @pytest.mark.behaviour(162)
 @pytest.mark.parametrize("committed", [True, False], ids=["committed", "everything"])
-def test_the_position_moves_past_what_is_hidden_and_asks_no_more(
+def test_the_position_moves_past_hidden_records_without_a_refetch(
     consume: Consume, topic: str, writer: Writer, committed: bool
 ) -> None:
     with writer.transaction():
@@ -205,7 +207,7 @@ def test_the_position_moves_past_what_is_hidden_and_asks_no_more(
 
 
 @pytest.mark.behaviour(162)
-def test_nothing_but_hidden_records(consume: Consume, topic: str, writer: Writer) -> None:
+def test_a_log_of_hidden_records_is_passed(consume: Consume, topic: str, writer: Writer) -> None:
     with writer.transaction(aborted=True):
         writer.write(b"x", b"y")
     tp = TopicPartition(topic, 0)
@@ -217,7 +219,7 @@ def test_nothing_but_hidden_records(consume: Consume, topic: str, writer: Writer
 
 
 @pytest.mark.behaviour(169)
-def test_a_move_without_a_record_is_in_next_offsets(
+def test_next_offsets_include_moves_without_records(
     consume: Consume, topic: str, writer: Writer
 ) -> None:
     with writer.transaction(aborted=True):
@@ -242,7 +244,7 @@ def test_a_move_without_a_record_can_be_committed(
     assert consumer.committed(tp) == 3
 
 
-def test_large_transactions_among_plain_records(
+def test_large_transactions_between_plain_records(
     kafka: KafkaCluster, consume: Consume, topic: str, writer: Writer
 ) -> None:
     """Several fetches per transaction: what is aborted is known to each of them."""

@@ -117,7 +117,7 @@ def test_the_same_records(
 
 
 @pytest.mark.partitions(2)
-def test_a_header_may_be_added_while_records_are_read(
+def test_a_header_can_be_added_while_records_are_read(
     both: Callable[..., tuple[Any, Any]],
 ) -> None:
     counts = []
@@ -139,7 +139,7 @@ def refuse(data: bytes) -> Any:
 
 @pytest.mark.partitions(2)
 @pytest.mark.parametrize("loop", [False, True], ids=["poll", "loop"])
-def test_an_error_of_a_deserializer_is_caught_as_what_it_is(
+def test_an_exception_of_a_deserializer_keeps_its_type(
     both: Callable[..., tuple[Any, Any]], *, loop: bool
 ) -> None:
     for consumer in both(value_deserializer=refuse):

@@ -137,7 +137,9 @@ def test_wakeup_loses_no_records(kafka: KafkaCluster, topic: str, consume: Consu
 
 
 @pytest.mark.behaviour(31)
-def test_records_and_wakeup_at_once(kafka: KafkaCluster, topic: str, idle: KafkaConsumer) -> None:
+def test_records_and_wakeup_at_the_same_time(
+    kafka: KafkaCluster, topic: str, idle: KafkaConsumer
+) -> None:
     """A wake-up with records at hand raises first; the records stay for the next call."""
     kafka.admin.produce(topic, [b"1", b"2"])
     buffer = idle._core.engine.buffer
@@ -168,7 +170,7 @@ def test_wakeup_before_the_other_calls_raises_once(topic: str, member: KafkaCons
 
 
 @pytest.mark.behaviour(32)
-def test_wakeup_does_not_disturb_what_it_may_not_interrupt(
+def test_wakeup_does_not_disturb_calls_that_it_must_not_interrupt(
     topic: str, member: KafkaConsumer
 ) -> None:
     tp = TopicPartition(topic, 0)
