@@ -73,8 +73,9 @@ clean:
 $(VENV)/.demo: export TANDEM_KAFKA_NATIVE ?= off
 # Nor is the pipeline about speed: it has to run soon after the clone.
 $(VENV)/.pipeline: export TANDEM_KAFKA_NATIVE ?= off
-# Documentation, linters and type checkers look at sources.
+# Documentation, linters and type checkers look at sources; release.wheels compiles for itself.
 $(VENV)/.docs: export TANDEM_KAFKA_NATIVE ?= off
+$(VENV)/.release: export TANDEM_KAFKA_NATIVE ?= off
 $(VENV)/.lint: export TANDEM_KAFKA_NATIVE := off
 
 # The stamps: an extra of pyproject.toml is installed again when what it is made of changed.

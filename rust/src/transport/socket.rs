@@ -50,7 +50,7 @@ fn address(ip: &str, port: i64) -> io::Result<SocketAddr> {
     Ok(SocketAddr::new(ip, port))
 }
 
-/// The number of a link-local address's zone, which may be given as an interface's name.
+/// The number of a link-local address's zone; outside Windows it may be an interface's name.
 fn zone_index(zone: &str) -> io::Result<u32> {
     if let Ok(index) = zone.parse() {
         return Ok(index);
@@ -98,9 +98,28 @@ fn set_raw(socket: &Socket, level: i32, name: i32, value: &[u8]) -> io::Result<(
     if code == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-#[cfg(not(unix))]
-fn set_raw(_socket: &Socket, _level: i32, _name: i32, _value: &[u8]) -> io::Result<()> {
-    Err(io::Error::new(io::ErrorKind::Unsupported, "socket_options need the Python transport here"))
+#[cfg(windows)]
+fn set_raw(socket: &Socket, level: i32, name: i32, value: &[u8]) -> io::Result<()> {
+    use std::os::windows::io::AsRawSocket;
+
+    use windows_sys::Win32::Networking::WinSock;
+
+    // SAFETY: the pointer and the length are those of one slice, which outlives the call.
+    let code = unsafe {
+        WinSock::setsockopt(
+            socket.as_raw_socket() as WinSock::SOCKET,
+            level,
+            name,
+            value.as_ptr(),
+            value.len() as i32,
+        )
+    };
+    // SAFETY: the call has no arguments, and reads the error of this thread.
+    if code == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::from_raw_os_error(unsafe { WinSock::WSAGetLastError() }))
+    }
 }
 
 /// Receives into `first` and, when that is full, into `second`; None when nothing is there.
