@@ -14,7 +14,8 @@ help:
 	@echo "make test   every test but Spark's, with a real Kafka broker (needs Java 17+ and Maven)"
 	@echo "make lint   format, lint, types, import rules and prose"
 	@echo "make docs   the manual, into site/"
-	@echo "make wheels  wheels for Linux and the sdist, into dist/ (needs Rust); make dist-check inspects them"
+	@echo "make wheels  wheels for Linux and the sdist, into dist/, tested where they run (needs Rust)"
+	@echo "make dist-check  inspect what is in dist/"
 	@echo "make bench  this consumer beside others on one Kafka (needs Java 17+ and Maven)"
 	@echo "make chaos  real brokers and members that are paused, killed and cut off, for five minutes"
 	@echo "make profile  where the time goes while a topic is read (needs Java 17+ and Maven)"
@@ -43,6 +44,7 @@ docs: $(VENV)/.docs
 
 wheels: $(VENV)/.release
 	@$(BIN)/python -m release.wheels $(ARGS)
+	@$(BIN)/python -m release.trial
 
 dist-check: $(VENV)/.release
 	@$(BIN)/python -m release.contents

@@ -13,9 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from release.wheels import DIST, ROOT
+from release.wheels import DIST, PACKAGES, tracked
 
-PACKAGES: Final = ("tandem_kafka/", "pyspark_tandem_kafka/")
 EXTENSION: Final = "tandem_kafka/_native.abi3.so"
 #: What pip needs to build a wheel from the sdist, also with the extension.
 NEEDED_IN_SDIST: Final = (
@@ -57,7 +56,7 @@ def _of_wheel(path: Path) -> Iterator[str]:
     with zipfile.ZipFile(path) as archive:
         names = set(archive.namelist())
     native = not path.name.endswith("-none-any.whl")
-    expected = _tracked() | ({EXTENSION} if native else set())
+    expected = set(tracked(*PACKAGES)) | ({EXTENSION} if native else set())
     own = {name for name in names if ".dist-info/" not in name}
     yield from (f"{name} is missing" for name in sorted(expected - own))
     yield from (f"{name} does not belong in the wheel" for name in sorted(own - expected))
@@ -73,17 +72,10 @@ def _of_wheel(path: Path) -> Iterator[str]:
 def _of_sdist(path: Path) -> Iterator[str]:
     with tarfile.open(path) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    expected = _tracked() | set(NEEDED_IN_SDIST)
+    expected = set(tracked(*PACKAGES)) | set(NEEDED_IN_SDIST)
     yield from (f"{name} is missing" for name in sorted(expected - names))
     built = (name for name in names if "rust/target/" in name or name.endswith((".so", ".pyc")))
     yield from (f"{name} is a build product" for name in sorted(built))
-
-
-def _tracked() -> set[str]:
-    """The files of the packages that git knows."""
-    command = ["git", "-C", str(ROOT), "ls-files", *PACKAGES]
-    listed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    return set(listed.splitlines())
 
 
 if __name__ == "__main__":

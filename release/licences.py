@@ -15,19 +15,23 @@ _RULE: Final = "=" * 78
 
 
 def third_party_licences(rust: Path, triple: str) -> str:
-    """Returns the names, versions and licence texts of all linked crates.
+    """Returns the names, versions and licences of all linked crates, and each licence text once.
 
     Args:
         rust: The folder with Cargo.toml.
         triple: The target, in Rust's words.
 
     Raises:
-        SystemExit: A crate names no licence.
+        SystemExit: A crate names no licence, or has no licence text.
     """
     metadata = _metadata(rust, triple)
     packages = {package["id"]: package for package in metadata["packages"]}
     linked = sorted(_linked(metadata), key=lambda each: (packages[each]["name"], each))
-    return "".join(_entry(packages[each]) for each in linked)
+    texts: dict[str, int] = {}
+    crates = [_crate(packages[each], texts) for each in linked]
+    numbered = [f"{_RULE}\nText {number}\n{_RULE}\n{text}\n" for text, number in texts.items()]
+    introduction = "The native extension contains these Rust crates. Their licence texts follow.\n"
+    return "\n".join([introduction, *crates, "", *numbered])
 
 
 def _metadata(rust: Path, triple: str) -> dict[str, Any]:
@@ -57,12 +61,19 @@ def _dependencies(node: dict[str, Any]) -> Iterator[str]:
             yield dependency["pkg"]
 
 
-def _entry(package: dict[str, Any]) -> str:
+def _crate(package: dict[str, Any], texts: dict[str, int]) -> str:
+    """Return a crate's line, and add its licence texts to those that are there."""
     name, version = package["name"], package["version"]
-    if not package["license"] and not package["license_file"]:
+    licence = package["license"] or package["license_file"]
+    if not licence:
         raise SystemExit(f"the crate {name} {version} names no licence")
     folder = Path(package["manifest_path"]).parent
-    texts = sorted({path for pattern in _NAMES for path in folder.glob(pattern) if path.is_file()})
-    body = "\n".join(path.read_text(encoding="utf-8", errors="replace") for path in texts)
-    heading = f"{name} {version}: {package['license'] or package['license_file']}"
-    return f"{_RULE}\n{heading}\n{_RULE}\n{body}\n"
+    files = sorted({path for pattern in _NAMES for path in folder.glob(pattern) if path.is_file()})
+    numbers = []
+    for path in files:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+        text = "\n".join(line.rstrip() for line in lines).strip("\n")
+        numbers.append(texts.setdefault(text, len(texts) + 1))
+    if not numbers:
+        raise SystemExit(f"the crate {name} {version} has no licence text")
+    return f"{name} {version}: {licence}; text {', '.join(map(str, numbers))}"

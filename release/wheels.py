@@ -23,6 +23,8 @@ from release.licences import third_party_licences
 ROOT: Final = Path(__file__).parents[1]
 DIST: Final = ROOT / "dist"
 RUST: Final = ROOT / "rust"
+#: The packages that a wheel holds.
+PACKAGES: Final = ("tandem_kafka/", "pyspark_tandem_kafka/")
 #: The oldest Python whose stable ABI the extension uses (pyo3's feature abi3-py311).
 PYTHON_TAG: Final = "cp311"
 
@@ -135,6 +137,13 @@ def _needed_libraries(library: Path) -> list[str]:
     with library.open("rb") as stream:
         dynamic = ELFFile(stream).get_section_by_name(".dynamic")
         return [tag.needed for tag in dynamic.iter_tags() if tag.entry.d_tag == "DT_NEEDED"]
+
+
+def tracked(*folders: str) -> list[str]:
+    """Returns the files that git tracks, below some folders or in all."""
+    command = ["git", "-C", str(ROOT), "ls-files", *folders]
+    listed = subprocess.run(command, check=True, capture_output=True, text=True)
+    return listed.stdout.splitlines()
 
 
 def _run(*command: str, cwd: Path | None = None, env: dict[str, str] | None = None) -> None:

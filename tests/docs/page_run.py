@@ -1,7 +1,8 @@
 """Runs the Python blocks of one page: `python -m tests.docs.page_run PAGE KINDS BOOTSTRAP`.
 
 The blocks share one namespace and run from top to bottom. A block that reads for ever is ended as a
-person would end it, by Ctrl-C, after it has been handed some records.
+person would end it, by Ctrl-C, after it has been handed some records. Blocks of Spark end by
+themselves.
 """
 
 from __future__ import annotations
@@ -86,10 +87,13 @@ def _run(block: Block, namespace: dict[str, Any], bootstrap: str) -> None:
     code = block.code.replace("localhost:9092", bootstrap)
     # Blank lines first, so that a traceback shows the line of the page.
     compiled = compile("\n" * (block.line - 1) + code, block.page, "exec")
+    if block.kind == "spark":
+        exec(compiled, namespace)  # noqa: S102 - that is what this module is for
+        return
     interruption = Interruption()
     try:
         with interruption:
-            exec(compiled, namespace)  # noqa: S102 - that is what this module is for
+            exec(compiled, namespace)  # noqa: S102
     except KeyboardInterrupt:
         if not interruption.sent or interruption.starved:
             raise

@@ -1,0 +1,105 @@
+"""Installs the wheels in dist/ that run on this system, and tests them: `python -m release.trial`.
+
+Each wheel gets an empty environment and a folder with the tests and the demo, but without the
+sources of the package. The PATH has no compiler and no Rust.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import venv
+from pathlib import Path
+from typing import Final
+
+from packaging.tags import sys_tags
+from packaging.utils import parse_wheel_filename
+
+from release.wheels import DIST, PACKAGES, ROOT, tracked
+
+#: Programs of the system that pip, pytest and the tests start.
+PROGRAMS: Final = ("env", "git", "ldconfig", "sh", "sleep", "uname")
+#: Seeds of the tests that draw one; .ci/run tries many more.
+SEEDS: Final = "0-20"
+#: These tests compare the sources of the package with docs and rules.
+OF_THE_SOURCES: Final = "not sources"
+
+
+def main() -> int:
+    """Test the wheels; returns the exit code."""
+    wheels = [wheel for wheel in sorted(DIST.glob("*.whl")) if _runs_here(wheel)]
+    if not wheels:
+        print("no wheel in dist/ runs on this system: run make wheels", file=sys.stderr)
+        return 1
+    for wheel in wheels:
+        started = time.monotonic()
+        with tempfile.TemporaryDirectory() as folder:
+            _try(wheel, Path(folder))
+        print(f"{wheel.name}: passed in {time.monotonic() - started:.0f} s", flush=True)
+    return 0
+
+
+def _runs_here(wheel: Path) -> bool:
+    *_, tags = parse_wheel_filename(wheel.name)
+    return not tags.isdisjoint(sys_tags())
+
+
+def _try(wheel: Path, folder: Path) -> None:
+    tree = folder / "tree"
+    _copy_tests(tree)
+    venv.create(folder / "environment", with_pip=True)
+    binaries = folder / "environment" / "bin"
+    environment = {
+        **{name: value for name, value in os.environ.items() if not name.startswith("TANDEM_")},
+        "PATH": f"{binaries}{os.pathsep}{_programs(folder / 'programs')}",
+        "TANDEM_SEEDS": SEEDS,
+    }
+    if wheel.name.endswith("-none-any.whl"):
+        environment["TANDEM_KAFKA_NATIVE"] = "off"
+
+    def run(*arguments: str) -> None:
+        print("+", wheel.name, *arguments, flush=True)
+        command = [str(binaries / "python"), *arguments]
+        subprocess.run(command, cwd=tree, env=environment, check=True)
+
+    run("-m", "pip", "install", "-q", "--disable-pip-version-check", f"{wheel}[test,demo]")
+    run("-c", _INSTALLED, "pure" if "TANDEM_KAFKA_NATIVE" in environment else "native")
+    tests = ("tests/unit", "tests/simulation")
+    run("-m", "pytest", "-q", "-n", "2", "--dist", "loadfile", "-m", OF_THE_SOURCES, *tests)
+    run("-m", "demo")
+
+
+#: The package comes from the wheel, with the extension if the wheel has one.
+_INSTALLED: Final = """
+import sys, tandem_kafka
+assert "site-packages" in tandem_kafka.__file__, tandem_kafka.__file__
+assert tandem_kafka.native_available == (sys.argv[1] == "native"), tandem_kafka.native_available
+print(f"tandem-kafka {tandem_kafka.__version__}, {sys.argv[1]}")
+"""
+
+
+def _copy_tests(tree: Path) -> None:
+    """Copy what git tracks, without the package, its extension and its build."""
+    for name in tracked():
+        if not name.startswith((*PACKAGES, "rust/", "setup.py")):
+            target = tree / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, target)
+
+
+def _programs(folder: Path) -> Path:
+    """Make a folder for the PATH that has no compiler."""
+    folder.mkdir()
+    for name in PROGRAMS:
+        found = shutil.which(name)
+        if found is not None:
+            (folder / name).symlink_to(found)
+    return folder
+
+
+if __name__ == "__main__":
+    sys.exit(main())
