@@ -209,7 +209,7 @@ class Faults:
         def later(call: Call) -> None:
             def handle() -> None:
                 if not call.answered:
-                    call.broker.answer(call, call.default())
+                    call.answer_later(call.default())
 
             self._simulation.after(delay_ms, handle)
 

@@ -105,7 +105,7 @@ def accepts_an_assignment_of_a_stale_epoch(patch: Patch) -> None:
 
     def handle_install(self: Any, request: InstallAssignment) -> None:
         original(self, request)
-        _, error = self._turn.outcome.answers[-1]
+        _, error = self._step.outcome.responses[-1]
         if error in {StaleMemberEpochError, UnknownMemberIdError} and request.assignment:
             target = {
                 member_id: frozenset(tp for tp in partitions if tp.topic)

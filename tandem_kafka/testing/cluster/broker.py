@@ -1,93 +1,48 @@
-"""One simulated broker: frames to calls, calls to handlers."""
+"""A simulated broker: decodes frames, calls the handlers of the APIs, and responds."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tandem_kafka.testing.cluster.apis import APIS
 from tandem_kafka.testing.cluster.apis.api_versions import refuse
 from tandem_kafka.testing.cluster.apis.fetch import emptied, size_of
 from tandem_kafka.testing.cluster.apis.not_enabled import refuse_as_not_enabled
+from tandem_kafka.testing.cluster.broker_state import BrokerState
 from tandem_kafka.testing.cluster.call import CUT, DROP, Call
-from tandem_kafka.testing.cluster.fetch_sessions import FetchSessions
-from tandem_kafka.testing.cluster.quotas import Quotas
+from tandem_kafka.testing.cluster.cluster_state import ClusterState
 from tandem_kafka.testing.cluster.releases import Release
 from tandem_kafka.testing.cluster.requests import Header, read_body, read_header
+from tandem_kafka.testing.cluster.scripts import Scripts
 from tandem_kafka.testing.network import SimConnection
 from tandem_kafka.wire.messages import ApiVersionsRequest
-
-if TYPE_CHECKING:
-    from tandem_kafka.testing.cluster.cluster import SimCluster
 
 __all__ = ["SimBroker"]
 
 
-class SimBroker:
-    """A server on the network.
+class SimBroker(BrokerState):
+    """A server on the simulated network.
 
-    A real broker answers the requests of one connection in their order: while one is parked (a
-    fetch without data, a join), those behind it wait.
-
-    Attributes:
-        up: False while it is down.
-        paused: True while its process is stopped: the machine takes connections and bytes for it,
-            and it handles them when it continues, even if their senders have gone.
-        release: The Kafka release that it pretends to be of; with None it speaks all that is
-            simulated, also what no release has.
-        sessions: The fetch sessions it remembers.
-        quotas: What its clients may use.
-        requests: How many requests it got, by the name of the request.
-        received: How many these are together.
+    Like a real broker, it handles the requests of one connection in order. While one is parked (a
+    fetch without data, a join), the next ones wait.
     """
 
     def __init__(
         self,
-        cluster: SimCluster,
+        cluster: ClusterState,
+        scripts: Scripts,
         node_id: int,
         address: tuple[str, int],
         release: Release | None = None,
     ) -> None:
+        super().__init__(cluster.clock, node_id, address, release)
         self._cluster = cluster
-        self.node_id = node_id
-        self.host, self.port = address
-        self.release = release
-        self.rack: str | None = None
-        self.up = True
-        self.paused = False
-        self.sessions = FetchSessions()
-        self.quotas = Quotas(cluster.clock)
-        self.requests: dict[str, int] = {}
-        self.received = 0
+        self._scripts = scripts
         self._offered: dict[int, tuple[int, int]] = {}
         self._offered_with: tuple[Release | None, frozenset[int]] | None = None
         self._queues: dict[int, list[Call]] = {}
         self._muted_until_ms: dict[int, int] = {}
-        self._waiting: list[Callable[[], None]] = []
-
-    @property
-    def serves(self) -> bool:
-        """True while it is up and not paused."""
-        return self.up and not self.paused
-
-    def end(self) -> None:
-        """The process is gone, with all that it had not seen to."""
-        self.up = self.paused = False
-        self.sessions.clear()
-        self._waiting.clear()
-
-    def go_on(self) -> None:
-        """After a pause: see to what has come, in its order."""
-        self.paused = False
-        waiting, self._waiting = self._waiting, []
-        for action in waiting:
-            action()
-
-    @property
-    def address(self) -> tuple[str, int]:
-        """Host and port."""
-        return self.host, self.port
 
     @property
     def offered(self) -> dict[int, tuple[int, int]]:
@@ -109,10 +64,10 @@ class SimBroker:
     def receive(self, connection: SimConnection, frame: bytes) -> None:
         """Queue a request behind those that its connection still waits for."""
         if self.paused:
-            self._waiting.append(partial(self.receive, connection, frame))
+            self._postponed.append(partial(self.receive, connection, frame))
             return
         header = read_header(frame)
-        call = Call(self._cluster, self, connection, *header[:3])
+        call = Call(self._cluster, self, connection, *header[:3], self.answer)
         call.client_id = header.client_id
         self._understand(call, header, frame)
         queue = self._queues.setdefault(connection.number, [])
@@ -146,7 +101,7 @@ class SimBroker:
     def closed(self, connection: SimConnection) -> None:
         """Forget what a connection waited for."""
         if self.paused:
-            self._waiting.append(partial(self.closed, connection))
+            self._postponed.append(partial(self.closed, connection))
             return
         for call in self._queues.pop(connection.number, ()):
             call.answered = True
@@ -155,7 +110,7 @@ class SimBroker:
     def answer(self, call: Call, response: Any) -> None:
         """Send a late answer, then go on with what came behind it on the same connection."""
         if self.paused:
-            self._waiting.append(partial(self.answer, call, response))
+            self._postponed.append(partial(self.answer, call, response))
             return
         if call.answered:
             return
@@ -199,7 +154,7 @@ class SimBroker:
         while queue and queue[0].connection.number not in self._muted_until_ms:
             call = queue[0]
             understood = call.request is not None
-            handler = self._cluster.take_script(call.api_key) if understood else None
+            handler = self._scripts.take(call.api_key) if understood else None
             call.scripted = handler is not None
             outcome = call.default() if handler is None else handler(call)
             if outcome is None or outcome is DROP:

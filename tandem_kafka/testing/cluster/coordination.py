@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
-from tandem_kafka.testing.cluster.call import Call
 from tandem_kafka.testing.coordinator.coordinator import GroupCoordinator
 from tandem_kafka.testing.coordinator.requests import Expel, ForgetTopic
 from tandem_kafka.testing.coordinator.settings import GroupSettings
-from tandem_kafka.testing.coordinator.turn import Outcome, Request, Timer
+from tandem_kafka.testing.coordinator.step import Outcome, Request, Timer
 from tandem_kafka.testing.network import SimNetwork
 
 __all__ = ["Coordination"]
 
 #: Makes a message of what a coordinator answers.
 Translate = Callable[[Any], Any]
+
+
+class Caller(Protocol):
+    """The sender of a request."""
+
+    def answer_later(self, response: Any) -> None:
+        """Send the response to a parked request."""
+        ...
 
 
 class Coordination:
@@ -51,7 +58,7 @@ class Coordination:
             self.coordinators[group_id] = GroupCoordinator(self._topics, self.settings)
         return self.coordinators[group_id]
 
-    def ask(self, call: Call, group_id: str, request: Request, translate: Translate) -> Any:
+    def ask(self, call: Caller, group_id: str, request: Request, translate: Translate) -> Any:
         """Put a client's request; returns the message that answers it, None if that comes later."""
         request.ticket = call, translate
         outcome = self.of(group_id).handle(request, self._network.clock.now_ms())
@@ -60,8 +67,8 @@ class Coordination:
     def tell(self, group_id: str, request: Request) -> Any:
         """Put a request that no client sent and that is answered at once; returns the answer."""
         outcome = self.of(group_id).handle(request, self._network.clock.now_ms())
-        (answer,) = (answer for asked, answer in outcome.answers if asked is request)
-        outcome.answers = [each for each in outcome.answers if each[0] is not request]
+        (answer,) = (answer for asked, answer in outcome.responses if asked is request)
+        outcome.responses = [each for each in outcome.responses if each[0] is not request]
         self._carry_out(group_id, outcome)
         return answer
 
@@ -88,12 +95,12 @@ class Coordination:
         for timer in outcome.timers:
             self._arrange(group_id, timer)
         own = None
-        for request, answer in outcome.answers:
+        for request, answer in outcome.responses:
             call, translate = request.ticket
             if request is mine:
                 own = translate(answer)
             else:
-                call.broker.answer(call, translate(answer))
+                call.answer_later(translate(answer))
         return own
 
     def _arrange(self, group_id: str, timer: Timer) -> None:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from kafka.record.default_records import DefaultRecordBatchBuilder
 from kafka.record.util import calc_crc32c
 
+from tandem_kafka.testing.cluster.batch import NO_PRODUCER, Batch, Marker
 from tandem_kafka.testing.cluster.leader_epochs import LeaderEpochs
 from tandem_kafka.testing.cluster.transaction_index import AbortedTransaction, TransactionIndex
 
-__all__ = ["Batch", "PartitionLog"]
+__all__ = ["PartitionLog"]
 
 _OFFSET = struct.Struct(">q")
 _EPOCH = struct.Struct(">i")
@@ -26,32 +26,6 @@ _ATTRIBUTES_AT, _CONTROL = 22, 0x20
 #: Of a marker: version and kind are the key, version and the coordinator's epoch the value.
 _MARKER_KEY, _MARKER_VALUE = struct.Struct(">hh"), struct.Struct(">hi")
 _KINDS: dict[str, int] = {"abort": 0, "commit": 1}
-_NO_PRODUCER = -1
-
-Marker = Literal["commit", "abort"]
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """Some records, encoded as a broker keeps them.
-
-    Attributes:
-        producer_id: Of the transactional producer, -1 for any other.
-        marker: How it ends the producer's transaction, None if it holds records.
-    """
-
-    base_offset: int
-    next_offset: int
-    epoch: int
-    timestamp: int
-    data: bytes
-    producer_id: int = _NO_PRODUCER
-    marker: Marker | None = None
-
-    @property
-    def transactional(self) -> bool:
-        """True if it belongs to a transaction."""
-        return self.producer_id != _NO_PRODUCER
 
 
 class PartitionLog:
@@ -89,7 +63,7 @@ class PartitionLog:
         epoch: int,
         timestamp: int,
         keys: Sequence[Any] = (),
-        producer_id: int = _NO_PRODUCER,
+        producer_id: int = NO_PRODUCER,
     ) -> int:
         """Append one batch; returns the offset of its first record.
 
@@ -189,7 +163,7 @@ class PartitionLog:
 def _encoded(
     pairs: Iterable[tuple[Any, bytes | None]], timestamp: int, producer_id: int
 ) -> bytearray:
-    transactional = producer_id != _NO_PRODUCER
+    transactional = producer_id != NO_PRODUCER
     builder = DefaultRecordBatchBuilder(
         magic=2,
         compression_type=0,

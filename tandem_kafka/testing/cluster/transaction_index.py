@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from tandem_kafka.testing.cluster.log import Batch
+from tandem_kafka.testing.cluster.batch import Batch
 
 __all__ = ["AbortedTransaction", "TransactionIndex"]
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from tandem_kafka.errors import IllegalStateError
-from tandem_kafka.testing.cluster.log import Marker
+from tandem_kafka.testing.cluster.batch import Marker
+from tandem_kafka.testing.cluster.cluster_state import ClusterState
 from tandem_kafka.types import TopicPartition
-
-if TYPE_CHECKING:
-    from tandem_kafka.testing.cluster.cluster import SimCluster
 
 __all__ = ["Transaction"]
 
@@ -26,7 +24,7 @@ class Transaction:
         open: True until it is committed or aborted.
     """
 
-    def __init__(self, cluster: SimCluster, producer_id: int) -> None:
+    def __init__(self, cluster: ClusterState, producer_id: int) -> None:
         self._cluster = cluster
         self.producer_id = producer_id
         self.open = True

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from kafka import errors
 
 from tandem_kafka.testing.coordinator import embedded
 from tandem_kafka.testing.coordinator.classic_group_member import ClassicMember, GroupState
-from tandem_kafka.testing.coordinator.classic_joins import ClassicJoins
-from tandem_kafka.testing.coordinator.classic_syncs import ClassicSyncs
+from tandem_kafka.testing.coordinator.context import GroupContext
 from tandem_kafka.testing.coordinator.records import GroupMetadata, GroupMetadataMember
 from tandem_kafka.testing.coordinator.requests import (
     Heartbeat,
-    JoinAnswer,
     JoinGroup,
+    JoinResult,
     LeaveGroup,
+    SyncGroup,
+    SyncResult,
 )
-from tandem_kafka.testing.coordinator.turn import Error
+from tandem_kafka.testing.coordinator.step import Error
 from tandem_kafka.testing.coordinator.votes import voted
-
-if TYPE_CHECKING:
-    from tandem_kafka.testing.coordinator.coordinator import GroupCoordinator
 
 __all__ = ["ClassicGroup"]
 
@@ -36,14 +32,13 @@ class ClassicGroup:
         known_ids: Ids handed out to members that have not joined yet (KIP-394).
         since_ms: When its last generation was complete, or its last member gone.
         rounds: Tells the timer of this rebalance from that of an older one.
-        joins: How JoinGroup is served.
-        syncs: How SyncGroup is served.
+        unsynced: Ids of members of this generation that have not sent SyncGroup yet.
         starting: Whether a group that was empty waits for more members, though all are here.
     """
 
-    def __init__(self, coordinator: GroupCoordinator) -> None:
-        self._coordinator = coordinator
-        self._turn = coordinator.turn
+    def __init__(self, context: GroupContext) -> None:
+        self._context = context
+        self._step = context.step
         self.state = GroupState.EMPTY
         self.generation = 0
         self.protocol_type = ""
@@ -53,8 +48,7 @@ class ClassicGroup:
         self.known_ids: set[str] = set()
         self.rounds = 0
         self.since_ms = 0
-        self.joins = ClassicJoins(coordinator, self)
-        self.syncs = ClassicSyncs(coordinator, self)
+        self.unsynced: set[str] = set()
         self.starting = False
         #: Whether one has come since it began to wait; as in Kafka that may be a wait before.
         self._newcomer = False
@@ -81,7 +75,7 @@ class ClassicGroup:
             )
             for m in self.members.values()
         )
-        self.since_ms = self._turn.now_ms
+        self.since_ms = self._step.now_ms
         record = GroupMetadata(
             self.generation,
             self.protocol_type,
@@ -90,7 +84,7 @@ class ClassicGroup:
             members,
             self.since_ms,
         )
-        self._coordinator.log.write(record)
+        self._context.log.write(record)
 
     def begin(self, generation: int, protocol_type: str, members: list[ClassicMember]) -> None:
         """Go on with the members of a KIP-848 group that all use the classic protocol."""
@@ -106,7 +100,7 @@ class ClassicGroup:
         """There is no such group any more; who waits is told so by an error."""
         for member in self.members.values():
             self._refuse(member, error)
-        self._coordinator.log.end(GroupMetadata)
+        self._context.log.end(GroupMetadata)
         self.members = {}
         self.reload()
 
@@ -115,10 +109,10 @@ class ClassicGroup:
         for member in self.members.values():
             self._refuse(member, errors.NotCoordinatorError)
         self.known_ids.clear()
-        self.syncs.pending.clear()
+        self.unsynced.clear()
         self.rounds += 1
         self.starting = self._newcomer = False
-        read = self._coordinator.log.group(GroupMetadata) or GroupMetadata(0)
+        read = self._context.log.group(GroupMetadata) or GroupMetadata(0)
         self.generation, self.protocol = read.generation, read.protocol
         self.protocol_type, self.leader = read.protocol_type, read.leader
         self.since_ms = read.since_ms
@@ -141,17 +135,17 @@ class ClassicGroup:
         self.state = GroupState.STABLE if self.members else GroupState.EMPTY
         for member in self.members.values():
             self.touch(member)
-        most = self._coordinator.settings.classic_max_size
+        most = self._context.settings.classic_max_size
         too_big = bool(most) and len(self.members) > most
         if self.members and (not self.leader or too_big):
             self.rebalance()  # without a leader the one that made it a classic group was not over
 
     def _refuse(self, member: ClassicMember, error: Error) -> None:
         """Answer what a member waits for."""
-        self.syncs.end(member, error)
+        self.end_sync(member, error)
         joining, member.joining = member.joining, None
         if joining is not None:
-            self._turn.answer(joining, JoinAnswer(error))
+            self._step.respond(joining, JoinResult(error))
 
     # --- rounds --------------------------------------------------------------------------------
 
@@ -185,9 +179,9 @@ class ClassicGroup:
         for member in self.members.values():
             if self.state is GroupState.SYNCING:
                 member.assignment = b""
-            self.syncs.end(member, errors.RebalanceInProgressError)
-        self.syncs.pending.clear()
-        delay_ms = self._coordinator.settings.initial_rebalance_delay_ms
+            self.end_sync(member, errors.RebalanceInProgressError)
+        self.unsynced.clear()
+        delay_ms = self._context.settings.initial_rebalance_delay_ms
         was_empty = self.state is GroupState.EMPTY
         self.state = GroupState.JOINING
         self.rounds += 1
@@ -206,11 +200,11 @@ class ClassicGroup:
 
     def _wait(self) -> None:
         patience_ms = max(self._patience_ms, 1)  # else there were no end if nobody comes
-        self._turn.wake(self._turn.now_ms + patience_ms, "join", number=self.rounds)
+        self._step.set_timer(self._step.now_ms + patience_ms, "join", number=self.rounds)
 
     def _delay(self, delay_ms: int, patience_ms: int) -> None:
         self._delays_left_ms = max(patience_ms - delay_ms, 0)
-        self._turn.wake(self._turn.now_ms + delay_ms, "delay", number=self.rounds)
+        self._step.set_timer(self._step.now_ms + delay_ms, "delay", number=self.rounds)
 
     def end_delay(self, rounds: int) -> None:
         """A group that was empty has waited for members; if one came meanwhile, it waits again.
@@ -223,7 +217,7 @@ class ClassicGroup:
         if self._newcomer and self._delays_left_ms:
             self._newcomer = False
             left_ms = self._delays_left_ms
-            delay_ms = self._coordinator.settings.initial_rebalance_delay_ms
+            delay_ms = self._context.settings.initial_rebalance_delay_ms
             self._delay(min(delay_ms, left_ms), left_ms)
         else:
             self._complete()
@@ -261,14 +255,36 @@ class ClassicGroup:
         self.protocol = voted([m.protocols for m in self.members.values()])
         if self.leader not in {m.member_id for m in here}:
             self.leader = here[0].member_id
-        self.syncs.begin(self._patience_ms)
+        self._await_syncs()
         for member in self.members.values():
             self.touch(member)
             request, member.joining, member.is_new = member.joining, None, False
             if request is None:
                 member.left_out_of = self.generation
             else:
-                self._turn.answer(request, self.told(member))
+                self._step.respond(request, self.told(member))
+
+    def _await_syncs(self) -> None:
+        """All members of the new generation must send SyncGroup in time."""
+        self.unsynced = set(self.members)
+        until_ms = self._step.now_ms + self._patience_ms
+        self._step.set_timer(until_ms, "unsynced", number=self.rounds)
+
+    def end_sync(self, member: ClassicMember, error: Error) -> None:
+        """Respond to the SyncGroup of a member, if there is one; its session begins again."""
+        request, member.syncing = member.syncing, None
+        if request is None:
+            return
+        self.touch(member)
+        if error is None:
+            self.hand_out(member, request)
+        else:
+            self._step.respond(request, SyncResult(error, self.protocol))
+
+    def hand_out(self, member: ClassicMember, request: SyncGroup) -> None:
+        """Respond to a SyncGroup with the assignment of the member."""
+        member.told = member.assignment
+        self._step.respond(request, SyncResult(None, self.protocol, member.assignment))
 
     def _end_of_members(self) -> None:
         self.state, self.starting = GroupState.EMPTY, False
@@ -276,13 +292,13 @@ class ClassicGroup:
         self.protocol = self.leader = ""
         self.write()
 
-    def told(self, member: ClassicMember) -> JoinAnswer:
+    def told(self, member: ClassicMember) -> JoinResult:
         """Return what a member is told of the generation that there is."""
         member.left_out_of = 0
         listed = [
             (m.member_id, m.instance_id, m.protocols[self.protocol]) for m in self.members.values()
         ]
-        return JoinAnswer(
+        return JoinResult(
             member_id=member.member_id,
             generation=self.generation,
             protocol_type=self.protocol_type,
@@ -316,7 +332,7 @@ class ClassicGroup:
             self.touch(self.members[request.member_id])
             if self.state is GroupState.JOINING:
                 error = errors.RebalanceInProgressError
-        self._turn.answer(request, error)
+        self._step.respond(request, error)
 
     def handle_leave(self, request: LeaveGroup) -> None:
         """A member goes, or somebody removes a static one by its name."""
@@ -332,7 +348,7 @@ class ClassicGroup:
             self.complete_if_all_are_here()
             if self.state in (GroupState.STABLE, GroupState.SYNCING):
                 self.rebalance()
-        self._turn.answer(request, error)
+        self._step.respond(request, error)
 
     def check_id(self, member_id: str, instance_id: str | None) -> Error:
         """Return the error if somebody is not the member that it says it is."""
@@ -353,8 +369,8 @@ class ClassicGroup:
         self._expire_in(member, member.session_ms)
 
     def _expire_in(self, member: ClassicMember, duration_ms: int) -> None:
-        member.expires_ms = self._turn.now_ms + duration_ms
-        self._turn.wake(member.expires_ms, "session", member.member_id)
+        member.expires_ms = self._step.now_ms + duration_ms
+        self._step.set_timer(member.expires_ms, "session", member.member_id)
 
     def expire(self, member_id: str) -> None:
         """The session of a member may be over, or of who was handed an id.
@@ -368,8 +384,8 @@ class ClassicGroup:
                 self.remove(member_id)
             return
         waits = not member.is_new and (member.joining or member.syncing)
-        if not waits and self._turn.now_ms >= member.expires_ms:
-            self._turn.note(f"{member_id} expired")
+        if not waits and self._step.now_ms >= member.expires_ms:
+            self._step.note(f"{member_id} expired")
             self.remove(member_id)
 
     def remove(self, member_id: str) -> None:
@@ -385,7 +401,7 @@ class ClassicGroup:
     def drop(self, member_id: str) -> None:
         """Forget a member, or who was handed an id; what it waits for is answered."""
         self.known_ids.discard(member_id)
-        self.syncs.pending.discard(member_id)
+        self.unsynced.discard(member_id)
         gone = self.members.pop(member_id, None)
         if gone is not None:
             self._refuse(gone, errors.UnknownMemberIdError)

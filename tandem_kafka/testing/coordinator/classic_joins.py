@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from kafka import errors
 
+from tandem_kafka.testing.coordinator.classic import ClassicGroup
 from tandem_kafka.testing.coordinator.classic_group_member import ClassicMember, GroupState
-from tandem_kafka.testing.coordinator.requests import JoinAnswer, JoinGroup
-from tandem_kafka.testing.coordinator.turn import Error
+from tandem_kafka.testing.coordinator.context import GroupContext
+from tandem_kafka.testing.coordinator.requests import JoinGroup, JoinResult
+from tandem_kafka.testing.coordinator.step import Error
 from tandem_kafka.testing.coordinator.votes import common, voted
-
-if TYPE_CHECKING:
-    from tandem_kafka.testing.coordinator.classic import ClassicGroup
-    from tandem_kafka.testing.coordinator.coordinator import GroupCoordinator
 
 __all__ = ["ClassicJoins"]
 
@@ -21,9 +17,9 @@ __all__ = ["ClassicJoins"]
 class ClassicJoins:
     """Those of one classic group."""
 
-    def __init__(self, coordinator: GroupCoordinator, group: ClassicGroup) -> None:
-        self._coordinator = coordinator
-        self._turn = coordinator.turn
+    def __init__(self, context: GroupContext, group: ClassicGroup) -> None:
+        self._context = context
+        self._step = context.step
         self._group = group
 
     def handle_join(self, request: JoinGroup) -> None:
@@ -33,12 +29,12 @@ class ClassicJoins:
         member_id = request.member_id or request.new_id
         error = self._error(request, member_id)
         if error is not None:
-            self._turn.answer(request, JoinAnswer(error, request.member_id))
+            self._step.respond(request, JoinResult(error, request.member_id))
             return
         if request.needs_id and not request.member_id:
             group.known_ids.add(member_id)
-            self._turn.wake(self._turn.now_ms + request.session_ms, "session", member_id)
-            self._turn.answer(request, JoinAnswer(errors.MemberIdRequiredError, member_id))
+            self._step.set_timer(self._step.now_ms + request.session_ms, "session", member_id)
+            self._step.respond(request, JoinResult(errors.MemberIdRequiredError, member_id))
             return
         group.known_ids.discard(member_id)
         if before is not None and before.member_id != member_id:
@@ -75,7 +71,7 @@ class ClassicJoins:
 
     def _is_full_for(self, member_id: str) -> bool:
         """Tell whether there is no room; in a rebalance there is for those who come first."""
-        most = self._coordinator.settings.classic_max_size
+        most = self._context.settings.classic_max_size
         there = list(self._group.members.values())
         if self._group.state is GroupState.JOINING:
             there = [m for m in there if m.joining is not None]
@@ -92,7 +88,7 @@ class ClassicJoins:
         same = list(request.protocols.items()) == list(member.protocols.items())
         follows = group.state is GroupState.STABLE and member.member_id != group.leader
         if same and (follows or group.state is GroupState.SYNCING):
-            self._turn.answer(request, group.told(member))
+            self._step.respond(request, group.told(member))
         else:
             group.add(member, request)
 
@@ -113,4 +109,4 @@ class ClassicJoins:
         if not request.may_skip:
             # It must not assign, and can only be told so by the name of another.
             answer.leader, answer.members = led, []
-        self._turn.answer(request, answer)
+        self._step.respond(request, answer)

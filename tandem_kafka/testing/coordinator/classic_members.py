@@ -8,25 +8,24 @@ and nobody waits for another.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from kafka import errors
 
 from tandem_kafka.testing.coordinator import embedded
+from tandem_kafka.testing.coordinator.consumer import ConsumerGroup
+from tandem_kafka.testing.coordinator.context import GroupContext
 from tandem_kafka.testing.coordinator.members import ConsumerGroupMember, MemberState
 from tandem_kafka.testing.coordinator.records import ClassicMemberMetadata
 from tandem_kafka.testing.coordinator.requests import (
     Heartbeat,
-    JoinAnswer,
     JoinGroup,
+    JoinResult,
     LeaveGroup,
-    SyncAnswer,
     SyncGroup,
+    SyncResult,
 )
-from tandem_kafka.testing.coordinator.turn import Error
-
-if TYPE_CHECKING:
-    from tandem_kafka.testing.coordinator.consumer import ConsumerGroup
+from tandem_kafka.testing.coordinator.step import Error
 
 __all__ = ["ClassicMembers"]
 
@@ -34,29 +33,32 @@ __all__ = ["ClassicMembers"]
 class ClassicMembers:
     """Those of one KIP-848 group."""
 
-    def __init__(self, group: ConsumerGroup) -> None:
+    def __init__(
+        self, context: GroupContext, group: ConsumerGroup, downgrade: Callable[[str | None], None]
+    ) -> None:
         self._group = group
-        self._turn = group.coordinator.turn
+        self._downgrade = downgrade
+        self._step = context.step
 
     # --- joining -------------------------------------------------------------------------------
 
     def handle_join(self, request: JoinGroup) -> None:
         """A member comes, or comes again; it is answered at once."""
-        self._turn.answer(request, self._joined(request))
+        self._step.respond(request, self._joined(request))
 
-    def _joined(self, request: JoinGroup) -> JoinAnswer:
+    def _joined(self, request: JoinGroup) -> JoinResult:
         group, member_id = self._group, request.member_id
         error = self._join_error(request)
         if error is not None:
-            return JoinAnswer(error, member_id)
+            return JoinResult(error, member_id)
         if not member_id:
             member_id = request.new_id
             if request.needs_id:
-                return JoinAnswer(errors.MemberIdRequiredError, member_id)
+                return JoinResult(errors.MemberIdRequiredError, member_id)
         try:
             said = embedded.subscription(next(iter(request.protocols.values())))
         except embedded.MALFORMED:
-            return JoinAnswer(errors.UnknownError, member_id)
+            return JoinResult(errors.UnknownError, member_id)
         before = group.with_instance(request.instance_id)
         group.unheard[member_id] = said.owned
         if member_id in group.members:
@@ -64,7 +66,7 @@ class ClassicMembers:
         else:
             error = group.add(member_id, request.instance_id, classic=True)
             if error is not None:
-                return JoinAnswer(error, member_id)
+                return JoinResult(error, member_id)
         member = group.members[member_id]
         member.classic = ClassicMemberMetadata(request.session_ms, tuple(request.protocols.items()))
         member.topics, member.regex, member.assignors = said.topics, "", ()
@@ -74,18 +76,18 @@ class ClassicMembers:
         group.advance(member, said.owned)
         group.write(member)
         member.rejoin_by_ms = 0
-        answer = JoinAnswer(
+        answer = JoinResult(
             member_id=member_id,
             generation=member.epoch,
             protocol_type=embedded.CONSUMER,
             protocol=next(iter(request.protocols)),
         )
         if before is not None and before.classic is None and group.downgrades_without(before):
-            group.coordinator.migration.downgrade(joined=member_id)
+            self._downgrade(member_id)
             return answer
         group.touch(member)
-        member.sync_by_ms = self._turn.now_ms + member.rebalance_ms
-        self._turn.wake(member.sync_by_ms, "sync", member_id)
+        member.sync_by_ms = self._step.now_ms + member.rebalance_ms
+        self._step.set_timer(member.sync_by_ms, "sync", member_id)
         return answer
 
     def _join_error(self, request: JoinGroup) -> Error:
@@ -112,7 +114,7 @@ class ClassicMembers:
         """A member that has joined asks what it may have."""
         error = self._error(request.member_id, request.instance_id, request.generation)
         if error is not None:
-            self._turn.answer(request, SyncAnswer(error))
+            self._step.respond(request, SyncResult(error))
             return
         member = self._group.members[request.member_id]
         protocol = member.classic.protocols[0][0] if member.classic is not None else ""
@@ -126,7 +128,7 @@ class ClassicMembers:
             member.sync_by_ms = 0
             self._group.touch(member)
         assignment = b"" if error is not None else embedded.assignment(member.assigned)
-        self._turn.answer(request, SyncAnswer(error, protocol, assignment))
+        self._step.respond(request, SyncResult(error, protocol, assignment))
 
     def handle_heartbeat(self, request: Heartbeat) -> None:
         """A member is alive; it is told to join if there is something for it to give or take."""
@@ -138,7 +140,7 @@ class ClassicMembers:
             if self._has_to_join(member):
                 self._call_in(member)
                 error = errors.RebalanceInProgressError
-        self._turn.answer(request, error)
+        self._step.respond(request, error)
 
     def handle_leave(self, request: LeaveGroup) -> None:
         """A member goes, or somebody removes one: by its id, or a static one by its name.
@@ -154,7 +156,7 @@ class ClassicMembers:
             error = errors.UnknownMemberIdError
         if error is None:
             self._group.remove(member_id, "left")
-        self._turn.answer(request, error)
+        self._step.respond(request, error)
 
     def _error(self, member_id: str, instance_id: str | None, generation: int) -> Error:
         if instance_id is not None:
@@ -183,8 +185,8 @@ class ClassicMembers:
 
     def _call_in(self, member: ConsumerGroupMember) -> None:
         if not member.rejoin_by_ms:
-            member.rejoin_by_ms = self._turn.now_ms + member.rebalance_ms
-            self._turn.wake(member.rejoin_by_ms, "rejoin", member.member_id)
+            member.rejoin_by_ms = self._step.now_ms + member.rebalance_ms
+            self._step.set_timer(member.rejoin_by_ms, "rejoin", member.member_id)
 
     def give_up_waiting(self, member_id: str, kind: str) -> None:
         """A member may not have joined or synced in time."""
@@ -192,5 +194,5 @@ class ClassicMembers:
         if member is None or member.classic is None:
             return
         by_ms = member.rejoin_by_ms if kind == "rejoin" else member.sync_by_ms
-        if 0 < by_ms <= self._turn.now_ms:
+        if 0 < by_ms <= self._step.now_ms:
             self._group.remove(member_id, f"did not {kind} in time")

@@ -11,32 +11,58 @@ step it stands at is in the group's log, so that the next coordinator goes on fr
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from kafka import errors
 
 from tandem_kafka.errors import InvalidAssignmentError
-from tandem_kafka.testing.coordinator.client_assignors import HandedOver, able
+from tandem_kafka.testing.coordinator.client_assignors import Announced, HandedOver, able
+from tandem_kafka.testing.coordinator.context import GroupContext
+from tandem_kafka.testing.coordinator.members import ConsumerGroupMember, Partitions
 from tandem_kafka.testing.coordinator.records import (
     ConsumerGroupAssignmentComputation,
     ConsumerGroupTargetAssignmentMetadata,
 )
 from tandem_kafka.testing.coordinator.requests import (
     InstallAssignment,
-    PrepareAnswer,
     PrepareAssignment,
+    PrepareResult,
 )
-from tandem_kafka.testing.coordinator.turn import Error
-from tandem_kafka.types import TopicPartition
+from tandem_kafka.testing.coordinator.server_assignors import flaw_of
+from tandem_kafka.testing.coordinator.step import Error
 
-if TYPE_CHECKING:
-    from tandem_kafka.testing.coordinator.consumer import ConsumerGroup
+__all__ = ["Computations", "ComputedGroup"]
 
-__all__ = ["Computations", "flaw_of"]
 
-Partitions = frozenset[TopicPartition]
+class ComputedGroup(Protocol):
+    """The group for which a member computes: what `Computations` needs of it."""
+
+    epoch: int
+    members: dict[str, ConsumerGroupMember]
+    wanted: dict[str, Partitions]
+    announced: dict[str, Announced]
+
+    @property
+    def exists(self) -> bool:
+        """True from the first member on, until the group is forgotten."""
+        ...
+
+    def check(self, member_id: str, epoch: int) -> Error:
+        """Return the error for a request with this member id and epoch, None if it is valid."""
+        ...
+
+    def install(
+        self,
+        target: Mapping[str, Partitions],
+        epoch: int,
+        assignor: str,
+        computed_by: str = "",
+        along: Mapping[str, HandedOver] | None = None,
+    ) -> None:
+        """Make this the target of an epoch of the group."""
+        ...
 
 
 class Computations:
@@ -46,9 +72,10 @@ class Computations:
         current: Where the computation stands; None while there is none.
     """
 
-    def __init__(self, group: ConsumerGroup) -> None:
+    def __init__(self, context: GroupContext, group: ComputedGroup) -> None:
+        self._context = context
         self._group = group
-        self._turn = group.coordinator.turn
+        self._step = context.step
         self.current: ConsumerGroupAssignmentComputation | None = None
         self._attempt = 0
 
@@ -86,12 +113,12 @@ class Computations:
         """The coordinator assigns by itself, or the target is made."""
         self._attempt += 1
         self.current = None
-        self._group.coordinator.log.end(ConsumerGroupAssignmentComputation)
+        self._context.log.end(ConsumerGroupAssignmentComputation)
 
     def reload(self) -> None:
         """Another coordinator goes on from what was written; the time begins anew."""
         self._attempt += 1
-        self.current = self._group.coordinator.log.group(ConsumerGroupAssignmentComputation)
+        self.current = self._context.log.group(ConsumerGroupAssignmentComputation)
         if self.current is not None:
             self._give_up_later()
 
@@ -105,7 +132,7 @@ class Computations:
             if member_id in group.members and not group.members[member_id].away
         ]
         left = [member_id for member_id in candidates if member_id not in failed]
-        made = group.coordinator.log.group(ConsumerGroupTargetAssignmentMetadata)
+        made = self._context.log.group(ConsumerGroupTargetAssignmentMetadata)
         if made is not None and made.computed_by in left:
             left = [made.computed_by]  # it has shown that it can
         chosen = left[0] if left else ""
@@ -115,14 +142,14 @@ class Computations:
 
     def _note(self, computation: ConsumerGroupAssignmentComputation) -> None:
         if computation != self.current:
-            self._turn.note(_told(computation))
+            self._step.note(_told(computation))
         self.current = computation
-        self._group.coordinator.log.write(computation)
+        self._context.log.write(computation)
 
     def _give_up_later(self) -> None:
         self._attempt += 1
-        patience_ms = self._group.coordinator.settings.computation_timeout_ms
-        self._turn.wake(self._turn.now_ms + patience_ms, "computation", number=self._attempt)
+        patience_ms = self._context.settings.computation_timeout_ms
+        self._step.set_timer(self._step.now_ms + patience_ms, "computation", number=self._attempt)
 
     def give_up_waiting(self, attempt: int) -> None:
         """The member may not have done its part in time."""
@@ -140,14 +167,14 @@ class Computations:
         """A member asks for the state of the group."""
         error = self._no_group() or self.check(request.member_id, request.epoch)
         computation = self.prepare() if error is None else None
-        self._turn.answer(request, PrepareAnswer(error, computation))
+        self._step.respond(request, PrepareResult(error, computation))
 
     def handle_install(self, request: InstallAssignment) -> None:
         """A member brings an assignment."""
         error = self._no_group() or self.check(request.member_id, request.epoch)
         if error is None:
             error = self.install(request)
-        self._turn.answer(request, error)
+        self._step.respond(request, error)
 
     def _no_group(self) -> Error:
         return None if self._group.exists else errors.GroupIdNotFoundError
@@ -195,23 +222,6 @@ class Computations:
         if group.epoch > current.epoch:
             self.wanted(current.assignor)
         return None
-
-
-def flaw_of(
-    assignment: Mapping[str, Collection[TopicPartition]], wanted: Mapping[str, Partitions]
-) -> str | None:
-    """Return what is wrong with an assignment of those that want these partitions."""
-    given: set[TopicPartition] = set()
-    for member_id, partitions in assignment.items():
-        if member_id not in wanted:
-            return f"{member_id} is no member"
-        for tp in partitions:
-            if tp not in wanted[member_id]:
-                return f"{member_id} cannot have {tp.topic}-{tp.partition}"
-            if tp in given:
-                return f"{tp.topic}-{tp.partition} is assigned twice"
-            given.add(tp)
-    return None
 
 
 def _told(computation: ConsumerGroupAssignmentComputation) -> str:

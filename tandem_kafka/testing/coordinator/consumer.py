@@ -6,20 +6,19 @@ The group's epoch grows with whatever changes the target; how members move to it
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from kafka import errors
 
 from tandem_kafka.testing.coordinator import records
-from tandem_kafka.testing.coordinator.classic_members import ClassicMembers
 from tandem_kafka.testing.coordinator.client_assignors import (
     Announced,
     HandedOver,
     common_assignor,
 )
 from tandem_kafka.testing.coordinator.computation import Computations
+from tandem_kafka.testing.coordinator.context import GroupContext
 from tandem_kafka.testing.coordinator.members import (
     STATIC_LEAVE_EPOCH,
     ConsumerGroupMember,
@@ -27,17 +26,13 @@ from tandem_kafka.testing.coordinator.members import (
     Partitions,
     advance,
 )
-from tandem_kafka.testing.coordinator.modern_members import ModernMembers
 from tandem_kafka.testing.coordinator.server_assignors import (
     preferred,
     spec_of,
     target_by,
 )
-from tandem_kafka.testing.coordinator.turn import Error
+from tandem_kafka.testing.coordinator.step import Error
 from tandem_kafka.types import TopicPartition
-
-if TYPE_CHECKING:
-    from tandem_kafka.testing.coordinator.coordinator import GroupCoordinator
 
 __all__ = ["ConsumerGroup"]
 
@@ -53,17 +48,16 @@ class ConsumerGroup:
         along: What each member is to be told along with its part of the target.
         wanted: What each member subscribes to, as of the epoch.
         announced: The assignors that each member brought, as of the epoch.
-        classic_members: How members are served that use the classic protocol.
-        modern_members: How those are served that use KIP-848's.
         lives: How often it began; its epochs grow from one beginning to its end.
         unheard: What a classic member may own although it is free: its leader had taken it, or a
             new round had begun, when the group was upgraded; or the member was removed and joined
             again before it heard of that. Kafka gives it to others at once; so does this.
     """
 
-    def __init__(self, coordinator: GroupCoordinator) -> None:
-        self.coordinator = coordinator
-        self._turn = coordinator.turn
+    def __init__(self, context: GroupContext, downgrade: Callable[[str | None], None]) -> None:
+        self._context = context
+        self._step = context.step
+        self._downgrade = downgrade
         self.epoch = 0
         self.assignment_epoch = 0
         self.assignor = ""
@@ -72,9 +66,7 @@ class ConsumerGroup:
         self.along: dict[str, HandedOver | None] = {}
         self.wanted: dict[str, Partitions] = {}
         self.announced: dict[str, Announced] = {}
-        self.computations = Computations(self)
-        self.classic_members = ClassicMembers(self)
-        self.modern_members = ModernMembers(self)
+        self.computations = Computations(context, self)
         self.lives = 0
         self.unheard: dict[str, Partitions] = {}
         self._next_target_ms = 0
@@ -110,7 +102,7 @@ class ConsumerGroup:
     def dissolve(self) -> None:
         """There is no such group any more."""
         for kind in records.OF_CONSUMER_GROUPS:
-            self.coordinator.log.end(kind)
+            self._context.log.end(kind)
         self.lives += 1
         self.unheard = {}
         self._next_target_ms = 0
@@ -135,12 +127,12 @@ class ConsumerGroup:
         error, member = self.check(member_id, epoch), self.members.get(member_id)
         if error is None or member is None or epoch > member.epoch:
             return error
-        exact = self.coordinator.settings.commit_epochs == "exact"
+        exact = self._context.settings.commit_epochs == "exact"
         return error if exact or not member.had(partitions, epoch) else None
 
     def is_full_for(self, member_id: str) -> bool:
         """Tell whether there is no room for somebody, even in the place of a static member."""
-        most = self.coordinator.settings.consumer_max_size
+        most = self._context.settings.consumer_max_size
         return bool(most) and member_id not in self.members and len(self.members) >= most
 
     def add(self, member_id: str, instance_id: str | None, *, classic: bool = False) -> Error:
@@ -161,7 +153,7 @@ class ConsumerGroup:
         return None
 
     def _replace(self, before: ConsumerGroupMember, member: ConsumerGroupMember) -> None:
-        member_id, log = member.member_id, self.coordinator.log
+        member_id, log = member.member_id, self._context.log
         del self.members[before.member_id]
         log.forget(before.member_id)
         member.assigned, member.along = before.assigned, before.along
@@ -206,10 +198,10 @@ class ConsumerGroup:
         gone = self.members.pop(member_id, None)
         if gone is None:
             return
-        self._turn.note(f"{member_id} {why}")
-        self.coordinator.log.forget(member_id)
+        self._step.note(f"{member_id} {why}")
+        self._context.log.forget(member_id)
         if self.downgrades_without(gone):
-            self.coordinator.migration.downgrade()
+            self._downgrade(None)
             return
         self.update_target()
         self.computations.member_gone(member_id)
@@ -218,20 +210,27 @@ class ConsumerGroup:
         """Tell whether the last KIP-848 member is gone, and who is left may be a classic group."""
         left = [m for m in self.members.values() if m is not gone]
         all_classic = gone.classic is None and all(m.classic is not None for m in left)
-        return all_classic and self.coordinator.migration.may_downgrade(len(left))
+        return all_classic and self._may_be_classic(len(left))
+
+    def _may_be_classic(self, members: int) -> bool:
+        """Return whether a classic group may have this number of members."""
+        settings = self._context.settings
+        most = settings.classic_max_size
+        allowed = settings.migration_policy in ("downgrade", "bidirectional")
+        return allowed and members > 0 and not (most and members > most)
 
     def touch(self, member: ConsumerGroupMember) -> None:
         """The member has been heard of: its session begins anew."""
-        session_ms = self.coordinator.settings.session_timeout_ms
+        session_ms = self._context.settings.session_timeout_ms
         if member.classic is not None:
             session_ms = member.classic.session_timeout_ms
-        member.expires_ms = self._turn.now_ms + session_ms
-        self._turn.wake(member.expires_ms, "session", member.member_id)
+        member.expires_ms = self._step.now_ms + session_ms
+        self._step.set_timer(member.expires_ms, "session", member.member_id)
 
     def expire(self, member_id: str) -> None:
         """The session of a member may be over."""
         member = self.members.get(member_id)
-        if member is not None and self._turn.now_ms >= member.expires_ms:
+        if member is not None and self._step.now_ms >= member.expires_ms:
             self.remove(member_id, "expired")
 
     def give_up_waiting(self, member_id: str, epoch: int) -> None:
@@ -262,13 +261,13 @@ class ConsumerGroup:
     def _give_up_later(self, member: ConsumerGroupMember) -> None:
         if member.classic is not None:
             return  # it must have joined and synced in time
-        when_ms = self._turn.now_ms + member.rebalance_ms
-        self._turn.wake(when_ms, "revocation", member.member_id, member.epoch)
+        when_ms = self._step.now_ms + member.rebalance_ms
+        self._step.set_timer(when_ms, "revocation", member.member_id, member.epoch)
 
     # --- the target ----------------------------------------------------------------------------
 
     def _wants(self, members: Iterable[ConsumerGroupMember]) -> dict[str, Partitions]:
-        there = tuple(self.coordinator.topics().items())
+        there = tuple(self._context.topics().items())
         return {m.member_id: _wanted(there, m.topics, m.regex) for m in members}
 
     def update_target(self) -> None:
@@ -284,11 +283,11 @@ class ConsumerGroup:
             self._due = True
         if not self._due or self.epoch == self.assignment_epoch:
             return
-        now_ms = self._turn.now_ms
+        now_ms = self._step.now_ms
         if now_ms < self._next_target_ms:
-            self._turn.wake(self._next_target_ms, "target")
+            self._step.set_timer(self._next_target_ms, "target")
             return
-        self._next_target_ms = now_ms + self.coordinator.settings.assignment_interval_ms
+        self._next_target_ms = now_ms + self._context.settings.assignment_interval_ms
         self._due = False
         self._assign()
 
@@ -310,10 +309,10 @@ class ConsumerGroup:
     def _grow(self) -> None:
         self.epoch += 1
         self._write_epoch()
-        self._turn.note(f"epoch {self.epoch}")
+        self._step.note(f"epoch {self.epoch}")
 
     def _write_epoch(self) -> None:
-        log = self.coordinator.log
+        log = self._context.log
         log.write(records.ConsumerGroupMetadata(self.epoch))
         wanted = tuple((name, frozenset(tps)) for name, tps in self.wanted.items())
         announced = tuple(self.announced.items())
@@ -335,8 +334,8 @@ class ConsumerGroup:
     def _assign_here(self) -> None:
         """Use the assignor of the coordinator's that most members ask for."""
         choices = (member.server_assignor for member in self.members.values())
-        assignor = preferred(choices, self.coordinator.settings.assignors)
-        spec = spec_of(self.members.values(), self.wanted, self.target, self.coordinator.topics())
+        assignor = preferred(choices, self._context.settings.assignors)
+        spec = spec_of(self.members.values(), self.wanted, self.target, self._context.topics())
         self.install(target_by(assignor, spec), self.epoch, assignor.name)
 
     def install(
@@ -348,7 +347,7 @@ class ConsumerGroup:
         along: Mapping[str, HandedOver] | None = None,
     ) -> None:
         """Make this the target, as of an epoch of the group."""
-        log = self.coordinator.log
+        log = self._context.log
         self.target = {name: target.get(name, frozenset()) for name in self.members}
         self.along = {name: (along or {}).get(name) for name in self.members}
         self.assignment_epoch, self.assignor = epoch, assignor
@@ -356,7 +355,7 @@ class ConsumerGroup:
             part = records.ConsumerGroupTargetAssignmentMember(partitions, self.along[member_id])
             log.write(part, member_id)
         log.write(records.ConsumerGroupTargetAssignmentMetadata(epoch, assignor, computed_by))
-        self._turn.note(f"target of epoch {epoch} by {assignor!r}")
+        self._step.note(f"target of epoch {epoch} by {assignor!r}")
 
     def subscribes(self, topic: str) -> bool:
         """Tell whether a member subscribes to a topic."""
@@ -369,12 +368,12 @@ class ConsumerGroup:
 
     def write(self, member: ConsumerGroupMember) -> None:
         """Write what has changed about a member; before it is answered."""
-        self.coordinator.log.write(member.about(), member.member_id)
-        self.coordinator.log.write(member.current(), member.member_id)
+        self._context.log.write(member.about(), member.member_id)
+        self._context.log.write(member.current(), member.member_id)
 
     def reload(self) -> None:
         """Another coordinator reads the log and knows no more than that; sessions begin anew."""
-        log = self.coordinator.log
+        log = self._context.log
         metadata = log.group(records.ConsumerGroupMetadata)
         topics = log.group(records.ConsumerGroupPartitionMetadata)
         self.epoch = metadata.epoch if metadata is not None else 0

@@ -7,18 +7,17 @@ classic ones that are left are a classic group again, which rebalances.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from kafka import errors
 
 from tandem_kafka.testing.coordinator import embedded
+from tandem_kafka.testing.coordinator.classic import ClassicGroup
 from tandem_kafka.testing.coordinator.classic_group_member import ClassicMember
-from tandem_kafka.testing.coordinator.members import ConsumerGroupMember, Partitions
+from tandem_kafka.testing.coordinator.consumer import ConsumerGroup
+from tandem_kafka.testing.coordinator.context import GroupContext
+from tandem_kafka.testing.coordinator.members import JOIN_EPOCH, ConsumerGroupMember, Partitions
 from tandem_kafka.testing.coordinator.records import ClassicMemberMetadata
-from tandem_kafka.testing.coordinator.turn import Error
-
-if TYPE_CHECKING:
-    from tandem_kafka.testing.coordinator.coordinator import GroupCoordinator
+from tandem_kafka.testing.coordinator.requests import ConsumerHeartbeat
+from tandem_kafka.testing.coordinator.step import Error
 
 __all__ = ["Migration"]
 
@@ -26,14 +25,29 @@ __all__ = ["Migration"]
 class Migration:
     """That of one group."""
 
-    def __init__(self, coordinator: GroupCoordinator) -> None:
-        self._coordinator = coordinator
-        self._turn = coordinator.turn
+    def __init__(
+        self, context: GroupContext, classic: ClassicGroup, consumer: ConsumerGroup
+    ) -> None:
+        self._context = context
+        self._classic = classic
+        self._consumer = consumer
+        self._step = context.step
+
+    def make_room(self, request: ConsumerHeartbeat) -> Error:
+        """Make room for a KIP-848 member that joins; returns the error if that is not possible.
+
+        A member that has joined needs no room, only a group of its protocol.
+        """
+        if request.epoch != JOIN_EPOCH:
+            return None if self._consumer.exists else errors.GroupIdNotFoundError
+        if self._classic.members:
+            return self.upgrade()
+        self._classic.dissolve(errors.UnknownMemberIdError)
+        return None
 
     def upgrade(self) -> Error:
         """Make a KIP-848 group of a classic one that has members; returns why that may not be."""
-        coordinator = self._coordinator
-        classic, settings = coordinator.classic, coordinator.settings
+        classic, settings = self._classic, self._context.settings
         most = settings.consumer_max_size
         if (
             settings.migration_policy not in ("upgrade", "bidirectional")
@@ -51,12 +65,12 @@ class Migration:
             return errors.GroupIdNotFoundError
         generation = classic.generation
         classic.dissolve(errors.RebalanceInProgressError)
-        self._turn.note(f"becomes a KIP-848 group at epoch {generation}")
-        coordinator.consumer.begin(generation, members, unheard)
+        self._step.note(f"becomes a KIP-848 group at epoch {generation}")
+        self._consumer.begin(generation, members, unheard)
         return None
 
     def _upgraded(self, member: ClassicMember) -> ConsumerGroupMember:
-        classic = self._coordinator.classic
+        classic = self._classic
         said = embedded.subscription(self._said(member))
         return ConsumerGroupMember(
             member.member_id,
@@ -74,19 +88,12 @@ class Migration:
         return embedded.assigned(member.told) | embedded.subscription(self._said(member)).owned
 
     def _said(self, member: ClassicMember) -> bytes:
-        name = self._coordinator.classic.protocol
+        name = self._classic.protocol
         return member.protocols.get(name) or next(iter(member.protocols.values()))
 
     def _existing(self, partitions: Partitions) -> Partitions:
-        counts = self._coordinator.topics()
+        counts = self._context.topics()
         return frozenset(tp for tp in partitions if tp.partition < counts.get(tp.topic, 0))
-
-    def may_downgrade(self, members: int) -> bool:
-        """Tell whether so many classic members may be a classic group again."""
-        settings = self._coordinator.settings
-        most = settings.classic_max_size
-        allowed = settings.migration_policy in ("downgrade", "bidirectional")
-        return allowed and members > 0 and not (most and members > most)
 
     def downgrade(self, joined: str | None = None) -> None:
         """Make a classic group of a KIP-848 one that has only classic members.
@@ -95,8 +102,7 @@ class Migration:
             joined: The static member that took the place of the last KIP-848 one: as it has the
                 other's partitions, nobody has to join again.
         """
-        coordinator = self._coordinator
-        consumer, classic = coordinator.consumer, coordinator.classic
+        consumer, classic = self._consumer, self._classic
         generation = consumer.epoch
 
         def unheard(member_id: str) -> Partitions:
@@ -118,7 +124,7 @@ class Migration:
             if member.classic is not None
         ]
         consumer.dissolve()
-        self._turn.note(f"becomes a classic group of generation {generation}")
+        self._step.note(f"becomes a classic group of generation {generation}")
         classic.begin(generation, embedded.CONSUMER, members)
         if joined is None:
             classic.rebalance()

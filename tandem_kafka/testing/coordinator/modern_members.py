@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from kafka import errors
 
 from tandem_kafka.errors import InvalidRegularExpressionError
 from tandem_kafka.testing.coordinator.client_assignors import ClientAssignor
+from tandem_kafka.testing.coordinator.consumer import ConsumerGroup
+from tandem_kafka.testing.coordinator.context import GroupContext
 from tandem_kafka.testing.coordinator.members import (
     JOIN_EPOCH,
     STATIC_LEAVE_EPOCH,
     ConsumerGroupMember,
     Partitions,
 )
-from tandem_kafka.testing.coordinator.requests import ConsumerHeartbeat, ConsumerHeartbeatAnswer
-from tandem_kafka.testing.coordinator.turn import Error
-
-if TYPE_CHECKING:
-    from tandem_kafka.testing.coordinator.consumer import ConsumerGroup
+from tandem_kafka.testing.coordinator.migration import Migration
+from tandem_kafka.testing.coordinator.requests import ConsumerHeartbeat, ConsumerHeartbeatResult
+from tandem_kafka.testing.coordinator.step import Error
 
 __all__ = ["ModernMembers"]
 
@@ -27,30 +26,32 @@ __all__ = ["ModernMembers"]
 class ModernMembers:
     """Those of one group; its classic ones are in `classic_members.py`."""
 
-    def __init__(self, group: ConsumerGroup) -> None:
+    def __init__(self, context: GroupContext, group: ConsumerGroup, migration: Migration) -> None:
+        self._context = context
         self._group = group
-        self._turn = group.coordinator.turn
+        self._migration = migration
+        self._step = context.step
 
     def handle_heartbeat(self, request: ConsumerHeartbeat) -> None:
         """A member joins, goes on, or leaves."""
-        self._turn.answer(request, self._answer(request))
+        self._step.respond(request, self._answer(request))
 
-    def _answer(self, request: ConsumerHeartbeat) -> ConsumerHeartbeatAnswer:
-        refusal = self._request_error(request) or self._group.coordinator.migrate_for(request)
+    def _answer(self, request: ConsumerHeartbeat) -> ConsumerHeartbeatResult:
+        refusal = self._request_error(request) or self._migration.make_room(request)
         if refusal is not None:
-            return ConsumerHeartbeatAnswer(refusal)
+            return ConsumerHeartbeatResult(refusal)
         if request.epoch < JOIN_EPOCH:
             error = self._group.leave(request.member_id, request.instance_id, request.epoch)
-            return ConsumerHeartbeatAnswer(error, 0 if error else request.epoch)
+            return ConsumerHeartbeatResult(error, 0 if error else request.epoch)
         if self._group.is_full_for(request.member_id):
-            return ConsumerHeartbeatAnswer(errors.GroupMaxSizeReachedError)
+            return ConsumerHeartbeatResult(errors.GroupMaxSizeReachedError)
         error = self._error(
             request.member_id, request.instance_id, request.epoch, request.owned
         ) or _expression_error(request.regex)
         if error is None and request.member_id not in self._group.members:
             error = self._group.add(request.member_id, request.instance_id)
         if error is not None:
-            return ConsumerHeartbeatAnswer(error)
+            return ConsumerHeartbeatResult(error)
         member = self._group.members[request.member_id]
         self._group.touch(member)
         _subscribe(member, request)
@@ -62,9 +63,9 @@ class ModernMembers:
         changed = member.untold or before != (member.assigned, member.along)
         told = everything or request.epoch == JOIN_EPOCH or changed
         member.untold = False
-        return ConsumerHeartbeatAnswer(
+        return ConsumerHeartbeatResult(
             epoch=member.epoch,
-            interval_ms=self._group.coordinator.settings.heartbeat_interval_ms,
+            interval_ms=self._context.settings.heartbeat_interval_ms,
             assigned=member.assigned if told else None,
             along=member.along,
             compute=self._group.computations.is_chosen(member.member_id),
@@ -75,7 +76,7 @@ class ModernMembers:
         if _announcement_error(request) is not None or _owns_at_join(request):
             return errors.InvalidRequestError
         name = request.server_assignor
-        offered = {assignor.name for assignor in self._group.coordinator.settings.assignors}
+        offered = {assignor.name for assignor in self._context.settings.assignors}
         return None if name is None or name in offered else errors.UnsupportedAssignorError
 
     def _error(

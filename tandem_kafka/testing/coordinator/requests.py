@@ -10,14 +10,14 @@ from tandem_kafka.testing.coordinator.records import (
     ConsumerGroupAssignmentComputation,
     OffsetCommit,
 )
-from tandem_kafka.testing.coordinator.turn import Error, Request
+from tandem_kafka.testing.coordinator.step import Error, Request
 from tandem_kafka.types import TopicPartition
 
 __all__ = [
     "Commit",
     "CommitOffsets",
     "ConsumerHeartbeat",
-    "ConsumerHeartbeatAnswer",
+    "ConsumerHeartbeatResult",
     "EndTransaction",
     "Expel",
     "FetchOffsets",
@@ -25,13 +25,13 @@ __all__ = [
     "ForgetTopic",
     "Heartbeat",
     "InstallAssignment",
-    "JoinAnswer",
     "JoinGroup",
+    "JoinResult",
     "LeaveGroup",
-    "PrepareAnswer",
     "PrepareAssignment",
-    "SyncAnswer",
+    "PrepareResult",
     "SyncGroup",
+    "SyncResult",
 ]
 
 Partitions = frozenset[TopicPartition]
@@ -44,7 +44,7 @@ Commit = tuple[int, int, str]
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class JoinGroup(Request):
-    """Answered by a `JoinAnswer`, maybe much later.
+    """Answered by a `JoinResult`, maybe much later.
 
     Attributes:
         member_id: Empty for who has none yet.
@@ -66,7 +66,7 @@ class JoinGroup(Request):
 
 
 @dataclass(slots=True, eq=False)
-class JoinAnswer:
+class JoinResult:
     """`members` has id, instance id and metadata of each; for the leader alone."""
 
     error: Error = None
@@ -81,7 +81,7 @@ class JoinAnswer:
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class SyncGroup(Request):
-    """Answered by a `SyncAnswer` once the leader has brought the assignment."""
+    """Answered by a `SyncResult` once the leader has brought the assignment."""
 
     member_id: str
     instance_id: str | None = None
@@ -91,7 +91,7 @@ class SyncGroup(Request):
 
 
 @dataclass(slots=True, eq=False)
-class SyncAnswer:
+class SyncResult:
     """What the member is to have."""
 
     error: Error = None
@@ -121,7 +121,7 @@ class LeaveGroup(Request):
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class ConsumerHeartbeat(Request):
-    """Answered by a `ConsumerHeartbeatAnswer`; a field that is None has not changed.
+    """Answered by a `ConsumerHeartbeatResult`; a field that is None has not changed.
 
     Attributes:
         rebalance_ms: Not positive if it has not changed.
@@ -141,7 +141,7 @@ class ConsumerHeartbeat(Request):
 
 
 @dataclass(slots=True, eq=False)
-class ConsumerHeartbeatAnswer:
+class ConsumerHeartbeatResult:
     """`assigned` is None where there is nothing new; `compute` asks for an assignment.
 
     Attributes:
@@ -158,14 +158,14 @@ class ConsumerHeartbeatAnswer:
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class PrepareAssignment(Request):
-    """Answered by a `PrepareAnswer`."""
+    """Answered by a `PrepareResult`."""
 
     member_id: str
     epoch: int
 
 
 @dataclass(slots=True, eq=False)
-class PrepareAnswer:
+class PrepareResult:
     """What the member is told that computes."""
 
     error: Error = None

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from tandem_kafka.testing.coordinator.computation import flaw_of
 from tandem_kafka.testing.coordinator.members import ConsumerGroupMember, Partitions
 from tandem_kafka.types import TopicPartition
 
@@ -18,6 +17,7 @@ __all__ = [
     "PartitionAssignor",
     "RangeAssignor",
     "UniformAssignor",
+    "flaw_of",
     "preferred",
     "spec_of",
     "target_by",
@@ -196,3 +196,20 @@ def target_by(assignor: PartitionAssignor, spec: AssignmentSpec) -> dict[str, Pa
         msg = f"the assignor {assignor.name!r} is wrong: {flaw}"
         raise ValueError(msg)
     return target
+
+
+def flaw_of(
+    assignment: Mapping[str, Collection[TopicPartition]], wanted: Mapping[str, Partitions]
+) -> str | None:
+    """Return what is wrong with an assignment of those that want these partitions."""
+    given: set[TopicPartition] = set()
+    for member_id, partitions in assignment.items():
+        if member_id not in wanted:
+            return f"{member_id} is no member"
+        for tp in partitions:
+            if tp not in wanted[member_id]:
+                return f"{member_id} cannot have {tp.topic}-{tp.partition}"
+            if tp in given:
+                return f"{tp.topic}-{tp.partition} is assigned twice"
+            given.add(tp)
+    return None

@@ -18,7 +18,7 @@ from tandem_kafka.testing.coordinator.members import (
     LEAVE_EPOCH,
     STATIC_LEAVE_EPOCH,
 )
-from tandem_kafka.testing.coordinator.requests import ConsumerHeartbeat, ConsumerHeartbeatAnswer
+from tandem_kafka.testing.coordinator.requests import ConsumerHeartbeat, ConsumerHeartbeatResult
 from tandem_kafka.types import TopicPartition
 from tandem_kafka.wire.messages import (
     ConsumerGroupHeartbeatRequest,
@@ -36,7 +36,7 @@ def _handle(call: Call) -> Any:
     request = call.request
     error = coordinator_error(call) or (None if _is_sound(call) else errors.InvalidRequestError)
     if error is not None:
-        return _response(call, ConsumerHeartbeatAnswer(error))
+        return _response(call, ConsumerHeartbeatResult(error))
     topics = request.subscribed_topic_names
     asked = ConsumerHeartbeat(
         member_id=request.member_id or f"member-{call.cluster.random.getrandbits(32):08x}",
@@ -107,7 +107,7 @@ def _assignment(call: Call, partitions: Iterable[TopicPartition], along: HandedO
     )
 
 
-def _response(call: Call, answer: ConsumerHeartbeatAnswer, member_id: str | None = None) -> Any:
+def _response(call: Call, answer: ConsumerHeartbeatResult, member_id: str | None = None) -> Any:
     fields = {
         "throttle_time_ms": 0,
         "error_code": error_code(answer.error),

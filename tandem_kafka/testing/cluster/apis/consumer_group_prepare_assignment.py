@@ -10,7 +10,7 @@ from tandem_kafka.testing.cluster.apis.topic_partitions import by_topic
 from tandem_kafka.testing.cluster.call import Call
 from tandem_kafka.testing.coordinator.client_assignors import ClientAssignor, announced_as
 from tandem_kafka.testing.coordinator.consumer import ConsumerGroup
-from tandem_kafka.testing.coordinator.requests import PrepareAnswer, PrepareAssignment
+from tandem_kafka.testing.coordinator.requests import PrepareAssignment, PrepareResult
 from tandem_kafka.types import TopicPartition
 from tandem_kafka.wire.messages import (
     ConsumerGroupPrepareAssignmentRequest,
@@ -34,7 +34,7 @@ def _handle(call: Call) -> Any:
     )
 
 
-def _response(call: Call, answer: PrepareAnswer) -> Any:
+def _response(call: Call, answer: PrepareResult) -> Any:
     computation = answer.computation
     if computation is None:
         return _answer(error_code(answer.error))

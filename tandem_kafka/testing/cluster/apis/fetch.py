@@ -133,7 +133,7 @@ def _park(
         found = _look(call, wanted)
         if not late and not any(fetched.newsworthy for fetched in found):
             return False
-        call.broker.answer(call, _answer(call, session_id, found, incremental=incremental))
+        call.answer_later(_answer(call, session_id, found, incremental=incremental))
         return True
 
     call.cluster.wait_for_change(look_again)

@@ -7,7 +7,7 @@ from typing import Any
 from tandem_kafka.testing.cluster.apis.api import Api, error_code
 from tandem_kafka.testing.cluster.apis.membership import coordinator_error
 from tandem_kafka.testing.cluster.call import Call
-from tandem_kafka.testing.coordinator.requests import JoinAnswer, JoinGroup
+from tandem_kafka.testing.coordinator.requests import JoinGroup, JoinResult
 from tandem_kafka.wire.messages import JoinGroupRequest, JoinGroupResponse
 
 __all__ = ["API", "join_response"]
@@ -21,7 +21,7 @@ def _handle(call: Call) -> Any:
     request = call.request
     error = coordinator_error(call)
     if error is not None:
-        return join_response(JoinAnswer(error))
+        return join_response(JoinResult(error))
     new_id = ""
     if not request.member_id:
         new_id = f"member-{call.cluster.random.getrandbits(32):08x}"
@@ -46,7 +46,7 @@ def _rebalance_ms(call: Call) -> int:
     return int(request.rebalance_timeout_ms if named else request.session_timeout_ms)
 
 
-def join_response(answer: JoinAnswer) -> JoinGroupResponse:
+def join_response(answer: JoinResult) -> JoinGroupResponse:
     """Return the message."""
     entry = JoinGroupResponse.JoinGroupResponseMember
     return JoinGroupResponse(
