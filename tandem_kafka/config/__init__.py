@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from tandem_kafka.config.config import Config, default_config
 from tandem_kafka.config.offset_reset import OffsetReset
-from tandem_kafka.config.options import Config, default_config
 from tandem_kafka.config.parsers import Deserializer
 from tandem_kafka.config.table import option_table
 from tandem_kafka.config.typed import ByDuration, ConsumerOptions, PlainOptions
