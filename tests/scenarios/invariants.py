@@ -295,7 +295,7 @@ class Invariants:
         self._check_commits()
         self._check_target()
         for member, listener in self._members.listeners.items():
-            number, iterations = listener.number, member._core.driver.turns  # type: ignore[attr-defined]
+            number, iterations = listener.number, member._core.driver.iterations  # type: ignore[attr-defined]
             if number not in self._members.stalled:
                 if self._seen_iterations.get(number) != iterations:
                     # Only an iteration of its network loop fills these queues.

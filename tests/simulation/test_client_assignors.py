@@ -123,7 +123,7 @@ class Computing:
         """It is gone without a word; its partitions are free once its session is over."""
         self.team.members.remove(member)
         driver: Any = member._core.driver
-        driver.parked.stalled_ms = 10**9
+        driver.parked.stalled_until_ms = 10**9
         member._core.closed = True
         self.owners.forget(self.listeners[member])
 
