@@ -14,11 +14,11 @@ Marker = Literal["commit", "abort"]
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Some records, encoded as a broker keeps them.
+    """Encoded records, as a broker stores them.
 
     Attributes:
-        producer_id: Of the transactional producer, -1 for any other.
-        marker: How it ends the producer's transaction, None if it holds records.
+        producer_id: Id of the transactional producer, -1 without a transaction.
+        marker: How the batch ends the transaction, None for a batch of records.
     """
 
     base_offset: int

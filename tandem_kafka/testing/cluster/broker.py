@@ -6,9 +6,9 @@ from functools import partial
 from typing import Any
 
 from tandem_kafka.testing.cluster.apis import APIS
-from tandem_kafka.testing.cluster.apis.api_versions import refuse
+from tandem_kafka.testing.cluster.apis.api_versions import reject_version
 from tandem_kafka.testing.cluster.apis.fetch import emptied, size_of
-from tandem_kafka.testing.cluster.apis.not_enabled import refuse_as_not_enabled
+from tandem_kafka.testing.cluster.apis.not_enabled import reject_as_not_enabled
 from tandem_kafka.testing.cluster.broker_state import BrokerState
 from tandem_kafka.testing.cluster.call import CUT, DROP, Call
 from tandem_kafka.testing.cluster.cluster_state import ClusterState
@@ -62,21 +62,21 @@ class SimBroker(BrokerState):
         return APIS[api_key].versions
 
     def receive(self, connection: SimConnection, frame: bytes) -> None:
-        """Queue a request behind those that its connection still waits for."""
+        """Queue a request behind the unanswered ones of its connection."""
         if self.paused:
             self._postponed.append(partial(self.receive, connection, frame))
             return
         header = read_header(frame)
         call = Call(self._cluster, self, connection, *header[:3], self.answer)
         call.client_id = header.client_id
-        self._understand(call, header, frame)
+        self._decode(call, header, frame)
         queue = self._queues.setdefault(connection.number, [])
         queue.append(call)
         if len(queue) == 1:
             self._work(queue)
 
-    def _understand(self, call: Call, header: Header, frame: bytes) -> None:
-        """Decode a request; one that is not offered is no request, and has no answer."""
+    def _decode(self, call: Call, header: Header, frame: bytes) -> None:
+        """Decode a request; one that the broker does not offer cuts the connection."""
         api_key, version = call.api_key, call.version
         api = APIS.get(api_key)
         name = api.name if api is not None else f"request {api_key}"
@@ -91,15 +91,15 @@ class SimBroker(BrokerState):
                 raise NotImplementedError(msg)
             call.request = read_body(header, frame)
             off = self.release is not None and api_key in self.release.not_enabled
-            call.default = lambda: refuse_as_not_enabled(call) if off else api.handle(call)
+            call.default = lambda: reject_as_not_enabled(call) if off else api.handle(call)
         elif api_key == ApiVersionsRequest.API_KEY:
-            call.version = 0  # the one form that every client can read
-            call.default = lambda: refuse(call)
+            call.version = 0  # the only version that every client can read
+            call.default = lambda: reject_version(call)
         else:
             call.default = lambda: CUT
 
     def closed(self, connection: SimConnection) -> None:
-        """Forget what a connection waited for."""
+        """Forget the requests of a closed connection."""
         if self.paused:
             self._postponed.append(partial(self.closed, connection))
             return
@@ -108,7 +108,7 @@ class SimBroker(BrokerState):
         self._muted_until_ms.pop(connection.number, None)
 
     def answer(self, call: Call, response: Any) -> None:
-        """Send a late answer, then go on with what came behind it on the same connection."""
+        """Respond to a parked request, then continue with the next ones of its connection."""
         if self.paused:
             self._postponed.append(partial(self.answer, call, response))
             return
@@ -121,7 +121,7 @@ class SimBroker(BrokerState):
             self._work(queue)
 
     def _send(self, call: Call, response: Any) -> None:
-        """Send an answer; throttled, it says so and nothing more is read for as long."""
+        """Send a response; after a throttled one, nothing is read for its throttle time."""
         if self.quotas.any:
             response = self._throttled(call, response)
         call.answer(response)
@@ -158,7 +158,7 @@ class SimBroker(BrokerState):
             call.scripted = handler is not None
             outcome = call.default() if handler is None else handler(call)
             if outcome is None or outcome is DROP:
-                return  # parked: `answer` goes on; where it never comes, nothing behind it either
+                return  # parked until `answer`; the requests behind it wait
             queue.pop(0)
             if outcome is CUT:
                 self._cluster.network.forget(call.connection)

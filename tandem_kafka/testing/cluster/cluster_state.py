@@ -25,16 +25,16 @@ NOBODY = -1
 
 
 class ClusterState(ABC):
-    """Everything that the brokers share.
+    """The state that the brokers share.
 
     Attributes:
-        kafka: The release that new brokers pretend to be of: "0.11", "2.8", "3.9" or "4.3"; with
-            None they speak all that is simulated.
-        racks: Where the brokers stand; they take turns. With racks, a leader sends consumers to a
-            replica in their own (KIP-392), as with Kafka's RackAwareReplicaSelector.
-        auto_create: Whether asking for an unknown topic creates it.
+        kafka: The release that new brokers simulate: "0.11", "2.8", "3.9" or "4.3". With None they
+            support everything that is simulated.
+        racks: Racks of the brokers, in turn. With racks, a leader sends consumers to a replica in
+            their rack (KIP-392), as with Kafka's RackAwareReplicaSelector.
+        auto_create: Whether a metadata request for an unknown topic creates it.
         disabled: Keys of APIs that the brokers do not offer.
-        commit_log: Every commit that was accepted, in order, with the id of the member.
+        commit_log: Every accepted commit, in order, with the id of the member.
         coordination: The coordinators of the groups.
     """
 
@@ -76,7 +76,7 @@ class ClusterState(ABC):
         return ",".join(f"{broker.host}:{broker.port}" for broker in self.brokers.values())
 
     def stop(self, node_id: int, *, elect: bool = False) -> None:
-        """Take a broker down; with `elect` its partitions and groups move to one that is up."""
+        """Stop a broker; with `elect`, its partitions and groups move to other brokers."""
         broker = self.brokers[node_id]
         broker.end()
         self.trace.note(f"broker {node_id} goes down")
@@ -86,7 +86,7 @@ class ClusterState(ABC):
         self.changed()
 
     def start(self, node_id: int) -> None:
-        """Bring a broker back; it loads the groups that it coordinates from their logs."""
+        """Start a stopped broker; it loads its groups from their logs."""
         broker = self.brokers[node_id]
         was_up, broker.up = broker.up, True
         self.trace.note(f"broker {node_id} comes up")
@@ -97,26 +97,26 @@ class ClusterState(ABC):
         self._serves_again()
 
     def pause(self, node_id: int) -> None:
-        """Stop the process of a broker: its connections stay, and it does nothing (SIGSTOP)."""
+        """Stop the process of a broker (SIGSTOP): its connections stay open, nothing is handled."""
         self.brokers[node_id].paused = True
         self.trace.note(f"broker {node_id} is paused")
 
     def resume(self, node_id: int) -> None:
-        """Let a broker go on after `pause`, with all that has come for it meanwhile."""
+        """Continue a paused broker, which then handles everything that has arrived."""
         self.trace.note(f"broker {node_id} goes on")
         self.brokers[node_id].go_on()
         self._serves_again()
 
     def upgrade(self, node_id: int, kafka: str) -> None:
-        """Restart a broker as one of another release; what it led moves to others that are up."""
+        """Restart a broker with another release; its partitions move to other brokers."""
         self.stop(node_id, elect=True)
         self.brokers[node_id].release = release_named(kafka)
         self.start(node_id)
 
     def elect(self, gone: int) -> None:
-        """Move what a broker led and coordinated, as a controller that has not heard of it does.
+        """Move the partitions and groups of a failed broker, as a controller does.
 
-        It goes to those that are up and not paused; without any, nothing moves.
+        They move to brokers that are up and not paused; without such a broker, nothing moves.
         """
         for partition in self.all_partitions():
             if partition.leader == gone:
@@ -149,13 +149,15 @@ class ClusterState(ABC):
         internal: bool = False,
         replicas: int | None = None,
     ) -> SimTopic:
-        """Create a topic; leaders go round the brokers, with a replica on each unless told.
+        """Create a topic; its leaders are the brokers in turn, by default with a replica on each.
 
         Raises:
-            ValueError: There are not so many brokers.
+            ValueError: There are fewer brokers than `replicas`.
         """
         if replicas is not None and not 1 <= replicas <= len(self.brokers):
-            msg = f"replicas: {replicas} where there are 1 to {len(self.brokers)} brokers to choose"
+            msg = (
+                f"replicas={replicas}: must be from 1 to {len(self.brokers)}, the number of brokers"
+            )
             raise ValueError(msg)
         topic = SimTopic(name, UUID(int=self.random.getrandbits(128)), [], internal, replicas)
         self.topics[name] = topic
@@ -163,7 +165,7 @@ class ClusterState(ABC):
         return topic
 
     def add_partitions(self, name: str, total: int) -> None:
-        """Give a topic more partitions."""
+        """Increase the number of partitions of a topic."""
         nodes, partitions = list(self.brokers), self.topics[name].partitions
         count = self.topics[name].replicas or len(nodes)
         for number in range(len(partitions), total):
@@ -174,14 +176,14 @@ class ClusterState(ABC):
         self.trace.note(f"topic {name} with {total} partitions")
 
     def delete_topic(self, name: str) -> None:
-        """Delete a topic, and what groups have committed of it."""
+        """Delete a topic and the committed offsets of groups for it."""
         del self.topics[name]
         self.coordination.forget_topic(name)
         self.trace.note(f"topic {name} is deleted")
         self.changed()
 
     def recreate_topic(self, name: str) -> SimTopic:
-        """Delete a topic and create another one of the same name and as many partitions."""
+        """Delete a topic, and create one with the same name and number of partitions."""
         old = self.topics[name]
         self.delete_topic(name)
         return self.create_topic(
@@ -200,7 +202,7 @@ class ClusterState(ABC):
         """Return a partition that exists.
 
         Raises:
-            KeyError: It does not.
+            KeyError: The partition does not exist.
         """
         found = self.partition(tp)
         if found is None:
@@ -212,7 +214,7 @@ class ClusterState(ABC):
         return [p for topic in self.topics.values() for p in topic.partitions]
 
     def topic_named(self, name: str | None, topic_id: UUID | None) -> SimTopic | None:
-        """Return a topic by the name or else the id that a request carries."""
+        """Return a topic by its name, or without one by its id."""
         if name:
             return self.topics.get(name)
         return next((t for t in self.topics.values() if t.topic_id == topic_id), None)
@@ -226,7 +228,7 @@ class ClusterState(ABC):
     ) -> int:
         """Append records as one batch; returns the offset of the first.
 
-        With a producer id they are part of its transaction; see `transaction`.
+        With a producer id, they belong to its transaction; see `transaction`.
         """
         partition = self.at(tp)
         when = self.clock.wall_ms() if timestamp < 0 else timestamp
@@ -235,9 +237,9 @@ class ClusterState(ABC):
         return base
 
     def move_leader(self, tp: TopicPartition, node_id: int, truncate_to: int | None = None) -> None:
-        """Elect a leader; with `truncate_to` it is an unclean election that loses records.
+        """Elect a leader; with `truncate_to`, an unclean election loses the records from there on.
 
-        So is one of a follower that lags behind: what it lacks is lost.
+        If the new leader was lagging, the records that it lacks are lost, too.
         """
         partition = self.at(tp)
         partition.leader = node_id
@@ -251,32 +253,32 @@ class ClusterState(ABC):
         self.changed()
 
     def delete_records(self, tp: TopicPartition, before: int) -> None:
-        """Drop what is older than an offset, as retention and DeleteRecords do."""
+        """Drop the records before an offset, as retention and DeleteRecords do."""
         partition = self.at(tp)
         partition.log.delete_before(before)
         self.trace.note(f"{tp.topic}-{tp.partition}: begins at {partition.log.start_offset}")
         self.changed()
 
     def fall_behind(self, tp: TopicPartition, node_id: int) -> None:
-        """A follower copies nothing from now on, and is not in sync any more.
+        """Let a follower stop copying, so that it is no longer in sync.
 
         Raises:
             ValueError: The broker is the leader, or has no replica.
         """
         partition = self.at(tp)
         if node_id == partition.leader or node_id not in partition.replicas:
-            msg = f"broker {node_id} is no follower of {tp.topic}-{tp.partition}"
+            msg = f"broker {node_id} is not a follower of {tp.topic}-{tp.partition}"
             raise ValueError(msg)
         partition.lagging[node_id] = partition.log.end_offset
         self.changed()
 
     def catch_up(self, tp: TopicPartition, node_id: int) -> None:
-        """A follower that fell behind has all that its leader has."""
+        """Let a lagging follower copy everything from its leader."""
         self.at(tp).lagging.pop(node_id, None)
         self.changed()
 
     def in_sync(self, partition: SimPartition) -> list[int]:
-        """Return the replicas that are up and lack nothing."""
+        """Return the replicas that are up and complete."""
         return [
             node_id
             for node_id in partition.replicas
@@ -298,10 +300,10 @@ class ClusterState(ABC):
         self.coordination.of(group_id).configure(**changes)
 
     def expel(self, group_id: str, member_id: str) -> bool:
-        """Have the coordinator forget a member, as one whose session is over.
+        """Let the coordinator remove a member, as after a session timeout.
 
         Returns:
-            Whether there was a member of that id.
+            Whether there was a member with that id.
         """
         return self.coordination.expel(group_id, member_id)
 
@@ -309,18 +311,18 @@ class ClusterState(ABC):
         return {name: len(topic.partitions) for name, topic in self.topics.items()}
 
     def coordinator_of(self, group_id: str) -> int:
-        """Return the broker that coordinates a group, -1 if none does."""
+        """Return the coordinator of a group, -1 without one."""
         return self._coordinators.setdefault(group_id, next(iter(self.brokers)))
 
     def orphan(self, group_id: str) -> None:
-        """Let nobody coordinate a group until it is given to a broker.
+        """Leave a group without a coordinator until it moves to a broker.
 
-        So it is while its partition of Kafka's offsets topic has no leader.
+        In Kafka, this is the case while its partition of the offsets topic has no leader.
         """
         self._place(group_id, NOBODY)
 
     def move_coordinator(self, group_id: str, node_id: int) -> None:
-        """Let another broker coordinate a group; its members and offsets go along."""
+        """Move a group to another broker, with its members and offsets in memory."""
         self._place(group_id, node_id)
         self.coordination.catch_up()
 
@@ -329,10 +331,9 @@ class ClusterState(ABC):
         self._coordinators[group_id] = node_id
 
     def fail_over(self, group_id: str, node_id: int, lost_records: int = 0) -> None:
-        """Let another broker load a group from its log; what only waited is lost.
+        """Move a group to another broker, which loads it from the log; parked requests are lost.
 
-        With `lost_records` the last of what was written had not been copied to it, be it commits
-        or what members are.
+        With `lost_records`, the last records of the log were not replicated: commits or members.
         """
         self._place(group_id, node_id)
         if lost_records:
@@ -349,12 +350,12 @@ class ClusterState(ABC):
         generation: int = -1,
         instance_id: str | None = None,
     ) -> Any:
-        """Commit as a producer does for a group; it counts when the transaction has ended.
+        """Commit in a transaction of a producer; applied when the transaction is committed.
 
-        Member id, generation (or epoch) and instance id are of whom it commits for, if it says so.
+        Member id, generation (or epoch) and instance id identify the member, if they are given.
 
         Returns:
-            The error's class, None if it was taken.
+            The class of the error, None if the commit was accepted.
         """
         request = CommitOffsets(
             member_id=member_id,
@@ -363,32 +364,32 @@ class ClusterState(ABC):
             producer_id=producer_id,
             offsets={tp: (offset, -1, "") for tp, offset in offsets.items()},
         )
-        error = self.coordination.tell(group_id, request)
+        error = self.coordination.execute(group_id, request)
         if error is None:
             self._committed_for[group_id, producer_id] = member_id
         return error
 
     def end_transaction(self, group_id: str, producer_id: int, *, commit: bool = True) -> None:
-        """Write the marker of a transaction for a group: what it committed counts, or does not."""
+        """End a transaction for a group: its commits are applied or dropped."""
         request = EndTransaction(producer_id=producer_id, committed=commit)
-        counts = self.coordination.tell(group_id, request)
+        counts = self.coordination.execute(group_id, request)
         member_id = self._committed_for.pop((group_id, producer_id), "")
         for tp, offset in counts.items():
             self.commit_log.append((tp, (offset, -1, ""), member_id))
             self.trace.note(f"committed {tp.topic}-{tp.partition} at {offset} in a transaction")
 
     def committed(self, group_id: str, tp: TopicPartition) -> int | None:
-        """Return the committed offset."""
+        """Return the committed offset, None without a commit."""
         commit = self.coordination.of(group_id).offsets.committed.get(tp)
         return None if commit is None else commit.offset
 
     # --- waiting -------------------------------------------------------------------------------
 
     def wait_for_change(self, again: Callable[[], bool]) -> None:
-        """Have `again()` called whenever something changes, until it returns True."""
+        """Call `again()` after each change, until it returns True."""
         self._waiting.append(again)
 
     def changed(self) -> None:
-        """Something that a parked request may wait for is different now."""
+        """Note a change that a parked request may be waiting for."""
         waiting, self._waiting = self._waiting, []
         self._waiting = [again for again in waiting if not again()] + self._waiting

@@ -34,11 +34,11 @@ _NOT_SAID_MS = -1
 
 def _handle(call: Call) -> Any:
     request = call.request
-    error = coordinator_error(call) or (None if _is_sound(call) else errors.InvalidRequestError)
+    error = coordinator_error(call) or (None if _is_valid(call) else errors.InvalidRequestError)
     if error is not None:
         return _response(call, ConsumerHeartbeatResult(error))
     topics = request.subscribed_topic_names
-    asked = ConsumerHeartbeat(
+    forwarded = ConsumerHeartbeat(
         member_id=request.member_id or f"member-{call.cluster.random.getrandbits(32):08x}",
         instance_id=request.instance_id,
         rack=request.rack_id,
@@ -50,13 +50,16 @@ def _handle(call: Call) -> Any:
         assignors=None if request.client_assignors is None else _announced(request),
         owned=_owned(call),
     )
-    return call.cluster.coordination.ask(
-        call, request.group_id, asked, lambda answer: _response(call, answer, asked.member_id)
+    return call.cluster.coordination.forward(
+        call,
+        request.group_id,
+        forwarded,
+        lambda answer: _response(call, answer, forwarded.member_id),
     )
 
 
-def _is_sound(call: Call) -> bool:
-    """Tell whether a request says what one of its epoch has to say."""
+def _is_valid(call: Call) -> bool:
+    """Return whether a request has the fields that its epoch requires."""
     request, epoch = call.request, call.request.member_epoch
     if "" in (request.group_id, request.instance_id, request.rack_id):
         return False

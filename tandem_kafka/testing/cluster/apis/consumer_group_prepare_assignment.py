@@ -1,4 +1,4 @@
-"""ConsumerGroupPrepareAssignment: what the member has to know that computes an assignment."""
+"""ConsumerGroupPrepareAssignment: the input of a member that computes an assignment."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def _handle(call: Call) -> Any:
     error = coordinator_error(call)
     if error is not None:
         return _answer(error_code(error))
-    asked = PrepareAssignment(member_id=request.member_id, epoch=request.member_epoch)
-    return call.cluster.coordination.ask(
-        call, request.group_id, asked, lambda answer: _response(call, answer)
+    forwarded = PrepareAssignment(member_id=request.member_id, epoch=request.member_epoch)
+    return call.cluster.coordination.forward(
+        call, request.group_id, forwarded, lambda answer: _response(call, answer)
     )
 
 
@@ -56,7 +56,7 @@ def _member(
     call: Call, group: ConsumerGroup, member_id: str, name: str, wanted: frozenset[TopicPartition]
 ) -> Any:
     member = group.members[member_id]
-    # As of the epoch: what was announced since may be of a version that nobody else reads.
+    # As of the epoch: versions announced later may be unsupported by others.
     assignor = announced_as(group.announced.get(member_id, ()), name) or ClientAssignor(name)
     return _MEMBER(
         member_id=member_id,

@@ -18,14 +18,14 @@ def _handle(call: Call) -> Any:
     error = coordinator_error(call)
     if error is not None:
         return _response(SyncResult(error))
-    asked = SyncGroup(
+    forwarded = SyncGroup(
         member_id=request.member_id,
         instance_id=request.group_instance_id,
         generation=request.generation_id,
         protocol=request.protocol_name,
         assignments={a.member_id: bytes(a.assignment) for a in request.assignments},
     )
-    return call.cluster.coordination.ask(call, request.group_id, asked, _response)
+    return call.cluster.coordination.forward(call, request.group_id, forwarded, _response)
 
 
 def _response(answer: SyncResult) -> SyncGroupResponse:
