@@ -138,7 +138,7 @@ class Computing:
         """One more joins, and another is to compute, or does so already."""
         self.cluster.script(ConsumerGroupPrepareAssignmentRequest, slowly)
         self.join(Dealing)
-        self.poll_until(lambda: self.current and (self.current.told is not None) is told)
+        self.poll_until(lambda: self.current and (self.current.prepared_for is not None) is told)
 
     def poll_until(self, done: Any) -> None:
         for _ in range(3_000):

@@ -82,7 +82,7 @@ class Coordination:
             self.execute(group_id, ForgetTopic(topic=name))
 
     def take_over(self, group_id: str, lost: int = 0) -> None:
-        """Replace the coordinator of a group; the new one reads the log, without its last records."""
+        """Replace the coordinator of a group; the new one misses the last records."""
         # These timers belong to the previous coordinator; the new one sets its own.
         self._overdue = [each for each in self._overdue if each[0] != group_id]
         self._sessions = {who: when for who, when in self._sessions.items() if who[0] != group_id}

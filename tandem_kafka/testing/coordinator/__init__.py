@@ -1,3 +1,3 @@
-"""What a group coordinator writes, so that the one after it knows what it knew."""
+"""The simulated coordinator of a group, for both protocols."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""SyncGroup of a classic group: the leader brings the assignment, the others wait for it."""
+"""SyncGroup of a classic group: the leader sends the assignment, the others wait for it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ClassicSyncs:
         self._group = group
 
     def give_up_waiting(self, rounds: int) -> None:
-        """Go on without those that have joined and did not sync in time."""
+        """Continue without the members that have not synced in time."""
         group = self._group
         if rounds != group.rounds or group.state is GroupState.JOINING or not group.unsynced:
             return
@@ -30,7 +30,7 @@ class ClassicSyncs:
         group.rebalance()
 
     def handle_sync(self, request: SyncGroup) -> None:
-        """A member asks for its assignment; the leader brings everybody's."""
+        """Handle SyncGroup; that of the leader has the assignments of all members."""
         group = self._group
         error = group.check(request.member_id, request.generation, request.instance_id)
         if error is None and request.protocol not in (None, group.protocol):

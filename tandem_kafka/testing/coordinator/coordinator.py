@@ -83,7 +83,7 @@ class GroupCoordinator:
             "sync": lambda timer: classic_members.give_up_waiting(timer.about, timer.kind),
             "target": lambda _: consumer.update_target(),
             "computation": lambda timer: consumer.computations.give_up_waiting(timer.number),
-            "offsets": lambda timer: self.offsets.look(timer.number),
+            "offsets": lambda timer: self.offsets.drop_expired(timer.number),
         }
 
     @property
@@ -104,24 +104,24 @@ class GroupCoordinator:
         """Change settings of this group.
 
         Raises:
-            TypeError: There is no setting of a name.
-            ValueError: A value is not within its limits.
+            TypeError: There is no setting with this name.
+            ValueError: A value is outside its limits.
         """
         self._context.settings = replace(self.settings, **changes)
 
-    # --- turns ---------------------------------------------------------------------------------
+    # --- steps ---------------------------------------------------------------------------------
 
     def handle(self, request: Request, now_ms: int) -> Outcome:
-        """Take a request; returns what is answered now, to this and to others."""
+        """Handle a request; the outcome may have responses to other requests, too."""
         outcome = self._step.begin(now_ms)
         self._handlers[type(request)](request)
         return outcome
 
     def expire(self, timer: Timer, now_ms: int) -> Outcome:
-        """A timer that was asked for is due.
+        """Handle a timer that is due.
 
         Raises:
-            ValueError: It is none of a coordinator's.
+            ValueError: A coordinator sets no such timer.
         """
         if timer.kind not in self._due:
             msg = f"no timer of the kind {timer.kind!r}; there are: {', '.join(self._due)}"
@@ -135,9 +135,9 @@ class GroupCoordinator:
         self.consumer.expire(timer.about)
 
     def take_over(self, now_ms: int, lost: int = 0) -> Outcome:
-        """Go on as another coordinator that has read the log, without its last `lost` records.
+        """Continue as another coordinator that has read the log without its last `lost` records.
 
-        What was parked is answered that there is another coordinator.
+        Parked requests get NOT_COORDINATOR.
         """
         outcome = self._step.begin(now_ms)
         self.log = self.log.read(lost)
@@ -154,11 +154,11 @@ class GroupCoordinator:
     def _downgrade(self, joined: str | None) -> None:
         self._migration.downgrade(joined)
 
-    # --- who serves ----------------------------------------------------------------------------
+    # --- protocols -----------------------------------------------------------------------------
 
     @property
     def _classic_side(self) -> ClassicGroup | ClassicMembers:
-        """What serves classic members now: their own group, or the one they share."""
+        """The handler for classic members: of a classic group, or in a KIP-848 group."""
         return self._classic_members if self.consumer.members else self.classic
 
     def _join(self, request: requests.JoinGroup) -> None:
@@ -168,7 +168,7 @@ class GroupCoordinator:
             self._step.respond(request, answer)
             return
         if not self.consumer.members and self.consumer.exists:
-            self.consumer.dissolve()  # it is empty: the classic group may have its place
+            self.consumer.dissolve()  # it has no members, so a classic group may replace it
         joins = self._classic_members if self.consumer.members else self._joins
         joins.handle_join(request)
 

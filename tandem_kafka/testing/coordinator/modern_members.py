@@ -1,4 +1,4 @@
-"""KIP-848 members in their group: what a heartbeat brings, and what answers it."""
+"""KIP-848 members: their heartbeats and the responses."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["ModernMembers"]
 
 
 class ModernMembers:
-    """Those of one group; its classic ones are in `classic_members.py`."""
+    """Handles the heartbeats of the KIP-848 members of one group."""
 
     def __init__(self, context: GroupContext, group: ConsumerGroup, migration: Migration) -> None:
         self._context = context
@@ -33,13 +33,13 @@ class ModernMembers:
         self._step = context.step
 
     def handle_heartbeat(self, request: ConsumerHeartbeat) -> None:
-        """A member joins, goes on, or leaves."""
+        """Handle a heartbeat: the member joins, continues or leaves."""
         self._step.respond(request, self._answer(request))
 
     def _answer(self, request: ConsumerHeartbeat) -> ConsumerHeartbeatResult:
-        refusal = self._request_error(request) or self._migration.make_room(request)
-        if refusal is not None:
-            return ConsumerHeartbeatResult(refusal)
+        error = self._request_error(request) or self._migration.make_room(request)
+        if error is not None:
+            return ConsumerHeartbeatResult(error)
         if request.epoch < JOIN_EPOCH:
             error = self._group.leave(request.member_id, request.instance_id, request.epoch)
             return ConsumerHeartbeatResult(error, 0 if error else request.epoch)
@@ -56,23 +56,23 @@ class ModernMembers:
         self._group.touch(member)
         _subscribe(member, request)
         self._group.update_target()
-        before = member.assigned, member.along
+        before = member.assigned, member.assignor_metadata
         self._group.advance(member, request.owned)
         self._group.write(member)
         everything = request.rebalance_ms > 0 and request.owned is not None
-        changed = member.untold or before != (member.assigned, member.along)
-        told = everything or request.epoch == JOIN_EPOCH or changed
-        member.untold = False
+        changed = member.assignment_changed or before != (member.assigned, member.assignor_metadata)
+        included = everything or request.epoch == JOIN_EPOCH or changed
+        member.assignment_changed = False
         return ConsumerHeartbeatResult(
             epoch=member.epoch,
             interval_ms=self._context.settings.heartbeat_interval_ms,
-            assigned=member.assigned if told else None,
-            along=member.along,
+            assigned=member.assigned if included else None,
+            assignor_metadata=member.assignor_metadata,
             compute=self._group.computations.is_chosen(member.member_id),
         )
 
     def _request_error(self, request: ConsumerHeartbeat) -> Error:
-        """Return the error for what no member of any group may say."""
+        """Return the error for a request that is invalid in any group."""
         if _announcement_error(request) is not None or _owns_at_join(request):
             return errors.InvalidRequestError
         name = request.server_assignor
@@ -82,7 +82,7 @@ class ModernMembers:
     def _error(
         self, member_id: str, instance_id: str | None, epoch: int, owned: Partitions | None
     ) -> Error:
-        """Return the error for a heartbeat of this member and epoch, if it is to be refused."""
+        """Return the error for a heartbeat with this member id and epoch, None if it is valid."""
         member = self._group.members.get(member_id)
         if epoch == JOIN_EPOCH:
             return _join_error(member)
@@ -92,7 +92,7 @@ class ModernMembers:
             return errors.UnknownMemberIdError
         if epoch == member.epoch:
             return None
-        # The answer before may have been lost: then it comes with the epoch before.
+        # The previous response may have been lost; the heartbeat then has the previous epoch.
         behind = epoch == member.previous_epoch and epoch < member.epoch
         if behind and owned is not None and owned <= member.assigned:
             return None
@@ -100,12 +100,12 @@ class ModernMembers:
 
 
 def _owns_at_join(request: ConsumerHeartbeat) -> bool:
-    """Who joins says that it owns nothing."""
+    """Return whether a joining member fails to report that it owns no partitions."""
     return request.epoch == JOIN_EPOCH and (request.owned is None or bool(request.owned))
 
 
 def _join_error(member: ConsumerGroupMember | None) -> Error:
-    """A member that is known may join at any time, if not static."""
+    """Return the error for a joining member: a static one must have left before."""
     static = member is not None and member.instance_id is not None
     if static and member is not None and member.epoch != STATIC_LEAVE_EPOCH:
         return errors.UnreleasedInstanceIdError
@@ -137,7 +137,7 @@ def _expression_error(regex: str | None) -> Error:
 
 
 def _subscribe(member: ConsumerGroupMember, request: ConsumerHeartbeat) -> None:
-    """Take in what has changed."""
+    """Take over the changed fields of a heartbeat."""
     if request.rebalance_ms > 0:
         member.rebalance_ms = request.rebalance_ms
     if request.rack is not None:

@@ -1,4 +1,4 @@
-"""What a group has committed, what waits for the end of a transaction, and what is too old."""
+"""The committed offsets of a group, those of open transactions, and their retention."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from kafka import errors
 
-from tandem_kafka.testing.coordinator import embedded
+from tandem_kafka.testing.coordinator import consumer_protocol
 from tandem_kafka.testing.coordinator.classic import ClassicGroup
 from tandem_kafka.testing.coordinator.classic_group_member import GroupState
 from tandem_kafka.testing.coordinator.consumer import ConsumerGroup
@@ -28,8 +28,8 @@ class Offsets:
     """The offsets of one group; both protocols share them.
 
     Attributes:
-        committed: By partition.
-        pending: What transactions have committed that are not over, by producer id.
+        committed: The committed offsets by partition.
+        pending: Offsets of open transactions, by producer id.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class Offsets:
         self._step = context.step
         self.committed: dict[TopicPartition, OffsetCommit] = {}
         self.pending: dict[int, dict[TopicPartition, OffsetCommit]] = {}
-        #: Tells the timer of the next look for what is too old from older ones; 0 if there is none.
+        #: The number of the present retention timer; 0 without one.
         self._armed = 0
         self._arms = 0
 
@@ -60,7 +60,7 @@ class Offsets:
     # --- committing ----------------------------------------------------------------------------
 
     def handle_commit(self, request: CommitOffsets) -> None:
-        """Somebody commits: a member at its generation or epoch, or anybody while there is none."""
+        """Handle a commit: of a member, or of any client while the group has no members."""
         error = self._error(request)
         if error is None:
             for tp, (offset, epoch, metadata) in request.offsets.items():
@@ -69,7 +69,7 @@ class Offsets:
                     self._store(tp, commit)
                 else:
                     self._store_pending(request.producer_id, tp, commit)
-            self._look_later()
+            self._check_later()
         self._step.respond(request, error)
 
     def _store(self, tp: TopicPartition, commit: OffsetCommit) -> None:
@@ -89,7 +89,7 @@ class Offsets:
             return errors.IllegalGenerationError if transactional else errors.GroupIdNotFoundError
         named = request.generation >= 0 or request.member_id or request.instance_id is not None
         if transactional and not named:
-            return None  # a producer that does not say for whom it commits
+            return None  # a producer that names no member
         if not consumer.exists:
             return self._classic_error(request)
         error = consumer.check_commit(request.member_id, request.generation, request.offsets)
@@ -102,17 +102,17 @@ class Offsets:
         if error is not None or request.producer_id is not None:
             return error
         if classic.state is GroupState.SYNCING:
-            return errors.RebalanceInProgressError  # who has what is about to change
+            return errors.RebalanceInProgressError  # the assignment is about to change
         classic.touch(classic.members[request.member_id])
         return None
 
     def handle_end(self, request: EndTransaction) -> None:
-        """The marker of a transaction: what it committed counts, or never was."""
+        """Handle the end of a transaction: apply or drop its offsets."""
         log = self._context.log
         counts: dict[TopicPartition, int] = {}
         for tp, commit in self.pending.pop(request.producer_id, {}).items():
             pending = (PendingOffsetCommit, (request.producer_id, tp))
-            # What was committed outside of the transaction since is the newer one.
+            # A later commit outside the transaction is newer.
             newest = log.position(*pending) > log.position(OffsetCommit, tp)
             log.forget((request.producer_id, tp))
             if request.committed and newest:
@@ -120,13 +120,13 @@ class Offsets:
                 counts[tp] = commit.offset
         self._step.respond(request, counts)
 
-    # --- asking --------------------------------------------------------------------------------
+    # --- fetching ------------------------------------------------------------------------------
 
     def handle_fetch(self, request: FetchOffsets) -> None:
-        """Somebody asks what is committed; who says that it is a KIP-848 member has to be one."""
+        """Handle a lookup of committed offsets; a given member id and epoch must be valid."""
         consumer = self._consumer
-        says_who = request.member_id is not None or request.epoch >= 0
-        if consumer.exists and says_who:
+        names_member = request.member_id is not None or request.epoch >= 0
+        if consumer.exists and names_member:
             error = consumer.check(request.member_id or "", request.epoch)
             if error is not None:
                 self._step.respond(request, FetchedOffsets({}, error=error))
@@ -139,7 +139,7 @@ class Offsets:
             yield from commits
 
     def forget_topic(self, name: str) -> None:
-        """A topic was deleted, and with it what was committed of it."""
+        """Drop the offsets of a deleted topic."""
         for tp in [tp for tp in self.committed if tp.topic == name]:
             self._context.log.forget(tp)
             del self.committed[tp]
@@ -148,38 +148,38 @@ class Offsets:
                 self._context.log.forget((producer_id, tp))
                 del commits[tp]
 
-    # --- too old -------------------------------------------------------------------------------
+    # --- retention -----------------------------------------------------------------------------
 
-    def _look_later(self) -> None:
-        """Have a look for what is too old; not if there is one to come."""
+    def _check_later(self) -> None:
+        """Set the retention timer, unless it is set."""
         if not self._armed:
             self._arms += 1
             self._armed = self._arms
             interval_ms = self._context.settings.offsets_retention_check_interval_ms
             self._step.set_timer(self._step.now_ms + interval_ms, "offsets", number=self._armed)
 
-    def look(self, number: int) -> None:
-        """Drop what is too old, and the group if nothing is left of it."""
+    def drop_expired(self, number: int) -> None:
+        """Drop expired offsets, and the group if nothing remains of it."""
         if number != self._armed:
             return
         self._armed = 0
         unstable = set(self._unstable())
-        for tp in [tp for tp in self.committed if tp not in unstable and self._is_too_old(tp)]:
-            self._step.note(f"what was committed of {tp.topic}-{tp.partition} is too old")
+        for tp in [tp for tp in self.committed if tp not in unstable and self._is_expired(tp)]:
+            self._step.note(f"the committed offset of {tp.topic}-{tp.partition} has expired")
             self._context.log.forget(tp)
             del self.committed[tp]
         if self.committed or unstable:
-            self._look_later()
+            self._check_later()
         else:
             self._forget_group_if_empty()
 
-    def _is_too_old(self, tp: TopicPartition) -> bool:
+    def _is_expired(self, tp: TopicPartition) -> bool:
         since_ms = self._kept_since(tp)
         retention_ms = self._context.settings.offsets_retention_ms
         return since_ms is not None and self._step.now_ms - since_ms >= retention_ms
 
     def _kept_since(self, tp: TopicPartition) -> int | None:
-        """Return from when on the retention of a commit counts; None as long as it is in use."""
+        """Return when the retention of a commit began; None while it is in use."""
         committed_ms = self.committed[tp].committed_ms
         classic, consumer = self._classic, self._consumer
         if consumer.members:
@@ -188,13 +188,16 @@ class Offsets:
             return committed_ms
         if classic.state is GroupState.EMPTY:
             return classic.since_ms
-        quiet = classic.state is GroupState.STABLE and classic.protocol_type == embedded.CONSUMER
+        quiet = (
+            classic.state is GroupState.STABLE
+            and classic.protocol_type == consumer_protocol.CONSUMER
+        )
         return committed_ms if quiet and not classic.subscribes(tp.topic) else None
 
     # --- the log -------------------------------------------------------------------------------
 
     def reload(self) -> None:
-        """Another coordinator reads the log."""
+        """Read the log, as another coordinator does."""
         log = self._context.log
         self.committed = log.partitions(OffsetCommit)
         self.pending = {}
@@ -202,4 +205,4 @@ class Offsets:
             self.pending.setdefault(producer_id, {})[tp] = pending.commit
         self._armed = 0
         if self.committed or self.pending:
-            self._look_later()
+            self._check_later()

@@ -8,7 +8,7 @@ import pytest
 from kafka import errors
 
 from tandem_kafka.testing.coordinator.classic import GroupState
-from tandem_kafka.testing.coordinator.embedded import assigned
+from tandem_kafka.testing.coordinator.consumer_protocol import assigned
 from tandem_kafka.testing.coordinator.requests import Expel, LeaveGroup
 from tests.unit.testing.driven import Driven, assignment_of, orders, subscription
 
@@ -266,9 +266,9 @@ def test_what_a_classic_member_may_own_that_is_free_is_noted_until_it_joins_agai
     driven.join(first, subscription(0, 1, 2, 3, topics=["orders", "more"]))
     driven.sync(first, 2, **{first: assignment_of(0, 1)})
     driven.beat("m", 0)
-    assert driven.coordinator.consumer.unheard == {first: orders(2, 3)}
+    assert driven.coordinator.consumer.stale_ownership == {first: orders(2, 3)}
     driven.join(first, subscription(0, topics=["orders", "more"]))
-    assert driven.coordinator.consumer.unheard == {first: frozenset()}
+    assert driven.coordinator.consumer.stale_ownership == {first: frozenset()}
 
 
 def test_what_a_classic_member_may_own_that_is_free_is_noted_over_every_change_of_the_group() -> (
@@ -280,7 +280,7 @@ def test_what_a_classic_member_may_own_that_is_free_is_noted_over_every_change_o
         assert driven.beat("m", 0).epoch == epoch
         assert len(driven.coordinator.consumer.members[first].assigned) == (4 if epoch == 2 else 2)
         free = frozenset() if epoch == 2 else driven.coordinator.consumer.members["m"].assigned
-        assert driven.coordinator.consumer.unheard == {first: free}
+        assert driven.coordinator.consumer.stale_ownership == {first: free}
         assert driven.beat("m", -1).error is None
 
 

@@ -12,7 +12,7 @@ from tandem_kafka.testing.cluster.apis.membership import coordinator_error
 from tandem_kafka.testing.cluster.apis.plain import Plain
 from tandem_kafka.testing.cluster.apis.topic_partitions import by_topic, named
 from tandem_kafka.testing.cluster.call import Call
-from tandem_kafka.testing.coordinator.client_assignors import ClientAssignor, HandedOver
+from tandem_kafka.testing.coordinator.client_assignors import AssignorMetadata, ClientAssignor
 from tandem_kafka.testing.coordinator.members import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
@@ -97,12 +97,14 @@ def _owned(call: Call) -> frozenset[TopicPartition] | None:
     return frozenset(tp for tp in named(call, call.request.topic_partitions) if tp is not None)
 
 
-def _assignment(call: Call, partitions: Iterable[TopicPartition], along: HandedOver | None) -> Any:
+def _assignment(
+    call: Call, partitions: Iterable[TopicPartition], assignor_metadata: AssignorMetadata | None
+) -> Any:
     return _ASSIGNMENT(
-        assignor_name=along.assignor if along is not None else None,
-        metadata_version=along.version if along is not None else 0,
-        metadata_bytes=along.metadata if along is not None else b"",
-        error=along.error if along is not None else 0,
+        assignor_name=assignor_metadata.assignor if assignor_metadata is not None else None,
+        metadata_version=assignor_metadata.version if assignor_metadata is not None else 0,
+        metadata_bytes=assignor_metadata.metadata if assignor_metadata is not None else b"",
+        error=assignor_metadata.error if assignor_metadata is not None else 0,
         topic_partitions=[
             _ASSIGNMENT.TopicPartitions(topic_id=topic_id, partitions=numbers)
             for _, topic_id, numbers in by_topic(call, partitions)
@@ -122,7 +124,7 @@ def _response(call: Call, answer: ConsumerHeartbeatResult, member_id: str | None
     }
     if answer.assigned is None:
         return Plain(ConsumerGroupHeartbeatResponse, assignment=None, **fields)
-    assignment = _assignment(call, answer.assigned, answer.along)
+    assignment = _assignment(call, answer.assigned, answer.assignor_metadata)
     return ConsumerGroupHeartbeatResponse(assignment=assignment, **fields)
 
 

@@ -8,7 +8,7 @@ from tandem_kafka.testing.cluster.apis.api import Api, error_code
 from tandem_kafka.testing.cluster.apis.membership import coordinator_error
 from tandem_kafka.testing.cluster.apis.topic_partitions import by_topic
 from tandem_kafka.testing.cluster.call import Call
-from tandem_kafka.testing.coordinator.client_assignors import ClientAssignor, announced_as
+from tandem_kafka.testing.coordinator.client_assignors import ClientAssignor, find_assignor
 from tandem_kafka.testing.coordinator.consumer import ConsumerGroup
 from tandem_kafka.testing.coordinator.requests import PrepareAssignment, PrepareResult
 from tandem_kafka.types import TopicPartition
@@ -39,7 +39,7 @@ def _response(call: Call, answer: PrepareResult) -> Any:
     if computation is None:
         return _answer(error_code(answer.error))
     group = call.cluster.consumer_group(call.request.group_id)
-    told = computation.told or ()
+    told = computation.prepared_for or ()
     return _answer(
         0,
         epoch=computation.epoch,
@@ -57,7 +57,7 @@ def _member(
 ) -> Any:
     member = group.members[member_id]
     # As of the epoch: versions announced later may be unsupported by others.
-    assignor = announced_as(group.announced.get(member_id, ()), name) or ClientAssignor(name)
+    assignor = find_assignor(group.announced.get(member_id, ()), name) or ClientAssignor(name)
     return _MEMBER(
         member_id=member_id,
         member_epoch=member.epoch,
