@@ -67,8 +67,8 @@ class SimBroker(BrokerState):
             self._postponed.append(partial(self.receive, connection, frame))
             return
         header = read_header(frame)
-        call = Call(self._cluster, self, connection, *header[:3], self.answer)
-        call.client_id = header.client_id
+        call = Call(self._cluster, self, connection, *header[:3])
+        call.client_id, call.respond_later = header.client_id, self.answer
         self._decode(call, header, frame)
         queue = self._queues.setdefault(connection.number, [])
         queue.append(call)

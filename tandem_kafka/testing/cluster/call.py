@@ -32,12 +32,12 @@ class Call:
     """A decoded request and the way to its response.
 
     Attributes:
-        respond_later: Sends the response to a parked call; see `answer_later`.
         request: kafka-python's request object; None if the broker does not support the request.
         default: Returns the response of the broker, None if it responds later; for scripts.
         delay_ms: Delay of the response; for scripts.
         client_id: The client that sent the request.
         scripted: Whether a test responds: it may change the response of the broker.
+        respond_later: Sends the response to a parked call; see `answer_later`.
     """
 
     cluster: ClusterState
@@ -46,13 +46,13 @@ class Call:
     api_key: int
     version: int
     correlation_id: int
-    respond_later: Callable[[Call, Any], None]
     request: Any = None
     default: Callable[[], Any] = field(default=lambda: None)
     delay_ms: int = 0
     answered: bool = False
     client_id: str = ""
     scripted: bool = False
+    respond_later: Callable[[Call, Any], None] = field(default=lambda call, it: call.answer(it))
 
     @property
     def may_be_changed(self) -> bool:
