@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import tandem_kafka.kafka_python  # noqa: F401 - before any module of kafka-python
 
+from tandem_kafka.config.config import Config, default_config
 from tandem_kafka.config.offset_reset import OffsetReset
-from tandem_kafka.config.options import Config, default_config
 from tandem_kafka.config.parsers import Deserializer
 from tandem_kafka.config.table import option_table
 from tandem_kafka.config.typed import ByDuration, ConsumerOptions, PlainOptions

@@ -6,13 +6,11 @@ Names and defaults are kafka-python's. Further options of the Java client are in
 # ruff: noqa: RUF009 - option() is dataclasses.field() with a check
 from __future__ import annotations
 
-import dataclasses
 import socket
 import ssl
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Literal
 
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
@@ -32,17 +30,11 @@ from tandem_kafka.config.checks import (
     one_of,
     whole_number,
 )
-from tandem_kafka.config.names import current_names
-from tandem_kafka.config.offset_reset import OffsetReset, parse_offset_reset
-from tandem_kafka.config.option import option, option_of, parse_option
+from tandem_kafka.config.option import option
 from tandem_kafka.config.parsers import Deserializer
-from tandem_kafka.config.rules import check_rules, settle_defaults
 from tandem_kafka.config.servers import BOOTSTRAP_SERVERS
-from tandem_kafka.config.shown import ShownOptions, shown
-from tandem_kafka.config.unused import without_use
-from tandem_kafka.config.written import as_written
 
-__all__ = ["Config", "default_config"]
+__all__ = ["Options"]
 
 _POSITIVE = whole_number(1)
 _LIFTED = whole_number(1, lift=True)
@@ -62,8 +54,8 @@ _DEFAULT_ASSIGNORS = (RangePartitionAssignor, RoundRobinPartitionAssignor)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Config:
-    """The final options of one consumer; `from_options` makes and checks them."""
+class Options:
+    """The values of all options. `Config` checks them together."""
 
     #: The options as the user wrote them, with their present names.
     named: ClassVar[Mapping[str, Any]] = {}
@@ -382,66 +374,3 @@ class Config:
         "classes are called without arguments.",
         shown_default="()",
     )
-
-    @classmethod
-    def from_options(cls, options: Mapping[str, object]) -> Config:
-        """Check the given options and determine the others.
-
-        Raises:
-            KafkaConfigurationError: An option is unknown or not supported, or its value is not
-                allowed; the text names it.
-            InvalidGroupIdError: `group_id` is blank.
-        """
-        specs = {spec.name: spec for spec in dataclasses.fields(cls)}
-        default = cls()
-        named = {
-            name: tuple(value) if isinstance(value, Iterator) else value
-            for name, value in current_names(options, specs.keys()).items()
-        }
-        protocol = parse_option(
-            specs["security_protocol"], named.get("security_protocol", default.security_protocol)
-        )
-        unused = without_use(named, str(protocol), vars(default))
-        kept: dict[str, Any] = {
-            name: parse_option(specs[name], value)
-            for name, value in named.items()
-            if name not in unused
-        }
-        # A default counts as not given: the user may have unpacked DEFAULT_CONFIG.
-        given = {name for name, value in kept.items() if value != getattr(default, name)}
-        config = dataclasses.replace(default, **kept)
-        config = dataclasses.replace(config, **settle_defaults(config, given))
-        object.__setattr__(config, "named", named)
-        check_rules(config, given)
-        return config
-
-    @cached_property
-    def offset_reset(self) -> OffsetReset:
-        """The parsed `auto_offset_reset`."""
-        return parse_offset_reset(self.auto_offset_reset)
-
-    def __repr__(self) -> str:
-        """Show the options that differ from the defaults, without secrets."""
-        parts = []
-        default = Config()
-        for spec in dataclasses.fields(self):
-            value = getattr(self, spec.name)
-            if value != getattr(default, spec.name):
-                parts.append(f"{spec.name}={shown(value, secret=option_of(spec).secret)}")
-        return f"Config({', '.join(parts)})"
-
-    def by_name(self) -> ShownOptions:
-        """Return the options by name, in the form in which the user gave them."""
-        settled = {spec.name: getattr(self, spec.name) for spec in dataclasses.fields(self)}
-        return as_written(settled, self.named, SECRETS)
-
-
-#: Options whose values are never shown.
-SECRETS: Final = frozenset(
-    spec.name for spec in dataclasses.fields(Config) if option_of(spec).secret
-)
-
-
-def default_config() -> dict[str, Any]:
-    """Return the options of a consumer without any given option."""
-    return dict(Config(enable_auto_commit=True).by_name())

@@ -5,14 +5,12 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from tandem_kafka.config.deprecation import warn_deprecated
+from tandem_kafka.config.options import Options
 from tandem_kafka.config.shown import shown
 from tandem_kafka.errors import InvalidGroupIdError, KafkaConfigurationError
-
-if TYPE_CHECKING:
-    from tandem_kafka.config.options import Config
 
 __all__ = ["check_rules", "settle_defaults"]
 
@@ -51,7 +49,7 @@ _CLASSIC_ONLY: Final = (
 )
 
 
-def settle_defaults(config: Config, given: _Given) -> dict[str, Any]:
+def settle_defaults(config: Options, given: _Given) -> dict[str, Any]:
     """Return the options whose values follow from others."""
     settled: dict[str, Any] = {}
     for first, limit in _GROWING:
@@ -78,7 +76,7 @@ def settle_defaults(config: Config, given: _Given) -> dict[str, Any]:
     return settled
 
 
-def _settle_reconnects(config: Config, given: _Given) -> dict[str, Any]:
+def _settle_reconnects(config: Options, given: _Given) -> dict[str, Any]:
     """Order first backoff and limit: a given limit also applies to the first backoff."""
     first, limit = config.reconnect_backoff_ms, config.reconnect_backoff_max_ms
     if limit >= first:
@@ -94,7 +92,7 @@ def _settle_reconnects(config: Config, given: _Given) -> dict[str, Any]:
     return {"reconnect_backoff_ms": limit}
 
 
-def check_rules(config: Config, given: _Given) -> None:
+def check_rules(config: Options, given: _Given) -> None:
     """Check settled options against each other.
 
     Raises:
@@ -105,7 +103,7 @@ def check_rules(config: Config, given: _Given) -> None:
         rule(config, given)
 
 
-def _check_group(config: Config, given: _Given) -> None:
+def _check_group(config: Options, given: _Given) -> None:
     if "group_id" in given and config.group_id is not None and not config.group_id.strip():
         raise InvalidGroupIdError(f"group_id={config.group_id!r}: must not be blank")
     if config.group_id is None and config.named.get("enable_auto_commit"):
@@ -129,7 +127,7 @@ def _check_group(config: Config, given: _Given) -> None:
         )
 
 
-def _check_orders(config: Config, _given: _Given) -> None:
+def _check_orders(config: Options, _given: _Given) -> None:
     for lower, upper in _RISING if config.group_id is None else (*_RISING, _OF_GROUPS):
         if getattr(config, lower) >= getattr(config, upper):
             raise KafkaConfigurationError(f"{_show(config, lower)}: must be below {upper}")
@@ -141,7 +139,7 @@ def _check_orders(config: Config, _given: _Given) -> None:
             )
 
 
-def _check_protocol(config: Config, given: _Given) -> None:
+def _check_protocol(config: Options, given: _Given) -> None:
     """Reject options that the protocol does not use: the coordinator decides (KIP-848)."""
     if config.group_protocol == "consumer":
         unused = [name for name in _CLASSIC_ONLY if name in given]
@@ -156,7 +154,7 @@ def _check_protocol(config: Config, given: _Given) -> None:
         )
 
 
-def _check_local_assignors(config: Config, _given: _Given) -> None:
+def _check_local_assignors(config: Options, _given: _Given) -> None:
     if not config.group_local_assignors:
         return
     if config.group_id is None:
@@ -169,7 +167,7 @@ def _check_local_assignors(config: Config, _given: _Given) -> None:
         )
 
 
-def _check_tls(config: Config, _given: _Given) -> None:
+def _check_tls(config: Options, _given: _Given) -> None:
     files = [name for name in _TLS_FILES if getattr(config, name) is not None]
     if files and config.ssl_context is not None:
         log.warning("%s: no effect, because ssl_context is set", ", ".join(files))
@@ -177,7 +175,7 @@ def _check_tls(config: Config, _given: _Given) -> None:
         log.warning("ssl_keyfile and ssl_password: no effect without ssl_certfile")
 
 
-def _check_sasl(config: Config, _given: _Given) -> None:
+def _check_sasl(config: Options, _given: _Given) -> None:
     if not config.security_protocol.startswith("SASL_"):
         return
     mechanism = config.sasl_mechanism
@@ -189,17 +187,17 @@ def _check_sasl(config: Config, _given: _Given) -> None:
         _check_needed(config, mechanism, ("sasl_oauth_token_provider",))
 
 
-def _check_needed(config: Config, mechanism: str, names: tuple[str, ...]) -> None:
+def _check_needed(config: Options, mechanism: str, names: tuple[str, ...]) -> None:
     missing = [name for name in names if getattr(config, name) is None]
     if missing:
         raise KafkaConfigurationError(f"sasl_mechanism={mechanism!r}: needs {', '.join(missing)}")
 
 
-def _show(config: Config, name: str) -> str:
+def _show(config: Options, name: str) -> str:
     return f"{name}={shown(getattr(config, name))}"
 
 
-_RULES: Final[tuple[Callable[[Config, _Given], None], ...]] = (
+_RULES: Final[tuple[Callable[[Options, _Given], None], ...]] = (
     _check_group,
     # First, so that the error names the option itself and not its value.
     _check_protocol,

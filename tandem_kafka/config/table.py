@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
+from tandem_kafka.config.config import Config
 from tandem_kafka.config.option import option_of
-from tandem_kafka.config.options import Config
 
 __all__ = ["option_table"]
 

@@ -23,8 +23,7 @@ def _unpack(data: bytes) -> Any:
     try:
         import pyarrow as pa  # noqa: F401, PLC0415
 
-        import tandem_kafka.spark  # noqa: F401, PLC0415
-
+        # It imports the package of the class, or raises its ImportError.
         return pickle.loads(data)  # noqa: S301 - Spark's own way
     except ImportError as error:
         name = error.name if isinstance(error, ModuleNotFoundError) else None

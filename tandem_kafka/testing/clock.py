@@ -1,4 +1,4 @@
-"""Time that passes only when a simulation says so."""
+"""Simulated time."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import math
 
 __all__ = ["SimClock"]
 
-#: 2024-01-01 in milliseconds since the Unix epoch: simulated records have believable timestamps.
+#: 2024-01-01 in milliseconds since the Unix epoch, so that records have plausible timestamps.
 _WALL_START_MS = 1_704_067_200_000
 
 
 class SimClock:
-    """A `Clock` that stands still between two calls of `advance_to`."""
+    """A `Clock` that advances only in `advance_to`."""
 
     def __init__(self, start_ms: int = 1_000) -> None:
         self._start_ms = self._now_ms = start_ms
@@ -22,7 +22,7 @@ class SimClock:
         return self._now_ms
 
     def after_ms(self, duration_ms: float) -> int:
-        """Return the simulated time in a while."""
+        """Return the simulated time after a duration."""
         return self._now_ms + math.ceil(duration_ms)
 
     def wall_ms(self) -> int:
@@ -30,14 +30,14 @@ class SimClock:
         return _WALL_START_MS + self._shift_ms + self._now_ms - self._start_ms
 
     def shift_wall(self, by_ms: int) -> None:
-        """Set the wall clock forth or back, as an administrator does; deadlines do not care."""
+        """Set the wall clock forward or back; deadlines are not affected."""
         self._shift_ms += by_ms
 
     def advance_to(self, when_ms: int) -> None:
-        """Let time pass.
+        """Advance the time.
 
         Raises:
-            ValueError: That would be backwards.
+            ValueError: `when_ms` is in the past.
         """
         if when_ms < self._now_ms:
             msg = f"time cannot go back from {self._now_ms} to {when_ms}"

@@ -1,4 +1,4 @@
-"""A driver without a thread: a waiting call runs the network loops."""
+"""A driver without threads: waiting calls run the network loops."""
 
 from __future__ import annotations
 
@@ -7,41 +7,41 @@ from typing import TypeVar
 
 from tandem_kafka.runtime import Loop, Random
 from tandem_kafka.testing.network import SimTransport
-from tandem_kafka.testing.scheduler import ParkableLoop, Parked, Scheduler
+from tandem_kafka.testing.scheduler import ParkableLoop, ParkedLoop, Scheduler
 
 __all__ = ["SteppedDriver"]
 
 T = TypeVar("T")
 
-#: The application thread may be this late to notice: the interpreter's switch interval.
+#: How late the application thread may notice: the switch interval of the interpreter.
 LATE_MS = 5
 
 
 class SteppedDriver:
-    """Keeps the loop parked where a real thread sleeps, and steps it while the application waits.
+    """Parks the loop where a real thread sleeps, and steps it while the application waits.
 
-    What a real network thread does while the application computes happens here when `wait`
-    begins, and in up to two further steps, drawn from the seed, after it is over: the network
-    thread was faster than the application thread noticed.
+    The work of a network thread during the application's own work happens when `wait` begins.
+    After `wait`, up to two more steps, drawn from the seed, stand for a network thread that is
+    faster than the application thread.
 
     Attributes:
-        offloaded_ms: Shortest and longest time that work elsewhere takes.
+        offloaded_ms: Shortest and longest duration of offloaded work.
     """
 
     def __init__(self, scheduler: Scheduler, transport: SimTransport, random: Random) -> None:
         self._scheduler = scheduler
         self._transport = transport
         self._random = random
-        self.parked: Parked | None = None
+        self.parked: ParkedLoop | None = None
         self.offloaded_ms = (0, 20)
 
     @property
-    def turns(self) -> int:
-        """How often the loop went round."""
-        return self.parked.turns if self.parked is not None else 0
+    def iterations(self) -> int:
+        """Number of iterations of the loop."""
+        return self.parked.iterations if self.parked is not None else 0
 
     def start(self, loop: Loop, name: str) -> None:
-        """Let the loop go to sleep for the first time.
+        """Park the loop for the first time.
 
         Raises:
             TypeError: The loop cannot be parked: it has no `prepare` and `complete`.
@@ -52,10 +52,10 @@ class SteppedDriver:
         self.parked = self._scheduler.park(name, loop, self._transport)
 
     def notify(self, *, first: bool = False) -> None:
-        """Nobody waits elsewhere: the application looks after every step."""
+        """Do nothing: `wait` checks its condition after every step."""
 
     def wait(self, ready: Callable[[], bool], deadline_ms: int) -> bool:
-        """Step until `ready()` or the deadline, then a little further."""
+        """Step until `ready()` or the deadline, then up to two steps more."""
         clock = self._scheduler.clock
         while not ready() and clock.now_ms() < deadline_ms:
             self._scheduler.step(deadline_ms)
@@ -64,12 +64,12 @@ class SteppedDriver:
         return ready()
 
     def offload(self, work: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
-        """Do the work in a while, in no thread's turn."""
+        """Do the work later, on none of the simulated threads."""
 
         def run() -> None:
             try:
-                result: T | BaseException = self._scheduler.aside(work)
-            except Exception as error:  # noqa: BLE001 - handed to the caller, whatever it is
+                result: T | BaseException = self._scheduler.run_outside(work)
+            except Exception as error:  # noqa: BLE001 - handed to the caller
                 result = error
             done(result)
 

@@ -1,7 +1,7 @@
-"""librdkafka's built-in cluster, with the settings that confluent-kafka has no option for.
+"""The cluster embedded in librdkafka, with settings that confluent-kafka has no option for.
 
-The functions are those of librdkafka's public header rdkafka_mock.h; confluent-kafka's extension
-module is linked with the library, so they are found through it.
+The functions are in librdkafka's public header rdkafka_mock.h. The extension module of
+confluent-kafka is linked with the library and exports them.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from confluent_kafka import cimpl
 __all__ = ["MockCluster"]
 
 _PRODUCER: Final = 0
-#: Requests of the classic protocol, by their numbers: the built-in cluster offers newer versions
-#: but reads and answers them as if they were these.
+#: Keys and highest versions of classic group requests: the embedded cluster offers newer versions,
+#: but reads them as if they were these.
 _VERSIONS: Final = {"JoinGroup": (11, 5), "Heartbeat": (12, 3), "Leave": (13, 2), "Sync": (14, 3)}
 
 _library = ctypes.CDLL(cimpl.__file__)
@@ -38,7 +38,7 @@ for _name, _result, _arguments in (
 
 
 class MockCluster:
-    """A cluster inside this process: threads and sockets of librdkafka, until `close`.
+    """A cluster in this process: threads and sockets of librdkafka, until `close`.
 
     Attributes:
         bootstrap: Addresses of its brokers.
@@ -52,7 +52,7 @@ class MockCluster:
         self._owner = owner
         self._cluster = _library.rd_kafka_mock_cluster_new(owner, brokers) if owner else None
         if not self._cluster:
-            raise RuntimeError(f"no built-in cluster: {error.value.decode()}")
+            raise RuntimeError(f"no embedded cluster: {error.value.decode()}")
         for number, highest in _VERSIONS.values():
             _library.rd_kafka_mock_set_apiversion(self._cluster, number, 0, highest)
         _library.rd_kafka_mock_group_initial_rebalance_delay_ms(
@@ -68,7 +68,7 @@ class MockCluster:
             raise RuntimeError(f"topic {name} was not created: error {error}")
 
     def close(self) -> None:
-        """Stop the brokers and close their sockets; calling it again does nothing."""
+        """Stop the brokers and close their sockets; a second call has no effect."""
         cluster, self._cluster = self._cluster, None
         if cluster:
             _library.rd_kafka_mock_cluster_destroy(cluster)

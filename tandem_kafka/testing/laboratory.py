@@ -1,4 +1,4 @@
-"""The fixture `kafka_cluster`: a simulated Kafka, with handles for tests of applications."""
+"""The object of the fixture `kafka_cluster`: a simulated Kafka for tests of applications."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from tandem_kafka.types import TopicPartition
 
 __all__ = ["SimulatedKafka"]
 
-#: So much simulated time an application is given for what must happen in the end.
-PATIENCE_MS = 120_000
+#: The default timeout of `poll_until`, in simulated time.
+TIMEOUT_MS = 120_000
 POLL_MS = 200
 
 
 class SimulatedKafka:
-    """A cluster in this process and the consumers on it; time passes only when a test lets it.
+    """A cluster in this process and the consumers on it, in simulated time.
 
     Args:
-        seed: What is left to chance comes from it: the same seed gives the same run.
-        brokers: How many there are.
-        kafka: The release that they pretend to be of: "0.11", "2.8", "3.9" or "4.3"; with None
-            they speak all that is simulated.
-        racks: Where they stand, in turns; leaders send consumers with a `client_rack` to a
-            replica there.
+        seed: Determines everything random: the same seed gives the same run.
+        brokers: Number of brokers.
+        kafka: The release that the brokers simulate: "0.11", "2.8", "3.9" or "4.3". With None they
+            support everything that is simulated.
+        racks: Racks of the brokers, in turn. Leaders send consumers with a `client_rack` to a
+            replica in their rack.
 
     Attributes:
-        simulation: All of it, for what has no handle here: `simulation.cluster.stop(1)`,
+        simulation: The whole simulation, for example `simulation.cluster.stop(1)` or
             `simulation.network.conditions.loss = 0.1`.
     """
 
@@ -44,7 +44,7 @@ class SimulatedKafka:
 
     @property
     def cluster(self) -> SimCluster:
-        """Brokers, topics, groups, and scripted answers."""
+        """Brokers, topics, groups, and scripted responses."""
         return self.simulation.cluster
 
     @property
@@ -62,34 +62,34 @@ class SimulatedKafka:
         return [TopicPartition(name, number) for number in range(partitions)]
 
     def produce(self, topic: str, *values: bytes | None, partition: int = 0) -> int:
-        """Append records; returns the offset of the first. An unknown topic is created."""
+        """Append records; returns the offset of the first. A missing topic is created."""
         if topic not in self.cluster.topics:
             self.create_topic(topic, partition + 1)
         return self.cluster.produce(TopicPartition(topic, partition), *values)
 
     def committed(self, consumer: KafkaConsumer, topic: str, partition: int = 0) -> int | None:
-        """Return what the consumer's group has committed."""
+        """Return the committed offset of the consumer's group, None without a commit."""
         group_id = str(consumer.group_metadata().group_id)
         return self.cluster.committed(group_id, TopicPartition(topic, partition))
 
     # --- time ----------------------------------------------------------------------------------
 
     def advance(self, duration_ms: int) -> None:
-        """Let time pass in which applications do not poll; their network threads go on."""
+        """Let time pass without any poll(); the network threads keep running."""
         self.simulation.sleep(duration_ms)
 
     def poll_until(self, done: Callable[[], object], *consumers: KafkaConsumer) -> None:
-        """Poll these consumers (default: all that are open) until `done()`.
+        """Poll these consumers (default: all open ones) until `done()`.
 
-        What they read is dropped.
+        Their records are dropped.
 
         Raises:
-            TimeoutError: It was not done within two simulated minutes.
+            TimeoutError: `done()` was still False after two simulated minutes.
         """
-        until_ms = self.now_ms + PATIENCE_MS
+        until_ms = self.now_ms + TIMEOUT_MS
         while not done():
             if self.now_ms > until_ms:
-                msg = f"not done after {PATIENCE_MS} simulated milliseconds"
+                msg = f"not done after {TIMEOUT_MS} simulated milliseconds"
                 raise TimeoutError(msg)
             for consumer in consumers or self._open():
                 consumer.poll(POLL_MS)
@@ -97,13 +97,12 @@ class SimulatedKafka:
     def _open(self) -> list[KafkaConsumer]:
         return [c for c in self.simulation.consumers if not c._core.closed]  # noqa: SLF001
 
-    # --- trouble -------------------------------------------------------------------------------
+    # --- faults --------------------------------------------------------------------------------
 
     def rebalance(self, consumer: KafkaConsumer) -> KafkaConsumer:
-        """Have another member join the consumer's group and take its share; returns that one.
+        """Let another member join the consumer's group; returns that member.
 
-        `on_partitions_revoked` is called, inside of poll(). Close the other one to have its
-        partitions come back.
+        `poll()` calls `on_partitions_revoked`. Close the other member to get its partitions back.
         """
         config = consumer._core.config  # noqa: SLF001
         options: dict[str, Any] = {
@@ -117,13 +116,13 @@ class SimulatedKafka:
         return other
 
     def expel(self, consumer: KafkaConsumer) -> None:
-        """Have the coordinator forget a member, as one that was silent for too long.
+        """Let the coordinator remove a member, as after a session timeout.
 
-        `on_partitions_lost` is called, inside of poll().
+        `poll()` calls `on_partitions_lost`.
         """
         identity = consumer.group_metadata()
         self.cluster.expel(str(identity.group_id), identity.member_id)
-        # It hears of it with its next heartbeat, and joins again once the listener was called.
+        # Its next heartbeat fails. It joins again after the call of its listener.
         self.poll_until(
             lambda: (
                 consumer.group_metadata().member_id != identity.member_id
@@ -133,12 +132,12 @@ class SimulatedKafka:
         )
 
     def cut(self, node_id: int | None = None) -> None:
-        """Cut the connections to a broker, or all there are."""
+        """Cut the connections to a broker, or all connections."""
         for broker in self.cluster.brokers.values():
             if node_id in {None, broker.node_id}:
                 self.simulation.network.cut(broker.address)
 
     def close(self) -> None:
-        """Close what is open."""
+        """Close all open consumers."""
         for consumer in self._open():
             consumer.close()

@@ -1,4 +1,4 @@
-"""Wires that carry bytes in simulated time: late, cut, clogged or refused, as the seed has it."""
+"""A simulated network: connections that carry bytes in simulated time, with faults from a seed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = [
     "SimTransport",
 ]
 
-#: Later than anything.
+#: Later than any event.
 NEVER_MS = 2**62
 
 Address = tuple[str, int]
@@ -38,16 +38,16 @@ Address = tuple[str, int]
 
 @dataclass(slots=True)
 class Conditions:
-    """How the wires behave; may be changed at any time.
+    """The faults of the network; they may be changed at any time.
 
     Attributes:
-        latency_ms: Shortest and longest time that a frame takes.
-        loss: Share of frames that are lost, and their connection with them.
-        clog: Share of frames that are held up for `clog_ms` more, with all that is behind them.
-        clog_ms: Shortest and longest such delay; more than a request may take.
+        latency_ms: Shortest and longest latency of a frame.
+        loss: Share of frames that are lost, together with their connection.
+        clog: Share of frames that are delayed by `clog_ms`, with all frames behind them.
+        clog_ms: Shortest and longest such delay. The default exceeds the request timeout.
         refuse: Share of connections that are refused.
-        swallow: Share of answers that vanish while their connection stays.
-        double: Share of answers that come twice.
+        swallow: Share of responses that are lost while their connection stays open.
+        double: Share of responses that arrive twice.
     """
 
     latency_ms: tuple[int, int] = (1, 5)
@@ -59,24 +59,24 @@ class Conditions:
     double: float = 0.0
 
     def calm(self) -> None:
-        """No more faults from now on."""
+        """End all of these faults."""
         self.loss = self.clog = self.refuse = self.swallow = self.double = 0.0
 
 
 class Server(Protocol):
-    """What listens at an address."""
+    """A server that listens at an address."""
 
     def receive(self, connection: SimConnection, frame: bytes) -> None:
-        """Take a frame, without its length; answer by `connection.reply`."""
+        """Handle a frame, given without its length; `connection.reply` sends the response."""
         ...
 
     def closed(self, connection: SimConnection) -> None:
-        """The client is gone."""
+        """Note that the client has closed the connection."""
         ...
 
 
 class SimConnection:
-    """A connection with both of its ends."""
+    """A connection with both ends."""
 
     def __init__(
         self, network: SimNetwork, number: int, transport: SimTransport, address: Address
@@ -86,11 +86,11 @@ class SimConnection:
         self.address = address
         self.server: Server | None = None
         self.open = True
-        #: One end is gone and the other was not told: whatever is sent vanishes.
+        #: One end is gone without notice to the other: frames are lost.
         self.half_open = False
         self.received_bytes = 0
         self._network = network
-        #: When the last frame of each direction arrives: bytes do not overtake each other.
+        #: Arrival of the last frame in each direction: bytes do not overtake each other.
         self._busy_ms = {"to server": 0, "to client": 0}
 
     def send(self, frame: bytes) -> None:
@@ -104,7 +104,7 @@ class SimConnection:
             self._carry("to client", self.transport.arrived, event, delay_ms)
 
     def cut(self, reason: str) -> None:
-        """Both ends lose the connection, at once."""
+        """Cut the connection; both ends notice at once."""
         if not self.open:
             return
         self.open = False
@@ -115,7 +115,7 @@ class SimConnection:
         self.transport.arrived(ConnectionClosed(self.number, error))
 
     def drop(self) -> None:
-        """Client: close; the server notices, the client is told nothing."""
+        """Client: close the connection; the client gets no event."""
         if self.open:
             self.open = False
             if self.server is not None:
@@ -138,24 +138,24 @@ class SimConnection:
 
     def _arrive(self, deliver: Callable[[Any], None], what: Any) -> None:
         network = self._network
-        if network.parted(self.transport, self.address):
-            self.half_open = True  # what is lost in the middle of a stream is never made good
+        if network.is_partitioned(self.transport, self.address):
+            self.half_open = True  # nothing repairs a gap in a stream of bytes
         if self.open and not self.half_open and self.address not in network.silent:
             deliver(what)
 
 
 class SimNetwork:
-    """Every wire there is: one heap of things to happen.
+    """All connections, and a heap of scheduled events.
 
     Attributes:
-        silent: Addresses that packets reach no more and that answer nothing.
-        slow: How much longer frames take to and from an address.
-        partitions: Clients and addresses between which nothing gets through.
-        proxied: Addresses of proxies: while there is no server behind one, it accepts each
-            connection and closes it.
+        silent: Addresses that receive and send nothing.
+        slow: Additional latency to and from an address.
+        partitions: Clients and addresses that cannot reach each other.
+        proxied: Addresses of proxies. A proxy without a server behind it accepts each connection
+            and closes it.
         alter_response: Called with the frame of each response, without its length. It returns the
             frame to send instead. With None, responses are sent as they are.
-        next_ms: When the next thing happens.
+        next_ms: Time of the next event.
     """
 
     def __init__(
@@ -180,13 +180,13 @@ class SimNetwork:
     # --- time ----------------------------------------------------------------------------------
 
     def at(self, when_ms: int, action: Callable[[], object]) -> None:
-        """Have something happen at a time."""
+        """Schedule an action."""
         self._sequence += 1
         heapq.heappush(self._heap, (when_ms, self._sequence, action))
         self.next_ms = self._heap[0][0]
 
     def deliver(self) -> None:
-        """Let everything happen that is due."""
+        """Run all actions that are due."""
         heap, now_ms = self._heap, self.clock.now_ms()
         while heap and heap[0][0] <= now_ms:
             action = heapq.heappop(heap)[2]
@@ -194,7 +194,7 @@ class SimNetwork:
             action()
 
     def arrival_ms(self, address: Address) -> int:
-        """Draw when a frame that leaves now arrives."""
+        """Draw the arrival time of a frame that is sent now."""
         conditions = self.conditions
         delay_ms = self._latency_ms(*conditions.latency_ms) + self.slow.get(address, 0)
         if conditions.clog and self._random.random() < conditions.clog:
@@ -203,7 +203,7 @@ class SimNetwork:
         return self.clock.now_ms() + delay_ms
 
     def _latency_ms(self, shortest_ms: int, longest_ms: int) -> int:
-        """Draw what `randint` draws, of the same bits, without its four calls."""
+        """Return the same as `randint`, from the same bits, without its four calls."""
         width = longest_ms - shortest_ms + 1
         bits = width.bit_length()
         drawn = self._random.getrandbits(bits)
@@ -216,16 +216,16 @@ class SimNetwork:
         return bool(self.conditions.loss) and self._random.random() < self.conditions.loss
 
     def copies(self) -> int:
-        """Draw how often an answer arrives."""
+        """Draw how often a response arrives."""
         swallow, double = self.conditions.swallow, self.conditions.double
         if not swallow and not double:
             return 1
         drawn = self._random.random()
         if drawn < swallow:
-            self.trace.note("an answer vanishes")
+            self.trace.note("a response is lost")
             return 0
         if drawn < swallow + double:
-            self.trace.note("an answer comes twice")
+            self.trace.note("a response arrives twice")
             return 2
         return 1
 
@@ -235,18 +235,18 @@ class SimNetwork:
 
     # --- links ---------------------------------------------------------------------------------
 
-    def parted(self, transport: SimTransport, address: Address) -> bool:
-        """Tell whether nothing gets through between a client and an address."""
+    def is_partitioned(self, transport: SimTransport, address: Address) -> bool:
+        """Return whether a client and an address cannot reach each other."""
         return bool(self.partitions) and (transport, address) in self.partitions
 
     def freeze(self, transport: SimTransport) -> None:
-        """Leave a client with half-open connections: what is sent on them vanishes."""
+        """Make the connections of a client half-open: frames on them are lost."""
         for connection in self._connections.values():
             if connection.transport is transport:
                 connection.half_open = True
 
     def heal(self) -> None:
-        """Take every fault of the links back; half-open connections stay what they are."""
+        """End all faults; half-open connections stay half-open."""
         self.conditions.calm()
         self.alter_response = None
         self.silent.clear()
@@ -256,11 +256,11 @@ class SimNetwork:
     # --- servers -------------------------------------------------------------------------------
 
     def listen(self, address: Address, server: Server) -> None:
-        """Have a server reachable."""
+        """Make a server reachable."""
         self._servers[address] = server
 
     def stop(self, address: Address) -> None:
-        """Take a server down: its connections are cut, new ones refused."""
+        """Stop a server: its connections are cut, new ones are refused."""
         self._servers.pop(address, None)
         self.cut(address, "the broker went down")
 
@@ -284,7 +284,7 @@ class SimNetwork:
     def _arrive(self, connection: SimConnection) -> None:
         if not connection.open or connection.address in self.silent:
             return
-        if self.parted(connection.transport, connection.address):
+        if self.is_partitioned(connection.transport, connection.address):
             return
         server = self._servers.get(connection.address)
         refused = self.conditions.refuse and self._random.random() < self.conditions.refuse
@@ -301,13 +301,13 @@ class SimNetwork:
         connection.transport.arrived(ConnectionOpened(connection.number))
 
     def forget(self, connection: SimConnection) -> None:
-        """The client has closed a connection."""
+        """Forget a connection that its client has closed."""
         self._connections.pop(connection.number, None)
         connection.drop()
 
 
 class SimTransport:
-    """A client's sockets on a `SimNetwork`; implements `network.transport.Transport`.
+    """The connections of one client; implements `network.transport.Transport`.
 
     Attributes:
         ready: True when `poll` would return at once.
@@ -327,13 +327,13 @@ class SimTransport:
         return connection.number
 
     def send(self, connection: int, frame: bytes) -> None:
-        """Send a frame; what is for a closed connection vanishes."""
+        """Send a frame; on a closed connection it is lost."""
         found = self._connections.get(connection)
         if found is not None and found.open:
             found.send(bytes(frame[4:]))
 
     def poll(self, timeout_ms: int) -> list[TransportEvent]:
-        """Let time pass to the next event, wake-up or the end of the timeout."""
+        """Let time pass until the next event, a wakeup, or the timeout."""
         network = self._network
         now_ms = network.clock.now_ms()
         if network.next_ms <= now_ms:
@@ -351,12 +351,12 @@ class SimTransport:
         self._woken = self.ready = True
 
     def received_bytes(self, connection: int) -> int:
-        """Return how many bytes have arrived; a frame arrives at once."""
+        """Return the number of received bytes; a frame arrives as a whole."""
         found = self._connections.get(connection)
         return found.received_bytes if found is not None else 0
 
     def disconnect(self, connection: int) -> None:
-        """Close a connection; what it had to tell is not told any more."""
+        """Close a connection and drop its pending events."""
         found = self._connections.pop(connection, None)
         if found is not None:
             self._network.forget(found)
@@ -369,7 +369,7 @@ class SimTransport:
             self.disconnect(number)
 
     def arrived(self, event: TransportEvent) -> None:
-        """Take what the network brings."""
+        """Queue an event from the network."""
         if event.connection in self._connections:
             if isinstance(event, FrameReceived):
                 self._connections[event.connection].received_bytes += len(event.frame)

@@ -1,6 +1,6 @@
-"""Fixtures for those who test code that consumes from Kafka; pytest loads them by itself.
+"""Fixtures for tests of code that consumes from Kafka; pytest loads this plugin by itself.
 
-Nothing is imported before a fixture is asked for: a test run that needs none does not pay.
+Nothing is imported before a fixture is used, so that other test runs do not become slower.
 """
 
 from __future__ import annotations
@@ -18,20 +18,19 @@ if TYPE_CHECKING:
 __all__ = ["kafka_broker", "kafka_cluster"]
 
 
-_MARKER = "kafka_cluster(seed=0, brokers=2, kafka=None, racks=()): what the fixture is made with"
+_MARKER = "kafka_cluster(seed=0, brokers=2, kafka=None, racks=()): arguments of the fixture"
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the marker known."""
+    """Register the marker."""
     config.addinivalue_line("markers", _MARKER)
 
 
 @pytest.fixture
 def kafka_cluster(request: pytest.FixtureRequest) -> Iterator[SimulatedKafka]:
-    """A simulated cluster: no threads, no sockets, no waiting, the same every time.
+    """A simulated cluster: no threads, no sockets, no waiting, and the same run every time.
 
-    `@pytest.mark.kafka_cluster(brokers=3, kafka="2.8")` says what it is like; the arguments are
-    those of `SimulatedKafka`.
+    `@pytest.mark.kafka_cluster(brokers=3, kafka="2.8")` passes arguments to `SimulatedKafka`.
     """
     from tandem_kafka.testing.laboratory import SimulatedKafka
 
@@ -43,7 +42,7 @@ def kafka_cluster(request: pytest.FixtureRequest) -> Iterator[SimulatedKafka]:
 
 @pytest.fixture(scope="session")
 def kafka_broker() -> Iterator[ServedKafka]:
-    """A cluster over TCP; the one of TANDEM_BOOTSTRAP_SERVERS, or one that is built in."""
+    """A cluster over TCP: that of TANDEM_BOOTSTRAP_SERVERS, or an embedded one."""
     pytest.importorskip("confluent_kafka", reason="pip install 'tandem-kafka[testing]'")
     from tandem_kafka.testing.served import BOOTSTRAP_VARIABLE, ServedKafka
 

@@ -1,4 +1,4 @@
-"""Whose turn it is, and when time passes, where several consumers live in one thread."""
+"""Runs the network loops of several consumers in one thread, and advances the time."""
 
 from __future__ import annotations
 
@@ -11,65 +11,65 @@ from tandem_kafka.runtime import Random
 from tandem_kafka.testing.clock import SimClock
 from tandem_kafka.testing.network import NEVER_MS, SimNetwork, SimTransport
 
-__all__ = ["LivelockError", "ParkableLoop", "Parked", "Scheduler"]
+__all__ = ["LivelockError", "ParkableLoop", "ParkedLoop", "Scheduler"]
 
 T = TypeVar("T")
 
-#: So many turns while time stands still are no progress but a spin.
-LIVELOCK_TURNS = 1_000
+#: More iterations without any passage of time count as a livelock.
+LIVELOCK_ITERATIONS = 1_000
 
 
 class LivelockError(AssertionError):
-    """Loops took turn after turn and no time passed."""
+    """Loops keep running and no time passes."""
 
 
 @runtime_checkable
 class ParkableLoop(Protocol):
-    """A loop that can be stopped where its thread would sleep."""
+    """A loop that can be parked where its thread would sleep."""
 
     @property
     def running(self) -> bool:
-        """False once it has nothing left to do."""
+        """False once the loop has ended."""
         ...
 
     def prepare(self) -> int:
-        """Everything before the sleep; returns how long that may last, in milliseconds."""
+        """Do everything before the sleep; returns the longest sleep in milliseconds."""
         ...
 
     def complete(self, transport_events: list[TransportEvent]) -> None:
-        """Everything behind the sleep."""
+        """Do everything after the sleep."""
         ...
 
     def finish(self, failure: BaseException | None = None) -> None:
-        """Close what the loop owns."""
+        """Close the resources of the loop."""
         ...
 
 
 @dataclass(slots=True, eq=False)
-class Parked:
-    """A loop asleep in its transport's poll.
+class ParkedLoop:
+    """A loop that sleeps in the poll of its transport.
 
     Attributes:
-        wakes_ms: When it wakes if nothing happens.
-        turns: How often it went round.
-        finished: True once it has ended.
-        stalled_ms: Until when it gets no turn: its process is stopped.
+        wakes_ms: When it wakes up without an event.
+        iterations: Number of its iterations.
+        finished: Whether it has ended.
+        stalled_until_ms: Until when its process is stopped.
     """
 
     name: str
     loop: ParkableLoop
     transport: SimTransport
     wakes_ms: int
-    turns: int = 0
+    iterations: int = 0
     finished: bool = False
-    stalled_ms: int = 0
+    stalled_until_ms: int = 0
 
 
 class Scheduler:
-    """Gives turns to loops that have something to do; lets time pass when none has.
+    """Runs loops that have work to do; advances the time when none has.
 
     Attributes:
-        in_turn: True while a loop has its turn: what runs then runs on its network thread.
+        on_network_thread: True while a loop runs: the running code is on its network thread.
     """
 
     def __init__(self, clock: SimClock, network: SimNetwork, random: Random, seed: object) -> None:
@@ -77,31 +77,31 @@ class Scheduler:
         self._network = network
         self._random = random
         self._seed = seed
-        self._parked: list[Parked] = []
-        self._turns_now = 0
-        self.in_turn = False
+        self._parked: list[ParkedLoop] = []
+        self._iterations_now = 0
+        self.on_network_thread = False
 
-    def park(self, name: str, loop: ParkableLoop, transport: SimTransport) -> Parked:
+    def park(self, name: str, loop: ParkableLoop, transport: SimTransport) -> ParkedLoop:
         """Take a loop over, and let it go to sleep for the first time."""
-        parked = Parked(name, loop, transport, self.clock.now_ms())
+        parked = ParkedLoop(name, loop, transport, self.clock.now_ms())
         parked.wakes_ms += loop.prepare()
         self._parked.append(parked)
         return parked
 
     def after(self, delay_ms: int, action: Callable[[], object]) -> None:
-        """Have something happen in a while."""
+        """Schedule an action."""
         self._network.at(self.clock.now_ms() + delay_ms, action)
 
-    def aside(self, work: Callable[[], T]) -> T:
-        """Do what another thread would do, whosever turn it is."""
-        in_turn, self.in_turn = self.in_turn, False
+    def run_outside(self, work: Callable[[], T]) -> T:
+        """Do the work of another thread, also while a loop runs."""
+        before, self.on_network_thread = self.on_network_thread, False
         try:
             return work()
         finally:
-            self.in_turn = in_turn
+            self.on_network_thread = before
 
     def step(self, until_ms: int) -> None:
-        """One turn of one loop; if all sleep, time passes before, at most to `until_ms`."""
+        """Run one iteration of one loop; if all sleep, advance the time, at most to `until_ms`."""
         network = self._network
         now_ms = self.clock.now_ms()
         if network.next_ms <= now_ms:
@@ -111,43 +111,46 @@ class Scheduler:
             next_ms = min(until_ms, network.next_ms, self._next_ms(now_ms))
             if next_ms <= now_ms:
                 return
-            self._turns_now = 0
+            self._iterations_now = 0
             self.clock.advance_to(next_ms)
             if network.next_ms <= next_ms:
                 network.deliver()
             due = self._due(next_ms)
         if due:
-            self._turn(due[0] if len(due) == 1 else self._random.choice(due))
+            self._run(due[0] if len(due) == 1 else self._random.choice(due))
 
-    def _due(self, now_ms: int) -> list[Parked]:
-        """Return the loops that have something to do and may."""
+    def _due(self, now_ms: int) -> list[ParkedLoop]:
+        """Return the loops that have work to do and are not stalled."""
         return [
             parked
             for parked in self._parked
-            if (parked.wakes_ms <= now_ms or parked.transport.ready) and parked.stalled_ms <= now_ms
+            if (parked.wakes_ms <= now_ms or parked.transport.ready)
+            and parked.stalled_until_ms <= now_ms
         ]
 
     def _next_ms(self, now_ms: int) -> int:
-        """Return when one of the loops will have something to do by itself."""
-        moments = [p.stalled_ms if p.stalled_ms > now_ms else p.wakes_ms for p in self._parked]
+        """Return when the first loop wakes up by itself."""
+        moments = [
+            p.stalled_until_ms if p.stalled_until_ms > now_ms else p.wakes_ms for p in self._parked
+        ]
         return min(moments, default=NEVER_MS)
 
-    def _turn(self, parked: Parked) -> None:
-        self._turns_now += 1
-        if self._turns_now > LIVELOCK_TURNS:
+    def _run(self, parked: ParkedLoop) -> None:
+        self._iterations_now += 1
+        if self._iterations_now > LIVELOCK_ITERATIONS:
             msg = (
-                f"livelock in {parked.name}: {LIVELOCK_TURNS} turns at {self.clock.now_ms()} ms "
-                f"and no time passes (seed {self._seed!r})"
+                f"livelock in {parked.name}: {LIVELOCK_ITERATIONS} iterations "
+                f"at {self.clock.now_ms()} ms and no time passes (seed {self._seed!r})"
             )
             raise LivelockError(msg)
-        parked.turns += 1
-        self.in_turn = True
+        parked.iterations += 1
+        self.on_network_thread = True
         try:
-            self._go_round(parked)
+            self._iterate(parked)
         finally:
-            self.in_turn = False
+            self.on_network_thread = False
 
-    def _go_round(self, parked: Parked) -> None:
+    def _iterate(self, parked: ParkedLoop) -> None:
         parked.loop.complete(parked.transport.poll(0))
         if parked.loop.running:
             parked.wakes_ms = self.clock.now_ms() + parked.loop.prepare()

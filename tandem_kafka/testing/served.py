@@ -1,4 +1,4 @@
-"""The fixture `kafka_broker`: a Kafka that every client can connect to, built in or a real one."""
+"""The object of the fixture `kafka_broker`: a cluster over TCP, embedded or real."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _TIMEOUT_S = 30.0
 
 
 class ServedKafka:
-    """A cluster by its address; a context manager that closes it.
+    """A cluster with an address; as a context manager, it closes the embedded cluster.
 
     Attributes:
-        bootstrap: `bootstrap_servers`.
-        real: False for the cluster that is built into librdkafka.
+        bootstrap: The value for `bootstrap_servers`.
+        real: False for the cluster embedded in librdkafka.
     """
 
     def __init__(self, bootstrap: str | None = None, brokers: int = 1) -> None:
@@ -42,7 +42,7 @@ class ServedKafka:
         self.close()
 
     def close(self) -> None:
-        """Stop the built-in cluster; a real one stays as it is."""
+        """Stop the embedded cluster; a real one keeps running."""
         if self._mock is not None:
             self._mock.close()
 
@@ -57,14 +57,14 @@ class ServedKafka:
         return name
 
     def produce(self, topic: str, *values: bytes | None, partition: int = 0) -> None:
-        """Append records, and wait until the cluster has them.
+        """Append records, and wait until the cluster has accepted them.
 
         Raises:
-            TimeoutError: It did not take them.
+            TimeoutError: The cluster did not accept them in time.
         """
         for value in values:
             self._producer.produce(topic, value=value, partition=partition)
-        left = self._producer.flush(_TIMEOUT_S)
-        if left:
-            msg = f"{left} records were not taken by {self.bootstrap}"
+        missing = self._producer.flush(_TIMEOUT_S)
+        if missing:
+            msg = f"{self.bootstrap} did not accept {missing} records within {_TIMEOUT_S:.0f} s"
             raise TimeoutError(msg)

@@ -1,4 +1,4 @@
-"""Everything of one simulation, made from one seed."""
+"""One simulation with all its parts, made from one seed."""
 
 from __future__ import annotations
 
@@ -22,10 +22,18 @@ __all__ = ["Simulation", "simulated_consumer"]
 class Simulation:
     """A clock, a network, a cluster, and the consumers that use them.
 
-    The same seed gives the same run, line by line of `trace`; time passes only while a consumer
-    waits or in `sleep`. Used as a context manager it closes the consumers that are left, and if
-    something failed tells the seed. `kafka` is the release that the brokers pretend to be of,
-    `racks` where they stand, as in `SimCluster`.
+    The same seed gives the same run, line by line of `trace`. Time passes only while a consumer
+    waits, and in `sleep`. As a context manager, it closes the open consumers; if an error was
+    raised, it adds the seed and the trace to it.
+
+    Args:
+        seed: Determines everything random.
+        brokers: Number of brokers.
+        kafka: The release that the brokers simulate: "0.11", "2.8", "3.9" or "4.3". With None they
+            support everything that is simulated.
+        racks: Racks of the brokers, in turn.
+        conditions: The faults of the network.
+        trace_lines: Number of lines that `trace` keeps; None for all.
 
         with Simulation(seed=7) as simulation:
             simulation.cluster.create_topic("orders")
@@ -43,17 +51,17 @@ class Simulation:
         trace_lines: int | None = 400,
     ) -> None:
         self.seed = seed
-        self.random = self._chance("test")
+        self.random = self._random_for("test")
         self.clock = SimClock()
         self.trace = Trace(self.clock, trace_lines)
-        self.network = SimNetwork(self.clock, self._chance("network"), self.trace, conditions)
-        self.cluster = SimCluster(self.network, self._chance("cluster"), brokers, kafka, racks)
+        self.network = SimNetwork(self.clock, self._random_for("network"), self.trace, conditions)
+        self.cluster = SimCluster(self.network, self._random_for("cluster"), brokers, kafka, racks)
         self.consumers: list[KafkaConsumer] = []
         self.drivers: list[SteppedDriver] = []
-        self._scheduler = Scheduler(self.clock, self.network, self._chance("turns"), seed)
+        self._scheduler = Scheduler(self.clock, self.network, self._random_for("turns"), seed)
 
-    def _chance(self, subject: str) -> Random:
-        """One source for each, so that a draw more in one does not change the others."""
+    def _random_for(self, subject: str) -> Random:
+        """Return a source of randomness of its own, so that one subject does not affect others."""
         return Random(f"{self.seed}/{subject}")
 
     def consumer(self, *topics: str, **options: Any) -> KafkaConsumer:
@@ -62,8 +70,8 @@ class Simulation:
         options.setdefault("bootstrap_servers", self.cluster.bootstrap())
         options.setdefault("client_id", f"simulated-{number}")
         transport = SimTransport(self.network)
-        driver = SteppedDriver(self._scheduler, transport, self._chance(f"driver {number}"))
-        runtime = Runtime(self.clock, driver, self._chance(f"consumer {number}"))
+        driver = SteppedDriver(self._scheduler, transport, self._random_for(f"driver {number}"))
+        runtime = Runtime(self.clock, driver, self._random_for(f"consumer {number}"))
         consumer = KafkaConsumer.__new__(KafkaConsumer)
         self.drivers.append(driver)
         consumer._start(Config.from_options(options), runtime, topics, transport)  # noqa: SLF001
@@ -72,23 +80,23 @@ class Simulation:
 
     @property
     def on_network_thread(self) -> bool:
-        """True while what runs would run on a consumer's network thread."""
-        return self._scheduler.in_turn
+        """True while the running code would be on the network thread of a consumer."""
+        return self._scheduler.on_network_thread
 
     def sleep(self, duration_ms: int) -> None:
-        """Let time pass while the application does something else; the network threads go on."""
+        """Let time pass without calls of the application; the network threads keep running."""
         until_ms = self.clock.now_ms() + duration_ms
         while self.clock.now_ms() < until_ms:
             self._scheduler.step(until_ms)
 
     def jump(self, by_ms: int) -> None:
-        """Let time pass in which nobody does anything: the whole machine was suspended."""
+        """Let time pass while the whole machine is suspended."""
         self.trace.note(f"the clock jumps by {by_ms} ms")
         self.clock.advance_to(self.clock.now_ms() + by_ms)
         self.sleep(1)
 
     def after(self, delay_ms: int, action: Any) -> None:
-        """Have `action()` called in a while, as from another thread."""
+        """Call `action()` after a delay, as from another thread."""
         self.network.at(self.clock.now_ms() + delay_ms, action)
 
     def __enter__(self) -> Self:
@@ -107,9 +115,9 @@ class Simulation:
             if error is None:
                 consumer.close()
             else:
-                consumer._core.closed = True  # noqa: SLF001 - no further noise behind a failure
+                consumer._core.closed = True  # noqa: SLF001 - closing could hide the failure
 
 
 def simulated_consumer(*topics: str, seed: object = 0, **options: Any) -> KafkaConsumer:
-    """Return a consumer with a simulation of its own; for a first test in one line."""
+    """Return a consumer with its own simulation, for a test of one line."""
     return Simulation(seed).consumer(*topics, **options)

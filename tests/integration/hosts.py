@@ -13,7 +13,7 @@ from typing import Any, Protocol, cast
 
 from tandem_kafka import KafkaConsumer
 from tandem_kafka.testing import Simulation
-from tandem_kafka.testing.scheduler import Parked
+from tandem_kafka.testing.scheduler import ParkedLoop
 from tests.integration.polling import Listener
 
 __all__ = ["Host", "RealHost", "SimulatedHost"]
@@ -50,11 +50,11 @@ class SimulatedHost:
 
     def stop(self) -> None:
         for parked in self._parked():
-            parked.stalled_ms = self._simulation.clock.now_ms() + _FOREVER_MS
+            parked.stalled_until_ms = self._simulation.clock.now_ms() + _FOREVER_MS
 
     def resume(self) -> None:
         for parked in self._parked():
-            parked.stalled_ms = 0
+            parked.stalled_until_ms = 0
 
     def kill(self) -> None:
         self.stop()
@@ -63,7 +63,7 @@ class SimulatedHost:
         for consumer in self._consumers:
             consumer._core.closed = True  # nobody closes it
 
-    def _parked(self) -> list[Parked]:
+    def _parked(self) -> list[ParkedLoop]:
         return [consumer._core.driver.parked for consumer in self._consumers]  # type: ignore[attr-defined]
 
 

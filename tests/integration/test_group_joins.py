@@ -165,7 +165,7 @@ def test_a_kip_848_member_gets_partitions_that_a_classic_member_still_owns(
 ) -> None:
     """A second change before the assignment empties what a cooperative member has, and still owns.
 
-    That is two owners for a while, and why stories leave `ConsumerGroup.unheard` out.
+    That is two owners for a while, and why stories leave `ConsumerGroup.stale_ownership` out.
     """
     everything = [(raw.topic, number) for number in range(4)]
     classic = member(range=said([raw.topic]))

@@ -172,11 +172,11 @@ def test_the_closest_replica_is_read_while_it_lives(
     consumer.assign([tp])
     consumer.seek(tp, 0)
 
-    def preferred() -> float:
+    def most_requested() -> float:
         return partition_metrics(consumer, tp).get("preferred-read-replica", -1)
 
     assert len(read_all(consumer, 5)) == 5
-    assert preferred() == follower
+    assert most_requested() == follower
     assert sent.fetched_from() == [leader, follower, follower][: len(sent.fetched_from())]
     cluster.admin.produce(topic, [b"2"] * 5)
     assert len(read_all(consumer, 5)) == 5
@@ -186,9 +186,9 @@ def test_the_closest_replica_is_read_while_it_lives(
     cluster.admin.produce(topic, [b"3"] * 5)
     assert [record.value for record in read_all(consumer, 5)] == [b"3"] * 5
     assert sent.fetched_from()[-1] == leader
-    assert preferred() == -1
+    assert most_requested() == -1
     cluster.start_again(follower)
-    poll_until(consumer, lambda: preferred() == follower)
+    poll_until(consumer, lambda: most_requested() == follower)
     cluster.admin.produce(topic, [b"4"] * 5)
     assert [record.offset for record in read_all(consumer, 5)] == list(range(15, 20))
 

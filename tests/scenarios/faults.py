@@ -8,7 +8,7 @@ from tandem_kafka.consumer.consumer import KafkaConsumer
 from tandem_kafka.testing.cluster.call import Call
 from tandem_kafka.testing.coordinator.records import OffsetCommit
 from tandem_kafka.testing.network import SimTransport
-from tandem_kafka.testing.scheduler import Parked
+from tandem_kafka.testing.scheduler import ParkedLoop
 from tandem_kafka.types import TopicPartition
 from tandem_kafka.wire.messages import (
     ConsumerGroupHeartbeatRequest,
@@ -132,7 +132,7 @@ class Faults:
             broker.quotas.lift()
         self._producers.end_all()
         for member in self._members.listeners:
-            _parked(member).stalled_ms = 0
+            _parked(member).stalled_until_ms = 0
         self._simulation.sleep(1)
         self._members.stalled.clear()
 
@@ -209,7 +209,7 @@ class Faults:
         def later(call: Call) -> None:
             def handle() -> None:
                 if not call.answered:
-                    call.broker.answer(call, call.default())
+                    call.answer_later(call.default())
 
             self._simulation.after(delay_ms, handle)
 
@@ -260,7 +260,7 @@ class Faults:
         number = self._members.listeners[member].number
         duration_ms = self._random.choice([300, 4_000, 9_000])
         parked = _parked(member)
-        parked.stalled_ms = self._simulation.clock.now_ms() + duration_ms
+        parked.stalled_until_ms = self._simulation.clock.now_ms() + duration_ms
         self._members.stalled.add(number)
         self._note(member, f"is stopped for {duration_ms} ms")
         # One more millisecond: its network thread must notice expired timeouts first.
@@ -321,8 +321,8 @@ class Faults:
         self._members.note(self._members.listeners[member].number, what)
 
 
-def _parked(member: KafkaConsumer) -> Parked:
-    parked: Parked = member._core.driver.parked  # type: ignore[attr-defined]
+def _parked(member: KafkaConsumer) -> ParkedLoop:
+    parked: ParkedLoop = member._core.driver.parked  # type: ignore[attr-defined]
     return parked
 
 

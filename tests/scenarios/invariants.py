@@ -80,7 +80,7 @@ class Invariants:
         self._seen_iterations: dict[int, int] = {}
         self._epochs = 0, 0
         self._targets: dict[str, frozenset[TopicPartition]] = {}
-        self._conversions = 0
+        self._incarnation = 0
         self.old_records = OldRecords(members.ledger)
 
     # --- records -------------------------------------------------------------------------------
@@ -278,8 +278,8 @@ class Invariants:
 
     def _taken_unnoticed(self, owner: CheckingListener, shared: set[TopicPartition]) -> bool:
         """Return whether a classic member of a KIP-848 group lost these but was not informed."""
-        unheard = self._cluster.consumer_group(self._members.group_id).unheard
-        return shared <= unheard.get(self._members.id_of(owner), frozenset())
+        stale_ownership = self._cluster.consumer_group(self._members.group_id).stale_ownership
+        return shared <= stale_ownership.get(self._members.id_of(owner), frozenset())
 
     def check_thread(self, what: str) -> None:
         """Check that user code runs on the application thread."""
@@ -295,7 +295,7 @@ class Invariants:
         self._check_commits()
         self._check_target()
         for member, listener in self._members.listeners.items():
-            number, iterations = listener.number, member._core.driver.turns  # type: ignore[attr-defined]
+            number, iterations = listener.number, member._core.driver.iterations  # type: ignore[attr-defined]
             if number not in self._members.stalled:
                 if self._seen_iterations.get(number) != iterations:
                     # Only an iteration of its network loop fills these queues.
@@ -326,9 +326,9 @@ class Invariants:
     def _check_target(self) -> None:
         """Check that a new target has a newer epoch, and each partition once."""
         group = self._cluster.consumer_group(self._members.group_id)
-        if group.lives != self._conversions:
+        if group.incarnation != self._incarnation:
             # The group has been a classic one since.
-            self._epochs, self._targets, self._conversions = (0, 0), {}, group.lives
+            self._epochs, self._targets, self._incarnation = (0, 0), {}, group.incarnation
         epochs, before = (group.epoch, group.assignment_epoch), self._epochs
         if epochs == before and group.target == self._targets:
             return

@@ -114,7 +114,7 @@ def run_seed(seed: int, name: str | None = None, *, whole_trace: bool = False) -
         scenario=scenario.name,
         virtual_ms=simulation.clock.now_ms() - began_ms,
         events=trace.count,
-        iterations=sum(driver.turns for driver in simulation.drivers),
+        iterations=sum(driver.iterations for driver in simulation.drivers),
         settled_ms=settled_ms,
         digest=trace.digest,
         faults=faults,

@@ -185,7 +185,7 @@ def test_nobody_is_missed_while_there_is_no_coordinator(protocol: Any) -> None:
         team.settle()
         before = [member.group_metadata() for member in team.members]
         silent = team.members.pop()
-        silent._core.driver.parked.stalled_ms = 10**9  # type: ignore[attr-defined]
+        silent._core.driver.parked.stalled_until_ms = 10**9  # type: ignore[attr-defined]
         simulation.cluster.stop(1)
         team.poll(300)
         assert simulation.clock.now_ms() > 60_000, "ten sessions"

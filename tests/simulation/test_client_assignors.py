@@ -123,7 +123,7 @@ class Computing:
         """It is gone without a word; its partitions are free once its session is over."""
         self.team.members.remove(member)
         driver: Any = member._core.driver
-        driver.parked.stalled_ms = 10**9
+        driver.parked.stalled_until_ms = 10**9
         member._core.closed = True
         self.owners.forget(self.listeners[member])
 
@@ -138,7 +138,7 @@ class Computing:
         """One more joins, and another is to compute, or does so already."""
         self.cluster.script(ConsumerGroupPrepareAssignmentRequest, slowly)
         self.join(Dealing)
-        self.poll_until(lambda: self.current and (self.current.told is not None) is told)
+        self.poll_until(lambda: self.current and (self.current.prepared_for is not None) is told)
 
     def poll_until(self, done: Any) -> None:
         for _ in range(3_000):

@@ -36,7 +36,10 @@ FOUND = {
     "nobody to a transactional producer, whose commit for nobody was taken",
     (930388, "classic-static"): "a story took who had been left out of a generation for an owner, "
     "because its instance id keeps its place",
-    (77310106, "rolling"): "what a classic member was deprived of unheard was forgotten when its "
+    (
+        77310106,
+        "rolling",
+    ): "partitions that a classic member lost unnoticed were forgotten when its "
     "group was classic again and then not, all before the member had asked",
     (
         3016,

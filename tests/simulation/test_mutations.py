@@ -1,4 +1,4 @@
-"""Consumers that are broken on purpose: the stories find out, each within a few seeds."""
+"""Defects put into the consumer: the scenarios must find each one within a few seeds."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from tandem_kafka.shared.partition import AssignedPartition, Position
 from tandem_kafka.shared.subscription import SubscriptionState
 from tandem_kafka.testing.coordinator.computation import Computations
 from tandem_kafka.testing.coordinator.requests import InstallAssignment
-from tests.scenarios import run_seed as tell
+from tests.scenarios import run_seed
 from tests.scenarios.invariants import Invariants
 from tests.scenarios.runner import silence
 
 Patch = pytest.MonkeyPatch
-#: So many seeds may pass a broken consumer at most.
+#: Seeds within which a defect must be found.
 SEEDS = 40
 
 
-def commits_what_is_read_ahead(patch: Patch) -> None:
+def commits_the_read_ahead(patch: Patch) -> None:
     def read_ahead(self: Any) -> Any:
         return {
             tp: OffsetAndMetadata(state.read_ahead, "", -1)
@@ -64,7 +64,7 @@ def heartbeats_with_a_stale_epoch(patch: Patch) -> None:
     patch.setattr(HeartbeatFields, "message", stale)
 
 
-def calls_nothing_when_fenced(patch: Patch) -> None:
+def calls_no_listener_when_fenced(patch: Patch) -> None:
     def lose(self: Any, then: Callable[[], None]) -> None:
         self._subscription.set_assigned(())
         self._callbacks.cancel()
@@ -73,7 +73,7 @@ def calls_nothing_when_fenced(patch: Patch) -> None:
     patch.setattr(ConsumerMembership, "_lose_partitions", lose)
 
 
-def does_not_repeat_what_was_lost(patch: Patch) -> None:
+def does_not_repeat_lost_heartbeats(patch: Patch) -> None:
     patch.setattr(HeartbeatFields, "forget", lambda _: None)
 
 
@@ -87,7 +87,7 @@ def spins_while_there_is_no_coordinator(patch: Patch) -> None:
     patch.setattr(CoordinatorManager, "_handle_error", at_once)
 
 
-def brings_what_it_computed_once(patch: Patch) -> None:
+def installs_its_first_assignment_again(patch: Patch) -> None:
     computed = LocalAssignment._handle_result
     remembered: dict[Any, Any] = {}
 
@@ -99,42 +99,42 @@ def brings_what_it_computed_once(patch: Patch) -> None:
     patch.setattr(LocalAssignment, "_handle_result", again)
 
 
-def takes_an_assignment_of_a_stale_epoch(patch: Patch) -> None:
-    """This one is the coordinator's."""
-    honest = Computations.handle_install
+def accepts_an_assignment_of_a_stale_epoch(patch: Patch) -> None:
+    """A defect of the coordinator."""
+    original = Computations.handle_install
 
     def handle_install(self: Any, request: InstallAssignment) -> None:
-        honest(self, request)
-        _, refusal = self._turn.outcome.answers[-1]
-        if refusal in {StaleMemberEpochError, UnknownMemberIdError} and request.assignment:
+        original(self, request)
+        _, error = self._step.outcome.responses[-1]
+        if error in {StaleMemberEpochError, UnknownMemberIdError} and request.assignment:
             target = {
                 member_id: frozenset(tp for tp in partitions if tp.topic)
                 for member_id, partitions in request.assignment.items()
             }
-            self._group.install(target, request.group_epoch, "dealt")
+            self._group.install(target, request.group_epoch, "even")
 
     patch.setattr(Computations, "handle_install", handle_install)
 
 
-def starts_at_what_was_handed_out(patch: Patch) -> None:
-    """Whatever the owner before has read and not committed is not read again."""
-    begin, keep_books = PositionsManager._set_position, Invariants.__init__
+def starts_behind_records_of_the_previous_owner(patch: Patch) -> None:
+    """Uncommitted records of the previous owner are not read again."""
+    set_position, create = PositionsManager._set_position, Invariants.__init__
     read_to: dict[Any, dict[TopicPartition, int]] = {}
 
-    def books_are_open(self: Any, members: Any) -> None:
-        keep_books(self, members)
+    def create_and_share(self: Any, members: Any) -> None:
+        create(self, members)
         read_to[members.simulation.clock] = self.read_to
 
-    def begin_there(self: Any, state: Any, position: Position) -> None:
+    def start_there(self: Any, state: Any, position: Position) -> None:
         furthest = max(position.offset, read_to[self._context.clock][state.tp])
-        begin(self, state, Position(furthest, position.leader_epoch))
+        set_position(self, state, Position(furthest, position.leader_epoch))
 
-    patch.setattr(Invariants, "__init__", books_are_open)
-    patch.setattr(PositionsManager, "_set_position", begin_there)
+    patch.setattr(Invariants, "__init__", create_and_share)
+    patch.setattr(PositionsManager, "_set_position", start_there)
 
 
 def calls_listeners_on_the_network_thread(patch: Patch) -> None:
-    """As soon as it is known what to tell; the application thread finds it told."""
+    """The listener is called when its event is queued; the application thread does not call it."""
     start, assigned, asked = ListenerCalls.__init__, ListenerCalls.assigned, CallbackRunner._send
     listeners: dict[Any, Any] = {}
 
@@ -152,7 +152,7 @@ def calls_listeners_on_the_network_thread(patch: Patch) -> None:
     patch.setattr(CallbackRunner, "_send", ask)
 
 
-def calls_back_from_commits_on_the_network_thread(patch: Patch) -> None:
+def runs_commit_callbacks_on_the_network_thread(patch: Patch) -> None:
     commit = Commits.commit_async
 
     def commit_async(self: Any, *arguments: Any) -> Any:
@@ -164,11 +164,11 @@ def calls_back_from_commits_on_the_network_thread(patch: Patch) -> None:
     patch.setattr(Commits, "commit_async", commit_async)
 
 
-def reads_what_is_not_committed(patch: Patch) -> None:
+def reads_uncommitted_records(patch: Patch) -> None:
     patch.setattr(ManagerContext, "read_committed", False)
 
 
-def goes_to_the_end_when_out_of_range(patch: Patch) -> None:
+def resets_to_the_end_when_out_of_range(patch: Patch) -> None:
     await_reset = AssignedPartition.await_reset
 
     def to_the_end(self: Any, timestamp: int) -> None:
@@ -177,14 +177,14 @@ def goes_to_the_end_when_out_of_range(patch: Patch) -> None:
     patch.setattr(AssignedPartition, "await_reset", to_the_end)
 
 
-def commits_what_others_have_read(patch: Patch) -> None:
-    """A member commits its records as far as anybody has read."""
-    keep_books, consumed = Invariants.__init__, SubscriptionState.consumed_offsets
+def commits_records_of_other_members(patch: Patch) -> None:
+    """A member commits up to the furthest position of any member."""
+    create, consumed = Invariants.__init__, SubscriptionState.consumed_offsets
     read_to: dict[TopicPartition, int] = {}
 
-    def books_are_open(self: Any, members: Any) -> None:
+    def create_and_share(self: Any, members: Any) -> None:
         nonlocal read_to
-        keep_books(self, members)
+        create(self, members)
         read_to = self.read_to
 
     def furthest(self: Any) -> Any:
@@ -193,18 +193,18 @@ def commits_what_others_have_read(patch: Patch) -> None:
             for tp, commit in consumed(self).items()
         }
 
-    patch.setattr(Invariants, "__init__", books_are_open)
+    patch.setattr(Invariants, "__init__", create_and_share)
     patch.setattr(SubscriptionState, "consumed_offsets", furthest)
 
 
-def hands_out_what_is_paused(patch: Patch) -> None:
+def hands_out_paused_partitions(patch: Patch) -> None:
     def not_revoked(self: Any) -> bool:
         return not (self.pending_revocation or self.awaiting_callback or self.dropped)
 
     patch.setattr(AssignedPartition, "returnable", property(not_revoked))
 
 
-def forgets_the_pause_of_what_is_kept(patch: Patch) -> None:
+def forgets_pauses_of_kept_partitions(patch: Patch) -> None:
     set_assigned = SubscriptionState.set_assigned
 
     def forgetful(self: Any, partitions: Any) -> None:
@@ -215,8 +215,8 @@ def forgets_the_pause_of_what_is_kept(patch: Patch) -> None:
     patch.setattr(SubscriptionState, "set_assigned", forgetful)
 
 
-def keeps_what_was_fetched_when_sought_back(patch: Patch) -> None:
-    """A seek to where reading began is taken for no seek."""
+def keeps_fetched_records_when_sought_back(patch: Patch) -> None:
+    """A seek to the offset where fetching began does nothing."""
     set_position = AssignedPartition.set_position
 
     def moved(self: Any, position: Position, **named: Any) -> None:
@@ -226,7 +226,7 @@ def keeps_what_was_fetched_when_sought_back(patch: Patch) -> None:
     patch.setattr(AssignedPartition, "set_position", moved)
 
 
-def calls_back_as_commits_are_done(patch: Patch) -> None:
+def runs_commit_callbacks_out_of_order(patch: Patch) -> None:
     def run_callbacks(self: Any) -> None:
         for pending in [each for each in self._pending if each.event.future.done]:
             self._pending.remove(pending)
@@ -235,52 +235,60 @@ def calls_back_as_commits_are_done(patch: Patch) -> None:
     patch.setattr(Commits, "run_callbacks", run_callbacks)
 
 
-def commits_nothing_before_it_gives_back(patch: Patch) -> None:
+def does_not_commit_before_a_revocation(patch: Patch) -> None:
     patch.setattr(Commits, "commit_quietly", lambda *_: None)
 
 
-def goes_on_in_a_topic_made_anew(patch: Patch) -> None:
+def keeps_its_position_in_a_recreated_topic(patch: Patch) -> None:
     patch.setattr(RecreatedTopics, "check", lambda _: None)
 
 
-def commits_of_an_old_topic_to_the_new_one(patch: Patch) -> None:
+def commits_offsets_of_a_deleted_topic(patch: Patch) -> None:
     patch.setattr(SubscriptionState, "topic_ids", lambda *_: {})
 
 
 @pytest.mark.parametrize(
     ("mutate", "scenario", "finding"),
     [
-        (commits_what_is_read_ahead, "consumer", "committed"),
-        (commits_what_others_have_read, "consumer", "committed, "),
-        (starts_at_what_was_handed_out, "consumer", "begins at|committed, "),
-        (reads_what_is_not_committed, "consumer-transactions", "was due|that is not over"),
-        (goes_to_the_end_when_out_of_range, "consumer-racks", "was due|committed, "),
-        (acknowledges_without_revoking, "consumer", "given to member|assigned twice"),
-        (heartbeats_with_a_stale_epoch, "consumer", "does not settle|times Consumer| turns in "),
-        (calls_nothing_when_fenced, "consumer", "own|parted with"),
+        (commits_the_read_ahead, "consumer", "committed"),
+        (commits_records_of_other_members, "consumer", "committed, "),
+        (starts_behind_records_of_the_previous_owner, "consumer", "starts at|committed, "),
+        (reads_uncommitted_records, "consumer-transactions", "was due|open transaction"),
+        (resets_to_the_end_when_out_of_range, "consumer-racks", "was due|committed, "),
+        (acknowledges_without_revoking, "consumer", "assigned to member|assigned twice"),
+        (
+            heartbeats_with_a_stale_epoch,
+            "consumer",
+            "does not settle|times| iterations in ",
+        ),
+        (calls_no_listener_when_fenced, "consumer", "own"),
         (calls_listeners_on_the_network_thread, "consumer", "on a network thread"),
-        (calls_back_from_commits_on_the_network_thread, "classic", "on a network thread"),
-        (does_not_repeat_what_was_lost, "consumer-patient", "does not settle"),
-        (brings_what_it_computed_once, "consumer-local", "does not settle|was handed to"),
-        (takes_an_assignment_of_a_stale_epoch, "consumer-local", "target"),
-        (spins_while_there_is_no_coordinator, "classic", "FindCoordinatorRequest| turns in "),
-        (hands_out_what_is_paused, "consumer-steered", "has paused"),
-        (forgets_the_pause_of_what_is_kept, "cooperative-steered", "it asked for|has paused"),
-        (keeps_what_was_fetched_when_sought_back, "classic-steered", "was due"),
-        (calls_back_as_commits_are_done, "consumer-steered", "the callback of commit"),
-        (commits_nothing_before_it_gives_back, "classic-steered", "given back at"),
-        (goes_on_in_a_topic_made_anew, "classic-recreated", "begins at|was due|committed, "),
-        (commits_of_an_old_topic_to_the_new_one, "consumer-recreated", "begins at|committed, "),
+        (runs_commit_callbacks_on_the_network_thread, "classic", "on a network thread"),
+        (does_not_repeat_lost_heartbeats, "consumer-patient", "does not settle"),
+        (installs_its_first_assignment_again, "consumer-local", "does not settle|was handed to"),
+        (accepts_an_assignment_of_a_stale_epoch, "consumer-local", "target"),
+        (spins_while_there_is_no_coordinator, "classic", "FindCoordinatorRequest| iterations in "),
+        (hands_out_paused_partitions, "consumer-steered", "has paused"),
+        (forgets_pauses_of_kept_partitions, "cooperative-steered", "expected|has paused"),
+        (keeps_fetched_records_when_sought_back, "classic-steered", "was due"),
+        (runs_commit_callbacks_out_of_order, "consumer-steered", "the callback of commit"),
+        (does_not_commit_before_a_revocation, "classic-steered", "revoked at"),
+        (
+            keeps_its_position_in_a_recreated_topic,
+            "classic-recreated",
+            "starts at|was due|committed, ",
+        ),
+        (commits_offsets_of_a_deleted_topic, "consumer-recreated", "starts at|committed, "),
     ],
 )
-def test_a_broken_consumer_is_caught(
+def test_a_defect_is_found_within_a_few_seeds(
     mutate: Callable[[Patch], None], scenario: str, finding: str, monkeypatch: Patch
 ) -> None:
     mutate(monkeypatch)
     with silence():
-        stories = (tell(seed, scenario) for seed in range(SEEDS))
-        caught = next((story for story in stories if story.error), None)
-        assert caught is not None, f"{SEEDS} seeds and nobody noticed"
-        assert re.search(finding, caught.error)
+        outcomes = (run_seed(seed, scenario) for seed in range(SEEDS))
+        failed = next((outcome for outcome in outcomes if outcome.error), None)
+        assert failed is not None, f"not found within {SEEDS} seeds"
+        assert re.search(finding, failed.error)
         monkeypatch.undo()
-        assert not tell(caught.seed, scenario).error, "and only the broken one"
+        assert not run_seed(failed.seed, scenario).error, "fails without the defect, too"

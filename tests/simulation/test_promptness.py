@@ -297,11 +297,11 @@ def test_an_hour_without_a_broker_takes_few_turns(how: str, backoff_ms: int) -> 
             simulation.cluster.stop(1)
         else:
             silence(simulation)
-        before = simulation.drivers[0].turns
+        before = simulation.drivers[0].iterations
         until_ms = simulation.clock.now_ms() + HOUR_MS
         while simulation.clock.now_ms() < until_ms:
             consumer.poll(60_000)
-        turns = simulation.drivers[0].turns - before
+        turns = simulation.drivers[0].iterations - before
         assert turns < HOUR_MS / 100, f"{turns} turns in an hour"
         simulation.network.silent.clear()
         simulation.cluster.start(1)
@@ -315,9 +315,9 @@ def test_joining_an_unreachable_group_takes_few_turns() -> None:
         topic(simulation, "orders", 1)
         consumer = simulation.consumer("orders", group_id="readers")
         simulation.cluster.stop(1)
-        before = simulation.drivers[0].turns
+        before = simulation.drivers[0].iterations
         assert not consumer.poll(HOUR_MS)
-        assert simulation.drivers[0].turns - before < HOUR_MS / 100
+        assert simulation.drivers[0].iterations - before < HOUR_MS / 100
 
 
 @pytest.mark.behaviour(24, 26)
@@ -330,11 +330,11 @@ def test_an_idle_consumer_is_quiet(paused: bool) -> None:
         consumer.poll(1_000)
         if paused:
             consumer.pause(TP)
-        before = simulation.drivers[0].turns
+        before = simulation.drivers[0].iterations
         watch = Watch(simulation)
         assert not consumer.poll(60_000)
         assert watch.took(60_000)
-        per_second = (simulation.drivers[0].turns - before) / 60
+        per_second = (simulation.drivers[0].iterations - before) / 60
         assert per_second < 12
 
 
@@ -342,9 +342,9 @@ def test_a_topic_that_is_not_there_is_waited_for_quietly() -> None:
     with Simulation() as simulation:
         consumer = simulation.consumer(auto_offset_reset="earliest")
         consumer.assign([TP])
-        before = simulation.drivers[0].turns
+        before = simulation.drivers[0].iterations
         assert not consumer.poll(600_000)
-        assert (simulation.drivers[0].turns - before) / 600 < 12
+        assert (simulation.drivers[0].iterations - before) / 600 < 12
         topic(simulation, "orders", 1)
         produce(simulation, TP, 1)
         assert consumer.poll(5_000).count == 1

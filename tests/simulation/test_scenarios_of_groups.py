@@ -49,7 +49,7 @@ def kill(team: Team, member: KafkaConsumer) -> None:
 
 
 def stop(member: KafkaConsumer, until_ms: int) -> None:
-    member._core.driver.parked.stalled_ms = until_ms  # type: ignore[attr-defined]
+    member._core.driver.parked.stalled_until_ms = until_ms  # type: ignore[attr-defined]
 
 
 def rebalance_until(team: Team, group: ClassicGroup, phase: Callable[[ClassicGroup], bool]) -> None:

@@ -11,7 +11,7 @@ from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 
 from tandem_kafka.testing import CUT, Call, Simulation
 from tandem_kafka.testing.cluster.apis.join_group import join_response
-from tandem_kafka.testing.coordinator.requests import JoinAnswer
+from tandem_kafka.testing.coordinator.requests import JoinResult
 from tandem_kafka.wire.messages import JoinGroupRequest, SyncGroupRequest, SyncGroupResponse
 from tests.simulation.team import Listener, Team, filled
 
@@ -44,10 +44,10 @@ def refused_sync(error: Any) -> Any:
     [
         cut,
         taken_in_but_not_told,
-        join_response(JoinAnswer(errors.CoordinatorLoadInProgressError)),
-        join_response(JoinAnswer(errors.NotCoordinatorError)),
-        join_response(JoinAnswer(errors.UnknownMemberIdError)),
-        join_response(JoinAnswer(errors.RebalanceInProgressError)),
+        join_response(JoinResult(errors.CoordinatorLoadInProgressError)),
+        join_response(JoinResult(errors.NotCoordinatorError)),
+        join_response(JoinResult(errors.UnknownMemberIdError)),
+        join_response(JoinResult(errors.RebalanceInProgressError)),
     ],
     ids=["cut", "not told", "loading", "moved", "unknown", "in progress"],
 )

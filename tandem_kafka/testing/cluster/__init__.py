@@ -1,4 +1,4 @@
-"""A small Kafka in memory, which speaks the real protocol over simulated wires."""
+"""A small Kafka cluster in memory, which speaks the real protocol on a simulated network."""
 
 from __future__ import annotations
 

@@ -1,93 +1,48 @@
-"""One simulated broker: frames to calls, calls to handlers."""
+"""A simulated broker: decodes frames, calls the handlers of the APIs, and responds."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tandem_kafka.testing.cluster.apis import APIS
-from tandem_kafka.testing.cluster.apis.api_versions import refuse
+from tandem_kafka.testing.cluster.apis.api_versions import reject_version
 from tandem_kafka.testing.cluster.apis.fetch import emptied, size_of
-from tandem_kafka.testing.cluster.apis.not_enabled import refuse_as_not_enabled
+from tandem_kafka.testing.cluster.apis.not_enabled import reject_as_not_enabled
+from tandem_kafka.testing.cluster.broker_state import BrokerState
 from tandem_kafka.testing.cluster.call import CUT, DROP, Call
-from tandem_kafka.testing.cluster.fetch_sessions import FetchSessions
-from tandem_kafka.testing.cluster.quotas import Quotas
+from tandem_kafka.testing.cluster.cluster_state import ClusterState
 from tandem_kafka.testing.cluster.releases import Release
 from tandem_kafka.testing.cluster.requests import Header, read_body, read_header
+from tandem_kafka.testing.cluster.scripts import Scripts
 from tandem_kafka.testing.network import SimConnection
 from tandem_kafka.wire.messages import ApiVersionsRequest
-
-if TYPE_CHECKING:
-    from tandem_kafka.testing.cluster.cluster import SimCluster
 
 __all__ = ["SimBroker"]
 
 
-class SimBroker:
-    """A server on the network.
+class SimBroker(BrokerState):
+    """A server on the simulated network.
 
-    A real broker answers the requests of one connection in their order: while one is parked (a
-    fetch without data, a join), those behind it wait.
-
-    Attributes:
-        up: False while it is down.
-        paused: True while its process is stopped: the machine takes connections and bytes for it,
-            and it handles them when it continues, even if their senders have gone.
-        release: The Kafka release that it pretends to be of; with None it speaks all that is
-            simulated, also what no release has.
-        sessions: The fetch sessions it remembers.
-        quotas: What its clients may use.
-        requests: How many requests it got, by the name of the request.
-        received: How many these are together.
+    Like a real broker, it handles the requests of one connection in order. While one is parked (a
+    fetch without data, a join), the next ones wait.
     """
 
     def __init__(
         self,
-        cluster: SimCluster,
+        cluster: ClusterState,
+        scripts: Scripts,
         node_id: int,
         address: tuple[str, int],
         release: Release | None = None,
     ) -> None:
+        super().__init__(cluster.clock, node_id, address, release)
         self._cluster = cluster
-        self.node_id = node_id
-        self.host, self.port = address
-        self.release = release
-        self.rack: str | None = None
-        self.up = True
-        self.paused = False
-        self.sessions = FetchSessions()
-        self.quotas = Quotas(cluster.clock)
-        self.requests: dict[str, int] = {}
-        self.received = 0
+        self._scripts = scripts
         self._offered: dict[int, tuple[int, int]] = {}
         self._offered_with: tuple[Release | None, frozenset[int]] | None = None
         self._queues: dict[int, list[Call]] = {}
         self._muted_until_ms: dict[int, int] = {}
-        self._waiting: list[Callable[[], None]] = []
-
-    @property
-    def serves(self) -> bool:
-        """True while it is up and not paused."""
-        return self.up and not self.paused
-
-    def end(self) -> None:
-        """The process is gone, with all that it had not seen to."""
-        self.up = self.paused = False
-        self.sessions.clear()
-        self._waiting.clear()
-
-    def go_on(self) -> None:
-        """After a pause: see to what has come, in its order."""
-        self.paused = False
-        waiting, self._waiting = self._waiting, []
-        for action in waiting:
-            action()
-
-    @property
-    def address(self) -> tuple[str, int]:
-        """Host and port."""
-        return self.host, self.port
 
     @property
     def offered(self) -> dict[int, tuple[int, int]]:
@@ -107,21 +62,21 @@ class SimBroker:
         return APIS[api_key].versions
 
     def receive(self, connection: SimConnection, frame: bytes) -> None:
-        """Queue a request behind those that its connection still waits for."""
+        """Queue a request behind the unanswered ones of its connection."""
         if self.paused:
-            self._waiting.append(partial(self.receive, connection, frame))
+            self._postponed.append(partial(self.receive, connection, frame))
             return
         header = read_header(frame)
         call = Call(self._cluster, self, connection, *header[:3])
-        call.client_id = header.client_id
-        self._understand(call, header, frame)
+        call.client_id, call.respond_later = header.client_id, self.answer
+        self._decode(call, header, frame)
         queue = self._queues.setdefault(connection.number, [])
         queue.append(call)
         if len(queue) == 1:
             self._work(queue)
 
-    def _understand(self, call: Call, header: Header, frame: bytes) -> None:
-        """Decode a request; one that is not offered is no request, and has no answer."""
+    def _decode(self, call: Call, header: Header, frame: bytes) -> None:
+        """Decode a request; one that the broker does not offer cuts the connection."""
         api_key, version = call.api_key, call.version
         api = APIS.get(api_key)
         name = api.name if api is not None else f"request {api_key}"
@@ -136,26 +91,26 @@ class SimBroker:
                 raise NotImplementedError(msg)
             call.request = read_body(header, frame)
             off = self.release is not None and api_key in self.release.not_enabled
-            call.default = lambda: refuse_as_not_enabled(call) if off else api.handle(call)
+            call.default = lambda: reject_as_not_enabled(call) if off else api.handle(call)
         elif api_key == ApiVersionsRequest.API_KEY:
-            call.version = 0  # the one form that every client can read
-            call.default = lambda: refuse(call)
+            call.version = 0  # the only version that every client can read
+            call.default = lambda: reject_version(call)
         else:
             call.default = lambda: CUT
 
     def closed(self, connection: SimConnection) -> None:
-        """Forget what a connection waited for."""
+        """Forget the requests of a closed connection."""
         if self.paused:
-            self._waiting.append(partial(self.closed, connection))
+            self._postponed.append(partial(self.closed, connection))
             return
         for call in self._queues.pop(connection.number, ()):
             call.answered = True
         self._muted_until_ms.pop(connection.number, None)
 
     def answer(self, call: Call, response: Any) -> None:
-        """Send a late answer, then go on with what came behind it on the same connection."""
+        """Respond to a parked request, then continue with the next ones of its connection."""
         if self.paused:
-            self._waiting.append(partial(self.answer, call, response))
+            self._postponed.append(partial(self.answer, call, response))
             return
         if call.answered:
             return
@@ -166,7 +121,7 @@ class SimBroker:
             self._work(queue)
 
     def _send(self, call: Call, response: Any) -> None:
-        """Send an answer; throttled, it says so and nothing more is read for as long."""
+        """Send a response; after a throttled one, nothing is read for its throttle time."""
         if self.quotas.any:
             response = self._throttled(call, response)
         call.answer(response)
@@ -199,11 +154,11 @@ class SimBroker:
         while queue and queue[0].connection.number not in self._muted_until_ms:
             call = queue[0]
             understood = call.request is not None
-            handler = self._cluster.take_script(call.api_key) if understood else None
+            handler = self._scripts.take(call.api_key) if understood else None
             call.scripted = handler is not None
             outcome = call.default() if handler is None else handler(call)
             if outcome is None or outcome is DROP:
-                return  # parked: `answer` goes on; where it never comes, nothing behind it either
+                return  # parked until `answer`; the requests behind it wait
             queue.pop(0)
             if outcome is CUT:
                 self._cluster.network.forget(call.connection)

@@ -1,18 +1,16 @@
-"""One request on its way through a simulated broker."""
+"""One request to a simulated broker."""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from tandem_kafka.testing.cluster.broker_state import BrokerState
+from tandem_kafka.testing.cluster.cluster_state import ClusterState
 from tandem_kafka.testing.network import SimConnection
 from tandem_kafka.wire.framing import encode_message
-
-if TYPE_CHECKING:
-    from tandem_kafka.testing.cluster.broker import SimBroker
-    from tandem_kafka.testing.cluster.cluster import SimCluster
 
 __all__ = ["CUT", "DROP", "Call", "Handler"]
 
@@ -20,29 +18,30 @@ _API_VERSIONS = 18
 
 
 class _Outcome:
-    """What a scripted handler may return in place of a response."""
+    """A result of a scripted handler other than a response."""
 
 
-#: Never answer; nor what comes behind it on the connection.
+#: Never respond, neither to this request nor to later ones of its connection.
 DROP: Final = _Outcome()
-#: Cut the connection instead of answering.
+#: Cut the connection instead of responding.
 CUT: Final = _Outcome()
 
 
 @dataclass(slots=True, eq=False)
 class Call:
-    """A decoded request, and the way back.
+    """A decoded request and the way to its response.
 
     Attributes:
-        client_id: Who asks.
-        request: kafka-python's request object; None if the broker does not understand it.
-        delay_ms: How much later than at once the answer leaves; for scripts.
-        scripted: Whether a test answers it: what the broker itself would say may be changed.
-        default: What the broker itself would answer; for scripts. None if it answers later.
+        request: kafka-python's request object; None if the broker does not support the request.
+        default: Returns the response of the broker, None if it responds later; for scripts.
+        delay_ms: Delay of the response; for scripts.
+        client_id: The client that sent the request.
+        scripted: Whether a test responds: it may change the response of the broker.
+        respond_later: Sends the response to a parked call; see `answer_later`.
     """
 
-    cluster: SimCluster
-    broker: SimBroker
+    cluster: ClusterState
+    broker: BrokerState
     connection: SimConnection
     api_key: int
     version: int
@@ -53,23 +52,28 @@ class Call:
     answered: bool = False
     client_id: str = ""
     scripted: bool = False
+    respond_later: Callable[[Call, Any], None] = field(default=lambda call, it: call.answer(it))
 
     @property
     def may_be_changed(self) -> bool:
-        """True when somebody may change what is answered: a test, or a quota."""
+        """True if a test or a quota may change the response."""
         return self.scripted or self.broker.quotas.any
 
+    def answer_later(self, response: Any) -> None:
+        """Respond to a parked call, then continue with the next requests of its connection."""
+        self.respond_later(self, response)
+
     def answer(self, response: Any) -> None:
-        """Send the answer, once."""
+        """Send the response, once."""
         if self.answered or not self.connection.open:
             return
         self.answered = True
         body = encode_message(response, self.version)
-        # The answer to ApiVersions keeps the old header, so that every client can read it.
+        # The response to ApiVersions keeps the old header, so that every client can read it.
         flexible = response.flexible_version_q(self.version) and self.api_key != _API_VERSIONS
         header = struct.pack(">i", self.correlation_id) + b"\0" * flexible
         self.connection.reply(header + body, self.delay_ms)
 
 
-#: Answers a call: with a response, or None if it is answered later through `Call.answer`.
+#: Handles a call: returns the response, or None if `Call.answer_later` sends it later.
 Handler = Callable[[Call], Any]

@@ -1,46 +1,26 @@
-"""The simulated cluster: brokers, topics, groups, and the strings that a test pulls."""
+"""The simulated cluster: its brokers, its transactions, and scripted responses."""
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
-from uuid import UUID
 
 from tandem_kafka.runtime import Random
 from tandem_kafka.testing.cluster.broker import SimBroker
 from tandem_kafka.testing.cluster.call import Handler
-from tandem_kafka.testing.cluster.coordination import Coordination
+from tandem_kafka.testing.cluster.cluster_state import ClusterState
 from tandem_kafka.testing.cluster.releases import release_named
-from tandem_kafka.testing.cluster.topics import SimPartition, SimTopic
+from tandem_kafka.testing.cluster.scripts import Scripts
 from tandem_kafka.testing.cluster.transactions import Transaction
-from tandem_kafka.testing.coordinator.classic import ClassicGroup
-from tandem_kafka.testing.coordinator.consumer import ConsumerGroup
-from tandem_kafka.testing.coordinator.requests import Commit, CommitOffsets, EndTransaction
 from tandem_kafka.testing.network import SimNetwork
-from tandem_kafka.types import TopicPartition
 
 __all__ = ["SimCluster"]
-
-#: No broker has this id.
-NOBODY = -1
 
 PORT = 9092
 
 
-class SimCluster:
-    """Everything that the brokers share.
-
-    Attributes:
-        kafka: The release that new brokers pretend to be of: "0.11", "2.8", "3.9" or "4.3"; with
-            None they speak all that is simulated.
-        racks: Where the brokers stand; they take turns. With racks, a leader sends consumers to a
-            replica in their own (KIP-392), as with Kafka's RackAwareReplicaSelector.
-        auto_create: Whether asking for an unknown topic creates it.
-        disabled: Keys of APIs that the brokers do not offer.
-        commit_log: Every commit that was accepted, in order, with the id of the member.
-        coordination: The coordinators of the groups.
-    """
+class SimCluster(ClusterState):
+    """Brokers that handle requests; topics, groups and faults are those of `ClusterState`."""
 
     def __init__(
         self,
@@ -50,383 +30,40 @@ class SimCluster:
         kafka: str | None = None,
         racks: Sequence[str] = (),
     ) -> None:
-        self.network = network
-        self.clock = network.clock
-        self.trace = network.trace
-        self.random = random
-        self.kafka = kafka
-        self.racks = tuple(racks)
-        self.auto_create = False
-        self.brokers: dict[int, SimBroker] = {}
-        self.topics: dict[str, SimTopic] = {}
-        self.coordination = Coordination(network, self._partition_counts, self._is_served)
-        self.disabled: set[int] = set()
-        self.commit_log: list[tuple[TopicPartition, Commit, str]] = []
-        self._committed_for: dict[tuple[str, int], str] = {}
+        super().__init__(network, random, kafka, racks)
+        self._scripts = Scripts()
         self._producers = 0
-        self._coordinators: dict[str, int] = {}
-        self._scripts: dict[int, deque[Handler]] = defaultdict(deque)
-        self._waiting: list[Callable[[], bool]] = []
         for node_id in range(1, brokers + 1):
             self.add_broker(node_id)
-
-    # --- brokers -------------------------------------------------------------------------------
 
     def add_broker(self, node_id: int) -> SimBroker:
         """Start a new broker."""
         release = None if self.kafka is None else release_named(self.kafka)
-        broker = SimBroker(self, node_id, (f"10.0.0.{node_id}", PORT), release)
-        if self.racks:
-            broker.rack = self.racks[len(self.brokers) % len(self.racks)]
+        address = (f"10.0.0.{node_id}", PORT)
+        broker = SimBroker(self, self._scripts, node_id, address, release)
+        broker.rack = self.next_rack()
         self.brokers[node_id] = broker
         self.network.listen(broker.address, broker)
         return broker
 
-    def bootstrap(self) -> str:
-        """Return `bootstrap_servers`."""
-        return ",".join(f"{broker.host}:{broker.port}" for broker in self.brokers.values())
-
-    def stop(self, node_id: int, *, elect: bool = False) -> None:
-        """Take a broker down; with `elect` its partitions and groups move to one that is up."""
-        broker = self.brokers[node_id]
-        broker.end()
-        self.trace.note(f"broker {node_id} goes down")
-        self.network.stop(broker.address)
-        if elect:
-            self.elect(node_id)
-        self.changed()
-
-    def start(self, node_id: int) -> None:
-        """Bring a broker back; it loads the groups that it coordinates from their logs."""
-        broker = self.brokers[node_id]
-        was_up, broker.up = broker.up, True
-        self.trace.note(f"broker {node_id} comes up")
-        self.network.listen(broker.address, broker)
-        if not was_up:
-            for group_id in self._coordinated_by(node_id):
-                self.coordination.take_over(group_id)
-        self._serves_again()
-
-    def pause(self, node_id: int) -> None:
-        """Stop the process of a broker: its connections stay, and it does nothing (SIGSTOP)."""
-        self.brokers[node_id].paused = True
-        self.trace.note(f"broker {node_id} is paused")
-
-    def resume(self, node_id: int) -> None:
-        """Let a broker go on after `pause`, with all that has come for it meanwhile."""
-        self.trace.note(f"broker {node_id} goes on")
-        self.brokers[node_id].go_on()
-        self._serves_again()
-
-    def upgrade(self, node_id: int, kafka: str) -> None:
-        """Restart a broker as one of another release; what it led moves to others that are up."""
-        self.stop(node_id, elect=True)
-        self.brokers[node_id].release = release_named(kafka)
-        self.start(node_id)
-
-    def elect(self, gone: int) -> None:
-        """Move what a broker led and coordinated, as a controller that has not heard of it does.
-
-        It goes to those that are up and not paused; without any, nothing moves.
-        """
-        for partition in self.all_partitions():
-            if partition.leader == gone:
-                others = [n for n in partition.replicas if n != gone and self.brokers[n].serves]
-                if others:
-                    self.move_leader(TopicPartition(partition.topic, partition.number), others[0])
-        serving = [n for n, broker in self.brokers.items() if n != gone and broker.serves]
-        for group_id in self._coordinated_by(gone):
-            if serving:
-                self.fail_over(group_id, serving[0])
-
-    def _coordinated_by(self, node_id: int) -> list[str]:
-        return [group_id for group_id, mine in self._coordinators.items() if mine == node_id]
-
-    def _is_served(self, group_id: str) -> bool:
-        broker = self.brokers.get(self.coordinator_of(group_id))
-        return broker is not None and broker.serves
-
-    def _serves_again(self) -> None:
-        self.coordination.catch_up()
-        self.changed()
-
-    # --- topics --------------------------------------------------------------------------------
-
-    def create_topic(
-        self,
-        name: str,
-        partitions: int = 1,
-        *,
-        internal: bool = False,
-        replicas: int | None = None,
-    ) -> SimTopic:
-        """Create a topic; leaders go round the brokers, with a replica on each unless told.
-
-        Raises:
-            ValueError: There are not so many brokers.
-        """
-        if replicas is not None and not 1 <= replicas <= len(self.brokers):
-            msg = f"replicas: {replicas} where there are 1 to {len(self.brokers)} brokers to choose"
-            raise ValueError(msg)
-        topic = SimTopic(name, UUID(int=self.random.getrandbits(128)), [], internal, replicas)
-        self.topics[name] = topic
-        self.add_partitions(name, partitions)
-        return topic
-
-    def add_partitions(self, name: str, total: int) -> None:
-        """Give a topic more partitions."""
-        nodes, partitions = list(self.brokers), self.topics[name].partitions
-        count = self.topics[name].replicas or len(nodes)
-        for number in range(len(partitions), total):
-            replicas = tuple(nodes[(number + i) % len(nodes)] for i in range(count))
-            partition = SimPartition(name, number, replicas[0], 0, replicas)
-            partition.log.begin_epoch(partition.epoch)
-            partitions.append(partition)
-        self.trace.note(f"topic {name} with {total} partitions")
-
-    def delete_topic(self, name: str) -> None:
-        """Delete a topic, and what groups have committed of it."""
-        del self.topics[name]
-        self.coordination.forget_topic(name)
-        self.trace.note(f"topic {name} is deleted")
-        self.changed()
-
-    def recreate_topic(self, name: str) -> SimTopic:
-        """Delete a topic and create another one of the same name and as many partitions."""
-        old = self.topics[name]
-        self.delete_topic(name)
-        return self.create_topic(
-            name, len(old.partitions), internal=old.internal, replicas=old.replicas
-        )
-
-    def partition(self, tp: TopicPartition) -> SimPartition | None:
-        """Return a partition, if it exists."""
-        topic = self.topics.get(tp.topic)
-        number: int = tp.partition
-        if topic is None or not 0 <= number < len(topic.partitions):
-            return None
-        return topic.partitions[number]
-
-    def at(self, tp: TopicPartition) -> SimPartition:
-        """Return a partition that exists.
-
-        Raises:
-            KeyError: It does not.
-        """
-        found = self.partition(tp)
-        if found is None:
-            raise KeyError(tp)
-        return found
-
-    def all_partitions(self) -> Iterable[SimPartition]:
-        """Return the partitions of every topic."""
-        return [p for topic in self.topics.values() for p in topic.partitions]
-
-    def topic_named(self, name: str | None, topic_id: UUID | None) -> SimTopic | None:
-        """Return a topic by the name or else the id that a request carries."""
-        if name:
-            return self.topics.get(name)
-        return next((t for t in self.topics.values() if t.topic_id == topic_id), None)
-
-    def produce(
-        self,
-        tp: TopicPartition,
-        *values: bytes | None,
-        timestamp: int = -1,
-        producer_id: int = -1,
-    ) -> int:
-        """Append records as one batch; returns the offset of the first.
-
-        With a producer id they are part of its transaction; see `transaction`.
-        """
-        partition = self.at(tp)
-        when = self.clock.wall_ms() if timestamp < 0 else timestamp
-        base = partition.log.append(values, partition.epoch, when, producer_id=producer_id)
-        self.changed()
-        return base
-
     def transaction(self, producer_id: int | None = None) -> Transaction:
-        """Begin a transaction, of a new producer or of one that had another before."""
+        """Begin a transaction.
+
+        Args:
+            producer_id: The producer of an earlier transaction; None for a new producer.
+        """
         if producer_id is None:
             self._producers += 1
             producer_id = 1_000 + self._producers
         return Transaction(self, producer_id)
 
-    def move_leader(self, tp: TopicPartition, node_id: int, truncate_to: int | None = None) -> None:
-        """Elect a leader; with `truncate_to` it is an unclean election that loses records.
-
-        So is one of a follower that lags behind: what it lacks is lost.
-        """
-        partition = self.at(tp)
-        partition.leader = node_id
-        partition.epoch += 1
-        lacks_from = partition.lagging.pop(node_id, None)
-        truncate_to = lacks_from if truncate_to is None else truncate_to
-        if truncate_to is not None:
-            partition.log.truncate(truncate_to)
-        partition.log.begin_epoch(partition.epoch)
-        self.trace.note(f"{tp.topic}-{tp.partition}: leader {node_id} epoch {partition.epoch}")
-        self.changed()
-
-    def delete_records(self, tp: TopicPartition, before: int) -> None:
-        """Drop what is older than an offset, as retention and DeleteRecords do."""
-        partition = self.at(tp)
-        partition.log.delete_before(before)
-        self.trace.note(f"{tp.topic}-{tp.partition}: begins at {partition.log.start_offset}")
-        self.changed()
-
-    def fall_behind(self, tp: TopicPartition, node_id: int) -> None:
-        """A follower copies nothing from now on, and is not in sync any more.
-
-        Raises:
-            ValueError: The broker is the leader, or has no replica.
-        """
-        partition = self.at(tp)
-        if node_id == partition.leader or node_id not in partition.replicas:
-            msg = f"broker {node_id} is no follower of {tp.topic}-{tp.partition}"
-            raise ValueError(msg)
-        partition.lagging[node_id] = partition.log.end_offset
-        self.changed()
-
-    def catch_up(self, tp: TopicPartition, node_id: int) -> None:
-        """A follower that fell behind has all that its leader has."""
-        self.at(tp).lagging.pop(node_id, None)
-        self.changed()
-
-    def in_sync(self, partition: SimPartition) -> list[int]:
-        """Return the replicas that are up and lack nothing."""
-        return [
-            node_id
-            for node_id in partition.replicas
-            if self.brokers[node_id].up and node_id not in partition.lagging
-        ]
-
-    # --- groups --------------------------------------------------------------------------------
-
-    def group(self, group_id: str) -> ClassicGroup:
-        """Return the members of a group under the classic protocol."""
-        return self.coordination.of(group_id).classic
-
-    def consumer_group(self, group_id: str) -> ConsumerGroup:
-        """Return the members of a KIP-848 group."""
-        return self.coordination.of(group_id).consumer
-
-    def configure_group(self, group_id: str, **changes: Any) -> None:
-        """Change settings of a group: fields of `GroupSettings`."""
-        self.coordination.of(group_id).configure(**changes)
-
-    def expel(self, group_id: str, member_id: str) -> bool:
-        """Have the coordinator forget a member, as one whose session is over.
-
-        Returns:
-            Whether there was a member of that id.
-        """
-        return self.coordination.expel(group_id, member_id)
-
-    def _partition_counts(self) -> dict[str, int]:
-        return {name: len(topic.partitions) for name, topic in self.topics.items()}
-
-    def coordinator_of(self, group_id: str) -> int:
-        """Return the broker that coordinates a group, -1 if none does."""
-        return self._coordinators.setdefault(group_id, next(iter(self.brokers)))
-
-    def orphan(self, group_id: str) -> None:
-        """Let nobody coordinate a group until it is given to a broker.
-
-        So it is while its partition of Kafka's offsets topic has no leader.
-        """
-        self._place(group_id, NOBODY)
-
-    def move_coordinator(self, group_id: str, node_id: int) -> None:
-        """Let another broker coordinate a group; its members and offsets go along."""
-        self._place(group_id, node_id)
-        self.coordination.catch_up()
-
-    def _place(self, group_id: str, node_id: int) -> None:
-        self.trace.note(f"group {group_id}: coordinator {node_id}")
-        self._coordinators[group_id] = node_id
-
-    def fail_over(self, group_id: str, node_id: int, lost_records: int = 0) -> None:
-        """Let another broker load a group from its log; what only waited is lost.
-
-        With `lost_records` the last of what was written had not been copied to it, be it commits
-        or what members are.
-        """
-        self._place(group_id, node_id)
-        if lost_records:
-            self.trace.note(f"group {group_id}: the last {lost_records} records are lost")
-        self.coordination.take_over(group_id, lost_records)
-        self.coordination.catch_up()
-
-    def commit_in_transaction(
-        self,
-        group_id: str,
-        producer_id: int,
-        offsets: dict[TopicPartition, int],
-        member_id: str = "",
-        generation: int = -1,
-        instance_id: str | None = None,
-    ) -> Any:
-        """Commit as a producer does for a group; it counts when the transaction has ended.
-
-        Member id, generation (or epoch) and instance id are of whom it commits for, if it says so.
-
-        Returns:
-            The error's class, None if it was taken.
-        """
-        request = CommitOffsets(
-            member_id=member_id,
-            instance_id=instance_id,
-            generation=generation,
-            producer_id=producer_id,
-            offsets={tp: (offset, -1, "") for tp, offset in offsets.items()},
-        )
-        error = self.coordination.tell(group_id, request)
-        if error is None:
-            self._committed_for[group_id, producer_id] = member_id
-        return error
-
-    def end_transaction(self, group_id: str, producer_id: int, *, commit: bool = True) -> None:
-        """Write the marker of a transaction for a group: what it committed counts, or does not."""
-        request = EndTransaction(producer_id=producer_id, committed=commit)
-        counts = self.coordination.tell(group_id, request)
-        member_id = self._committed_for.pop((group_id, producer_id), "")
-        for tp, offset in counts.items():
-            self.commit_log.append((tp, (offset, -1, ""), member_id))
-            self.trace.note(f"committed {tp.topic}-{tp.partition} at {offset} in a transaction")
-
-    def committed(self, group_id: str, tp: TopicPartition) -> int | None:
-        """Return the committed offset."""
-        commit = self.coordination.of(group_id).offsets.committed.get(tp)
-        return None if commit is None else commit.offset
-
-    # --- scripts -------------------------------------------------------------------------------
-
     def script(self, api: Any, *handlers: Handler | Any) -> None:
-        """Have the next calls of an API answered otherwise.
+        """Set the responses to the next requests of an API.
 
         Args:
             api: A message class, request or response.
-            *handlers: One per call: a function of the `Call`, or the response itself. The function
-                returns a response (`call.default()` for the usual one), `DROP` or `CUT`, and may
-                set `call.delay_ms`.
+            *handlers: One for each request: the response, or a function of the `Call`. The function
+                returns a response (`call.default()` for that of the broker), `DROP` or `CUT`, and
+                may set `call.delay_ms`.
         """
-        for handler in handlers:
-            given = handler if callable(handler) else (lambda _call, answer=handler: answer)
-            self._scripts[api.API_KEY].append(given)
-
-    def take_script(self, api_key: int) -> Handler | None:
-        """Return what overrides the next answer."""
-        queue = self._scripts.get(api_key)
-        return queue.popleft() if queue else None
-
-    # --- waiting -------------------------------------------------------------------------------
-
-    def wait_for_change(self, again: Callable[[], bool]) -> None:
-        """Have `again()` called whenever something changes, until it returns True."""
-        self._waiting.append(again)
-
-    def changed(self) -> None:
-        """Something that a parked request may wait for is different now."""
-        waiting, self._waiting = self._waiting, []
-        self._waiting = [again for again in waiting if not again()] + self._waiting
+        self._scripts.add(api, *handlers)

@@ -1,4 +1,4 @@
-"""What a broker remembers of incremental fetches (KIP-227)."""
+"""The fetch sessions of a broker (KIP-227)."""
 
 from __future__ import annotations
 
@@ -42,17 +42,17 @@ class FetchSessions:
         return len(self._sessions)
 
     def clear(self) -> None:
-        """Forget all, as a restart does."""
+        """Forget all sessions, as a restart does."""
         self._sessions.clear()
 
     def drop(self, session_id: int) -> None:
-        """Forget one, if there is such."""
+        """Forget a session, if it exists."""
         self._sessions.pop(session_id, None)
 
     def open(
         self, request: Any, named: dict[Key, Wanted]
     ) -> tuple[int, dict[Key, Wanted], type[Exception] | None]:
-        """Return the session's id and all it wants, or the error that a broker would answer."""
+        """Return the id of the session and its partitions, or the error for the response."""
         session_id, epoch = request.session_id, request.session_epoch
         if epoch in {0, -1}:
             self._sessions.pop(session_id, None)

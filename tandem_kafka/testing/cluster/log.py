@@ -4,62 +4,36 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from kafka.record.default_records import DefaultRecordBatchBuilder
 from kafka.record.util import calc_crc32c
 
+from tandem_kafka.testing.cluster.batch import NO_PRODUCER, Batch, Marker
 from tandem_kafka.testing.cluster.leader_epochs import LeaderEpochs
 from tandem_kafka.testing.cluster.transaction_index import AbortedTransaction, TransactionIndex
 
-__all__ = ["Batch", "PartitionLog"]
+__all__ = ["PartitionLog"]
 
 _OFFSET = struct.Struct(">q")
 _EPOCH = struct.Struct(">i")
-#: Where a batch holds its leader epoch; like the base offset it is outside the checksum.
+#: Position of the leader epoch in a batch; like the base offset, the checksum does not cover it.
 _EPOCH_AT = 12
 _CHECKSUM = struct.Struct(">I")
 _CHECKSUM_AT, _CHECKED_FROM = 17, 21
-#: The low byte of the attributes, and the bit that makes a batch a control batch.
+#: The low byte of the attributes, and the bit of control batches.
 _ATTRIBUTES_AT, _CONTROL = 22, 0x20
-#: Of a marker: version and kind are the key, version and the coordinator's epoch the value.
+#: A marker: its key has version and kind, its value has version and coordinator epoch.
 _MARKER_KEY, _MARKER_VALUE = struct.Struct(">hh"), struct.Struct(">hi")
 _KINDS: dict[str, int] = {"abort": 0, "commit": 1}
-_NO_PRODUCER = -1
-
-Marker = Literal["commit", "abort"]
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """Some records, encoded as a broker keeps them.
-
-    Attributes:
-        producer_id: Of the transactional producer, -1 for any other.
-        marker: How it ends the producer's transaction, None if it holds records.
-    """
-
-    base_offset: int
-    next_offset: int
-    epoch: int
-    timestamp: int
-    data: bytes
-    producer_id: int = _NO_PRODUCER
-    marker: Marker | None = None
-
-    @property
-    def transactional(self) -> bool:
-        """True if it belongs to a transaction."""
-        return self.producer_id != _NO_PRODUCER
 
 
 class PartitionLog:
     """Batches in the order of their offsets.
 
     Attributes:
-        start_offset: The first offset there is.
-        end_offset: Behind the last.
+        start_offset: The first offset.
+        end_offset: The offset behind the last record.
     """
 
     def __init__(self) -> None:
@@ -71,14 +45,14 @@ class PartitionLog:
 
     @property
     def last_stable_offset(self) -> int:
-        """Behind the last record that is decided: where the first open transaction begins."""
+        """The offset at which the first open transaction begins; without one, the end."""
         return max(
             self.start_offset, min(self._transactions.open.values(), default=self.end_offset)
         )
 
     @property
     def first_epoch(self) -> int:
-        """Epoch of the leader that wrote the first record, -1 if it is not known."""
+        """Leader epoch of the first record, -1 if it is unknown."""
         return self._epochs.first(self.start_offset)
 
     # --- writing -------------------------------------------------------------------------------
@@ -89,11 +63,11 @@ class PartitionLog:
         epoch: int,
         timestamp: int,
         keys: Sequence[Any] = (),
-        producer_id: int = _NO_PRODUCER,
+        producer_id: int = NO_PRODUCER,
     ) -> int:
         """Append one batch; returns the offset of its first record.
 
-        With a producer id it belongs to that producer's transaction, which is open from then on.
+        With a producer id, it belongs to the transaction of that producer, which it opens.
         """
         pairs = [(keys[n] if keys else None, value) for n, value in enumerate(values)]
         return self._append(
@@ -101,7 +75,7 @@ class PartitionLog:
         )
 
     def end_transaction(self, producer_id: int, marker: Marker, epoch: int, timestamp: int) -> int:
-        """Append a marker, as the transaction's coordinator has it done; returns its offset."""
+        """Append a marker, as the transaction coordinator requests; returns its offset."""
         pair = (_MARKER_KEY.pack(0, _KINDS[marker]), _MARKER_VALUE.pack(0, 0))
         data = _encoded([pair], timestamp, producer_id)
         data[_ATTRIBUTES_AT] |= _CONTROL
@@ -128,11 +102,11 @@ class PartitionLog:
         return base
 
     def begin_epoch(self, epoch: int) -> None:
-        """A leader takes over where the log ends."""
+        """Begin a leader epoch at the end of the log."""
         self._epochs.begin(epoch, self.end_offset)
 
     def truncate(self, offset: int) -> None:
-        """Lose whole batches from `offset` on, as in an unclean election."""
+        """Drop whole batches from `offset` on, as in an unclean election."""
         self._batches = [batch for batch in self._batches if batch.next_offset <= offset]
         self.end_offset = min(
             self.end_offset, self._batches[-1].next_offset if self._batches else offset
@@ -143,7 +117,7 @@ class PartitionLog:
             self._transactions.add(batch)
 
     def delete_before(self, offset: int) -> None:
-        """Drop what is older, as retention does."""
+        """Drop records before an offset, as retention does."""
         self._batches = [batch for batch in self._batches if batch.next_offset > offset]
         self.start_offset = offset
         self.end_offset = max(self.end_offset, offset)
@@ -152,9 +126,9 @@ class PartitionLog:
     # --- reading -------------------------------------------------------------------------------
 
     def read(self, offset: int, max_bytes: int, before: int | None = None) -> list[Batch]:
-        """Return batches from `offset` on: one in any case, more while they fit.
+        """Return batches from `offset` on: the first in any case, more while they fit.
 
-        None is from `before` on; for those who read no further than the last stable offset.
+        Batches from `before` on are left out, for reads up to the last stable offset.
         """
         found: list[Batch] = []
         size = 0
@@ -170,26 +144,26 @@ class PartitionLog:
         return found
 
     def aborted_among(self, offset: int, batches: Sequence[Batch]) -> list[AbortedTransaction]:
-        """Return the aborted transactions that a reader of these batches must know of."""
+        """Return the aborted transactions that a reader of these batches needs."""
         behind = batches[-1].next_offset if batches else offset
         return self._transactions.aborted_within(offset, behind)
 
     def find(self, timestamp: int) -> tuple[int, int, int] | None:
-        """Return offset, timestamp and epoch of the first record that is not older."""
+        """Return offset, timestamp and epoch of the first record at or after a timestamp."""
         for batch in self._batches:
             if batch.timestamp >= timestamp:
                 return max(batch.base_offset, self.start_offset), batch.timestamp, batch.epoch
         return None
 
     def end_of_epoch(self, epoch: int) -> tuple[int, int]:
-        """Return the newest epoch not above `epoch`, and where it ends; -1, -1 if unknown."""
+        """Return the newest epoch not above `epoch` and its end offset; -1, -1 if unknown."""
         return self._epochs.end_of(epoch, self.end_offset)
 
 
 def _encoded(
     pairs: Iterable[tuple[Any, bytes | None]], timestamp: int, producer_id: int
 ) -> bytearray:
-    transactional = producer_id != _NO_PRODUCER
+    transactional = producer_id != NO_PRODUCER
     builder = DefaultRecordBatchBuilder(
         magic=2,
         compression_type=0,

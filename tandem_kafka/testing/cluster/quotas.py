@@ -1,4 +1,4 @@
-"""Quotas of clients: how long an answer asks them to send nothing, and who goes over what."""
+"""Quotas of clients: their limits, and the throttle times of responses."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from tandem_kafka.wire.messages import FetchRequest
 
 __all__ = ["Quotas"]
 
-#: Rates are taken over that long; Kafka's default is eleven samples of one second.
+#: The period of rates; Kafka's default is eleven samples of one second.
 WINDOW_MS: Final = 10_000
 
 
 class Quotas:
-    """What the clients of one broker may use; there are none unless a test sets them."""
+    """The quotas of one broker's clients; tests set them."""
 
     def __init__(self, clock: SimClock) -> None:
         self._clock = clock
@@ -25,43 +25,43 @@ class Quotas:
 
     @property
     def any(self) -> bool:
-        """True once a test has set something."""
+        """True if a test has set a quota."""
         return bool(self._rates or self._set)
 
     def limit_fetches(self, client_id: str, bytes_per_second: int) -> None:
-        """Let a client fetch so much, on average over ten seconds.
+        """Limit the bytes that a client fetches, on average over ten seconds.
 
-        Who goes over it is answered without records, and asked to wait until it is within again.
+        A fetch above the limit gets a response without records, and a throttle time.
         """
         self._rates[client_id] = bytes_per_second
         self._fetched[client_id] = deque()
 
     def throttle(self, api: Any, *times_ms: int) -> None:
-        """Have the next answers of an API ask the client to wait, each for so many milliseconds.
+        """Set the throttle times of the next responses of an API.
 
         Args:
             api: A message class, request or response.
-            *times_ms: One for each answer.
+            *times_ms: One for each response.
         """
         self._set.setdefault(api.API_KEY, deque()).extend(times_ms)
 
     def lift(self) -> None:
-        """Let everybody use what it likes again."""
+        """Remove all quotas."""
         self._rates.clear()
         self._fetched.clear()
         self._set.clear()
 
     def most_fetched(self, client_id: str) -> int | None:
-        """Return how many bytes a fetch may bring without being too much by itself."""
+        """Return the bytes that a single fetch may return within the quota."""
         rate = self._rates.get(client_id)
         return None if rate is None else rate * WINDOW_MS // 1_000
 
     def throttle_ms(
         self, api_key: int, client_id: str, fetched_bytes: int, *, delivered: bool = False
     ) -> int:
-        """Return how long the client of an answer has to wait, and count what it fetched.
+        """Count the fetched bytes of a response, and return its throttle time.
 
-        A throttled client gets nothing, so nothing counts; unless it is `delivered` all the same.
+        A throttled response has no records and counts nothing, unless it is `delivered` anyway.
         """
         queue = self._set.get(api_key)
         set_ms = queue.popleft() if queue else 0

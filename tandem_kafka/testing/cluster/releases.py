@@ -1,4 +1,4 @@
-"""What brokers of some Kafka releases speak, for simulated ones that pretend to be of them."""
+"""API versions and settings of Kafka releases that brokers can simulate."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ __all__ = ["RELEASES", "Release", "release_named"]
 
 _NAMES: Final = ("0.11", "2.8", "3.9", "4.3")
 
-#: The lowest and the highest version that a broker offers, for each of the releases in `_NAMES`;
-#: None where the request is not known yet. Only of the requests that a consumer sends.
+#: The lowest and the highest offered version of each request of a consumer, for each release in
+#: `_NAMES`; None where the release does not have the request.
 _VERSIONS: Final[dict[Any, tuple[tuple[int, int] | None, ...]]] = {
     FetchRequest: ((0, 5), (0, 12), (0, 17), (4, 18)),
     ListOffsetsRequest: ((0, 2), (0, 6), (0, 9), (1, 11)),
@@ -49,17 +49,17 @@ _VERSIONS: Final[dict[Any, tuple[tuple[int, int] | None, ...]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """One release, with the settings that it comes with.
+    """One release with its default settings.
 
     Attributes:
-        name: Its number.
+        name: The number of the release.
         versions: The lowest and the highest version offered, by API key.
-        not_enabled: Keys of what is offered and refused all the same: 3.9 tells of KIP-848's
-            requests, whose protocol is not among its `group.coordinator.rebalance.protocols`.
-        names_own_versions: Whether the refusal of an ApiVersions request says which versions of
-            it there are (KIP-511, since 2.4).
-        throttles_late: Whether a throttled answer is held back by the broker; since 2.0 it leaves
-            at once and the client waits (KIP-219).
+        not_enabled: Keys of requests that are offered but rejected: 3.9 announces the requests of
+            KIP-848, but its `group.coordinator.rebalance.protocols` does not include the protocol.
+        names_own_versions: Whether the rejection of an ApiVersions request has the supported
+            versions of it (KIP-511, since 2.4).
+        throttles_late: Whether the broker delays throttled responses. Since 2.0 it sends them at
+            once, and the client waits (KIP-219).
     """
 
     name: str
@@ -96,7 +96,7 @@ def release_named(name: str) -> Release:
     """Return a release.
 
     Raises:
-        ValueError: It is not in the table.
+        ValueError: The release is not in the table.
     """
     if name not in RELEASES:
         msg = f"kafka: {name!r} is not simulated; there are {', '.join(map(repr, RELEASES))}"

@@ -1,4 +1,4 @@
-"""From the bytes of a frame to a request; what is said again and again is decoded once."""
+"""Decodes frames to requests; equal requests are decoded once."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from tandem_kafka.wire.framing import decode_message
 
 __all__ = ["Header", "read_body", "read_header"]
 
-#: API key, version, correlation id, length of the client's name.
+#: API key, version, correlation id, length of the client id.
 _HEADER: Final = struct.Struct(">hhih")
 
 
 class Header(NamedTuple):
-    """What a request begins with; in a flexible version tags come behind it."""
+    """The header of a request; in flexible versions, tags follow."""
 
     api_key: int
     version: int
@@ -26,7 +26,7 @@ class Header(NamedTuple):
 
 
 def read_header(frame: bytes) -> Header:
-    """Return what stands before the request."""
+    """Return the header of a request."""
     api_key, version, correlation_id, length = _HEADER.unpack_from(frame)
     size = _HEADER.size + max(0, length)
     client_id = frame[_HEADER.size : size].decode()
@@ -34,11 +34,11 @@ def read_header(frame: bytes) -> Header:
 
 
 def read_body(header: Header, frame: bytes) -> Any:
-    """Return a request whose version is known; nobody may change it."""
+    """Return the request of a supported version; it must not be changed."""
     request_class = APIS[header.api_key].request
     body_at = header.size
     if request_class.flexible_version_q(header.version):
-        if frame[body_at]:  # tags in the header: no client here sends any
+        if frame[body_at]:  # tags in the header, which no client here sends
             return request_class.decode(frame, version=header.version, header=True)
         body_at += 1
     return _decoded(header.api_key, header.version, bytes(frame[body_at:]))

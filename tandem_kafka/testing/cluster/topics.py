@@ -12,10 +12,10 @@ __all__ = ["SimPartition", "SimTopic"]
 
 @dataclass(slots=True, eq=False)
 class SimPartition:
-    """One partition; its replicas share one log, of which a follower may lack the end.
+    """One partition; its replicas share one log, whose end a follower may lack.
 
     Attributes:
-        lagging: Where the log ends for followers that are not in sync, by broker.
+        lagging: The end of the log for followers that are not in sync, by broker.
     """
 
     topic: str
@@ -27,7 +27,7 @@ class SimPartition:
     lagging: dict[int, int] = field(default_factory=dict)
 
     def end_at(self, node_id: int) -> int:
-        """Return where the log ends for a replica."""
+        """Return the end of the log of a replica."""
         return min(self.log.end_offset, self.lagging.get(node_id, self.log.end_offset))
 
 

@@ -1,32 +1,30 @@
-"""A transactional producer's work, from its first record to the markers that end it."""
+"""A transaction, from its first record to its markers."""
 
 from __future__ import annotations
 
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from tandem_kafka.errors import IllegalStateError
-from tandem_kafka.testing.cluster.log import Marker
+from tandem_kafka.testing.cluster.batch import Marker
+from tandem_kafka.testing.cluster.cluster_state import ClusterState
 from tandem_kafka.types import TopicPartition
-
-if TYPE_CHECKING:
-    from tandem_kafka.testing.cluster.cluster import SimCluster
 
 __all__ = ["Transaction"]
 
 
 class Transaction:
-    """One transaction; used as a context manager it is committed, and aborted by an exception.
+    """One transaction; as a context manager, it commits, or aborts after an exception.
 
         with cluster.transaction() as transaction:
             transaction.produce(tp, b"paid", b"shipped")
 
     Attributes:
-        producer_id: Whose it is; another of the same producer may follow it.
+        producer_id: Its producer; the same producer may begin another transaction later.
         open: True until it is committed or aborted.
     """
 
-    def __init__(self, cluster: SimCluster, producer_id: int) -> None:
+    def __init__(self, cluster: ClusterState, producer_id: int) -> None:
         self._cluster = cluster
         self.producer_id = producer_id
         self.open = True
@@ -43,7 +41,7 @@ class Transaction:
         return self._cluster.produce(tp, *values, producer_id=self.producer_id)
 
     def commit(self) -> None:
-        """Write a marker into each partition: from now on the records count.
+        """Commit: write a marker into each partition; readers receive the records.
 
         Raises:
             IllegalStateError: The transaction has ended.
@@ -51,7 +49,7 @@ class Transaction:
         self._end("commit")
 
     def abort(self) -> None:
-        """Write a marker into each partition: the records never count.
+        """Abort: write a marker into each partition; `read_committed` skips the records.
 
         Raises:
             IllegalStateError: The transaction has ended.
@@ -68,9 +66,9 @@ class Transaction:
             partition.log.end_transaction(self.producer_id, marker, partition.epoch, when)
         self._cluster.changed()
 
-    def _check(self, wanted: str) -> None:
+    def _check(self, action: str) -> None:
         if not self.open:
-            msg = f"{wanted}: the transaction of producer {self.producer_id} has ended"
+            msg = f"{action}: the transaction of producer {self.producer_id} has ended"
             raise IllegalStateError(msg)
 
     def __enter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""What a group coordinator writes, so that the one after it knows what it knew."""
+"""The simulated coordinator of a group, for both protocols."""
 
 from __future__ import annotations
 

@@ -1,49 +1,44 @@
-"""A classic group: members, generations, and requests that wait for the others."""
+"""A classic group: its members, its generations, and the parked requests."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from kafka import errors
 
-from tandem_kafka.testing.coordinator import embedded
+from tandem_kafka.testing.coordinator import consumer_protocol
 from tandem_kafka.testing.coordinator.classic_group_member import ClassicMember, GroupState
-from tandem_kafka.testing.coordinator.classic_joins import ClassicJoins
-from tandem_kafka.testing.coordinator.classic_syncs import ClassicSyncs
+from tandem_kafka.testing.coordinator.context import GroupContext
 from tandem_kafka.testing.coordinator.records import GroupMetadata, GroupMetadataMember
 from tandem_kafka.testing.coordinator.requests import (
     Heartbeat,
-    JoinAnswer,
     JoinGroup,
+    JoinResult,
     LeaveGroup,
+    SyncGroup,
+    SyncResult,
 )
-from tandem_kafka.testing.coordinator.turn import Error
-from tandem_kafka.testing.coordinator.votes import voted
-
-if TYPE_CHECKING:
-    from tandem_kafka.testing.coordinator.coordinator import GroupCoordinator
+from tandem_kafka.testing.coordinator.step import Error
+from tandem_kafka.testing.coordinator.votes import elect_protocol
 
 __all__ = ["ClassicGroup"]
 
-#: How long a new member may wait for its first answer; it cannot show that it is there.
+#: How long a new member may wait for its first response; it cannot send heartbeats yet.
 NEW_MEMBER_MS = 300_000
 
 
 class ClassicGroup:
-    """Members and generation.
+    """The members and the generation.
 
     Attributes:
-        known_ids: Ids handed out to members that have not joined yet (KIP-394).
-        since_ms: When its last generation was complete, or its last member gone.
-        rounds: Tells the timer of this rebalance from that of an older one.
-        joins: How JoinGroup is served.
-        syncs: How SyncGroup is served.
-        starting: Whether a group that was empty waits for more members, though all are here.
+        known_ids: Ids given to members that have not joined yet (KIP-394).
+        since_ms: When the last generation was complete, or the last member left.
+        rounds: Number of rebalances; distinguishes their timers.
+        unsynced: Ids of members of this generation that have not sent SyncGroup yet.
+        starting: Whether the initial rebalance delay is running.
     """
 
-    def __init__(self, coordinator: GroupCoordinator) -> None:
-        self._coordinator = coordinator
-        self._turn = coordinator.turn
+    def __init__(self, context: GroupContext) -> None:
+        self._context = context
+        self._step = context.step
         self.state = GroupState.EMPTY
         self.generation = 0
         self.protocol_type = ""
@@ -53,23 +48,22 @@ class ClassicGroup:
         self.known_ids: set[str] = set()
         self.rounds = 0
         self.since_ms = 0
-        self.joins = ClassicJoins(coordinator, self)
-        self.syncs = ClassicSyncs(coordinator, self)
+        self.unsynced: set[str] = set()
         self.starting = False
-        #: Whether one has come since it began to wait; as in Kafka that may be a wait before.
-        self._newcomer = False
-        #: How much longer it may wait when it has waited.
+        #: Whether a member joined in the delay or, as in Kafka, in an earlier one.
+        self._joined_meanwhile = False
+        #: The rest of the delays after the present one.
         self._delays_left_ms = 0
 
     @property
     def exists(self) -> bool:
-        """True from the first id that was handed out on, until the group is forgotten."""
+        """True from the first id that was given to a member, until the group is forgotten."""
         return bool(self.known_ids or self.members) or self.generation > 0
 
     # --- the log -------------------------------------------------------------------------------
 
     def write(self) -> None:
-        """Write the generation as it is: it is complete."""
+        """Write the complete generation."""
         members = tuple(
             GroupMetadataMember(
                 m.member_id,
@@ -81,7 +75,7 @@ class ClassicGroup:
             )
             for m in self.members.values()
         )
-        self.since_ms = self._turn.now_ms
+        self.since_ms = self._step.now_ms
         record = GroupMetadata(
             self.generation,
             self.protocol_type,
@@ -90,35 +84,35 @@ class ClassicGroup:
             members,
             self.since_ms,
         )
-        self._coordinator.log.write(record)
+        self._context.log.write(record)
 
     def begin(self, generation: int, protocol_type: str, members: list[ClassicMember]) -> None:
-        """Go on with the members of a KIP-848 group that all use the classic protocol."""
+        """Continue with the members of a KIP-848 group, which all use the classic protocol."""
         self.generation, self.protocol_type = generation, protocol_type
         self.members = {member.member_id: member for member in members}
         self.state, self.leader = GroupState.STABLE, ""
-        self.protocol = voted([m.protocols for m in self.members.values()])
+        self.protocol = elect_protocol([m.protocols for m in self.members.values()])
         self.write()
         for member in members:
             self.touch(member)
 
     def dissolve(self, error: Error) -> None:
-        """There is no such group any more; who waits is told so by an error."""
+        """End the group; parked requests get the error."""
         for member in self.members.values():
-            self._refuse(member, error)
-        self._coordinator.log.end(GroupMetadata)
+            self._reject(member, error)
+        self._context.log.end(GroupMetadata)
         self.members = {}
         self.reload()
 
     def reload(self) -> None:
-        """Another coordinator knows what was written, and nobody who waits for an answer."""
+        """Read the log, as another coordinator does; parked requests get NOT_COORDINATOR."""
         for member in self.members.values():
-            self._refuse(member, errors.NotCoordinatorError)
+            self._reject(member, errors.NotCoordinatorError)
         self.known_ids.clear()
-        self.syncs.pending.clear()
+        self.unsynced.clear()
         self.rounds += 1
-        self.starting = self._newcomer = False
-        read = self._coordinator.log.group(GroupMetadata) or GroupMetadata(0)
+        self.starting = self._joined_meanwhile = False
+        read = self._context.log.group(GroupMetadata) or GroupMetadata(0)
         self.generation, self.protocol = read.generation, read.protocol
         self.protocol_type, self.leader = read.protocol_type, read.leader
         self.since_ms = read.since_ms
@@ -132,8 +126,10 @@ class ClassicGroup:
                 m.rebalance_timeout_ms,
                 assignment=m.assignment,
                 is_new=False,
-                # Not of the log: whatever it was told, it owns under the next coordinator too.
-                told=before[m.member_id].told if m.member_id in before else m.assignment,
+                # Not in the log: the member owns it under the next coordinator, too.
+                last_assignment=before[m.member_id].last_assignment
+                if m.member_id in before
+                else m.assignment,
                 left_out_of=before[m.member_id].left_out_of if m.member_id in before else 0,
             )
             for m in read.members
@@ -141,24 +137,24 @@ class ClassicGroup:
         self.state = GroupState.STABLE if self.members else GroupState.EMPTY
         for member in self.members.values():
             self.touch(member)
-        most = self._coordinator.settings.classic_max_size
+        most = self._context.settings.classic_max_size
         too_big = bool(most) and len(self.members) > most
         if self.members and (not self.leader or too_big):
-            self.rebalance()  # without a leader the one that made it a classic group was not over
+            self.rebalance()  # without a leader, the rebalance of a downgrade was not complete
 
-    def _refuse(self, member: ClassicMember, error: Error) -> None:
-        """Answer what a member waits for."""
-        self.syncs.end(member, error)
+    def _reject(self, member: ClassicMember, error: Error) -> None:
+        """Respond to the parked requests of a member with an error."""
+        self.end_sync(member, error)
         joining, member.joining = member.joining, None
         if joining is not None:
-            self._turn.answer(joining, JoinAnswer(error))
+            self._step.respond(joining, JoinResult(error))
 
     # --- rounds --------------------------------------------------------------------------------
 
     def add(self, member: ClassicMember, request: JoinGroup) -> None:
-        """A member joins, or again, and waits for the others; unless one is on a round begins."""
+        """Park the JoinGroup of a member, and begin a rebalance if there is none."""
         if member.member_id not in self.members:
-            self._newcomer = self._newcomer or self.starting
+            self._joined_meanwhile = self._joined_meanwhile or self.starting
             self._expire_in(member, NEW_MEMBER_MS)
         self.members[member.member_id] = member
         member.update(request)
@@ -169,8 +165,8 @@ class ClassicGroup:
             self.rebalance()
 
     def replace(self, before: ClassicMember, member_id: str) -> ClassicMember:
-        """Let a static member go on under another id; who has the old one is told that it ended."""
-        self._refuse(before, errors.FencedInstanceIdError)
+        """Give a static member a new id; parked requests with the old id are fenced."""
+        self._reject(before, errors.FencedInstanceIdError)
         del self.members[before.member_id]
         if self.leader == before.member_id:
             self.leader = member_id
@@ -181,13 +177,13 @@ class ClassicGroup:
         return member
 
     def rebalance(self) -> None:
-        """Begin a new round: everybody has to join again."""
+        """Begin a rebalance: every member must join again."""
         for member in self.members.values():
             if self.state is GroupState.SYNCING:
                 member.assignment = b""
-            self.syncs.end(member, errors.RebalanceInProgressError)
-        self.syncs.pending.clear()
-        delay_ms = self._coordinator.settings.initial_rebalance_delay_ms
+            self.end_sync(member, errors.RebalanceInProgressError)
+        self.unsynced.clear()
+        delay_ms = self._context.settings.initial_rebalance_delay_ms
         was_empty = self.state is GroupState.EMPTY
         self.state = GroupState.JOINING
         self.rounds += 1
@@ -201,50 +197,50 @@ class ClassicGroup:
 
     @property
     def _patience_ms(self) -> int:
-        """How long members have to join, and then to sync."""
+        """The timeout to join, and then to sync."""
         return max((m.rebalance_ms for m in self.members.values()), default=0)
 
     def _wait(self) -> None:
-        patience_ms = max(self._patience_ms, 1)  # else there were no end if nobody comes
-        self._turn.wake(self._turn.now_ms + patience_ms, "join", number=self.rounds)
+        patience_ms = max(self._patience_ms, 1)  # with 0, the timer would be due at once, for ever
+        self._step.set_timer(self._step.now_ms + patience_ms, "join", number=self.rounds)
 
     def _delay(self, delay_ms: int, patience_ms: int) -> None:
         self._delays_left_ms = max(patience_ms - delay_ms, 0)
-        self._turn.wake(self._turn.now_ms + delay_ms, "delay", number=self.rounds)
+        self._step.set_timer(self._step.now_ms + delay_ms, "delay", number=self.rounds)
 
     def end_delay(self, rounds: int) -> None:
-        """A group that was empty has waited for members; if one came meanwhile, it waits again.
+        """End the initial rebalance delay, or repeat it if a member has joined meanwhile.
 
-        Altogether not longer than the first member's rebalance timeout, unless that is shorter
-        than one delay.
+        All delays together last at most for the rebalance timeout of the first member, or for one
+        delay if that is longer.
         """
         if not self.starting or rounds != self.rounds:
             return
-        if self._newcomer and self._delays_left_ms:
-            self._newcomer = False
+        if self._joined_meanwhile and self._delays_left_ms:
+            self._joined_meanwhile = False
             left_ms = self._delays_left_ms
-            delay_ms = self._coordinator.settings.initial_rebalance_delay_ms
+            delay_ms = self._context.settings.initial_rebalance_delay_ms
             self._delay(min(delay_ms, left_ms), left_ms)
         else:
             self._complete()
 
     def give_up_waiting(self, rounds: int) -> None:
-        """Go on without those that have not joined in time."""
+        """Continue without the members that have not joined in time."""
         if self.state is GroupState.JOINING and rounds == self.rounds:
             self._complete()
 
     @property
     def _all_are_here(self) -> bool:
-        """Whether all members have joined, and all that were handed an id."""
+        """Whether all members have joined, including those that were given an id."""
         return not self.known_ids and all(m.joining for m in self.members.values())
 
     def complete_if_all_are_here(self) -> None:
-        """Begin the next generation if the round is over; not if more members are waited for."""
+        """Begin the next generation if all members have joined and no delay is running."""
         if self.state is GroupState.JOINING and not self.starting and self._all_are_here:
             self._complete()
 
     def _complete(self) -> None:
-        """Begin the next generation with those that have joined, and with all static members."""
+        """Begin the next generation with the members that have joined, and all static members."""
         late = [m for m in self.members.values() if m.joining is None]
         for member in late:
             if member.instance_id is None:
@@ -254,21 +250,43 @@ class ClassicGroup:
             return
         here = [m for m in self.members.values() if m.joining is not None]
         if not here:
-            self._wait()  # there is nobody who could lead
+            self._wait()  # no member could be the leader
             return
         self.generation += 1
         self.state, self.starting = GroupState.SYNCING, False
-        self.protocol = voted([m.protocols for m in self.members.values()])
+        self.protocol = elect_protocol([m.protocols for m in self.members.values()])
         if self.leader not in {m.member_id for m in here}:
             self.leader = here[0].member_id
-        self.syncs.begin(self._patience_ms)
+        self._await_syncs()
         for member in self.members.values():
             self.touch(member)
             request, member.joining, member.is_new = member.joining, None, False
             if request is None:
                 member.left_out_of = self.generation
             else:
-                self._turn.answer(request, self.told(member))
+                self._step.respond(request, self.join_result(member))
+
+    def _await_syncs(self) -> None:
+        """All members of the new generation must send SyncGroup in time."""
+        self.unsynced = set(self.members)
+        until_ms = self._step.now_ms + self._patience_ms
+        self._step.set_timer(until_ms, "unsynced", number=self.rounds)
+
+    def end_sync(self, member: ClassicMember, error: Error) -> None:
+        """Respond to the SyncGroup of a member, if there is one; its session begins again."""
+        request, member.syncing = member.syncing, None
+        if request is None:
+            return
+        self.touch(member)
+        if error is None:
+            self.hand_out(member, request)
+        else:
+            self._step.respond(request, SyncResult(error, self.protocol))
+
+    def hand_out(self, member: ClassicMember, request: SyncGroup) -> None:
+        """Respond to a SyncGroup with the assignment of the member."""
+        member.last_assignment = member.assignment
+        self._step.respond(request, SyncResult(None, self.protocol, member.assignment))
 
     def _end_of_members(self) -> None:
         self.state, self.starting = GroupState.EMPTY, False
@@ -276,13 +294,13 @@ class ClassicGroup:
         self.protocol = self.leader = ""
         self.write()
 
-    def told(self, member: ClassicMember) -> JoinAnswer:
-        """Return what a member is told of the generation that there is."""
+    def join_result(self, member: ClassicMember) -> JoinResult:
+        """Return the response to a JoinGroup in the present generation."""
         member.left_out_of = 0
         listed = [
             (m.member_id, m.instance_id, m.protocols[self.protocol]) for m in self.members.values()
         ]
-        return JoinAnswer(
+        return JoinResult(
             member_id=member.member_id,
             generation=self.generation,
             protocol_type=self.protocol_type,
@@ -292,34 +310,34 @@ class ClassicGroup:
         )
 
     def subscribes(self, topic: str) -> bool:
-        """Tell whether a member subscribes to a topic; one that cannot be read may."""
+        """Return whether a member may subscribe to a topic; True for unreadable subscriptions."""
         try:
             return any(
-                topic in embedded.subscription(m.protocols[self.protocol]).topics
+                topic in consumer_protocol.read_subscription(m.protocols[self.protocol]).topics
                 for m in self.members.values()
             )
-        except embedded.MALFORMED:
+        except consumer_protocol.MALFORMED:
             return True
 
     # --- members -------------------------------------------------------------------------------
 
     def with_instance(self, instance_id: str | None) -> ClassicMember | None:
-        """Return the static member of that name."""
+        """Return the static member with this instance id."""
         if instance_id is None:
             return None
         return next((m for m in self.members.values() if m.instance_id == instance_id), None)
 
     def handle_heartbeat(self, request: Heartbeat) -> None:
-        """A member is alive; it is told if it has to join again."""
+        """Handle a heartbeat; during a rebalance, the response requests a JoinGroup."""
         error = self.check(request.member_id, request.generation, request.instance_id)
         if error is None:
             self.touch(self.members[request.member_id])
             if self.state is GroupState.JOINING:
                 error = errors.RebalanceInProgressError
-        self._turn.answer(request, error)
+        self._step.respond(request, error)
 
     def handle_leave(self, request: LeaveGroup) -> None:
-        """A member goes, or somebody removes a static one by its name."""
+        """Handle LeaveGroup of a member, or for a static member by its instance id."""
         member_id = request.member_id
         if not member_id:
             holder = self.with_instance(request.instance_id)
@@ -332,10 +350,10 @@ class ClassicGroup:
             self.complete_if_all_are_here()
             if self.state in (GroupState.STABLE, GroupState.SYNCING):
                 self.rebalance()
-        self._turn.answer(request, error)
+        self._step.respond(request, error)
 
     def check_id(self, member_id: str, instance_id: str | None) -> Error:
-        """Return the error if somebody is not the member that it says it is."""
+        """Return the error for an unknown member id or a fenced instance id."""
         holder = self.with_instance(instance_id)
         if holder is not None and holder.member_id != member_id:
             return errors.FencedInstanceIdError
@@ -343,24 +361,24 @@ class ClassicGroup:
         return errors.UnknownMemberIdError if unknown else None
 
     def check(self, member_id: str, generation: int, instance_id: str | None = None) -> Error:
-        """Return the error for a request of this member and generation, if it is to be refused."""
+        """Return the error for a request with this member id and generation, None if valid."""
         error = self.check_id(member_id, instance_id)
         stale = generation != self.generation
         return errors.IllegalGenerationError if error is None and stale else error
 
     def touch(self, member: ClassicMember) -> None:
-        """The member has been heard of: its session begins anew."""
+        """Restart the session of a member."""
         self._expire_in(member, member.session_ms)
 
     def _expire_in(self, member: ClassicMember, duration_ms: int) -> None:
-        member.expires_ms = self._turn.now_ms + duration_ms
-        self._turn.wake(member.expires_ms, "session", member.member_id)
+        member.expires_ms = self._step.now_ms + duration_ms
+        self._step.set_timer(member.expires_ms, "session", member.member_id)
 
     def expire(self, member_id: str) -> None:
-        """The session of a member may be over, or of who was handed an id.
+        """Remove a member whose session has ended, or an unused id.
 
-        Who waits for an answer is not missed; but a new member, of which nobody knows if it is
-        there to get it, not for ever.
+        A member with a parked request keeps its session. A new member does so for a limited time
+        only, because it may be gone.
         """
         member = self.members.get(member_id)
         if member is None:
@@ -368,12 +386,12 @@ class ClassicGroup:
                 self.remove(member_id)
             return
         waits = not member.is_new and (member.joining or member.syncing)
-        if not waits and self._turn.now_ms >= member.expires_ms:
-            self._turn.note(f"{member_id} expired")
+        if not waits and self._step.now_ms >= member.expires_ms:
+            self._step.note(f"{member_id} expired")
             self.remove(member_id)
 
     def remove(self, member_id: str) -> None:
-        """A member is gone, and not of its own accord; those that are left rebalance."""
+        """Remove a member that has not left by itself; the remaining members rebalance."""
         known = member_id in self.known_ids
         self.drop(member_id)
         if self.state is GroupState.JOINING:
@@ -383,9 +401,9 @@ class ClassicGroup:
             self.rebalance()
 
     def drop(self, member_id: str) -> None:
-        """Forget a member, or who was handed an id; what it waits for is answered."""
+        """Forget a member or an unused id; parked requests get an error."""
         self.known_ids.discard(member_id)
-        self.syncs.pending.discard(member_id)
+        self.unsynced.discard(member_id)
         gone = self.members.pop(member_id, None)
         if gone is not None:
-            self._refuse(gone, errors.UnknownMemberIdError)
+            self._reject(gone, errors.UnknownMemberIdError)

@@ -11,7 +11,7 @@ __all__ = ["ClassicMember", "GroupState"]
 
 
 class GroupState(enum.Enum):
-    """Where a group stands."""
+    """The state of a classic group."""
 
     EMPTY = "empty"
     JOINING = "joining"
@@ -21,12 +21,12 @@ class GroupState(enum.Enum):
 
 @dataclass(slots=True, eq=False)
 class ClassicMember:
-    """One member; `joining` and `syncing` are its requests that wait for the others.
+    """One member; `joining` and `syncing` are its parked requests.
 
     Attributes:
-        is_new: Whether its first JoinGroup has still to be answered.
-        told: The assignment that it was answered last; what it says that it owns is older.
-        left_out_of: The generation that began without it; its instance id keeps its place.
+        is_new: Whether its first JoinGroup has no response yet.
+        last_assignment: The last assignment sent to it; the ownership in its metadata is older.
+        left_out_of: The generation that began without it, while its instance id keeps its place.
     """
 
     member_id: str
@@ -38,11 +38,11 @@ class ClassicMember:
     joining: JoinGroup | None = None
     syncing: SyncGroup | None = None
     assignment: bytes = b""
-    told: bytes = b""
+    last_assignment: bytes = b""
     is_new: bool = True
     left_out_of: int = 0
 
     def update(self, request: JoinGroup) -> None:
-        """Take in what a member says when it joins; what it was assigned stays."""
+        """Take over the fields of a JoinGroup; the assignment stays."""
         self.protocols = dict(request.protocols)
         self.session_ms, self.rebalance_ms = request.session_ms, request.rebalance_ms

@@ -1,116 +1,112 @@
-"""JoinGroup of a classic group: who may come, who is answered at once, and who begins a round."""
+"""JoinGroup of a classic group: checks, immediate responses, and rebalances."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from kafka import errors
 
+from tandem_kafka.testing.coordinator.classic import ClassicGroup
 from tandem_kafka.testing.coordinator.classic_group_member import ClassicMember, GroupState
-from tandem_kafka.testing.coordinator.requests import JoinAnswer, JoinGroup
-from tandem_kafka.testing.coordinator.turn import Error
-from tandem_kafka.testing.coordinator.votes import common, voted
-
-if TYPE_CHECKING:
-    from tandem_kafka.testing.coordinator.classic import ClassicGroup
-    from tandem_kafka.testing.coordinator.coordinator import GroupCoordinator
+from tandem_kafka.testing.coordinator.context import GroupContext
+from tandem_kafka.testing.coordinator.requests import JoinGroup, JoinResult
+from tandem_kafka.testing.coordinator.step import Error
+from tandem_kafka.testing.coordinator.votes import common_protocols, elect_protocol
 
 __all__ = ["ClassicJoins"]
 
 
 class ClassicJoins:
-    """Those of one classic group."""
+    """Handles the JoinGroup requests of one classic group."""
 
-    def __init__(self, coordinator: GroupCoordinator, group: ClassicGroup) -> None:
-        self._coordinator = coordinator
-        self._turn = coordinator.turn
+    def __init__(self, context: GroupContext, group: ClassicGroup) -> None:
+        self._context = context
+        self._step = context.step
         self._group = group
 
     def handle_join(self, request: JoinGroup) -> None:
-        """A member wants in, or again; answered when all have come or time is over."""
+        """Handle JoinGroup; the response follows when all members have joined or time is over."""
         group = self._group
         before = group.with_instance(request.instance_id)
         member_id = request.member_id or request.new_id
         error = self._error(request, member_id)
         if error is not None:
-            self._turn.answer(request, JoinAnswer(error, request.member_id))
+            self._step.respond(request, JoinResult(error, request.member_id))
             return
         if request.needs_id and not request.member_id:
             group.known_ids.add(member_id)
-            self._turn.wake(self._turn.now_ms + request.session_ms, "session", member_id)
-            self._turn.answer(request, JoinAnswer(errors.MemberIdRequiredError, member_id))
+            self._step.set_timer(self._step.now_ms + request.session_ms, "session", member_id)
+            self._step.respond(request, JoinResult(errors.MemberIdRequiredError, member_id))
             return
         group.known_ids.discard(member_id)
         if before is not None and before.member_id != member_id:
-            self._come_back(before, member_id, request)
+            self._replace_static(before, member_id, request)
         elif member_id in group.members:
-            self._come_again(group.members[member_id], request)
+            self._rejoin(group.members[member_id], request)
         else:
             if not group.members:
                 group.protocol_type = request.protocol_type
             group.add(ClassicMember(member_id, request.instance_id), request)
 
-    # --- who is refused ------------------------------------------------------------------------
+    # --- checks --------------------------------------------------------------------------------
 
     def _error(self, request: JoinGroup, member_id: str) -> Error:
         group = self._group
         if self._is_full_for(member_id):
-            # Nobody is answered because of that: as in Kafka they wait for the rebalance timeout.
+            # This completes no rebalance: as in Kafka, the others wait for the rebalance timeout.
             group.drop(member_id)
             return errors.GroupMaxSizeReachedError
-        if not self._agrees(request):
+        if not self._is_compatible(request):
             return errors.InconsistentGroupProtocolError
         if not request.member_id or member_id in group.known_ids:
             return None
         return group.check_id(member_id, request.instance_id)
 
-    def _agrees(self, request: JoinGroup) -> bool:
-        """Tell whether all members have one of the protocols, also the one that comes again."""
+    def _is_compatible(self, request: JoinGroup) -> bool:
+        """Return whether the protocol type fits and all members share a protocol."""
         group = self._group
         if not group.members:
             return bool(request.protocol_type and request.protocols)
         offers = [member.protocols for member in group.members.values()]
         same_type = request.protocol_type == group.protocol_type
-        return same_type and bool(common([request.protocols, *offers]))
+        return same_type and bool(common_protocols([request.protocols, *offers]))
 
     def _is_full_for(self, member_id: str) -> bool:
-        """Tell whether there is no room; in a rebalance there is for those who come first."""
-        most = self._coordinator.settings.classic_max_size
+        """Return whether the group is full; in a rebalance, the first to join are accepted."""
+        most = self._context.settings.classic_max_size
         there = list(self._group.members.values())
         if self._group.state is GroupState.JOINING:
             there = [m for m in there if m.joining is not None]
         return bool(most) and member_id not in {m.member_id for m in there} and len(there) >= most
 
-    # --- who is known --------------------------------------------------------------------------
+    # --- known members -------------------------------------------------------------------------
 
-    def _come_again(self, member: ClassicMember, request: JoinGroup) -> None:
-        """A member that may not have got its answer is told again if nothing has changed.
+    def _rejoin(self, member: ClassicMember, request: JoinGroup) -> None:
+        """Repeat the last response for an unchanged member, which may not have received it.
 
-        Not so the leader of a group at rest: it may join for what only it knows of, new partitions.
+        The leader of a stable group begins a rebalance instead: it may have found new partitions.
         """
         group = self._group
         same = list(request.protocols.items()) == list(member.protocols.items())
         follows = group.state is GroupState.STABLE and member.member_id != group.leader
         if same and (follows or group.state is GroupState.SYNCING):
-            self._turn.answer(request, group.told(member))
+            self._step.respond(request, group.join_result(member))
         else:
             group.add(member, request)
 
-    def _come_back(self, before: ClassicMember, member_id: str, request: JoinGroup) -> None:
-        """A static member takes its own place under a new id; in a quiet group nobody notices."""
+    def _replace_static(self, before: ClassicMember, member_id: str, request: JoinGroup) -> None:
+        """Give a returning static member a new id; a stable group does not rebalance for it."""
         group = self._group
         led = group.leader
         member = group.replace(before, member_id)
         member.update(request)
         group.touch(member)
         offers = [each.protocols for each in group.members.values()]
-        if group.state is not GroupState.STABLE or voted(offers) != group.protocol:
+        if group.state is not GroupState.STABLE or elect_protocol(offers) != group.protocol:
             group.add(member, request)
             return
         group.write()
-        answer = group.told(member)
+        answer = group.join_result(member)
         answer.skip_assignment = request.may_skip and answer.leader == member_id
         if not request.may_skip:
-            # It must not assign, and can only be told so by the name of another.
+            # It must not assign. Without the field for this, the response names another leader.
             answer.leader, answer.members = led, []
-        self._turn.answer(request, answer)
+        self._step.respond(request, answer)

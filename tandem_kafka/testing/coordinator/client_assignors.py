@@ -1,22 +1,29 @@
-"""The assignors that members bring along: which of them a group can use, and who can compute."""
+"""Client-side assignors: the common one of a group, and the members that can compute with it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-__all__ = ["Announced", "ClientAssignor", "HandedOver", "able", "announced_as", "common_assignor"]
+__all__ = [
+    "Announced",
+    "AssignorMetadata",
+    "ClientAssignor",
+    "capable_members",
+    "common_assignor",
+    "find_assignor",
+]
 
 
 @dataclass(frozen=True, slots=True)
 class ClientAssignor:
-    """What a member says of one assignor.
+    """A member's announcement of one assignor.
 
     Attributes:
-        minimum_version: The oldest version of metadata that it reads.
-        maximum_version: The newest.
-        version: That of its own metadata.
-        reason: Why the metadata is another than before; 0 for no reason.
+        minimum_version: The oldest supported version of metadata.
+        maximum_version: The newest supported version.
+        version: The version of its own metadata.
+        reason: Why the metadata has changed; 0 for no reason.
     """
 
     name: str
@@ -28,8 +35,8 @@ class ClientAssignor:
 
 
 @dataclass(frozen=True, slots=True)
-class HandedOver:
-    """What the assignor that computed hands to a member's own, along with its partitions."""
+class AssignorMetadata:
+    """What the computing assignor sends to the assignor of a member, with its partitions."""
 
     assignor: str
     version: int = 0
@@ -37,21 +44,21 @@ class HandedOver:
     error: int = 0
 
 
-#: A member's, in its order of preference.
+#: The assignors of a member, in its order of preference.
 Announced = tuple[ClientAssignor, ...]
 
 
-def announced_as(announced: Announced, name: str) -> ClientAssignor | None:
-    """Return what a member says of the assignor of this name."""
+def find_assignor(announced: Announced, name: str) -> ClientAssignor | None:
+    """Return the announcement of the assignor with this name."""
     return next((each for each in announced if each.name == name), None)
 
 
-def able(announced: Mapping[str, Announced], name: str) -> list[str]:
-    """Return who can compute with an assignor: those that read everybody's metadata.
+def capable_members(announced: Mapping[str, Announced], name: str) -> list[str]:
+    """Return the members that can compute with an assignor: they support all versions.
 
-    Nobody, if there is a member that does not have it.
+    If a member does not have the assignor, no member can.
     """
-    having = {member: announced_as(each, name) for member, each in announced.items()}
+    having = {member: find_assignor(each, name) for member, each in announced.items()}
     brought = [each for each in having.values() if each is not None]
     if len(brought) < len(having):
         return []
@@ -66,13 +73,13 @@ def able(announced: Mapping[str, Announced], name: str) -> list[str]:
 
 
 def common_assignor(announced: Mapping[str, Announced]) -> str | None:
-    """Return the assignor that all members have and somebody can compute with, by their votes.
+    """Return the assignor with the most votes among those with which a member can compute.
 
-    Each votes for the first of its own that is possible; among equals the first by name.
+    Each member votes for its first possible one. With equal votes, the first by name wins.
     """
     votes: dict[str, int] = {}
     for each in announced.values():
-        possible = (assignor.name for assignor in each if able(announced, assignor.name))
+        possible = (assignor.name for assignor in each if capable_members(announced, assignor.name))
         favourite = next(possible, None)
         if favourite is not None:
             votes[favourite] = votes.get(favourite, 0) + 1

@@ -1,4 +1,4 @@
-"""The coordinator of a group: a state machine that is told what comes and the time, and no more."""
+"""The coordinator of a group: a state machine whose input is requests, timers and the time."""
 
 from __future__ import annotations
 
@@ -10,28 +10,31 @@ from kafka import errors
 
 from tandem_kafka.testing.coordinator import requests
 from tandem_kafka.testing.coordinator.classic import ClassicGroup
+from tandem_kafka.testing.coordinator.classic_joins import ClassicJoins
 from tandem_kafka.testing.coordinator.classic_members import ClassicMembers
+from tandem_kafka.testing.coordinator.classic_syncs import ClassicSyncs
 from tandem_kafka.testing.coordinator.consumer import ConsumerGroup
+from tandem_kafka.testing.coordinator.context import GroupContext
 from tandem_kafka.testing.coordinator.log import GroupLog
-from tandem_kafka.testing.coordinator.members import JOIN_EPOCH
 from tandem_kafka.testing.coordinator.migration import Migration
+from tandem_kafka.testing.coordinator.modern_members import ModernMembers
 from tandem_kafka.testing.coordinator.offsets import Offsets
 from tandem_kafka.testing.coordinator.settings import GroupSettings
-from tandem_kafka.testing.coordinator.turn import Error, Outcome, Request, Timer, Turn
+from tandem_kafka.testing.coordinator.step import Outcome, Request, Timer
 
 __all__ = ["GroupCoordinator"]
 
 
 class GroupCoordinator:
-    """One group with its members under either protocol, its offsets and its log.
+    """One group: its members of both protocols, its offsets and its log.
 
-    A request is answered in the turn in which it comes, or parked and answered in a later one.
-    Nothing is lost when it is replaced by another that has read its `log`, but what was parked.
+    A request gets its response in the same step, or is parked and gets it in a later one. Another
+    coordinator that reads the log continues without any loss, except for the parked requests.
 
     Attributes:
-        topics: Returns how many partitions each topic has.
-        settings: What the operator set; see `configure`.
-        log: All it wrote; what the next coordinator knows.
+        classic: The members of a classic group.
+        consumer: The members of a KIP-848 group.
+        offsets: The committed offsets.
     """
 
     def __init__(
@@ -39,20 +42,26 @@ class GroupCoordinator:
         topics: Callable[[], Mapping[str, int]],
         settings: GroupSettings | None = None,
     ) -> None:
-        self.topics = topics
-        self.settings = settings if settings is not None else GroupSettings()
-        self.turn = Turn()
-        self.log = GroupLog()
-        self.classic = ClassicGroup(self)
-        self.consumer = ConsumerGroup(self)
-        self.offsets = Offsets(self)
-        self.migration = Migration(self)
-        self._handlers: dict[type[Request], Callable[[Any], None]] = {
+        self._context = context = GroupContext(topics, settings)
+        self._step = context.step
+        self.classic = ClassicGroup(context)
+        self.consumer = ConsumerGroup(context, self._downgrade)
+        self.offsets = Offsets(context, self.classic, self.consumer)
+        self._joins = ClassicJoins(context, self.classic)
+        self._syncs = ClassicSyncs(context, self.classic)
+        self._migration = Migration(context, self.classic, self.consumer)
+        self._classic_members = ClassicMembers(context, self.consumer, self._downgrade)
+        self._handlers = self._all_handlers()
+        self._due = self._all_timers()
+
+    def _all_handlers(self) -> dict[type[Request], Callable[[Any], None]]:
+        modern_members = ModernMembers(self._context, self.consumer, self._migration)
+        return {
             requests.JoinGroup: self._join,
             requests.SyncGroup: self._sync,
             requests.Heartbeat: self._heartbeat,
             requests.LeaveGroup: self._leave,
-            requests.ConsumerHeartbeat: self.consumer.modern_members.handle_heartbeat,
+            requests.ConsumerHeartbeat: modern_members.handle_heartbeat,
             requests.PrepareAssignment: self.consumer.computations.handle_prepare,
             requests.InstallAssignment: self.consumer.computations.handle_install,
             requests.CommitOffsets: self.offsets.handle_commit,
@@ -61,47 +70,63 @@ class GroupCoordinator:
             requests.ForgetTopic: self._forget_topic,
             requests.Expel: self._expel,
         }
-        consumer, classic_members = self.consumer, self.consumer.classic_members
-        self._due: dict[str, Callable[[Timer], object]] = {
+
+    def _all_timers(self) -> dict[str, Callable[[Timer], object]]:
+        consumer, classic_members = self.consumer, self._classic_members
+        return {
             "session": self._end_session,
             "join": lambda timer: self.classic.give_up_waiting(timer.number),
-            "unsynced": lambda timer: self.classic.syncs.give_up_waiting(timer.number),
+            "unsynced": lambda timer: self._syncs.give_up_waiting(timer.number),
             "delay": lambda timer: self.classic.end_delay(timer.number),
             "revocation": lambda timer: consumer.give_up_waiting(timer.about, timer.number),
             "rejoin": lambda timer: classic_members.give_up_waiting(timer.about, timer.kind),
             "sync": lambda timer: classic_members.give_up_waiting(timer.about, timer.kind),
             "target": lambda _: consumer.update_target(),
             "computation": lambda timer: consumer.computations.give_up_waiting(timer.number),
-            "offsets": lambda timer: self.offsets.look(timer.number),
+            "offsets": lambda timer: self.offsets.drop_expired(timer.number),
         }
+
+    @property
+    def settings(self) -> GroupSettings:
+        """Settings of the operator; see `configure`."""
+        return self._context.settings
+
+    @property
+    def log(self) -> GroupLog:
+        """All records of the group, from which the next coordinator continues."""
+        return self._context.log
+
+    @log.setter
+    def log(self, log: GroupLog) -> None:
+        self._context.log = log
 
     def configure(self, **changes: Any) -> None:
         """Change settings of this group.
 
         Raises:
-            TypeError: There is no setting of a name.
-            ValueError: A value is not within its limits.
+            TypeError: There is no setting with this name.
+            ValueError: A value is outside its limits.
         """
-        self.settings = replace(self.settings, **changes)
+        self._context.settings = replace(self.settings, **changes)
 
-    # --- turns ---------------------------------------------------------------------------------
+    # --- steps ---------------------------------------------------------------------------------
 
     def handle(self, request: Request, now_ms: int) -> Outcome:
-        """Take a request; returns what is answered now, to this and to others."""
-        outcome = self.turn.begin(now_ms)
+        """Handle a request; the outcome may have responses to other requests, too."""
+        outcome = self._step.begin(now_ms)
         self._handlers[type(request)](request)
         return outcome
 
     def expire(self, timer: Timer, now_ms: int) -> Outcome:
-        """A timer that was asked for is due.
+        """Handle a timer that is due.
 
         Raises:
-            ValueError: It is none of a coordinator's.
+            ValueError: A coordinator sets no such timer.
         """
         if timer.kind not in self._due:
             msg = f"no timer of the kind {timer.kind!r}; there are: {', '.join(self._due)}"
             raise ValueError(msg)
-        outcome = self.turn.begin(now_ms)
+        outcome = self._step.begin(now_ms)
         self._due[timer.kind](timer)
         return outcome
 
@@ -110,37 +135,45 @@ class GroupCoordinator:
         self.consumer.expire(timer.about)
 
     def take_over(self, now_ms: int, lost: int = 0) -> Outcome:
-        """Go on as another coordinator that has read the log, without its last `lost` records.
+        """Continue as another coordinator that has read the log without its last `lost` records.
 
-        What was parked is answered that there is another coordinator.
+        Parked requests get NOT_COORDINATOR.
         """
-        outcome = self.turn.begin(now_ms)
+        outcome = self._step.begin(now_ms)
         self.log = self.log.read(lost)
         self.classic.reload()
         self.consumer.reload()
         self.offsets.reload()
         return outcome
 
-    # --- who serves ----------------------------------------------------------------------------
+    @property
+    def exists(self) -> bool:
+        """True from the first member or commit on, until nothing of the group remains."""
+        return self.offsets.group_exists
+
+    def _downgrade(self, joined: str | None) -> None:
+        self._migration.downgrade(joined)
+
+    # --- protocols -----------------------------------------------------------------------------
 
     @property
     def _classic_side(self) -> ClassicGroup | ClassicMembers:
-        """What serves classic members now: their own group, or the one they share."""
-        return self.consumer.classic_members if self.consumer.members else self.classic
+        """The handler for classic members: of a classic group, or in a KIP-848 group."""
+        return self._classic_members if self.consumer.members else self.classic
 
     def _join(self, request: requests.JoinGroup) -> None:
         shortest_ms, longest_ms = self.settings.classic_session_limits_ms
         if not shortest_ms <= request.session_ms <= longest_ms:
-            answer = requests.JoinAnswer(errors.InvalidSessionTimeoutError, request.member_id)
-            self.turn.answer(request, answer)
+            answer = requests.JoinResult(errors.InvalidSessionTimeoutError, request.member_id)
+            self._step.respond(request, answer)
             return
         if not self.consumer.members and self.consumer.exists:
-            self.consumer.dissolve()  # it is empty: the classic group may have its place
-        joins = self.consumer.classic_members if self.consumer.members else self.classic.joins
+            self.consumer.dissolve()  # it has no members, so a classic group may replace it
+        joins = self._classic_members if self.consumer.members else self._joins
         joins.handle_join(request)
 
     def _sync(self, request: requests.SyncGroup) -> None:
-        syncs = self.consumer.classic_members if self.consumer.members else self.classic.syncs
+        syncs = self._classic_members if self.consumer.members else self._syncs
         syncs.handle_sync(request)
 
     def _heartbeat(self, request: requests.Heartbeat) -> None:
@@ -149,37 +182,13 @@ class GroupCoordinator:
     def _leave(self, request: requests.LeaveGroup) -> None:
         self._classic_side.handle_leave(request)
 
-    @property
-    def exists(self) -> bool:
-        """True from the first member or commit on, until nothing is left of the group."""
-        offsets = self.offsets.committed or self.offsets.pending
-        return self.classic.exists or self.consumer.exists or bool(offsets)
-
-    def forget_if_empty(self) -> None:
-        """Nothing is committed any more: a group without members is none."""
-        if not self.classic.members and not self.consumer.members:
-            self.classic.dissolve(errors.UnknownMemberIdError)
-            self.consumer.dissolve()
-
-    def migrate_for(self, request: requests.ConsumerHeartbeat) -> Error:
-        """Make room for a KIP-848 member that joins; returns the error if it cannot be.
-
-        One that is in needs no room, only a group of its kind.
-        """
-        if request.epoch != JOIN_EPOCH:
-            return None if self.consumer.exists else errors.GroupIdNotFoundError
-        if self.classic.members:
-            return self.migration.upgrade()
-        self.classic.dissolve(errors.UnknownMemberIdError)
-        return None
-
     def _forget_topic(self, request: requests.ForgetTopic) -> None:
         self.offsets.forget_topic(request.topic)
         self.consumer.forget_topic(request.topic)
-        self.turn.answer(request, None)
+        self._step.respond(request, None)
 
     def _expel(self, request: requests.Expel) -> None:
         groups = [g for g in (self.classic, self.consumer) if request.member_id in g.members]
         for group in groups:
             group.remove(request.member_id)
-        self.turn.answer(request, bool(groups))
+        self._step.respond(request, bool(groups))

@@ -1,4 +1,4 @@
-"""The log of one group: what was written, and what is in force of it."""
+"""The log of one group: all records, and the newest of each key."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from tandem_kafka.testing.coordinator.records import Value
 
 __all__ = ["About", "GroupLog", "Key"]
 
-#: A member, by its id; a partition, maybe with the id of a producer; empty for the group.
+#: A member id, or a partition (perhaps with a producer id); empty for the group.
 About = Any
-#: The type of the value, and whom it is about.
+#: The type of the record and its subject.
 Key = tuple[type[Value], About]
 V = TypeVar("V", bound=Value)
 
 
 class GroupLog:
-    """Records by key, of which the last one counts.
+    """Records with keys; the newest of each key is in force.
 
     Attributes:
-        records: All that was written, oldest first.
+        records: All records, oldest first.
     """
 
     def __init__(self) -> None:
@@ -28,7 +28,7 @@ class GroupLog:
         self._positions: dict[Key, int] = {}
 
     def write(self, value: Value, about: About = "") -> None:
-        """Append a record, unless it is in force already."""
+        """Append a record, unless an equal one is in force."""
         key: Key = (type(value), about)
         if self._in_force.get(key) != value:
             self._append(key, value)
@@ -39,12 +39,12 @@ class GroupLog:
         self._in_force[key] = value
 
     def forget(self, about: About) -> None:
-        """Append tombstones for all that is about a member or a partition."""
+        """Append tombstones for all records of a member or a partition."""
         for key in [key for key in self._in_force if key[1] == about]:
             self._end(key)
 
     def end(self, kind: type[Value]) -> None:
-        """Append a tombstone for each record of a type that is in force."""
+        """Append tombstones for all records of a type."""
         for key in [key for key in self._in_force if key[0] is kind]:
             self._end(key)
 
@@ -53,27 +53,27 @@ class GroupLog:
         del self._in_force[key]
 
     def group(self, kind: type[V]) -> V | None:
-        """Return what is in force of the group."""
+        """Return the record of the group, None without one."""
         return self.members(kind).get("")
 
     def members(self, kind: type[V]) -> dict[str, V]:
-        """Return what is in force of each member, oldest member first."""
+        """Return the records of all members, oldest member first."""
         return {about: v for about, v in self._of(kind).items() if isinstance(about, str)}
 
     def partitions(self, kind: type[V]) -> dict[Any, V]:
-        """Return what is in force of each partition, oldest first."""
+        """Return the records of all partitions, oldest first."""
         return {about: v for about, v in self._of(kind).items() if not isinstance(about, str)}
 
     def _of(self, kind: type[V]) -> dict[About, V]:
         return {key[1]: v for key, v in self._in_force.items() if isinstance(v, kind)}
 
     def position(self, kind: type[Value], about: About) -> int:
-        """Return where what is in force was written, -1 if nothing is."""
+        """Return the position of the record in force, -1 without one."""
         key: Key = (kind, about)
         return self._positions[key] if key in self._in_force else -1
 
     def newest_of(self, kind: type[Value]) -> int:
-        """Return how many records of a type are at the end, with none of another behind them."""
+        """Return the number of records of a type at the end of the log."""
         count = 0
         for key, _ in reversed(self.records):
             if key[0] is not kind:
@@ -82,7 +82,7 @@ class GroupLog:
         return count
 
     def read(self, lost: int = 0) -> GroupLog:
-        """Replay what was written, without the last `lost` records, as who takes over does."""
+        """Return a log without the last `lost` records, as the next coordinator reads it."""
         log = GroupLog()
         for key, value in self.records[: max(0, len(self.records) - lost)]:
             if value is not None:

@@ -1,7 +1,7 @@
-"""A member of a KIP-848 group, and its way from what it has to what it is to have.
+"""A member of a KIP-848 group, and its way to its target assignment.
 
-It moves in up to two steps: first it gives back what the target does not have, and says so; then it
-gets what it lacks, each partition once the owner before has let go of it.
+It moves in up to two steps. First it revokes the partitions that are not in its target, and
+confirms that. Then it gets the missing ones, each after its previous owner has revoked it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from tandem_kafka.testing.coordinator import records
-from tandem_kafka.testing.coordinator.client_assignors import ClientAssignor, HandedOver
+from tandem_kafka.testing.coordinator.client_assignors import AssignorMetadata, ClientAssignor
 from tandem_kafka.types import TopicPartition
 
 __all__ = [
@@ -33,12 +33,12 @@ Partitions = frozenset[TopicPartition]
 
 
 class MemberState(enum.Enum):
-    """How far a member is on its way to the target."""
+    """The state of a member on the way to its target."""
 
     STABLE = "stable"
-    #: It has not said yet that it gave everything back.
+    #: It has not confirmed its revocation.
     UNREVOKED = "unrevoked"
-    #: Others have not let go yet of what it is to get.
+    #: Others still own partitions of its target.
     UNRELEASED = "unreleased"
 
 
@@ -47,17 +47,17 @@ class ConsumerGroupMember:
     """One member.
 
     Attributes:
-        assigned: What it may own.
-        revoking: What it was told to give back and has not said it did.
-        since: From which epoch on it has each of them, and of what it is to give back (KIP-1251).
-        along: What it was told along with the partitions of its epoch.
-        assignors: Those it could compute the group's assignment with.
-        server_assignor: That of the coordinator's that it asked for last; None if it never did.
-        rack: Where it stands; None if it did not say.
-        classic: What it said in JoinGroup; None if it uses KIP-848's protocol.
-        rejoin_by_ms: When a classic member that was called in must have joined; 0 if it was not.
-        sync_by_ms: When a classic member that has joined must have synced; 0 if it has.
-        untold: What it has was taken from it since the last answer.
+        assigned: The partitions that it may own.
+        revoking: The partitions whose revocation it has not confirmed.
+        since: The epoch of each assigned or revoked partition (KIP-1251).
+        assignor_metadata: What the computing assignor sends to it with its partitions.
+        assignors: Its client-side assignors.
+        server_assignor: The server-side assignor of its last request; None without one.
+        rack: Its rack; None if unknown.
+        classic: The fields of its JoinGroup; None for a KIP-848 member.
+        rejoin_by_ms: Deadline of a requested JoinGroup; 0 without one.
+        sync_by_ms: Deadline of the SyncGroup after a JoinGroup; 0 without one.
+        assignment_changed: Whether partitions were taken from it since the last response.
     """
 
     member_id: str
@@ -70,10 +70,10 @@ class ConsumerGroupMember:
     rebalance_ms: int = 0
     expires_ms: int = 0
     assigned: Partitions = frozenset()
-    untold: bool = False
+    assignment_changed: bool = False
     revoking: Partitions = frozenset()
     since: dict[TopicPartition, int] = field(default_factory=dict)
-    along: HandedOver | None = None
+    assignor_metadata: AssignorMetadata | None = None
     assignors: tuple[ClientAssignor, ...] = ()
     server_assignor: str | None = None
     rack: str | None = None
@@ -83,11 +83,11 @@ class ConsumerGroupMember:
 
     @property
     def away(self) -> bool:
-        """True for a static member that said it would be back."""
+        """True for a static member that has left and may return."""
         return self.epoch == STATIC_LEAVE_EPOCH
 
-    def about(self) -> records.ConsumerGroupMemberMetadata:
-        """Return the record of what it said of itself."""
+    def metadata_record(self) -> records.ConsumerGroupMemberMetadata:
+        """Return the record of its subscription and other metadata."""
         return records.ConsumerGroupMemberMetadata(
             self.instance_id,
             self.topics,
@@ -99,25 +99,25 @@ class ConsumerGroupMember:
             self.server_assignor,
         )
 
-    def current(self) -> records.ConsumerGroupCurrentMemberAssignment:
-        """Return the record of what it has, and how far it is."""
+    def assignment_record(self) -> records.ConsumerGroupCurrentMemberAssignment:
+        """Return the record of its assignment and state."""
         return records.ConsumerGroupCurrentMemberAssignment(
             self.epoch,
             self.previous_epoch,
             self.state.value,
             self.assigned,
             self.revoking,
-            self.along,
+            self.assignor_metadata,
             tuple(sorted(self.since.items())),
         )
 
     def note_epochs(self) -> None:
-        """What it has been given since the last call, it has from its epoch on."""
+        """Note its epoch for the partitions assigned since the last call."""
         has = self.assigned | self.revoking
         self.since = {tp: self.since.get(tp, self.epoch) for tp in has}
 
     def had(self, partitions: Iterable[TopicPartition], epoch: int) -> bool:
-        """Tell whether it has partitions, and had them at an epoch."""
+        """Return whether it owns partitions now and owned them at an epoch."""
         return all(self.since.get(tp, epoch + 1) <= epoch for tp in partitions)
 
     @classmethod
@@ -127,7 +127,7 @@ class ConsumerGroupMember:
         about: records.ConsumerGroupMemberMetadata,
         current: records.ConsumerGroupCurrentMemberAssignment,
     ) -> ConsumerGroupMember:
-        """Return the member that was written."""
+        """Return the member of these records."""
         return cls(
             member_id,
             about.instance_id,
@@ -140,7 +140,7 @@ class ConsumerGroupMember:
             assigned=current.assigned_partitions,
             revoking=current.partitions_pending_revocation,
             since=dict(current.assignment_epochs),
-            along=current.along,
+            assignor_metadata=current.assignor_metadata,
             assignors=about.assignors,
             server_assignor=about.server_assignor,
             rack=about.rack_id,
@@ -156,16 +156,16 @@ def advance(
     taken: AbstractSet[TopicPartition],
     wanted: Partitions,
 ) -> None:
-    """Let a member go as far towards a target as the others allow.
+    """Move a member as far towards a target as the others allow.
 
     Args:
         member: The member.
-        target: What it is to have.
-        epoch: Of the target.
-        owned: What the member says that it has; None if it says nothing.
-        taken: What others have, or were told to give back.
-        wanted: The partitions that it subscribes to now; the others it has to give back, also
-            before there is a target that has heard of it.
+        target: Its partitions in the target.
+        epoch: The epoch of the target.
+        owned: The partitions that the member reports; None if it reports none.
+        taken: The partitions that others own or have not revoked.
+        wanted: Its subscribed partitions. It must revoke all others, even if the target is older
+            than the subscription.
     """
     target &= wanted
     unwanted = member.assigned - wanted

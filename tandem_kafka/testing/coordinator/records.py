@@ -1,16 +1,16 @@
-"""The records of a coordinator: each with a key; no value is a tombstone.
+"""The records of a coordinator, each with a key; a tombstone has no value.
 
-Six types are of KIP-848's groups. Which fields they have is the proposal's, but for client id and
-host, which nothing here uses; topics go by name. Ours are a seventh type, of a target that a
-member computes, and with each epoch the assignors that it was decided by. `GroupMetadata` is all
-there is of a classic group, `OffsetCommit` of a commit.
+Six types belong to KIP-848 groups, with the fields of the proposal, except for client id and host,
+which nothing here uses. Topics have names. Two additions are our own: the computation of a target
+by a member, and the assignors of each epoch. A classic group has only `GroupMetadata`, and a commit
+only `OffsetCommit`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tandem_kafka.testing.coordinator.client_assignors import Announced, HandedOver
+from tandem_kafka.testing.coordinator.client_assignors import Announced, AssignorMetadata
 from tandem_kafka.types import TopicPartition
 
 __all__ = [
@@ -35,14 +35,14 @@ Partitions = frozenset[TopicPartition]
 
 @dataclass(frozen=True, slots=True)
 class ConsumerGroupMetadata:
-    """The group's epoch."""
+    """The epoch of the group."""
 
     epoch: int
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumerGroupPartitionMetadata:
-    """What the members want and bring, as of the epoch: by it a change is noticed."""
+    """Subscribed partitions and assignors as of the epoch, to notice changes."""
 
     epoch: int
     wanted: tuple[tuple[str, Partitions], ...]
@@ -51,10 +51,10 @@ class ConsumerGroupPartitionMetadata:
 
 @dataclass(frozen=True, slots=True)
 class ClassicMemberMetadata:
-    """What a KIP-848 group knows of a member that uses the classic protocol.
+    """The fields of a classic member in a KIP-848 group.
 
     Attributes:
-        protocols: By name what the member said in JoinGroup, most preferred first.
+        protocols: Names and metadata of JoinGroup, most preferred first.
     """
 
     session_timeout_ms: int
@@ -63,7 +63,7 @@ class ClassicMemberMetadata:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerGroupMemberMetadata:
-    """What a member said of itself; `classic` for one that uses the classic protocol."""
+    """Subscription and other metadata of a member; `classic` for a classic member."""
 
     instance_id: str | None
     subscribed_topic_names: frozenset[str]
@@ -77,7 +77,7 @@ class ConsumerGroupMemberMetadata:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerGroupTargetAssignmentMetadata:
-    """The epoch of the target, and who made it; no member if the coordinator did."""
+    """The epoch of the target, its assignor, and the member that computed it, if any."""
 
     assignment_epoch: int
     assignor: str = ""
@@ -86,18 +86,18 @@ class ConsumerGroupTargetAssignmentMetadata:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerGroupTargetAssignmentMember:
-    """What a member shall have."""
+    """The partitions of a member in the target."""
 
     partitions: Partitions
-    along: HandedOver | None = None
+    assignor_metadata: AssignorMetadata | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumerGroupCurrentMemberAssignment:
-    """What a member has, and how far it is.
+    """The present assignment and state of a member.
 
     Attributes:
-        assignment_epochs: Since which epoch it has each of its partitions (KIP-1251).
+        assignment_epochs: The epoch at which it got each partition (KIP-1251).
     """
 
     member_epoch: int
@@ -105,7 +105,7 @@ class ConsumerGroupCurrentMemberAssignment:
     state: str
     assigned_partitions: Partitions
     partitions_pending_revocation: Partitions
-    along: HandedOver | None = None
+    assignor_metadata: AssignorMetadata | None = None
     assignment_epochs: tuple[tuple[TopicPartition, int], ...] = ()
 
 
@@ -114,17 +114,17 @@ class ConsumerGroupAssignmentComputation:
     """A target that a member is computing.
 
     Attributes:
-        epoch: Of the group; the target will be of it.
-        member_id: Who computes; empty while all who could have failed.
-        failed: Who could not.
-        told: Members and what they want, as the one that computes was told; None before that.
+        epoch: The epoch of the group for which the target is computed.
+        member_id: The computing member; empty after all capable ones have failed.
+        failed: The members that have failed.
+        prepared_for: Members and subscribed partitions sent to the computing member; None before.
     """
 
     epoch: int
     assignor: str
     member_id: str
     failed: frozenset[str] = frozenset()
-    told: tuple[tuple[str, Partitions], ...] | None = None
+    prepared_for: tuple[tuple[str, Partitions], ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +132,8 @@ class GroupMetadataMember:
     """A member of a classic group.
 
     Attributes:
-        subscription: What it said, under the protocol that the group took.
-        assignment: As the leader brought it.
+        subscription: Its metadata for the protocol of the group.
+        assignment: Its assignment, as sent by the leader.
     """
 
     member_id: str
@@ -146,10 +146,10 @@ class GroupMetadataMember:
 
 @dataclass(frozen=True, slots=True)
 class GroupMetadata:
-    """A classic group when a generation was complete, or when it had lost its last member.
+    """A classic group after a complete generation, or after its last member has left.
 
     Attributes:
-        since_ms: When it was written.
+        since_ms: The time of the record.
     """
 
     generation: int
@@ -162,7 +162,7 @@ class GroupMetadata:
 
 @dataclass(frozen=True, slots=True)
 class OffsetCommit:
-    """What was committed of a partition, and when."""
+    """A committed offset and its time."""
 
     offset: int
     leader_epoch: int
@@ -172,12 +172,12 @@ class OffsetCommit:
 
 @dataclass(frozen=True, slots=True)
 class PendingOffsetCommit:
-    """What a transaction has committed that is not over; about a producer id and a partition."""
+    """An offset of an open transaction, by producer id and partition."""
 
     commit: OffsetCommit
 
 
-#: All that is about KIP-848 groups.
+#: All types of KIP-848 groups.
 OF_CONSUMER_GROUPS: tuple[type[Value], ...] = (
     ConsumerGroupCurrentMemberAssignment,
     ConsumerGroupTargetAssignmentMember,

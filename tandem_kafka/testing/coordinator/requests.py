@@ -1,23 +1,23 @@
-"""What a coordinator is asked and what it answers, free of the wire's versions."""
+"""Requests to a coordinator and their results, independent of protocol versions."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tandem_kafka.testing.coordinator.client_assignors import ClientAssignor, HandedOver
+from tandem_kafka.testing.coordinator.client_assignors import AssignorMetadata, ClientAssignor
 from tandem_kafka.testing.coordinator.records import (
     ConsumerGroupAssignmentComputation,
     OffsetCommit,
 )
-from tandem_kafka.testing.coordinator.turn import Error, Request
+from tandem_kafka.testing.coordinator.step import Error, Request
 from tandem_kafka.types import TopicPartition
 
 __all__ = [
     "Commit",
     "CommitOffsets",
     "ConsumerHeartbeat",
-    "ConsumerHeartbeatAnswer",
+    "ConsumerHeartbeatResult",
     "EndTransaction",
     "Expel",
     "FetchOffsets",
@@ -25,13 +25,13 @@ __all__ = [
     "ForgetTopic",
     "Heartbeat",
     "InstallAssignment",
-    "JoinAnswer",
     "JoinGroup",
+    "JoinResult",
     "LeaveGroup",
-    "PrepareAnswer",
     "PrepareAssignment",
-    "SyncAnswer",
+    "PrepareResult",
     "SyncGroup",
+    "SyncResult",
 ]
 
 Partitions = frozenset[TopicPartition]
@@ -44,14 +44,14 @@ Commit = tuple[int, int, str]
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class JoinGroup(Request):
-    """Answered by a `JoinAnswer`, maybe much later.
+    """Its result is a `JoinResult`, perhaps much later.
 
     Attributes:
-        member_id: Empty for who has none yet.
-        protocols: What the member says, by the name of each protocol, most preferred first.
-        new_id: What it is to be called if it has no id.
-        needs_id: Whether it has to come again with that id (KIP-394).
-        may_skip: Whether a leader can be told that it need not assign (KIP-814).
+        member_id: Empty for a new member.
+        protocols: Names and metadata, most preferred first.
+        new_id: The id for a new member.
+        needs_id: Whether a new member must join again with that id (KIP-394).
+        may_skip: Whether the response can tell a leader not to assign (KIP-814).
     """
 
     member_id: str
@@ -66,8 +66,8 @@ class JoinGroup(Request):
 
 
 @dataclass(slots=True, eq=False)
-class JoinAnswer:
-    """`members` has id, instance id and metadata of each; for the leader alone."""
+class JoinResult:
+    """`members` has id, instance id and metadata of all members, for the leader only."""
 
     error: Error = None
     member_id: str = ""
@@ -81,7 +81,7 @@ class JoinAnswer:
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class SyncGroup(Request):
-    """Answered by a `SyncAnswer` once the leader has brought the assignment."""
+    """Its result is a `SyncResult`, after the SyncGroup of the leader."""
 
     member_id: str
     instance_id: str | None = None
@@ -91,8 +91,8 @@ class SyncGroup(Request):
 
 
 @dataclass(slots=True, eq=False)
-class SyncAnswer:
-    """What the member is to have."""
+class SyncResult:
+    """The assignment of the member."""
 
     error: Error = None
     protocol: str | None = None
@@ -101,7 +101,7 @@ class SyncAnswer:
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Heartbeat(Request):
-    """Answered by an error or None."""
+    """Its result is an error or None."""
 
     member_id: str
     instance_id: str | None = None
@@ -110,7 +110,7 @@ class Heartbeat(Request):
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class LeaveGroup(Request):
-    """Answered by an error or None; a static member may be named by its instance id alone."""
+    """Its result is an error or None; an instance id alone is enough for a static member."""
 
     member_id: str
     instance_id: str | None = None
@@ -121,11 +121,11 @@ class LeaveGroup(Request):
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class ConsumerHeartbeat(Request):
-    """Answered by a `ConsumerHeartbeatAnswer`; a field that is None has not changed.
+    """Its result is a `ConsumerHeartbeatResult`; fields with None have not changed.
 
     Attributes:
         rebalance_ms: Not positive if it has not changed.
-        owned: What the member has.
+        owned: The partitions that the member owns.
     """
 
     member_id: str
@@ -141,32 +141,32 @@ class ConsumerHeartbeat(Request):
 
 
 @dataclass(slots=True, eq=False)
-class ConsumerHeartbeatAnswer:
-    """`assigned` is None where there is nothing new; `compute` asks for an assignment.
+class ConsumerHeartbeatResult:
+    """`assigned` is None without a change; `compute` requests a target from the member.
 
     Attributes:
-        along: What comes along with `assigned` if a member has computed it.
+        assignor_metadata: What the computing assignor sends with `assigned`.
     """
 
     error: Error = None
     epoch: int = 0
     interval_ms: int = 0
     assigned: Partitions | None = None
-    along: HandedOver | None = None
+    assignor_metadata: AssignorMetadata | None = None
     compute: bool = False
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class PrepareAssignment(Request):
-    """Answered by a `PrepareAnswer`."""
+    """Its result is a `PrepareResult`."""
 
     member_id: str
     epoch: int
 
 
 @dataclass(slots=True, eq=False)
-class PrepareAnswer:
-    """What the member is told that computes."""
+class PrepareResult:
+    """The input of the computing member."""
 
     error: Error = None
     computation: ConsumerGroupAssignmentComputation | None = None
@@ -174,10 +174,10 @@ class PrepareAnswer:
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class InstallAssignment(Request):
-    """Answered by an error or None; an assignment of None says that the assignor failed.
+    """Its result is an error or None; an assignment of None reports a failed assignor.
 
     Attributes:
-        metadata: What each member's own assignor is to be told: a version, the bytes, an error.
+        metadata: Version, bytes and error for the assignor of each member.
     """
 
     member_id: str
@@ -192,10 +192,10 @@ class InstallAssignment(Request):
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class CommitOffsets(Request):
-    """Answered by an error or None, for all partitions alike.
+    """Its result is an error or None, for all partitions.
 
     Attributes:
-        producer_id: Of the transaction that it is part of; None for none.
+        producer_id: The producer of the transaction; None without one.
     """
 
     member_id: str
@@ -207,11 +207,11 @@ class CommitOffsets(Request):
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class FetchOffsets(Request):
-    """Answered by `FetchedOffsets`.
+    """Its result is `FetchedOffsets`.
 
     Attributes:
-        member_id: Who asks, and at which epoch; None for somebody without membership.
-        require_stable: Whether what transactions may be about to change is not to be told.
+        member_id: The member, with its epoch; None without membership.
+        require_stable: Whether offsets that open transactions may change are withheld.
     """
 
     member_id: str | None = None
@@ -221,7 +221,7 @@ class FetchOffsets(Request):
 
 @dataclass(slots=True, eq=False)
 class FetchedOffsets:
-    """What is committed; of the partitions in `unstable` it is not to be told yet."""
+    """The committed offsets; those of the partitions in `unstable` are withheld."""
 
     offsets: Mapping[TopicPartition, OffsetCommit]
     unstable: Partitions = frozenset()
@@ -230,7 +230,7 @@ class FetchedOffsets:
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class EndTransaction(Request):
-    """The marker of a transaction. Answered by the offsets that count from now on."""
+    """The end of a transaction. Its result is the applied offsets."""
 
     producer_id: int
     committed: bool
@@ -241,13 +241,13 @@ class EndTransaction(Request):
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class ForgetTopic(Request):
-    """A topic was deleted: what was committed of it is dropped. Answered by None."""
+    """Drops the offsets of a deleted topic. Its result is None."""
 
     topic: str
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Expel(Request):
-    """Forget a member, as one whose session is over. Answered by True if there was one."""
+    """Removes a member, as after a session timeout. Its result is whether it existed."""
 
     member_id: str

@@ -1,14 +1,13 @@
-"""How a coordinator assigns by itself: an interface, two of its kind, and which one is used."""
+"""Server-side assignors: the interface, two implementations, and their selection."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from tandem_kafka.testing.coordinator.computation import flaw_of
 from tandem_kafka.testing.coordinator.members import ConsumerGroupMember, Partitions
 from tandem_kafka.types import TopicPartition
 
@@ -18,21 +17,22 @@ __all__ = [
     "PartitionAssignor",
     "RangeAssignor",
     "UniformAssignor",
-    "preferred",
-    "spec_of",
-    "target_by",
+    "compute_target",
+    "find_flaw",
+    "make_spec",
+    "most_requested",
 ]
 
 
 @dataclass(frozen=True, slots=True)
 class MemberSpec:
-    """A member, as an assignor is told of it.
+    """A member, as input of an assignor.
 
     Attributes:
-        instance_id: Of a static member; None for another.
-        rack: Where it stands; None if it did not say.
-        topics: What it subscribes to, by name or expression, of the topics that there are.
-        target: What it was to have so far.
+        instance_id: The instance id of a static member; None for others.
+        rack: Its rack; None if unknown.
+        topics: The existing topics to which it subscribes, by name or expression.
+        target: Its partitions in the previous target.
     """
 
     instance_id: str | None = None
@@ -43,11 +43,11 @@ class MemberSpec:
 
 @dataclass(frozen=True, slots=True)
 class AssignmentSpec:
-    """A group that is to have a target.
+    """A group, as input of an assignor.
 
     Attributes:
-        members: By id, who has been in for longest first.
-        topics: How many partitions each topic has that a member subscribes to.
+        members: The members by id, oldest first.
+        topics: Number of partitions of each subscribed topic.
     """
 
     members: Mapping[str, MemberSpec]
@@ -60,30 +60,30 @@ class AssignmentSpec:
 
 
 class PartitionAssignor(ABC):
-    """Makes the target of a group. Give such objects to `GroupSettings.assignors`.
+    """Makes the target of a group. `GroupSettings.assignors` has such objects.
 
     Attributes:
-        name: What members ask for it by (`group_remote_assignor`).
+        name: The name in requests of members (`group_remote_assignor`).
     """
 
     name: str
 
     @abstractmethod
     def assign(self, spec: AssignmentSpec) -> Mapping[str, AbstractSet[TopicPartition]]:
-        """Return what each member shall have; who is not named gets nothing.
+        """Return the partitions of each member; members without an entry get none.
 
-        A partition goes to one member at most, and only to one that subscribes to its topic. Same
-        groups must get same targets, else a seed does not give the same run.
+        A partition is assigned to at most one member, which must subscribe to its topic. Equal
+        input must give an equal result, or else a seed does not repeat its run.
         """
 
 
 class UniformAssignor(PartitionAssignor):
-    """As many for each as for any other, and what one had stays where it was if that is fair."""
+    """Balances over all topics, and keeps existing assignments where that is balanced."""
 
     name = "uniform"
 
     def assign(self, spec: AssignmentSpec) -> Mapping[str, AbstractSet[TopicPartition]]:
-        """See the interface."""
+        """Return the partitions of each member."""
         wanted = {member_id: spec.wanted(member_id) for member_id in spec.members}
         target: dict[str, set[TopicPartition]] = {member_id: set() for member_id in wanted}
         everything = sorted(set().union(*wanted.values()))
@@ -97,14 +97,14 @@ class UniformAssignor(PartitionAssignor):
             if tp not in placed:
                 candidates = [m for m in wanted if tp in wanted[m]]
                 target[min(candidates, key=lambda m: (len(target[m]), m))].add(tp)
-        _level(target, wanted)
+        _balance(target, wanted)
         return target
 
 
-def _level(
+def _balance(
     target: dict[str, set[TopicPartition]], wanted: Mapping[str, AbstractSet[TopicPartition]]
 ) -> None:
-    """Move one by one from who has most to who has least."""
+    """Move partitions one by one from the members with the most to those with the fewest."""
     while target:
         least = min(target, key=lambda m: (len(target[m]), m))
         for rich in sorted(target, key=lambda m: (-len(target[m]), m)):
@@ -118,17 +118,17 @@ def _level(
 
 
 class RangeAssignor(PartitionAssignor):
-    """Of each topic a run of partitions for each subscriber, the first ones one longer if need be.
+    """Gives each subscriber a run of partitions of each topic; the first may get one more.
 
     Static members come first, by instance id, then the others by member id. The order is the same
-    for each topic: where all subscribe to the same topics of one size, a member has the same
-    numbers of each. What a member had plays no part.
+    for each topic, so that topics of equal size with the same subscribers are co-partitioned.
+    Previous assignments have no effect.
     """
 
     name = "range"
 
     def assign(self, spec: AssignmentSpec) -> Mapping[str, AbstractSet[TopicPartition]]:
-        """See the interface."""
+        """Return the partitions of each member."""
         target: dict[str, set[TopicPartition]] = {member_id: set() for member_id in spec.members}
         order = sorted(spec.members, key=lambda m: _rank(m, spec.members[m].instance_id))
         for topic, count in spec.topics.items():
@@ -146,30 +146,30 @@ def _rank(member_id: str, instance_id: str | None) -> tuple[bool, str]:
     return not static, instance_id if instance_id is not None else member_id
 
 
-def preferred(
+def most_requested(
     choices: Iterable[str | None], offered: Sequence[PartitionAssignor]
 ) -> PartitionAssignor:
-    """Return the assignor that most members ask for.
+    """Return the assignor that most members request.
 
-    Among equals it is the one that was configured first, and so it is if nobody asks for any.
+    With equal votes, or without any, it is the first configured one.
     """
     votes = Counter(choices)
     return max(offered, key=lambda assignor: votes[assignor.name])
 
 
-def spec_of(
+def make_spec(
     members: Iterable[ConsumerGroupMember],
     wanted: Mapping[str, Partitions],
     target: Mapping[str, Partitions],
     topics: Mapping[str, int],
 ) -> AssignmentSpec:
-    """Return what an assignor is told of these members.
+    """Return the input of an assignor for these members.
 
     Args:
-        members: Who has been in for longest first.
-        wanted: The partitions of their topics.
-        target: What they were to have so far.
-        topics: How many partitions each topic has.
+        members: The members, oldest first.
+        wanted: Their subscribed partitions.
+        target: The previous target.
+        topics: Number of partitions of each topic.
     """
     specs = {
         member.member_id: MemberSpec(
@@ -184,15 +184,32 @@ def spec_of(
     return AssignmentSpec(specs, {name: topics[name] for name in names})
 
 
-def target_by(assignor: PartitionAssignor, spec: AssignmentSpec) -> dict[str, Partitions]:
-    """Have a target made.
+def compute_target(assignor: PartitionAssignor, spec: AssignmentSpec) -> dict[str, Partitions]:
+    """Compute a target with an assignor.
 
     Raises:
-        ValueError: It is none: a partition is in it twice, or goes to who does not subscribe to it.
+        ValueError: A partition is assigned twice, or to a member that does not subscribe to it.
     """
     target = {m: frozenset(partitions) for m, partitions in assignor.assign(spec).items()}
-    flaw = flaw_of(target, {member_id: spec.wanted(member_id) for member_id in spec.members})
+    flaw = find_flaw(target, {member_id: spec.wanted(member_id) for member_id in spec.members})
     if flaw is not None:
         msg = f"the assignor {assignor.name!r} is wrong: {flaw}"
         raise ValueError(msg)
     return target
+
+
+def find_flaw(
+    assignment: Mapping[str, Collection[TopicPartition]], wanted: Mapping[str, Partitions]
+) -> str | None:
+    """Return the first error of an assignment, given the subscribed partitions; None if valid."""
+    given: set[TopicPartition] = set()
+    for member_id, partitions in assignment.items():
+        if member_id not in wanted:
+            return f"{member_id} is no member"
+        for tp in partitions:
+            if tp not in wanted[member_id]:
+                return f"{member_id} cannot have {tp.topic}-{tp.partition}"
+            if tp in given:
+                return f"{tp.topic}-{tp.partition} is assigned twice"
+            given.add(tp)
+    return None

@@ -1,4 +1,4 @@
-"""What an operator may set of groups; Kafka's options, but quicker unless told."""
+"""Settings of groups: Kafka's options, with shorter defaults."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from tandem_kafka.testing.coordinator.server_assignors import (
 
 __all__ = ["CommitEpochs", "GroupSettings", "MigrationPolicy"]
 
-#: Which epochs a commit of a member of a KIP-848 group may name.
+#: The epochs that commits of KIP-848 members may have.
 CommitEpochs = Literal["exact", "assigned"]
 
-#: What `group.consumer.migration.policy` can be.
+#: The values of `group.consumer.migration.policy`.
 MigrationPolicy = Literal["disabled", "upgrade", "downgrade", "bidirectional"]
 
 
@@ -25,36 +25,35 @@ class GroupSettings:
     """The settings of a group.
 
     Attributes:
-        heartbeat_interval_ms: What KIP-848 members are told
+        heartbeat_interval_ms: Heartbeat interval of KIP-848 members
             (`group.consumer.heartbeat.interval.ms`).
-        session_timeout_ms: Who of them is not heard of for so long is gone
+        session_timeout_ms: Session timeout of KIP-848 members
             (`group.consumer.session.timeout.ms`).
-        consumer_max_size: Who comes to a KIP-848 group when there are so many is refused; 0 for no
-            limit (`group.consumer.max.size`).
-        classic_max_size: The same for a classic group (`group.max.size`).
-        heartbeat_limits_ms: What `heartbeat_interval_ms` may be
+        consumer_max_size: Largest size of a KIP-848 group; 0 for no limit
+            (`group.consumer.max.size`).
+        classic_max_size: Largest size of a classic group; 0 for no limit (`group.max.size`).
+        heartbeat_limits_ms: Limits of `heartbeat_interval_ms`
             (`group.consumer.min.heartbeat.interval.ms` and `max`).
-        session_limits_ms: What `session_timeout_ms` may be
+        session_limits_ms: Limits of `session_timeout_ms`
             (`group.consumer.min.session.timeout.ms` and `max`).
-        classic_session_limits_ms: What a classic member may ask for
+        classic_session_limits_ms: Limits of the session timeout of classic members
             (`group.min.session.timeout.ms` and `max`).
-        initial_rebalance_delay_ms: So long a classic group that was empty waits for more members,
-            and again if one comes meanwhile, up to the first one's rebalance timeout
-            (`group.initial.rebalance.delay.ms`, 3000 in Kafka); 0 for not at all.
-        offsets_retention_ms: So long a commit is kept that is not in use: of a group without
-            members, or of a topic that none subscribes to (`offsets.retention.minutes`).
-        offsets_retention_check_interval_ms: How often such commits are looked for.
-        migration_policy: Which way a group that has members may go from one protocol to the other
+        initial_rebalance_delay_ms: How long an empty classic group waits for more members; 0 for
+            no delay. Each new member repeats the delay, up to the rebalance timeout of the first
+            one (`group.initial.rebalance.delay.ms`, 3000 in Kafka).
+        offsets_retention_ms: How long unused commits are kept: of a group without members, or of a
+            topic without subscribers (`offsets.retention.minutes`).
+        offsets_retention_check_interval_ms: How often expired commits are dropped.
+        migration_policy: The allowed conversions of a group with members
             (`group.consumer.migration.policy`).
-        commit_epochs: Which epoch a commit of a member of a KIP-848 group has to name: `exact`
-            that of the member, as before Kafka 4.3, or `assigned` that or an older one, if the
-            member has had the partitions since then (KIP-1251).
-        assignment_interval_ms: A new target is computed this long after the one before at the
-            earliest; until then members stay at the old one, and who is new has nothing.
-        computation_timeout_ms: So long a member that computes may take to ask, and then to bring
-            its assignment.
-        assignors: How the coordinator can assign by itself: it takes the one that most members ask
-            for, among equals and if nobody asks the first (`group.consumer.assignors`).
+        commit_epochs: The epoch in commits of KIP-848 members. `exact` requires the member's
+            epoch, as before Kafka 4.3. `assigned` also allows an older one, if the member has
+            owned the partitions since then (KIP-1251).
+        assignment_interval_ms: Shortest time between two targets. Until a new one is computed,
+            members keep the old one, and new members have no partitions.
+        computation_timeout_ms: Timeout for each request of a computing member.
+        assignors: The server-side assignors. The most requested one is used; with equal requests,
+            or without any, the first one (`group.consumer.assignors`).
     """
 
     heartbeat_interval_ms: int = 500
@@ -74,10 +73,10 @@ class GroupSettings:
     assignors: tuple[PartitionAssignor, ...] = (UniformAssignor(), RangeAssignor())
 
     def __post_init__(self) -> None:
-        """Check what has limits.
+        """Check the values.
 
         Raises:
-            ValueError: A value is not within them.
+            ValueError: A value is outside its limits.
         """
         for name, value, (least, most) in (
             ("heartbeat_interval_ms", self.heartbeat_interval_ms, self.heartbeat_limits_ms),

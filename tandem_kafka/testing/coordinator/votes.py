@@ -1,24 +1,23 @@
-"""Which protocol a classic group takes: one that all members have, and most of them prefer."""
+"""The protocol of a classic group: all members support it, and most of them prefer it."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-__all__ = ["common", "voted"]
+__all__ = ["common_protocols", "elect_protocol"]
 
 
-def common(offers: Sequence[Collection[str]]) -> set[str]:
-    """Return what is in every member's offer."""
+def common_protocols(offers: Sequence[Collection[str]]) -> set[str]:
+    """Return the protocols that all members support."""
     return set(offers[0]).intersection(*offers[1:])
 
 
-def voted(offers: Sequence[Collection[str]]) -> str:
-    """Return the protocol with most votes.
+def elect_protocol(offers: Sequence[Collection[str]]) -> str:
+    """Return the protocol with the most votes.
 
-    Each member has one vote, for the first of its offer that all have; among equals that counts
-    which had the first one.
+    Each member votes for its first common protocol. With equal votes, the first vote wins.
     """
-    possible = common(offers)
+    possible = common_protocols(offers)
     votes: dict[str, int] = {}
     for offer in offers:
         name = next(name for name in offer if name in possible)

@@ -14,7 +14,7 @@ from kafka.protocol.consumer.metadata import (
 from tandem_kafka.testing.coordinator import requests
 from tandem_kafka.testing.coordinator.coordinator import GroupCoordinator
 from tandem_kafka.testing.coordinator.settings import GroupSettings
-from tandem_kafka.testing.coordinator.turn import Outcome, Request, Timer
+from tandem_kafka.testing.coordinator.step import Outcome, Request, Timer
 from tandem_kafka.types import TopicPartition
 
 __all__ = ["Driven", "assignment_of", "orders", "subscription"]
@@ -86,7 +86,7 @@ class Driven:
         self._take(self.coordinator.take_over(self.now_ms, lost))
 
     def _take(self, outcome: Outcome) -> None:
-        self.answers.update(outcome.answers)
+        self.answers.update(outcome.responses)
         for timer in outcome.timers:
             self._ids += 1
             heapq.heappush(self._timers, (timer.when_ms, self._ids, timer))

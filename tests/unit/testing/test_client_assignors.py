@@ -12,7 +12,7 @@ from kafka import errors
 from tandem_kafka.errors import InvalidAssignmentError
 from tandem_kafka.testing.coordinator.client_assignors import (
     ClientAssignor,
-    able,
+    capable_members,
     common_assignor,
 )
 from tandem_kafka.wire.messages import (
@@ -82,7 +82,7 @@ def brought(*versions: tuple[int, int, int], name: str = "deal") -> Any:
 def test_who_computes_reads_the_metadata_of_all(
     versions: list[tuple[int, int, int]], who: list[str]
 ) -> None:
-    assert able(brought(*versions), "deal") == who
+    assert capable_members(brought(*versions), "deal") == who
     assert common_assignor(brought(*versions)) == ("deal" if who else None)
 
 
@@ -310,7 +310,7 @@ def test_it_is_described() -> None:
 @pytest.mark.parametrize("version", [0, 1])
 def test_a_description_can_be_sent(version: int) -> None:
     world = about_to_compute()
-    names = ["readers", "unheard-of"]
+    names = ["readers", "stale_ownership-of"]
     request = ConsumerGroupDescribeRequest(group_ids=names, include_authorized_operations=False)
     answer = world.ask(request)
     read = ConsumerGroupDescribeResponse.decode(answer.encode(version=version), version=version)

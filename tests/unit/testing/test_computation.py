@@ -221,7 +221,7 @@ def test_what_was_computed_for_one_coordinator_the_next_takes() -> None:
     world.fail_over()
     assert world.install("a", dealt(["a", "b", "c"])) == 0
     assert world.targets() == dealt(["a", "b", "c"])
-    assert world.group.coordinator.log.group(ConsumerGroupAssignmentComputation) is None
+    assert world.group._context.log.group(ConsumerGroupAssignmentComputation) is None
 
 
 def test_the_next_coordinator_gives_up_in_time_too() -> None:

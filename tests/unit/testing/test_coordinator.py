@@ -11,7 +11,7 @@ from tandem_kafka.testing.coordinator.coordinator import GroupCoordinator
 from tandem_kafka.testing.coordinator.members import MemberState
 from tandem_kafka.testing.coordinator.records import GroupMetadata, OffsetCommit
 from tandem_kafka.testing.coordinator.requests import Expel, LeaveGroup
-from tandem_kafka.testing.coordinator.turn import Timer
+from tandem_kafka.testing.coordinator.step import Timer
 from tests.unit.testing.driven import Driven, assignment_of, orders, subscription
 
 
@@ -155,7 +155,7 @@ def test_what_is_parked_is_told_of_the_other_coordinator() -> None:
     driven.alone()
     newcomer = driven.join("")
     outcome = driven.coordinator.take_over(driven.now_ms)
-    answers = dict(outcome.answers)
+    answers = dict(outcome.responses)
     assert answers[newcomer].error is errors.NotCoordinatorError
 
 

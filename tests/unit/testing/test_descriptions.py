@@ -24,7 +24,7 @@ def join_classic(world: Coordinated) -> None:
         session_ms=10_000,
         rebalance_ms=60_000,
     )
-    assert world.cluster.coordination.tell(GROUP, request).error is None
+    assert world.cluster.coordination.execute(GROUP, request).error is None
 
 
 NOT_FOUND = errors.GroupIdNotFoundError.errno, ""
@@ -49,7 +49,7 @@ def test_describing_a_classic_group_reports_not_found() -> None:
 def test_describing_a_group_with_offsets_only_reports_not_found() -> None:
     world = Coordinated()
     offsets = {TopicPartition("orders", 0): (3, -1, "")}
-    world.cluster.coordination.tell(
+    world.cluster.coordination.execute(
         GROUP, CommitOffsets(member_id="", generation=-1, offsets=offsets)
     )
     assert described(world) == NOT_FOUND

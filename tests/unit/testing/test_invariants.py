@@ -1,4 +1,4 @@
-"""What the invariants of stories find, where a broken consumer would be a long story."""
+"""What the invariants of the scenarios detect, without a defective consumer."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from tandem_kafka.testing import Simulation
 from tandem_kafka.wire.messages import MetadataRequest
 from tests.scenarios import SCENARIOS, Violation
 from tests.scenarios.invariants import QUEUED, WAITING
-from tests.scenarios.listener import CheckingListener as Watched
+from tests.scenarios.listener import CheckingListener
 from tests.scenarios.members import Members
 from tests.scenarios.numbered_records import create_topic, produce, value_of
 
 
 @pytest.fixture
 def members() -> Iterator[Members]:
-    """One member that has joined, and no faults."""
+    """A group with one member, without faults."""
     scenario = SCENARIOS["consumer"]
     with Simulation() as simulation:
         partitions = create_topic(simulation, "orders", 2)
@@ -31,35 +31,35 @@ def members() -> Iterator[Members]:
         members = Members(simulation, scenario, options, partitions)
         members.join()
         members.settle(20_000)
-        members.hostile = True
+        members.expects_errors = True
         yield members
         simulation.cluster.start(1)
 
 
 def put(member: KafkaConsumer, count: int) -> None:
-    """Have a request put into the queue of the network thread so many times."""
+    """Queue a number of requests on the network thread."""
     for _ in range(count):
         request = UnsentRequest(MetadataRequest(), ANY_NODE, FOREVER_MS, NO_DEADLINE_MS)
         member._core.engine.loop._client.add(request, 0)
     member._core.engine.loop._transport.wakeup()
 
 
-def test_requests_that_cannot_be_sent_may_not_pile_up(members: Members) -> None:
+def test_too_many_unsent_requests_are_a_violation(members: Members) -> None:
     (member,) = members.listeners
     members.simulation.cluster.stop(1)
     members.simulation.sleep(1_000)
     put(member, WAITING - 5)
     members.invariants.check()
     put(member, 6)
-    members.simulation.sleep(1)  # a turn of the network thread
+    members.simulation.sleep(1)  # an iteration of the network loop
     with pytest.raises(Violation, match=r"requests pile up: unsent=3\d"):
         members.invariants.check()
 
 
-def test_requests_that_are_not_answered_may_not_pile_up(members: Members) -> None:
+def test_too_many_requests_in_flight_are_a_violation(members: Members) -> None:
     (member,) = members.listeners
     put(member, 1)
-    members.poll(member, 500)  # there is a connection for them
+    members.poll(member, 500)  # opens a connection for them
     members.simulation.network.silent.add(members.simulation.cluster.brokers[1].address)
     put(member, WAITING - 5)
     members.poll(member, 10)
@@ -68,7 +68,7 @@ def test_requests_that_are_not_answered_may_not_pile_up(members: Members) -> Non
         members.poll(member, 10)
 
 
-def test_commits_that_wait_for_a_coordinator_may_not_pile_up(members: Members) -> None:
+def test_too_many_commits_without_a_coordinator_are_a_violation(members: Members) -> None:
     (member,) = members.listeners
     members.simulation.cluster.stop(1)
     members.simulation.sleep(1_000)
@@ -80,7 +80,7 @@ def test_commits_that_wait_for_a_coordinator_may_not_pile_up(members: Members) -
         members.poll(member, 10)
 
 
-def test_events_that_nobody_takes_may_not_pile_up(members: Members) -> None:
+def test_too_many_queued_events_are_a_violation(members: Members) -> None:
     (member,) = members.listeners
     for _ in range(QUEUED):
         member._core.engine.queue.add(Poll())
@@ -90,18 +90,18 @@ def test_events_that_nobody_takes_may_not_pile_up(members: Members) -> None:
         members.invariants.check()
 
 
-def test_who_is_no_member_may_not_commit(members: Members) -> None:
+def test_a_commit_without_membership_is_a_violation(members: Members) -> None:
     members.simulation.cluster.commit_log.append((members.partitions[0], (0, -1, ""), ""))
-    with pytest.raises(Violation, match="0 committed by none of the members"):
+    with pytest.raises(Violation, match="0 committed without membership"):
         members.invariants.check()
 
 
-# --- where reading begins ------------------------------------------------------------------------
+# --- where a new owner starts --------------------------------------------------------------------
 
 
 @pytest.fixture
 def tp(members: Members) -> TopicPartition:
-    """A partition of ten records, all handed out, of which five are committed."""
+    """A partition with ten records: all are handed out, five are committed."""
     tp = members.partitions[0]
     produce(members.simulation, tp, 10)
     members.settle(20_000)
@@ -114,62 +114,64 @@ def commit(members: Members, tp: TopicPartition, offset: int) -> None:
     member.commit({tp: OffsetAndMetadata(offset, "", -1)})
 
 
-def told(members: Members, tp: TopicPartition) -> Watched:
-    """Another one hears that the partition is its own."""
-    newcomer = Watched(members, 2)
-    newcomer.owned.add(tp)
-    members.invariants.assigned(newcomer, frozenset([tp]))
-    return newcomer
+def assign_to_new_member(members: Members, tp: TopicPartition) -> CheckingListener:
+    """Assign a partition to a second member; returns its listener."""
+    new_owner = CheckingListener(members, 2)
+    new_owner.owned.add(tp)
+    members.invariants.assigned(new_owner, frozenset([tp]))
+    return new_owner
 
 
-def hand_out(members: Members, owner: Watched, tp: TopicPartition, offset: int) -> None:
+def hand_out(members: Members, owner: CheckingListener, tp: TopicPartition, offset: int) -> None:
     record = SimpleNamespace(offset=offset, value=value_of(tp, offset))
     members.invariants.handed_out(owner, tp, [record])
 
 
 @pytest.mark.parametrize("offset", [3, 5])
-def test_reading_begins_at_the_commit_or_before(
+def test_a_new_owner_starts_at_the_commit_or_before(
     members: Members, tp: TopicPartition, offset: int
 ) -> None:
-    newcomer = told(members, tp)
-    hand_out(members, newcomer, tp, offset)
+    new_owner = assign_to_new_member(members, tp)
+    hand_out(members, new_owner, tp, offset)
     with pytest.raises(Violation, match=f"{offset + 2} where {offset + 1} was due"):
-        hand_out(members, newcomer, tp, offset + 2)
+        hand_out(members, new_owner, tp, offset + 2)
 
 
-def test_it_does_not_begin_where_another_has_read_to(members: Members, tp: TopicPartition) -> None:
-    with pytest.raises(Violation, match="begins at 8, 5 was due"):
-        hand_out(members, told(members, tp), tp, 8)
+def test_a_new_owner_does_not_start_at_the_position_of_another(
+    members: Members, tp: TopicPartition
+) -> None:
+    with pytest.raises(Violation, match="starts at 8, 5 was due"):
+        hand_out(members, assign_to_new_member(members, tp), tp, 8)
 
 
-def test_without_a_commit_it_begins_at_the_first_record(members: Members) -> None:
+def test_a_new_owner_starts_at_the_first_record_without_a_commit(members: Members) -> None:
     tp = members.partitions[0]
     assert members.simulation.cluster.committed(members.group_id, tp) in (None, 0)
-    with pytest.raises(Violation, match="begins at 1, 0 was due"):
-        hand_out(members, told(members, tp), tp, 1)
+    with pytest.raises(Violation, match="starts at 1, 0 was due"):
+        hand_out(members, assign_to_new_member(members, tp), tp, 1)
 
 
-def test_a_commit_that_was_lost_counts_for_those_who_may_know_it(
+def test_a_lost_commit_counts_for_an_owner_assigned_before_the_loss(
     members: Members, tp: TopicPartition
 ) -> None:
     commit(members, tp, 8)
-    early = told(members, tp)
+    early = assign_to_new_member(members, tp)
     members.simulation.cluster.fail_over(members.group_id, 1, lost_records=1)
     assert members.simulation.cluster.committed(members.group_id, tp) == 5
-    members.invariants.assigned(early, frozenset([tp]))  # the call that failed is made again
+    members.invariants.assigned(early, frozenset([tp]))  # a failed call is repeated
     hand_out(members, early, tp, 8)
-    with pytest.raises(Violation, match="begins at 8, 5 was due"):
-        hand_out(members, told(members, tp), tp, 8)
+    with pytest.raises(Violation, match="starts at 8, 5 was due"):
+        hand_out(members, assign_to_new_member(members, tp), tp, 8)
 
 
-def test_what_another_commits_meanwhile_counts(members: Members, tp: TopicPartition) -> None:
-    newcomer = told(members, tp)
+def test_a_later_commit_of_another_member_counts(members: Members, tp: TopicPartition) -> None:
+    new_owner = assign_to_new_member(members, tp)
     commit(members, tp, 8)
-    hand_out(members, newcomer, tp, 8)
+    hand_out(members, new_owner, tp, 8)
 
 
 @pytest.mark.parametrize("read", [True, False])
-def test_what_it_commits_itself_counts_if_it_has_read_that_before(
+def test_an_own_commit_counts_only_up_to_earlier_reads(
     members: Members, tp: TopicPartition, read: bool
 ) -> None:
     (owner,) = members.listeners.values()
@@ -179,23 +181,23 @@ def test_what_it_commits_itself_counts_if_it_has_read_that_before(
     if read:
         hand_out(members, owner, tp, 8)
         return
-    with pytest.raises(Violation, match="begins at 8, 5 was due"):
+    with pytest.raises(Violation, match="starts at 8, 5 was due"):
         hand_out(members, owner, tp, 8)
 
 
-def test_what_is_no_more_there_is_not_due(members: Members, tp: TopicPartition) -> None:
+def test_a_record_dropped_by_retention_is_not_due(members: Members, tp: TopicPartition) -> None:
     members.simulation.cluster.at(tp).log.delete_before(7)
-    hand_out(members, told(members, tp), tp, 7)
+    hand_out(members, assign_to_new_member(members, tp), tp, 7)
 
 
-# --- commits of one, records of another ----------------------------------------------------------
+# --- commits of records of other members ----------------------------------------------------------
 
 
-def test_nobody_commits_what_only_another_was_handed_out(
+def test_a_commit_of_records_of_another_member_is_a_violation(
     members: Members, tp: TopicPartition
 ) -> None:
     members.simulation.cluster.produce(tp, value_of(tp, 10))
-    hand_out(members, told(members, tp), tp, 5)
+    hand_out(members, assign_to_new_member(members, tp), tp, 5)
     for offset in range(6, 11):
         members.invariants.read_to[tp] = offset + 1
     commit(members, tp, 11)
@@ -203,10 +205,8 @@ def test_nobody_commits_what_only_another_was_handed_out(
         members.invariants.check()
 
 
-def test_what_another_has_committed_may_be_committed_again(
-    members: Members, tp: TopicPartition
-) -> None:
-    members.simulation.cluster.commit_log.append((tp, (11, -1, ""), "one that has gone"))
+def test_a_commit_may_repeat_that_of_another_member(members: Members, tp: TopicPartition) -> None:
+    members.simulation.cluster.commit_log.append((tp, (11, -1, ""), "a closed member"))
     members.invariants.read_to[tp] = 11
     members.invariants.check()
     commit(members, tp, 11)
@@ -216,34 +216,34 @@ def test_what_another_has_committed_may_be_committed_again(
 # --- transactions and retention ------------------------------------------------------------------
 
 
-def test_what_was_aborted_is_not_due_and_what_is_open_is_not_handed_out(
+def test_aborted_records_are_not_due_and_undecided_ones_not_handed_out(
     members: Members, tp: TopicPartition
 ) -> None:
-    books, newcomer = members.books, told(members, tp)
-    hand_out(members, newcomer, tp, 5)
+    ledger, new_owner = members.ledger, assign_to_new_member(members, tp)
+    hand_out(members, new_owner, tp, 5)
     for offset in range(6, 10):
-        hand_out(members, newcomer, tp, offset)
-    aborted, undecided = books.begin(), books.begin()
-    books.produce(tp, 2, aborted)
-    books.end(aborted, commit=False)
-    books.produce(tp, 2, undecided)
+        hand_out(members, new_owner, tp, offset)
+    aborted, undecided = ledger.begin(), ledger.begin()
+    ledger.produce(tp, 2, aborted)
+    ledger.end(aborted, commit=False)
+    ledger.produce(tp, 2, undecided)
     assert members.simulation.cluster.at(tp).log.end_offset == 15
     with pytest.raises(Violation, match="10 where 13 was due"):
-        hand_out(members, newcomer, tp, 10)
-    with pytest.raises(Violation, match="13 is of a transaction that is not over"):
-        hand_out(members, newcomer, tp, 13)
-    books.end(undecided, commit=True)
-    hand_out(members, newcomer, tp, 13)
-    hand_out(members, newcomer, tp, 14)
-    assert members.invariants.all_read(), "only a marker is behind them"
+        hand_out(members, new_owner, tp, 10)
+    with pytest.raises(Violation, match="13 belongs to an open transaction"):
+        hand_out(members, new_owner, tp, 13)
+    ledger.end(undecided, commit=True)
+    hand_out(members, new_owner, tp, 13)
+    hand_out(members, new_owner, tp, 14)
+    assert members.invariants.all_read(), "only a marker follows them"
 
 
-def test_records_that_retention_drops_may_be_missing_and_no_others(
+def test_only_records_dropped_by_retention_may_be_missing(
     members: Members, tp: TopicPartition
 ) -> None:
-    newcomer = told(members, tp)
-    hand_out(members, newcomer, tp, 5)
+    new_owner = assign_to_new_member(members, tp)
+    hand_out(members, new_owner, tp, 5)
     members.simulation.cluster.delete_records(tp, 8)
     with pytest.raises(Violation, match="9 where 6 was due"):
-        hand_out(members, newcomer, tp, 9)
-    hand_out(members, newcomer, tp, 8)
+        hand_out(members, new_owner, tp, 9)
+    hand_out(members, new_owner, tp, 8)

@@ -8,7 +8,7 @@ import pytest
 from kafka import errors
 
 from tandem_kafka.testing.coordinator.classic import GroupState
-from tandem_kafka.testing.coordinator.embedded import assigned
+from tandem_kafka.testing.coordinator.consumer_protocol import read_assignment
 from tandem_kafka.testing.coordinator.requests import Expel, LeaveGroup
 from tests.unit.testing.driven import Driven, assignment_of, orders, subscription
 
@@ -28,7 +28,7 @@ def rejoin(driven: Driven, member_id: str, *has: int, **fields: Any) -> tuple[in
     assert (joined.leader, joined.members) == ("", []), "nobody is to assign"
     synced = driven.answers[driven.sync(member_id, joined.generation)]
     assert synced.error is None
-    return joined.generation, {tp.partition for tp in assigned(synced.assignment)}
+    return joined.generation, {tp.partition for tp in read_assignment(synced.assignment)}
 
 
 # --- up ------------------------------------------------------------------------------------------
@@ -71,7 +71,9 @@ def test_a_classic_member_is_called_in_when_what_it_lacks_is_free() -> None:
     driven.beat("m", 0)
     joined = driven.answers[driven.join("", new_id="c")]
     assert driven.coordinator.consumer.members["c"].classic is not None
-    assert assigned(driven.answers[driven.sync("c", joined.generation)].assignment) == orders()
+    assert (
+        read_assignment(driven.answers[driven.sync("c", joined.generation)].assignment) == orders()
+    )
     assert driven.heartbeat("c", 2) is None, "there is nothing to take yet"
     kept = driven.beat("m", 1).assigned
     driven.beat("m", 1, owned=kept)
@@ -244,7 +246,7 @@ def test_a_static_member_takes_the_place_of_the_last_kip_848_one() -> None:
     group = driven.coordinator.classic
     assert (group.state, group.generation) == (GroupState.STABLE, joined.generation)
     synced = driven.answers[driven.sync("again", joined.generation)]
-    assert assigned(synced.assignment) == kept
+    assert read_assignment(synced.assignment) == kept
     assert driven.heartbeat("c", group.generation) is None, "nobody has to join again"
 
 
@@ -266,9 +268,9 @@ def test_what_a_classic_member_may_own_that_is_free_is_noted_until_it_joins_agai
     driven.join(first, subscription(0, 1, 2, 3, topics=["orders", "more"]))
     driven.sync(first, 2, **{first: assignment_of(0, 1)})
     driven.beat("m", 0)
-    assert driven.coordinator.consumer.unheard == {first: orders(2, 3)}
+    assert driven.coordinator.consumer.stale_ownership == {first: orders(2, 3)}
     driven.join(first, subscription(0, topics=["orders", "more"]))
-    assert driven.coordinator.consumer.unheard == {first: frozenset()}
+    assert driven.coordinator.consumer.stale_ownership == {first: frozenset()}
 
 
 def test_what_a_classic_member_may_own_that_is_free_is_noted_over_every_change_of_the_group() -> (
@@ -280,7 +282,7 @@ def test_what_a_classic_member_may_own_that_is_free_is_noted_over_every_change_o
         assert driven.beat("m", 0).epoch == epoch
         assert len(driven.coordinator.consumer.members[first].assigned) == (4 if epoch == 2 else 2)
         free = frozenset() if epoch == 2 else driven.coordinator.consumer.members["m"].assigned
-        assert driven.coordinator.consumer.unheard == {first: free}
+        assert driven.coordinator.consumer.stale_ownership == {first: free}
         assert driven.beat("m", -1).error is None
 
 

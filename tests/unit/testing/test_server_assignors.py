@@ -16,7 +16,7 @@ from tandem_kafka.testing.coordinator.server_assignors import (
     PartitionAssignor,
     RangeAssignor,
     UniformAssignor,
-    preferred,
+    most_requested,
 )
 from tandem_kafka.testing.coordinator.settings import GroupSettings
 from tests.unit.testing.coordinated import GROUP, Coordinated
@@ -129,11 +129,11 @@ def test_uniform_counts_over_all_topics() -> None:
 def test_most_members_have_it_and_among_equals_the_first(
     choices: list[str | None], name: str
 ) -> None:
-    assert preferred(choices, (UNIFORM, RANGE)).name == name
+    assert most_requested(choices, (UNIFORM, RANGE)).name == name
 
 
 def test_the_first_that_is_configured_is_for_who_asks_for_none() -> None:
-    assert preferred([None], (RANGE, UNIFORM)) is RANGE
+    assert most_requested([None], (RANGE, UNIFORM)) is RANGE
 
 
 # --- in a group ----------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What simulated brokers answer: one module per request."""
+"""The responses of simulated brokers, one module for each request."""
 
 from __future__ import annotations
 

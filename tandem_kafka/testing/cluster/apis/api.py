@@ -1,4 +1,4 @@
-"""One API: its request class, the versions spoken, and who answers."""
+"""One API: its request class, its versions and its handler."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ __all__ = ["Api", "error_code"]
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """A row of the table.
+    """One API of the brokers.
 
     Attributes:
         request: kafka-python's request class.
-        versions: The lowest and the highest that brokers offer.
-        name: Of the request.
+        versions: The lowest and the highest offered version.
+        handle: Its handler.
+        name: Name of the request.
     """
 
     request: Any
@@ -30,5 +31,5 @@ class Api:
 
 
 def error_code(error: Any) -> int:
-    """Return the number of an error class, 0 for None."""
+    """Return the code of an error class, 0 for None."""
     return 0 if error is None else int(error.errno)

@@ -1,4 +1,4 @@
-"""ApiVersions: which requests in which versions are understood."""
+"""ApiVersions: the supported requests and their versions."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tandem_kafka.testing.cluster.call import Call
 from tandem_kafka.wire.framing import encode_message
 from tandem_kafka.wire.messages import ApiVersionsRequest, ApiVersionsResponse
 
-__all__ = ["API", "refuse"]
+__all__ = ["API", "reject_version"]
 
 _OWN = (0, 4)
 
 
 @dataclass(slots=True)
 class _Offer:
-    """The answer, which is the same on each connection: its bytes are kept."""
+    """The response, whose bytes are cached: it is the same on each connection."""
 
     keys: tuple[tuple[int, tuple[int, int]], ...]
     throttle_time_ms: int = 0
@@ -47,13 +47,13 @@ def _handle(call: Call) -> Any:
     return _Offer(tuple(sorted(call.broker.offered.items())))
 
 
-def refuse(call: Call) -> Any:
-    """Return what is answered to a version that is not spoken; it is sent as version 0."""
+def reject_version(call: Call) -> Any:
+    """Return the response to an unsupported version of ApiVersions; it is sent as version 0."""
     key, release = ApiVersionsRequest.API_KEY, call.broker.release
-    told = release is None or release.names_own_versions
+    named = release is None or release.names_own_versions
     return ApiVersionsResponse(
         error_code=error_code(errors.UnsupportedVersionError),
-        api_keys=[_entry(key, *call.broker.offered[key])] if told else [],
+        api_keys=[_entry(key, *call.broker.offered[key])] if named else [],
         throttle_time_ms=0,
     )
 

@@ -1,4 +1,4 @@
-"""Which replica of a partition a consumer reads from (KIP-392)."""
+"""The replica from which a consumer reads (KIP-392)."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from tandem_kafka.testing.cluster.topics import SimPartition
 
 __all__ = ["may_serve", "nearer_replica"]
 
-#: A request says from then on in which rack the consumer is, and followers answer it.
+#: From this version on, requests have the rack of the consumer, and followers respond.
 _FIRST_WITH_RACKS = 11
 
 
 def may_serve(call: Call, partition: SimPartition) -> bool:
-    """Tell whether this broker answers a consumer's fetch: as leader, or as follower."""
+    """Return whether this broker handles the fetch, as leader or as follower."""
     me = call.broker.node_id
     if me == partition.leader:
         return True
@@ -20,14 +20,14 @@ def may_serve(call: Call, partition: SimPartition) -> bool:
 
 
 def nearer_replica(call: Call, partition: SimPartition, offset: int) -> int | None:
-    """Return the follower that the leader names in place of records, None if it answers itself.
+    """Return the follower that the leader recommends instead of records, None for no follower.
 
-    It is one in the consumer's rack that is in sync and has the offset; of several the one with
-    the highest number, as they are the same otherwise.
+    The follower is in the consumer's rack, in sync, and has the offset. Of several, it is the one
+    with the highest id, because they do not differ otherwise.
     """
     cluster, rack = call.cluster, call.request.rack_id
-    asked = call.version >= _FIRST_WITH_RACKS and bool(rack) and bool(cluster.racks)
-    if not asked or call.broker.node_id != partition.leader or call.broker.rack == rack:
+    forwarded = call.version >= _FIRST_WITH_RACKS and bool(rack) and bool(cluster.racks)
+    if not forwarded or call.broker.node_id != partition.leader or call.broker.rack == rack:
         return None
     if not partition.log.start_offset <= offset <= partition.log.end_offset:
         return None

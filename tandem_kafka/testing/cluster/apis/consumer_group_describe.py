@@ -1,4 +1,4 @@
-"""ConsumerGroupDescribe: KIP-848 groups as their coordinator sees them."""
+"""ConsumerGroupDescribe: the state of KIP-848 groups."""
 
 from __future__ import annotations
 

@@ -12,13 +12,13 @@ from tandem_kafka.testing.cluster.apis.membership import coordinator_error
 from tandem_kafka.testing.cluster.apis.plain import Plain
 from tandem_kafka.testing.cluster.apis.topic_partitions import by_topic, named
 from tandem_kafka.testing.cluster.call import Call
-from tandem_kafka.testing.coordinator.client_assignors import ClientAssignor, HandedOver
+from tandem_kafka.testing.coordinator.client_assignors import AssignorMetadata, ClientAssignor
 from tandem_kafka.testing.coordinator.members import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
     STATIC_LEAVE_EPOCH,
 )
-from tandem_kafka.testing.coordinator.requests import ConsumerHeartbeat, ConsumerHeartbeatAnswer
+from tandem_kafka.testing.coordinator.requests import ConsumerHeartbeat, ConsumerHeartbeatResult
 from tandem_kafka.types import TopicPartition
 from tandem_kafka.wire.messages import (
     ConsumerGroupHeartbeatRequest,
@@ -34,11 +34,11 @@ _NOT_SAID_MS = -1
 
 def _handle(call: Call) -> Any:
     request = call.request
-    error = coordinator_error(call) or (None if _is_sound(call) else errors.InvalidRequestError)
+    error = coordinator_error(call) or (None if _is_valid(call) else errors.InvalidRequestError)
     if error is not None:
-        return _response(call, ConsumerHeartbeatAnswer(error))
+        return _response(call, ConsumerHeartbeatResult(error))
     topics = request.subscribed_topic_names
-    asked = ConsumerHeartbeat(
+    forwarded = ConsumerHeartbeat(
         member_id=request.member_id or f"member-{call.cluster.random.getrandbits(32):08x}",
         instance_id=request.instance_id,
         rack=request.rack_id,
@@ -50,13 +50,16 @@ def _handle(call: Call) -> Any:
         assignors=None if request.client_assignors is None else _announced(request),
         owned=_owned(call),
     )
-    return call.cluster.coordination.ask(
-        call, request.group_id, asked, lambda answer: _response(call, answer, asked.member_id)
+    return call.cluster.coordination.forward(
+        call,
+        request.group_id,
+        forwarded,
+        lambda answer: _response(call, answer, forwarded.member_id),
     )
 
 
-def _is_sound(call: Call) -> bool:
-    """Tell whether a request says what one of its epoch has to say."""
+def _is_valid(call: Call) -> bool:
+    """Return whether a request has the fields that its epoch requires."""
     request, epoch = call.request, call.request.member_epoch
     if "" in (request.group_id, request.instance_id, request.rack_id):
         return False
@@ -94,12 +97,14 @@ def _owned(call: Call) -> frozenset[TopicPartition] | None:
     return frozenset(tp for tp in named(call, call.request.topic_partitions) if tp is not None)
 
 
-def _assignment(call: Call, partitions: Iterable[TopicPartition], along: HandedOver | None) -> Any:
+def _assignment(
+    call: Call, partitions: Iterable[TopicPartition], assignor_metadata: AssignorMetadata | None
+) -> Any:
     return _ASSIGNMENT(
-        assignor_name=along.assignor if along is not None else None,
-        metadata_version=along.version if along is not None else 0,
-        metadata_bytes=along.metadata if along is not None else b"",
-        error=along.error if along is not None else 0,
+        assignor_name=assignor_metadata.assignor if assignor_metadata is not None else None,
+        metadata_version=assignor_metadata.version if assignor_metadata is not None else 0,
+        metadata_bytes=assignor_metadata.metadata if assignor_metadata is not None else b"",
+        error=assignor_metadata.error if assignor_metadata is not None else 0,
         topic_partitions=[
             _ASSIGNMENT.TopicPartitions(topic_id=topic_id, partitions=numbers)
             for _, topic_id, numbers in by_topic(call, partitions)
@@ -107,7 +112,7 @@ def _assignment(call: Call, partitions: Iterable[TopicPartition], along: HandedO
     )
 
 
-def _response(call: Call, answer: ConsumerHeartbeatAnswer, member_id: str | None = None) -> Any:
+def _response(call: Call, answer: ConsumerHeartbeatResult, member_id: str | None = None) -> Any:
     fields = {
         "throttle_time_ms": 0,
         "error_code": error_code(answer.error),
@@ -119,7 +124,7 @@ def _response(call: Call, answer: ConsumerHeartbeatAnswer, member_id: str | None
     }
     if answer.assigned is None:
         return Plain(ConsumerGroupHeartbeatResponse, assignment=None, **fields)
-    assignment = _assignment(call, answer.assigned, answer.along)
+    assignment = _assignment(call, answer.assigned, answer.assignor_metadata)
     return ConsumerGroupHeartbeatResponse(assignment=assignment, **fields)
 
 

@@ -1,4 +1,4 @@
-"""ConsumerGroupInstallAssignment: what a member computed, or that it could not."""
+"""ConsumerGroupInstallAssignment: an assignment computed by a member, or its failure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tandem_kafka.wire.messages import (
 
 __all__ = ["API"]
 
-#: Stands for a partition of a topic that there is not: nobody can want it.
+#: In place of a partition of an unknown topic, to which nobody subscribes.
 _NOWHERE = TopicPartition("", -1)
 
 
@@ -26,7 +26,7 @@ def _handle(call: Call) -> Any:
     error = coordinator_error(call)
     if error is not None:
         return _response(error)
-    asked = InstallAssignment(
+    forwarded = InstallAssignment(
         member_id=request.member_id,
         epoch=request.member_epoch,
         group_epoch=request.group_epoch,
@@ -40,7 +40,7 @@ def _handle(call: Call) -> Any:
             for member in request.members
         },
     )
-    return call.cluster.coordination.ask(call, request.group_id, asked, _response)
+    return call.cluster.coordination.forward(call, request.group_id, forwarded, _response)
 
 
 def _response(error: Any) -> Any:

@@ -1,4 +1,4 @@
-"""ConsumerGroupPrepareAssignment: what the member has to know that computes an assignment."""
+"""ConsumerGroupPrepareAssignment: the input of a member that computes an assignment."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from tandem_kafka.testing.cluster.apis.api import Api, error_code
 from tandem_kafka.testing.cluster.apis.membership import coordinator_error
 from tandem_kafka.testing.cluster.apis.topic_partitions import by_topic
 from tandem_kafka.testing.cluster.call import Call
-from tandem_kafka.testing.coordinator.client_assignors import ClientAssignor, announced_as
+from tandem_kafka.testing.coordinator.client_assignors import ClientAssignor, find_assignor
 from tandem_kafka.testing.coordinator.consumer import ConsumerGroup
-from tandem_kafka.testing.coordinator.requests import PrepareAnswer, PrepareAssignment
+from tandem_kafka.testing.coordinator.requests import PrepareAssignment, PrepareResult
 from tandem_kafka.types import TopicPartition
 from tandem_kafka.wire.messages import (
     ConsumerGroupPrepareAssignmentRequest,
@@ -28,18 +28,18 @@ def _handle(call: Call) -> Any:
     error = coordinator_error(call)
     if error is not None:
         return _answer(error_code(error))
-    asked = PrepareAssignment(member_id=request.member_id, epoch=request.member_epoch)
-    return call.cluster.coordination.ask(
-        call, request.group_id, asked, lambda answer: _response(call, answer)
+    forwarded = PrepareAssignment(member_id=request.member_id, epoch=request.member_epoch)
+    return call.cluster.coordination.forward(
+        call, request.group_id, forwarded, lambda answer: _response(call, answer)
     )
 
 
-def _response(call: Call, answer: PrepareAnswer) -> Any:
+def _response(call: Call, answer: PrepareResult) -> Any:
     computation = answer.computation
     if computation is None:
         return _answer(error_code(answer.error))
     group = call.cluster.consumer_group(call.request.group_id)
-    told = computation.told or ()
+    told = computation.prepared_for or ()
     return _answer(
         0,
         epoch=computation.epoch,
@@ -56,8 +56,8 @@ def _member(
     call: Call, group: ConsumerGroup, member_id: str, name: str, wanted: frozenset[TopicPartition]
 ) -> Any:
     member = group.members[member_id]
-    # As of the epoch: what was announced since may be of a version that nobody else reads.
-    assignor = announced_as(group.announced.get(member_id, ()), name) or ClientAssignor(name)
+    # As of the epoch: versions announced later may be unsupported by others.
+    assignor = find_assignor(group.announced.get(member_id, ()), name) or ClientAssignor(name)
     return _MEMBER(
         member_id=member_id,
         member_epoch=member.epoch,

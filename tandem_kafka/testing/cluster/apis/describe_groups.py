@@ -1,4 +1,4 @@
-"""DescribeGroups: classic groups as their coordinator sees them."""
+"""DescribeGroups: the state of classic groups."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["API"]
 
 _GROUP = DescribeGroupsResponse.DescribedGroup
 _FIRST_WITH_NOT_FOUND = 6
-#: What Kafka calls the states.
+#: Kafka's names of the states.
 _NAMES: Final = {
     GroupState.EMPTY: "Empty",
     GroupState.JOINING: "PreparingRebalance",
@@ -53,7 +53,7 @@ def _described(call: Call, group_id: str) -> Any:
 
 
 def _member(group: ClassicGroup, member: ClassicMember) -> Any:
-    """A member says what it said only while the group is at rest."""
+    """Describe a member; its metadata is shown only in a stable group."""
     at_rest = group.state is GroupState.STABLE
     return _GROUP.DescribedGroupMember(
         member_id=member.member_id,

@@ -1,4 +1,4 @@
-"""Fetch: with sessions, parked until there is something to send."""
+"""Fetch, with sessions; without records, a fetch is parked."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _UNKNOWN = -1
 
 @dataclass(frozen=True, slots=True)
 class _Fetched:
-    """What a fetch finds in one partition."""
+    """The result of a fetch for one partition."""
 
     wanted: Wanted
     partition: SimPartition | None
@@ -40,8 +40,8 @@ class _Fetched:
     replica: int = -1
 
     @property
-    def newsworthy(self) -> bool:
-        """True when it is worth an answer."""
+    def has_news(self) -> bool:
+        """True if the fetch must not be parked."""
         return bool(self.records) or self.error is not None or self.replica >= 0
 
 
@@ -51,14 +51,14 @@ def _handle(call: Call) -> Any:
         return _response(0, [], error_code(error), call)
     incremental = call.request.session_epoch > 0
     found = _look(call, wanted)
-    if any(fetched.newsworthy for fetched in found) or not call.request.max_wait_ms or not wanted:
+    if any(fetched.has_news for fetched in found) or not call.request.max_wait_ms or not wanted:
         return _answer(call, session_id, found, incremental=incremental)
     _park(call, session_id, wanted, incremental=incremental)
     return None
 
 
 def _named(call: Call) -> dict[tuple[str, int], Wanted]:
-    """Return what the request names, by topic name."""
+    """Return the partitions in the request, by topic name."""
     named = {}
     for topic in call.request.topics:
         found = call.cluster.topic_named(topic.topic, topic.topic_id)
@@ -89,7 +89,7 @@ def _look(call: Call, wanted: dict[tuple[str, int], Wanted]) -> list[_Fetched]:
 def _look_into(call: Call, wanted: Wanted, left: int) -> _Fetched:
     partition = call.cluster.partition(TopicPartition(wanted.topic, wanted.partition))
     by_id = call.version >= _FIRST_WITH_IDS
-    # A session may want a topic that has been deleted, of a name that another one has by now.
+    # A session may have a partition of a deleted topic whose name another topic has now.
     if by_id and call.cluster.topic_named(None, wanted.topic_id) is None:
         partition = None
     if partition is None:
@@ -131,9 +131,9 @@ def _park(
         if call.answered:
             return True
         found = _look(call, wanted)
-        if not late and not any(fetched.newsworthy for fetched in found):
+        if not late and not any(fetched.has_news for fetched in found):
             return False
-        call.broker.answer(call, _answer(call, session_id, found, incremental=incremental))
+        call.answer_later(_answer(call, session_id, found, incremental=incremental))
         return True
 
     call.cluster.wait_for_change(look_again)
@@ -144,7 +144,7 @@ def _park(
 def _answer(call: Call, session_id: int, found: list[_Fetched], *, incremental: bool) -> Any:
     topics: dict[str, list[_Fetched]] = {}
     for fetched in found:
-        if fetched.newsworthy or not incremental:
+        if fetched.has_news or not incremental:
             topics.setdefault(fetched.wanted.topic, []).append(fetched)
     answered = [
         _TOPIC(
@@ -159,7 +159,7 @@ def _answer(call: Call, session_id: int, found: list[_Fetched], *, incremental: 
 
 def _describe(call: Call, fetched: _Fetched) -> Any:
     partition, me = fetched.partition, call.broker.node_id
-    # Beside an error nothing is said of the log.
+    # A response with an error has no offsets of the log.
     known = partition if fetched.error is None else None
     entry = _PARTITION(
         partition_index=fetched.wanted.partition,
@@ -213,14 +213,14 @@ def _response(session_id: int, topics: list[Any], code: int, call: Call) -> Any:
 
 
 def size_of(response: Any) -> int:
-    """Return how many bytes of records an answer brings; only one to a fetch has any."""
+    """Return the bytes of records in a response; 0 except for fetches."""
     if not isinstance(response, FetchResponse):
         return 0
     return sum(len(p.records or b"") for topic in response.responses for p in topic.partitions)
 
 
 def emptied(call: Call, response: Any) -> Any:
-    """Return what a throttled client gets: of a fetch nothing, and no session is opened."""
+    """Return the throttled response: without records, and without a session."""
     if not isinstance(response, FetchResponse) or response.error_code:
         return response
     if call.request.session_epoch > 0:

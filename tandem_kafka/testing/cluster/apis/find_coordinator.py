@@ -1,4 +1,4 @@
-"""FindCoordinator: which broker keeps a group."""
+"""FindCoordinator: the coordinator of a group."""
 
 from __future__ import annotations
 

@@ -19,12 +19,12 @@ def _handle(call: Call) -> Any:
     error = coordinator_error(call)
     if error is not None:
         return _response(error)
-    asked = Heartbeat(
+    forwarded = Heartbeat(
         member_id=request.member_id,
         instance_id=request.group_instance_id,
         generation=request.generation_id,
     )
-    return call.cluster.coordination.ask(call, request.group_id, asked, _response)
+    return call.cluster.coordination.forward(call, request.group_id, forwarded, _response)
 
 
 def _response(error: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 from tandem_kafka.testing.cluster.apis.api import Api, error_code
 from tandem_kafka.testing.cluster.apis.membership import coordinator_error
 from tandem_kafka.testing.cluster.call import Call
-from tandem_kafka.testing.coordinator.requests import JoinAnswer, JoinGroup
+from tandem_kafka.testing.coordinator.requests import JoinGroup, JoinResult
 from tandem_kafka.wire.messages import JoinGroupRequest, JoinGroupResponse
 
 __all__ = ["API", "join_response"]
@@ -21,11 +21,11 @@ def _handle(call: Call) -> Any:
     request = call.request
     error = coordinator_error(call)
     if error is not None:
-        return join_response(JoinAnswer(error))
+        return join_response(JoinResult(error))
     new_id = ""
     if not request.member_id:
         new_id = f"member-{call.cluster.random.getrandbits(32):08x}"
-    asked = JoinGroup(
+    forwarded = JoinGroup(
         member_id=request.member_id,
         instance_id=request.group_instance_id,
         session_ms=request.session_timeout_ms,
@@ -36,18 +36,18 @@ def _handle(call: Call) -> Any:
         needs_id=call.version >= _FIRST_WITH_REQUIRED_IDS and request.group_instance_id is None,
         may_skip=call.version >= _FIRST_WITH_SKIPPED_ASSIGNMENTS,
     )
-    return call.cluster.coordination.ask(call, request.group_id, asked, join_response)
+    return call.cluster.coordination.forward(call, request.group_id, forwarded, join_response)
 
 
 def _rebalance_ms(call: Call) -> int:
-    """Return the rebalance timeout; before there was one the session stood for it (KIP-62)."""
+    """Return the rebalance timeout; older versions use the session timeout (KIP-62)."""
     named = call.version >= _FIRST_WITH_REBALANCE_TIMEOUT
     request = call.request
     return int(request.rebalance_timeout_ms if named else request.session_timeout_ms)
 
 
-def join_response(answer: JoinAnswer) -> JoinGroupResponse:
-    """Return the message."""
+def join_response(answer: JoinResult) -> JoinGroupResponse:
+    """Return the response message."""
     entry = JoinGroupResponse.JoinGroupResponseMember
     return JoinGroupResponse(
         throttle_time_ms=0,

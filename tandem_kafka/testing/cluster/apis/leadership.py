@@ -1,4 +1,4 @@
-"""The checks that a leader makes before it answers for a partition."""
+"""Checks of leadership and epochs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["epoch_error", "leadership_error"]
 
 
 def leadership_error(call: Call, partition: SimPartition | None, epoch: int) -> Any:
-    """Return why this broker may not answer for a partition, None if it may."""
+    """Return the error if this broker may not respond for a partition, None if it may."""
     if partition is None:
         return errors.UnknownTopicOrPartitionError
     stale = epoch_error(partition, epoch)
@@ -26,7 +26,7 @@ def leadership_error(call: Call, partition: SimPartition | None, epoch: int) -> 
 
 
 def epoch_error(partition: SimPartition, epoch: int) -> Any:
-    """Return why the client's idea of the leader epoch does not fit, None if it does."""
+    """Return the error for a wrong leader epoch of the client, None if it is right."""
     if epoch in {UNKNOWN_EPOCH, partition.epoch}:
         return None
     if epoch < partition.epoch:

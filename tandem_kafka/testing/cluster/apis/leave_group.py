@@ -35,8 +35,8 @@ def _handle(call: Call) -> Any:
 
 
 def _leave(call: Call, member_id: str, instance_id: str | None) -> Any:
-    asked = LeaveGroup(member_id=member_id, instance_id=instance_id)
-    return call.cluster.coordination.tell(call.request.group_id, asked)
+    forwarded = LeaveGroup(member_id=member_id, instance_id=instance_id)
+    return call.cluster.coordination.execute(call.request.group_id, forwarded)
 
 
 API = Api(LeaveGroupRequest, (0, 5), _handle)

@@ -9,7 +9,7 @@ from uuid import UUID
 from kafka import errors
 
 from tandem_kafka.testing.cluster.apis.api import Api, error_code
-from tandem_kafka.testing.cluster.apis.plain import Kept
+from tandem_kafka.testing.cluster.apis.plain import Cached
 from tandem_kafka.testing.cluster.call import Call
 from tandem_kafka.testing.cluster.topics import SimPartition, SimTopic
 from tandem_kafka.wire.messages import MetadataRequest, MetadataResponse
@@ -23,7 +23,7 @@ _NO_LEADER = error_code(errors.LeaderNotAvailableError)
 
 
 class _Topic(NamedTuple):
-    """What is told of a topic; of each partition what `_listed` takes."""
+    """One topic of a response; each partition has the arguments of `_listed`."""
 
     error_code: int
     name: str | None
@@ -32,8 +32,8 @@ class _Topic(NamedTuple):
     partitions: tuple[tuple[Any, ...], ...] = ()
 
 
-class _Picture(NamedTuple):
-    """All that an answer says, to tell whether it has been said before."""
+class _Content(NamedTuple):
+    """The content of a response, as the key of the cache."""
 
     controller: int
     brokers: tuple[tuple[int, str, int, str | None], ...]
@@ -47,25 +47,25 @@ def _handle(call: Call) -> Any:
     else:
         topics = [_wanted(call, wanted) for wanted in call.request.topics]
     brokers = [(b.node_id, b.host, b.port, b.rack) for b in cluster.brokers.values() if b.up]
-    picture = _Picture(call.broker.node_id, tuple(brokers), tuple(topics))
-    return _message(picture) if call.may_be_changed else _kept(picture)
+    content = _Content(call.broker.node_id, tuple(brokers), tuple(topics))
+    return _message(content) if call.may_be_changed else _cached(content)
 
 
 @lru_cache(maxsize=500)
-def _kept(picture: _Picture) -> Kept:
-    """Many members ask again and again while there is no leader, and are told the same."""
-    return Kept(_message(picture))
+def _cached(content: _Content) -> Cached:
+    """Return a cached response: members repeat the request while there is no leader."""
+    return Cached(_message(content))
 
 
-def _message(picture: _Picture) -> Any:
+def _message(content: _Content) -> Any:
     return MetadataResponse(
         throttle_time_ms=0,
         brokers=[
             _BROKER(node_id=node_id, host=host, port=port, rack=rack)
-            for node_id, host, port, rack in picture.brokers
+            for node_id, host, port, rack in content.brokers
         ],
         cluster_id="simulated",
-        controller_id=picture.controller,
+        controller_id=content.controller,
         topics=[
             _TOPIC(
                 error_code=topic.error_code,
@@ -74,7 +74,7 @@ def _message(picture: _Picture) -> Any:
                 is_internal=topic.internal,
                 partitions=[_listed(*partition) for partition in topic.partitions],
             )
-            for topic in picture.topics
+            for topic in content.topics
         ],
         error_code=0,
     )

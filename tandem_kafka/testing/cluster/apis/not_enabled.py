@@ -1,4 +1,4 @@
-"""What a broker answers to KIP-848's requests when it knows them and the protocol is off."""
+"""The response to requests of KIP-848 while the protocol is disabled."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tandem_kafka.wire.messages import (
     ConsumerGroupHeartbeatResponse,
 )
 
-__all__ = ["refuse_as_not_enabled"]
+__all__ = ["reject_as_not_enabled"]
 
 
-def refuse_as_not_enabled(call: Call) -> Any:
-    """Return UNSUPPORTED_VERSION in the form of the request's answer."""
+def reject_as_not_enabled(call: Call) -> Any:
+    """Return UNSUPPORTED_VERSION in the response to the request."""
     code = error_code(errors.UnsupportedVersionError)
     if call.api_key != ConsumerGroupDescribeRequest.API_KEY:
         return ConsumerGroupHeartbeatResponse(throttle_time_ms=0, error_code=code)

@@ -1,4 +1,4 @@
-"""OffsetCommit: what a group has read."""
+"""OffsetCommit: the offsets of a group."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ def _handle(call: Call) -> Any:
     error = coordinator_error(call)
     if error is not None:
         return _response(call, error)
-    asked = CommitOffsets(
+    forwarded = CommitOffsets(
         member_id=request.member_id,
         instance_id=request.group_instance_id,
         generation=request.generation_id_or_member_epoch,
         offsets=_offsets(call),
     )
-    return call.cluster.coordination.ask(
-        call, request.group_id, asked, lambda error: _accepted(call, asked, error)
+    return call.cluster.coordination.forward(
+        call, request.group_id, forwarded, lambda error: _accepted(call, forwarded, error)
     )
 
 
 def _offsets(call: Call) -> dict[TopicPartition, Commit]:
-    """Return what is committed of topics that there are."""
+    """Return the offsets for existing topics."""
     offsets: dict[TopicPartition, Commit] = {}
     for topic in call.request.topics:
         found = call.cluster.topic_named(topic.name, topic.topic_id)
@@ -50,10 +50,10 @@ def _offsets(call: Call) -> dict[TopicPartition, Commit]:
     return offsets
 
 
-def _accepted(call: Call, asked: CommitOffsets, error: Any) -> OffsetCommitResponse:
+def _accepted(call: Call, forwarded: CommitOffsets, error: Any) -> OffsetCommitResponse:
     if error is None:
-        for tp, commit in asked.offsets.items():
-            call.cluster.commit_log.append((tp, commit, asked.member_id))
+        for tp, commit in forwarded.offsets.items():
+            call.cluster.commit_log.append((tp, commit, forwarded.member_id))
             call.cluster.trace.note(f"committed {tp.topic}-{tp.partition} at {commit[0]}")
     elif error is errors.GroupIdNotFoundError and call.version < _FIRST_OF_EITHER_PROTOCOL:
         error = errors.IllegalGenerationError

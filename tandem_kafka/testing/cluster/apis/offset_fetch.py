@@ -1,4 +1,4 @@
-"""OffsetFetch: what a group has committed."""
+"""OffsetFetch: the committed offsets of a group."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ def _answer(
     if error is not None:
         return error_code(error), []
     stable = call.version >= _FIRST_WITH_STABLE and bool(call.request.require_stable)
-    asked = FetchOffsets(require_stable=stable)
+    forwarded = FetchOffsets(require_stable=stable)
     if call.version >= _FIRST_WITH_MEMBERS:
-        asked.member_id, asked.epoch = group.member_id, group.member_epoch
-    fetched: FetchedOffsets = call.cluster.coordination.tell(group_id, asked)
+        forwarded.member_id, forwarded.epoch = group.member_id, group.member_epoch
+    fetched: FetchedOffsets = call.cluster.coordination.execute(group_id, forwarded)
     if fetched.error is not None:
         return error_code(fetched.error), []
     answered = []

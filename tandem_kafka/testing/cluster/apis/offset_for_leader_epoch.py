@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch: where an epoch ends in the leader's log (KIP-320)."""
+"""OffsetForLeaderEpoch: the end offset of an epoch (KIP-320)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers of plain values: most are alike, so that their bytes are kept."""
+"""Responses of plain values, with a cache of their bytes: most are equal."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 
 from tandem_kafka.wire.framing import encode_message
 
-__all__ = ["Kept", "Plain"]
+__all__ = ["Cached", "Plain"]
 
 
 class Plain:
-    """Stands for a message of kafka-python; its fields, none of them a list, may be changed."""
+    """In place of a message of kafka-python; its fields may be changed. None of them is a list."""
 
     __slots__ = ("__dict__", "_kind")
 
@@ -24,12 +24,12 @@ class Plain:
         return _encoded(self._kind, version, tuple(self.__dict__.items()))
 
     def flexible_version_q(self, version: int) -> bool:
-        """Tell whether a version has tagged fields."""
+        """Return whether a version has tagged fields."""
         return bool(self._kind.flexible_version_q(version))
 
 
-class Kept:
-    """A message of kafka-python that nobody changes any more: each version is encoded once."""
+class Cached:
+    """A message that is not changed any more: each version is encoded once."""
 
     __slots__ = ("_bytes", "_message")
 
@@ -45,7 +45,7 @@ class Kept:
         return body
 
     def flexible_version_q(self, version: int) -> bool:
-        """Tell whether a version has tagged fields."""
+        """Return whether a version has tagged fields."""
         return bool(self._message.flexible_version_q(version))
 
 

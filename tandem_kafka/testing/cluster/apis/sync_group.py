@@ -7,7 +7,7 @@ from typing import Any
 from tandem_kafka.testing.cluster.apis.api import Api, error_code
 from tandem_kafka.testing.cluster.apis.membership import coordinator_error
 from tandem_kafka.testing.cluster.call import Call
-from tandem_kafka.testing.coordinator.requests import SyncAnswer, SyncGroup
+from tandem_kafka.testing.coordinator.requests import SyncGroup, SyncResult
 from tandem_kafka.wire.messages import SyncGroupRequest, SyncGroupResponse
 
 __all__ = ["API"]
@@ -17,18 +17,18 @@ def _handle(call: Call) -> Any:
     request = call.request
     error = coordinator_error(call)
     if error is not None:
-        return _response(SyncAnswer(error))
-    asked = SyncGroup(
+        return _response(SyncResult(error))
+    forwarded = SyncGroup(
         member_id=request.member_id,
         instance_id=request.group_instance_id,
         generation=request.generation_id,
         protocol=request.protocol_name,
         assignments={a.member_id: bytes(a.assignment) for a in request.assignments},
     )
-    return call.cluster.coordination.ask(call, request.group_id, asked, _response)
+    return call.cluster.coordination.forward(call, request.group_id, forwarded, _response)
 
 
-def _response(answer: SyncAnswer) -> SyncGroupResponse:
+def _response(answer: SyncResult) -> SyncGroupResponse:
     return SyncGroupResponse(
         throttle_time_ms=0,
         error_code=error_code(answer.error),

@@ -1,4 +1,4 @@
-"""Partitions as KIP-848's messages have them: by the id of their topic."""
+"""Partitions in messages of KIP-848, by topic ids."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["by_topic", "named"]
 
 
 def by_topic(call: Call, partitions: Iterable[TopicPartition]) -> list[tuple[str, UUID, list[int]]]:
-    """Return name, id and numbers for each topic that there still is."""
+    """Return name, id and partition numbers for each existing topic."""
     numbers: dict[str, list[int]] = {}
     for tp in sorted(partitions):
         if tp.topic in call.cluster.topics:
@@ -22,7 +22,7 @@ def by_topic(call: Call, partitions: Iterable[TopicPartition]) -> list[tuple[str
 
 
 def named(call: Call, entries: Iterable[Any]) -> list[TopicPartition | None]:
-    """Return what entries of a request name, None for each partition of an unknown topic."""
+    """Return the partitions in entries of a request, None for those of unknown topics."""
     found: list[TopicPartition | None] = []
     for entry in entries:
         topic = call.cluster.topic_named(None, entry.topic_id)

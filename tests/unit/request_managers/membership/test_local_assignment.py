@@ -368,7 +368,7 @@ def test_a_result_does_not_outlive_the_membership() -> None:
 
 BAD: list[Any] = [
     ValueError("no idea"),
-    {"me": [TopicPartition("unheard-of", 0)]},
+    {"me": [TopicPartition("stale_ownership-of", 0)]},
     {"me": None},
     ["me"],
 ]
@@ -394,7 +394,7 @@ def test_an_assignors_error_goes_to_the_coordinator_and_the_application(
 
 def test_an_unknown_assignor_counts_as_failed() -> None:
     member, _, question = signalled()
-    member.answer(question, state_answer(assignor="unheard-of"))
+    member.answer(question, state_answer(assignor="stale_ownership-of"))
     assert member.send().message.error_code == -1
     assert isinstance(raised(member), LocalAssignorError)
 

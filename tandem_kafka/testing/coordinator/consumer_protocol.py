@@ -1,4 +1,4 @@
-"""What classic consumers say to each other inside of JoinGroup and SyncGroup."""
+"""The protocol of classic consumers inside JoinGroup and SyncGroup."""
 
 from __future__ import annotations
 
@@ -13,28 +13,35 @@ from kafka.protocol.consumer.metadata import (
 
 from tandem_kafka.types import TopicPartition
 
-__all__ = ["CONSUMER", "MALFORMED", "Subscription", "assigned", "assignment", "subscription"]
+__all__ = [
+    "CONSUMER",
+    "MALFORMED",
+    "Subscription",
+    "read_assignment",
+    "read_subscription",
+    "write_assignment",
+]
 
-#: The protocol type of consumers, as opposed to Connect's workers.
+#: The protocol type of consumers; Connect's workers have another one.
 CONSUMER = "consumer"
-#: What reading bytes raises that were not written by a consumer.
+#: Errors raised for bytes that no consumer has written.
 MALFORMED = (ValueError, TypeError, IndexError, struct.error, EOFError)
 
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """What a member subscribes to, and has."""
+    """The subscription of a member, and the partitions that it owns."""
 
     topics: frozenset[str]
     owned: frozenset[TopicPartition]
     rack: str | None
 
 
-def subscription(metadata: bytes) -> Subscription:
-    """Read what a member says of itself.
+def read_subscription(metadata: bytes) -> Subscription:
+    """Decode the subscription of a member.
 
     Raises:
-        ValueError: It is none of a consumer's; or another of `MALFORMED`.
+        ValueError: It is not from a consumer; or another error of `MALFORMED`.
     """
     read = ConsumerProtocolSubscription.decode(metadata)
     owned = frozenset(
@@ -45,8 +52,8 @@ def subscription(metadata: bytes) -> Subscription:
     return Subscription(frozenset(read.topics), owned, read.rack_id or None)
 
 
-def assigned(encoded: bytes) -> frozenset[TopicPartition]:
-    """Read what a leader brought for a member; nothing is brought for who shall have nothing."""
+def read_assignment(encoded: bytes) -> frozenset[TopicPartition]:
+    """Decode the assignment of a member; without bytes, it has no partitions."""
     if not encoded:
         return frozenset()
     read = ConsumerProtocolAssignment.decode(encoded)
@@ -57,8 +64,8 @@ def assigned(encoded: bytes) -> frozenset[TopicPartition]:
     )
 
 
-def assignment(partitions: Iterable[TopicPartition]) -> bytes:
-    """Write what a leader would bring."""
+def write_assignment(partitions: Iterable[TopicPartition]) -> bytes:
+    """Encode an assignment, as a leader does."""
     by_topic: dict[str, list[int]] = {}
     for tp in sorted(partitions):
         by_topic.setdefault(tp.topic, []).append(tp.partition)

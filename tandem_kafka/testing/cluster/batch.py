@@ -1,0 +1,35 @@
+"""One record batch of a simulated log."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+__all__ = ["NO_PRODUCER", "Batch", "Marker"]
+
+NO_PRODUCER: Final = -1
+
+Marker = Literal["commit", "abort"]
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Encoded records, as a broker stores them.
+
+    Attributes:
+        producer_id: Id of the transactional producer, -1 without a transaction.
+        marker: How the batch ends the transaction, None for a batch of records.
+    """
+
+    base_offset: int
+    next_offset: int
+    epoch: int
+    timestamp: int
+    data: bytes
+    producer_id: int = NO_PRODUCER
+    marker: Marker | None = None
+
+    @property
+    def transactional(self) -> bool:
+        """True if it belongs to a transaction."""
+        return self.producer_id != NO_PRODUCER

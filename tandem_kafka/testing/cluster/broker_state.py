@@ -1,0 +1,86 @@
+"""The state of a simulated broker."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+
+from tandem_kafka.testing.clock import SimClock
+from tandem_kafka.testing.cluster.fetch_sessions import FetchSessions
+from tandem_kafka.testing.cluster.quotas import Quotas
+from tandem_kafka.testing.cluster.releases import Release
+from tandem_kafka.testing.network import SimConnection
+
+__all__ = ["BrokerState"]
+
+
+class BrokerState(ABC):
+    """A broker of the cluster, without the handling of requests.
+
+    Attributes:
+        up: Whether it runs.
+        paused: Whether its process is stopped. The machine still accepts connections and bytes, and
+            the broker handles them when it continues, even if their senders are gone.
+        release: The Kafka release that it simulates; None for everything that is simulated,
+            including features that no release has.
+        sessions: Its fetch sessions.
+        quotas: The quotas of its clients.
+        requests: Number of requests received, by name.
+        received: Number of all requests received.
+    """
+
+    def __init__(
+        self,
+        clock: SimClock,
+        node_id: int,
+        address: tuple[str, int],
+        release: Release | None = None,
+    ) -> None:
+        self.node_id = node_id
+        self.host, self.port = address
+        self.release = release
+        self.rack: str | None = None
+        self.up = True
+        self.paused = False
+        self.sessions = FetchSessions()
+        self.quotas = Quotas(clock)
+        self.requests: dict[str, int] = {}
+        self.received = 0
+        #: Work that arrived during the pause.
+        self._postponed: list[Callable[[], None]] = []
+
+    @property
+    @abstractmethod
+    def offered(self) -> dict[int, tuple[int, int]]:
+        """The lowest and the highest version of each API, by its key."""
+
+    @abstractmethod
+    def receive(self, connection: SimConnection, frame: bytes) -> None:
+        """Handle a frame of a client."""
+
+    @abstractmethod
+    def closed(self, connection: SimConnection) -> None:
+        """Forget a connection that its client has closed."""
+
+    @property
+    def serves(self) -> bool:
+        """True while it is up and not paused."""
+        return self.up and not self.paused
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port."""
+        return self.host, self.port
+
+    def end(self) -> None:
+        """End the process; requests that it has not handled are lost."""
+        self.up = self.paused = False
+        self.sessions.clear()
+        self._postponed.clear()
+
+    def go_on(self) -> None:
+        """Continue after a pause, with everything that has arrived, in order."""
+        self.paused = False
+        postponed, self._postponed = self._postponed, []
+        for action in postponed:
+            action()
