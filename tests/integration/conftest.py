@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tandem_kafka import KafkaConsumer
-from tests.integration.choice_of_world import chosen
+from tests.integration.broker_choice import chosen_broker
 from tests.integration.group_members import stop_all
 from tests.integration.polling import Consume, wait_until
 from tests.integration.raw_worlds import (
@@ -84,7 +84,7 @@ def raw_topic(kafka: KafkaCluster) -> str:
 @pytest.fixture(params=["simulated", "real"])
 def raw(request: pytest.FixtureRequest) -> Iterator[RawWorld]:
     """A group of raw members, of a real coordinator and of the simulated one."""
-    if chosen(request) == "simulated":
+    if chosen_broker(request) == "simulated":
         with simulated_world() as world:
             yield world
     else:

@@ -15,7 +15,7 @@ from tandem_kafka.errors import KafkaError
 
 __all__ = ["Ledger", "Stream", "while_running"]
 
-_PATIENCE_S = 90.0
+_TIMEOUT_S = 90.0
 
 
 class Stream:
@@ -53,7 +53,7 @@ class Stream:
                 # Several in flight can end in a fatal error when the broker goes meanwhile.
                 "max.in.flight.requests.per.connection": 1,
                 "linger.ms": 2,
-                "delivery.timeout.ms": int(_PATIENCE_S * 1_000),
+                "delivery.timeout.ms": int(_TIMEOUT_S * 1_000),
                 "reconnect.backoff.max.ms": 500,
                 "log_level": 0,
             }
@@ -91,7 +91,7 @@ class Stream:
         if not self._stopped.is_set():
             self._stopped.set()
             self._thread.join()
-            assert self._producer.flush(_PATIENCE_S) == 0
+            assert self._producer.flush(_TIMEOUT_S) == 0
             assert self._failures[:3] == []
 
 
@@ -117,7 +117,7 @@ class Ledger:
 
     def read_until(self, ready: Callable[[], object], what: str) -> None:
         """Poll until `ready()`."""
-        end = time.monotonic() + _PATIENCE_S
+        end = time.monotonic() + _TIMEOUT_S
         while not ready():
             assert time.monotonic() < end, f"{what} did not happen; read {self.next}"
             self.read()
@@ -142,11 +142,11 @@ def _read_log(bootstrap: str, tp: TopicPartition) -> list[bytes]:
     reader = confluent_kafka.Consumer({"bootstrap.servers": bootstrap, "group.id": "unused"})
     try:
         start = confluent_kafka.TopicPartition(tp.topic, tp.partition, 0)
-        _, end = reader.get_watermark_offsets(start, _PATIENCE_S)
+        _, end = reader.get_watermark_offsets(start, _TIMEOUT_S)
         reader.assign([start])
         messages: list[confluent_kafka.Message] = []
         while len(messages) < end:
-            some = reader.consume(min(end - len(messages), 10_000), timeout=_PATIENCE_S)
+            some = reader.consume(min(end - len(messages), 10_000), timeout=_TIMEOUT_S)
             assert some, f"{len(messages)} of {end} records came"
             messages += [message for message in some if not message.error()]
         return [message.value() or b"" for message in messages]

@@ -7,7 +7,7 @@ import pytest
 from tests.integration.heartbeating import Owned
 from tests.integration.pairs import Pair
 from tests.integration.raw_worlds import RawWorld
-from tests.integration.subscriptions import said
+from tests.integration.subscriptions import subscription_metadata
 
 UNKNOWN, STALE = "UnknownMemberIdError", "StaleMemberEpochError"
 ILLEGAL, FENCED = "IllegalGenerationError", "FencedInstanceIdError"
@@ -30,8 +30,8 @@ def test_any_client_commits_for_a_group_without_members(raw: RawWorld) -> None:
 
 def test_a_classic_member_commits_with_its_ids_and_generation(raw: RawWorld) -> None:
     pair, offsets, static = Pair(raw), raw.offsets(), raw.classic("two")
-    static.ask_to_join()
-    pair.leader.await_round(pair.generation)
+    static.send_join()
+    pair.leader.await_rebalance(pair.generation)
     assert set(pair.join_again(static).values()) == {3}
     pair.sync_leader(3)
     leader = pair.leader.member_id
@@ -45,8 +45,8 @@ def test_a_classic_member_commits_with_its_ids_and_generation(raw: RawWorld) -> 
         (static.member_id, 3, "two", None),
         (static.member_id, 3, None, None),
     ):
-        told = offsets.commit(member_id, generation, instance, p0=1)
-        assert told == error, (member_id, generation, instance)
+        response = offsets.commit(member_id, generation, instance, p0=1)
+        assert response == error, (member_id, generation, instance)
     for member_id, generation in ((leader, 3), (leader, 9), ("x", 9)):
         assert offsets.fetch(member_id, generation) == (None, {0: 1}), "anybody may ask"
 
@@ -87,12 +87,12 @@ def test_an_older_epoch_may_commit_partitions_owned_since_then(raw: RawWorld) ->
     begun = first.join()
     assert begun.count == 4
     assert second.join().error is None
-    told = first.beat_until(begun.epoch, lambda a: a.assigned is not None, begun.assigned)
-    kept = numbers(told.assigned)
+    response = first.beat_until(begun.epoch, lambda a: a.assigned is not None, begun.assigned)
+    kept = numbers(response.assigned)
     gone = [number for number in range(4) if number not in kept]
     for number in (kept[0], gone[0]):
         assert offsets.commit(who, begun.epoch, **{f"p{number}": 1}) is None, "not given back yet"
-    moved = first.beat_until(begun.epoch, lambda a: a.epoch > begun.epoch, told.assigned)
+    moved = first.beat_until(begun.epoch, lambda a: a.epoch > begun.epoch, response.assigned)
     one, other = f"p{kept[0]}", f"p{gone[0]}"
     for epoch, offset, error in (
         (begun.epoch, {one: 2}, None),
@@ -110,9 +110,11 @@ def test_an_older_epoch_may_commit_partitions_owned_since_then(raw: RawWorld) ->
     assert offsets.commit(second.member_id, got.epoch, **{other: 4}) is None
     assert offsets.committed() == {kept[0]: 3, gone[0]: 4}
     assert third.join().error is None
-    told = first.beat_until(moved.epoch, lambda a: a.assigned is not None or a.epoch > moved.epoch)
-    if told.epoch == moved.epoch:  # it has one to give back, and commits it at its oldest epoch
-        (left,) = set(kept) - set(numbers(told.assigned))
+    response = first.beat_until(
+        moved.epoch, lambda a: a.assigned is not None or a.epoch > moved.epoch
+    )
+    if response.epoch == moved.epoch:  # it has one to give back, and commits it at its oldest epoch
+        (left,) = set(kept) - set(numbers(response.assigned))
         assert offsets.commit(who, begun.epoch, **{f"p{left}": 5}) is None
 
 
@@ -121,15 +123,15 @@ def test_a_partition_assigned_again_is_owned_from_the_new_epoch(raw: RawWorld) -
     offsets, first, second = raw.offsets(), raw.modern(), raw.modern()
     begun = first.join()
     assert second.join().error is None
-    told = first.beat_until(begun.epoch, lambda a: a.assigned is not None, begun.assigned)
-    moved = first.beat_until(begun.epoch, lambda a: a.epoch > begun.epoch, told.assigned)
-    gone = next(number for number in range(4) if number not in numbers(told.assigned))
+    response = first.beat_until(begun.epoch, lambda a: a.assigned is not None, begun.assigned)
+    moved = first.beat_until(begun.epoch, lambda a: a.epoch > begun.epoch, response.assigned)
+    gone = next(number for number in range(4) if number not in numbers(response.assigned))
     assert second.beat(-1).error is None
-    more = first.beat_until(moved.epoch, lambda a: a.epoch > moved.epoch, told.assigned)
+    more = first.beat_until(moved.epoch, lambda a: a.epoch > moved.epoch, response.assigned)
     assert more.count == 4
     for epoch, error in ((begun.epoch, STALE), (moved.epoch, STALE), (more.epoch, None)):
         assert offsets.commit(first.member_id, epoch, **{f"p{gone}": 1}) == error
-    kept = numbers(told.assigned)[0]
+    kept = numbers(response.assigned)[0]
     for epoch in (begun.epoch, moved.epoch, more.epoch):
         assert offsets.commit(first.member_id, epoch, **{f"p{kept}": epoch}) is None
     assert first.join().error is None
@@ -154,7 +156,7 @@ def test_a_static_member_that_returns_keeps_its_partitions(raw: RawWorld) -> Non
 def test_a_classic_member_of_a_kip_848_group_has_generations(raw: RawWorld) -> None:
     offsets, modern, classic = raw.offsets(), raw.modern(), raw.classic()
     assert modern.join().error is None
-    classic.protocols = {"range": said([raw.topic])}
+    classic.protocols = {"range": subscription_metadata([raw.topic])}
     generation = classic.join().generation_id
     who = classic.member_id
     assert offsets.commit(who, generation, p0=1) is None

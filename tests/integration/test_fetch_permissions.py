@@ -63,7 +63,7 @@ def poll_for_refusal(consumer: KafkaConsumer, topic: str) -> list[bytes]:
     """Poll until a topic is refused; returns what came in between."""
     values: list[bytes] = []
 
-    def refused() -> bool:
+    def rejected() -> bool:
         try:
             batch = consumer.poll(timeout_ms=50)
         except TopicAuthorizationFailedError as error:
@@ -71,7 +71,7 @@ def poll_for_refusal(consumer: KafkaConsumer, topic: str) -> list[bytes]:
         values.extend(record.value for records in batch.values() for record in records)
         return False
 
-    poll_until_true(refused)
+    poll_until_true(rejected)
     return values
 
 

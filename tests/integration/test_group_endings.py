@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tandem_kafka import KafkaConsumer, OffsetAndMetadata, TopicPartition
-from tests.integration.group_members import PROTOCOLS, Member, options_of, owned, told
+from tests.integration.group_members import PROTOCOLS, Member, options_of, owned, rebalance_calls
 from tests.integration.polling import (
     Clock,
     Consume,
@@ -61,7 +61,7 @@ def test_one_long_poll_keeps_the_membership(topic: str, consume: Consume, protoc
     before = consumer.group_metadata()
     assert not consumer.poll(timeout_ms=6_000)
     assert consumer.group_metadata() == before
-    assert [what for what, _ in told(listener)] == ["assigned"]
+    assert [what for what, _ in rebalance_calls(listener)] == ["assigned"]
 
 
 @pytest.mark.behaviour(105)
@@ -79,7 +79,7 @@ def test_an_interrupt_does_not_stop_close(
     with pytest.raises(KeyboardInterrupt):
         consumer.close()
     assert kafka.admin.members(f"group-{topic}") == 0
-    assert [what for what, _ in told(listener)] == ["assigned", "revoked"]
+    assert [what for what, _ in rebalance_calls(listener)] == ["assigned", "revoked"]
 
 
 @pytest.mark.behaviour(108)

@@ -17,8 +17,8 @@ from tests.integration.group_members import (
     Member,
     options_of,
     owned,
+    rebalance_calls,
     settled,
-    told,
 )
 from tests.integration.polling import Consume, cpu_share, poll_until, wait_until
 from tests.kafka.admin import Record
@@ -71,7 +71,7 @@ def test_a_handler_of_three_session_timeouts_keeps_the_membership(
     assert member.error is None
     assert member.generations[: len(before)] == before
     assert len([g for g in member.generations if g > 0]) == 1
-    assert [what for what, _ in told(member.listener)] == ["assigned", "revoked"]
+    assert [what for what, _ in rebalance_calls(member.listener)] == ["assigned", "revoked"]
 
 
 def _committed(kafka: KafkaCluster, topic: str) -> int:
@@ -131,7 +131,7 @@ def test_a_member_that_does_not_poll_is_replaced_and_rejoins(
     kafka.admin.produce(topic, [Record(b"x", partition=n) for n in (0, 1)])
     wait_until(lambda: len(other.records) == 2)
     poll_until(stalled.consumer, lambda: len(stalled.consumer.assignment()) == 1)
-    assert [what for what, _ in told(stalled.listener)][:2] == ["assigned", "lost"]
+    assert [what for what, _ in rebalance_calls(stalled.listener)][:2] == ["assigned", "lost"]
     other.stop()
 
 
@@ -146,11 +146,11 @@ def test_a_restarted_static_member_gets_its_partitions_without_a_rebalance(
     first, second = static("first"), static("second")
     settled([first, second], 2)
     mine = owned(second)
-    quiet = told(first.listener)
+    quiet = rebalance_calls(first.listener)
     second.stop()
     again = static("second")
     wait_until(lambda: owned(again) == mine)
-    assert told(first.listener) == quiet
+    assert rebalance_calls(first.listener) == quiet
     again.stop(leave_group="leave")
     settled([first], 2)
     first.stop(leave_group="leave")

@@ -194,11 +194,11 @@ def test_position_of_a_partition_that_does_not_exist(topic: str, consume: Consum
 def test_offsets_of_partitions_that_do_not_exist_time_out(topic: str, consume: Consume) -> None:
     consumer = consume(allow_auto_create_topics=False)
     nowhere = TopicPartition(topic, 9)
-    for look_up in (consumer.beginning_offsets, consumer.end_offsets):
-        assert look_up([nowhere], 0) == {}
+    for lookup in (consumer.beginning_offsets, consumer.end_offsets):
+        assert lookup([nowhere], 0) == {}
         clock = Clock()
         with pytest.raises(KafkaTimeoutError, match=f"500 ms for .*{topic}-9"):
-            look_up([TopicPartition(topic, 0), nowhere], 500)
+            lookup([TopicPartition(topic, 0), nowhere], 500)
         assert 0.45 < clock.seconds < 10
     assert consumer.end_offsets([TopicPartition(topic, 0)]) == {TopicPartition(topic, 0): 0}
 

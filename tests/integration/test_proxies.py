@@ -104,8 +104,8 @@ def check_reads(doorways: Doorways, consumer: KafkaConsumer, topic: str) -> None
 
 def classic(consumer: KafkaConsumer) -> bool:
     membership = consumer._core.engine.loop._managers.group.membership
-    chosen = getattr(membership, "_membership", membership)
-    return isinstance(chosen, ClassicMembership)
+    chosen_broker = getattr(membership, "_membership", membership)
+    return isinstance(chosen_broker, ClassicMembership)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)

@@ -164,8 +164,8 @@ def test_one_fetch_per_partition_and_two_per_broker(
     sent = Sent(consumer)
     consumer.assign(partitions_of(topic, 6))
     read_all(consumer, 1_200)
-    assert sent.crowd == 2
-    assert sent.doubled == set()
+    assert sent.most_in_flight == 2
+    assert sent.fetched_twice == set()
     assert len(sent.fetched_from()) > 10
 
 

@@ -119,7 +119,7 @@ REFUSED: dict[str, tuple[Wrong, type[KafkaError], str]] = {
 
 
 @pytest.fixture(params=REFUSED)
-def refused(
+def rejected(
     request: pytest.FixtureRequest, kafka: KafkaCluster, tmp_path: Any
 ) -> tuple[Options, type[KafkaError], str]:
     make, error, words = REFUSED[request.param]
@@ -128,9 +128,9 @@ def refused(
 
 @pytest.mark.behaviour(7)
 def test_the_constructor_raises_a_rejected_login(
-    refused: tuple[Options, type[KafkaError], str], network_threads: Callable[[], list[str]]
+    rejected: tuple[Options, type[KafkaError], str], network_threads: Callable[[], list[str]]
 ) -> None:
-    options, error, words = refused
+    options, error, words = rejected
     with pytest.raises(error, match=words):
         KafkaConsumer(**options)
     assert network_threads() == []
@@ -138,9 +138,9 @@ def test_the_constructor_raises_a_rejected_login(
 
 @pytest.mark.behaviour(175)
 def test_poll_raises_a_rejected_login(
-    refused: tuple[Options, type[KafkaError], str], topic: str, consume: Consume
+    rejected: tuple[Options, type[KafkaError], str], topic: str, consume: Consume
 ) -> None:
-    options, error, words = refused
+    options, error, words = rejected
     consumer = consume(topic, group_id=f"group-of-{topic}", bootstrap_timeout_ms=0, **options)
     with pytest.raises(error, match=words):
         consumer.poll(30_000)

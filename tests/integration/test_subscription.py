@@ -264,12 +264,12 @@ def test_a_deleted_topic_is_revoked_and_the_other_is_read(
     kafka: KafkaCluster, topic: str, consume: Consume, group: str, auto_commit: bool
 ) -> None:
     """Also 127: the commit before the rebalance does not insist on the deleted topic."""
-    doomed = kafka.admin.create_topic(f"doomed-{topic}")
-    consumer = consume(topic, doomed, group_id=group, enable_auto_commit=auto_commit, **SOON)
-    for name in (topic, doomed):
+    killed = kafka.admin.create_topic(f"doomed-{topic}")
+    consumer = consume(topic, killed, group_id=group, enable_auto_commit=auto_commit, **SOON)
+    for name in (topic, killed):
         kafka.admin.produce(name, [b"1", b"2"])
     read_all(consumer, 4)
-    kafka.admin.delete_topic(doomed)
+    kafka.admin.delete_topic(killed)
     records = poll_until(consumer, lambda: consumer.assignment() == set(partitions_of(topic, 1)))
     kafka.admin.produce(topic, [b"3"])
     left = [b"3"] if auto_commit else [b"1", b"2", b"3"]
