@@ -1,4 +1,4 @@
-"""Whether a test uses a real or a simulated broker: `--broker=real`, `--broker=simulated`, or both."""
+"""Whether a test uses a real or a simulated broker; `--broker` selects one or both."""
 
 from __future__ import annotations
 

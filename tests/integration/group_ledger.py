@@ -17,7 +17,7 @@ class GroupLedger:
     """Records what a group has read and committed; a commit never covers an unread record.
 
     Args:
-        onlooker: A consumer of the group that is no member of it.
+        observer: A consumer of the group that is not a member.
         partitions: All of them, of one topic.
     """
 
