@@ -31,7 +31,7 @@ OTHER = TopicPartition("topic", 1)
 
 
 @pytest.mark.behaviour(9)
-def test_without_subscription_or_assignment_there_is_nothing_to_read(
+def test_poll_without_subscription_or_assignment_returns_nothing(
     consumer: KafkaConsumer,
 ) -> None:
     """As in kafka-python; the Java client raises."""

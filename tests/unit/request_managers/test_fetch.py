@@ -316,7 +316,7 @@ def test_a_full_paused_partition_does_not_block_others() -> None:
 
 
 @pytest.mark.behaviour(156)
-def test_what_was_buffered_when_paused_is_not_fetched_again() -> None:
+def test_buffered_records_of_a_paused_partition_are_not_fetched_again() -> None:
     world = World()
     (state,) = world.assign(TP, at=10)
     (unsent,) = send(world)

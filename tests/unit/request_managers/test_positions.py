@@ -199,7 +199,7 @@ def test_a_partition_added_meanwhile_is_not_reset_before_its_own_lookup() -> Non
 
 
 @pytest.mark.behaviour(141)
-def test_polls_in_quick_succession_share_the_lookup() -> None:
+def test_successive_polls_share_the_lookup() -> None:
     world = with_group()
     world.assign(TP)
     look(world)
@@ -240,7 +240,7 @@ def test_seek_to_the_end_is_looked_up_lazily_and_the_last_one_counts() -> None:
     assert position(world) == 1
 
 
-def test_the_same_reset_asked_twice_is_one_request() -> None:
+def test_two_equal_resets_share_one_request() -> None:
     world = World()
     world.assign(TP)
     look(world)
@@ -254,7 +254,7 @@ def test_the_same_reset_asked_twice_is_one_request() -> None:
 
 @pytest.mark.behaviour(146)
 @pytest.mark.parametrize("partitions", [(TP,), (TP, TP1)])
-def test_a_seek_between_two_equal_resets_does_not_lose_the_second(
+def test_a_seek_between_two_equal_resets_keeps_the_second(
     partitions: tuple[TopicPartition, ...],
 ) -> None:
     world = World()

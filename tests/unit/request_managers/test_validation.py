@@ -33,7 +33,7 @@ def state_of(world: World) -> FetchState:
 
 
 @pytest.mark.behaviour(150)
-def test_a_new_leader_is_asked_before_anything_is_fetched() -> None:
+def test_the_position_is_validated_at_a_new_leader_before_the_next_fetch() -> None:
     world, unsent = in_doubt()
     assert state_of(world) is FetchState.AWAIT_VALIDATION
     assert not world.subscription.get(TP).fetchable

@@ -64,7 +64,7 @@ def test_only_a_partial_response_keeps_other_topics() -> None:
     assert known(told("a"), told("b"), partial=False).snapshot.topics.keys() == {"b"}
 
 
-def test_errors_come_and_go() -> None:
+def test_errors_of_topics_are_replaced() -> None:
     failed = ClusterSnapshot(nodes=NODES, topic_errors={"a": errors.InvalidTopicError})
     metadata = known(told("a"), failed)
     assert metadata.snapshot.topics == {}
