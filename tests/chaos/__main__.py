@@ -13,8 +13,12 @@ from tests.chaos.run import Chaos
 def main() -> None:
     """Run, print a line for every fault, and exit with 1 if an invariant is violated."""
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
-    parser.add_argument("--seconds", type=float, default=300.0, help="how long to inject faults (300)")
-    parser.add_argument("--members", type=int, default=3, help="members of each of the two groups (3)")
+    parser.add_argument(
+        "--seconds", type=float, default=300.0, help="how long to inject faults (300)"
+    )
+    parser.add_argument(
+        "--members", type=int, default=3, help="members of each of the two groups (3)"
+    )
     parser.add_argument("--seed", type=int, help="selects the faults (default: random)")
     arguments = parser.parse_args()
     seed = secrets.randbelow(10**6) if arguments.seed is None else arguments.seed

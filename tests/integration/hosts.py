@@ -61,7 +61,7 @@ class SimulatedHost:
         for parked in self._parked():
             parked.transport.close()
         for consumer in self._consumers:
-            consumer._core.closed = True  # nobody closes it
+            consumer._core.closed = True  # a killed process does not close it
 
     def _parked(self) -> list[Parked]:
         return [consumer._core.driver.parked for consumer in self._consumers]  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""A producer that goes on while brokers come and go, and a reader that keeps count."""
+"""A producer that continues while brokers restart, and a reader with a ledger."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class Stream:
     """Produces 0, 1, 2, ... to each partition of a topic, exactly once, until stopped.
 
     Args:
-        pause_s: Between one number and the next.
-        padding: What stands behind each number.
+        pause_s: The pause after each number.
+        padding: The bytes after each number.
 
     Attributes:
-        sent: How many per partition; final once stopped.
+        sent: The number of records per partition; final once stopped.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Stream:
             {
                 "bootstrap.servers": bootstrap,
                 "enable.idempotence": True,
-                # Several in flight can end in a fatal error when the broker goes meanwhile.
+                # Several in flight can cause a fatal error if the broker stops meanwhile.
                 "max.in.flight.requests.per.connection": 1,
                 "linger.ms": 2,
                 "delivery.timeout.ms": int(_TIMEOUT_S * 1_000),
@@ -87,7 +87,7 @@ class Stream:
             self._failures.append(str(error))
 
     def stop(self) -> None:
-        """Send what is left; everything must have been delivered."""
+        """Send the remaining records; all must be delivered."""
         if not self._stopped.is_set():
             self._stopped.set()
             self._thread.join()
@@ -104,7 +104,7 @@ class Ledger:
 
     @property
     def next(self) -> dict[TopicPartition, int]:
-        """The offset that comes next, by partition."""
+        """The next offset by partition."""
         return {tp: len(values) for tp, values in self._values.items()}
 
     def read(self) -> None:
@@ -128,7 +128,7 @@ class Ledger:
         self.read_until(lambda: all(self.next[tp] >= goal[tp] for tp in goal), "more records")
 
     def read_to_end(self, bootstrap: str, at_least: int) -> None:
-        """Poll to the end of all partitions, and compare with what another client reads."""
+        """Poll to the end of all partitions, and compare with another client."""
         log = {tp: _read_log(bootstrap, tp) for tp in self._values}
         assert all(len(values) >= at_least for values in log.values())
         self.read_until(lambda: all(self.next[tp] >= len(log[tp]) for tp in log), "the end")

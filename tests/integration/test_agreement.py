@@ -85,7 +85,7 @@ def test_a_second_member_gets_its_share_and_returns_it_when_it_leaves(
         assert "lost" not in {what for what, _ in rebalance_calls(listener)}
     revoked = [tps for what, tps in rebalance_calls(first_told) if what == "revoked"]
     assert revoked[0] == (set(partitions) if protocol == "eager" else moved)
-    assert len(world.read) == 40, "what is committed is not read again"
+    assert len(world.read) == 40, "committed records are not read again"
 
 
 def test_range_assigns_the_same_partition_numbers_of_both_topics(
@@ -197,7 +197,7 @@ def test_a_kip_848_heartbeat_to_a_classic_group_is_rejected(world: World, protoc
     assert raw.beat(-1).error == "GroupIdNotFoundError"
 
 
-# --- those that are gone -------------------------------------------------------------------------
+# --- members that left or were removed -----------------------------------------------------------
 
 
 @pytest.mark.behaviour(60, 84)
@@ -214,7 +214,7 @@ def test_an_expelled_member_loses_all_partitions_and_rejoins(world: World, proto
         ("assigned", set(partitions)),
     ]
     after = consumer.group_metadata()
-    # The name of a KIP-848 member is its own, that of a classic one was given to it.
+    # A KIP-848 member chooses its member id, the coordinator assigns that of a classic one.
     assert (after.member_id == before.member_id) == (protocol == "consumer")
 
 

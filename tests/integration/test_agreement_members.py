@@ -1,7 +1,7 @@
 """The same scripts with real and simulated members that are stopped, killed, replaced, upgraded.
 
-Most scripts have a group of every protocol, so that they wait once for all. Scenarios are named by
-document and section. `--broker=real` or `--broker=simulated` runs one world.
+Most scripts have a group of every protocol, so that they wait once for all.
+`--broker=real` or `--broker=simulated` runs one side.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.integration.watching import Sent
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
-#: No commit but where the consumer has to make one.
+#: Without commits on the interval.
 BY_ITSELF = {"enable_auto_commit": True, "auto_commit_interval_ms": 600_000}
 
 
@@ -80,9 +80,9 @@ def test_a_silent_member_is_removed_and_rejoins(
 
 
 def new_members_join(scene: Scene, groups: list[Group]) -> None:
-    """000 slow consumers 7: a round takes long, as sessions have to end before it is complete.
+    """000 slow consumers 7: a rebalance completes only when the sessions of silent members end.
 
-    The new member of a classic group abandons its JoinGroup before that, and sends it again.
+    The new member of a classic group abandons its JoinGroup before, and sends it again.
     """
     joins = {}
     for group in groups:
@@ -151,7 +151,7 @@ def test_only_topics_that_match_the_pattern_are_found(scene: Scene) -> None:
         group.create_topic(2)
         for _ in range(2):
             member = group.add_member(metadata_max_age_ms=300)
-            # Whose coordinator resolves an expression (KIP-848) may take ten seconds more.
+            # With KIP-848, the coordinator matches the pattern, up to ten seconds later.
             pattern = f"^{group.name}-orders"
             member.consumer.subscribe(pattern=pattern, listener=member.listener)
     scene.settle(*groups)
@@ -193,9 +193,9 @@ def test_unsubscribing_and_assigning_nothing_revoke_and_leave(scene: Scene) -> N
 def test_a_follower_that_does_not_sync_is_removed_and_the_group_rejoins(
     scene: Scene,
 ) -> None:
-    """One is killed while it waits for the answer to its JoinGroup, one never meant to sync.
+    """One member is killed with its JoinGroup in flight, one never sends SyncGroup.
 
-    The round is complete with them; when their sessions are over, there is one without them.
+    The rebalance completes with them. When their sessions end, another one excludes them.
     """
     options = {"partition_assignment_strategy": [RangePartitionAssignor]}
     bereft, misled = scene.groups("eager", "eager", **options)
@@ -227,7 +227,7 @@ def test_a_follower_that_does_not_sync_is_removed_and_the_group_rejoins(
 
 
 def follower_of(scene: Scene, group: Group) -> RawClassicMember:
-    """A member that is nothing but its JoinGroup; the answer waits for the others."""
+    """A raw member with a JoinGroup in flight; its response waits for the other members."""
     follower = RawClassicMember(scene.cluster.connect(scene.coordinator_of(group)), group.name)
     subscription = ConsumerProtocolSubscription(topics=[group.partitions[0].topic], user_data=b"")
     follower.protocols = {"range": subscription.encode(version=0)}

@@ -1,7 +1,7 @@
-"""The same scripts with three real brokers and three simulated ones that fail: who coordinates.
+"""Outages of coordinators: the same scripts with three real and three simulated brokers.
 
-Each script has a group of every protocol, all of one coordinator, so that one outage serves all.
-Scenarios are named by document and section. `--broker=real` or `--broker=simulated` runs one world.
+Each script has a group of every protocol with the same coordinator, so that one outage affects all.
+`--broker=real` or `--broker=simulated` runs one side.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ def scene(request: pytest.FixtureRequest) -> Iterator[Scene]:
 def at_rest(
     scene: Scene, *, replicas: int, host: Host | None = None, **options: Any
 ) -> list[Group]:
-    """Teams of two members that have shared out, read and committed what there is.
+    """Groups of two members that have assigned, read and committed everything.
 
-    The first member of each lives in the `host`, if there is one; the second one is static.
+    The first member of each runs in the `host`, if there is one. The second is static.
     """
     groups = scene.groups(**options)
     for group in groups:
@@ -59,10 +59,10 @@ def at_rest(
 def test_another_coordinator_continues_the_group(
     scene: Scene,
 ) -> None:
-    """The coordinator of nine groups is stopped; three of them are at rest: nobody joins again.
+    """The coordinator of nine groups is stopped. In the three stable ones, no member rejoins.
 
-    In three a new member has begun a rebalance, in three another member has done its part as well;
-    one of each is stopped, so that it does not end before the coordinator does.
+    In three groups a new member has started a rebalance, in three another member has joined it too.
+    One member of each is stopped, so that the rebalance does not end before the coordinator.
     """
     stable = at_rest(scene, replicas=3)
     gone = scene.coordinator_of(stable[0])
@@ -89,7 +89,7 @@ def test_another_coordinator_continues_the_group(
     members = [member for group in joining + joined for member in group.members]
     assert not [member for member in members if "lost" in member.rebalance_events]
     scene.start()
-    # Longer than a session: it is the other one that the heartbeats go to.
+    # Longer than a session: heartbeats reach the new coordinator.
     scene.poll_until(lambda _: scene.cluster.now_s() > moved_s + 7, *stable)
     check_commits(stable)
     assert states_of(stable) == before
@@ -99,14 +99,14 @@ def test_another_coordinator_continues_the_group(
         restarted.close()
         again = group.join(**STATIC).consumer
         scene.poll_until(lambda group: group.members[1].consumer.assignment(), group)
-        assert again.assignment() == had, "the other one knows who it was"
+        assert again.assignment() == had, "the new coordinator knows the static member"
     scene.read_more(*stable)
     check_commits(stable)
     assert [group.members[0].state for group in stable] == before[::2]
 
 
 def has_begun(group: Group, member: Member) -> bool:
-    """Whether it has done its part of a rebalance, and waits for the others."""
+    """Return whether it has joined a rebalance and waits for the other members."""
     return (
         "revoked" in member.rebalance_events
         if group.protocol == "consumer"
@@ -118,9 +118,9 @@ def has_begun(group: Group, member: Member) -> bool:
 def test_no_session_expires_without_a_coordinator(
     scene: Scene,
 ) -> None:
-    """Two of three controllers are gone: for longer than a session nobody can take over.
+    """Two of three controllers are down, so no coordinator is elected for longer than a session.
 
-    All go on fetching. Members that are gone as well are replaced when a session has passed again.
+    All members continue to fetch. Killed members are replaced one session after the election.
     """
     groups = at_rest(scene, replicas=1)
     coordinator = scene.coordinator_of(groups[0])
@@ -171,7 +171,7 @@ def test_a_paused_coordinator_is_given_up(
         group.poll_each()
         with pytest.raises(KafkaTimeoutError):
             group.members[0].consumer.commit(timeout_ms=100)
-        assert scene.cluster.now_s() - began_s < 4, "nobody waits for the coordinator"
+        assert scene.cluster.now_s() - began_s < 4, "no member waits for the coordinator"
     assert scene.coordinator_of(groups[0], other_than=paused) != paused
     scene.poll_until(lambda group: group.all_read, *groups)
     check_commits(groups)  # by way of the new one

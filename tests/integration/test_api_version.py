@@ -1,4 +1,4 @@
-"""`api_version` of releases old and new, given for a broker of Kafka 4.3."""
+"""`api_version` of old and new releases, with a broker of Kafka 4.3."""
 
 from __future__ import annotations
 

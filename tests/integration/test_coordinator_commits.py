@@ -1,4 +1,4 @@
-"""Who may commit offsets of a group and ask for them, with both coordinators."""
+"""Which clients can commit and fetch the offsets of a group, with both coordinators."""
 
 from __future__ import annotations
 
@@ -48,7 +48,9 @@ def test_a_classic_member_commits_with_its_ids_and_generation(raw: RawWorld) -> 
         response = offsets.commit(member_id, generation, instance, p0=1)
         assert response == error, (member_id, generation, instance)
     for member_id, generation in ((leader, 3), (leader, 9), ("x", 9)):
-        assert offsets.fetch(member_id, generation) == (None, {0: 1}), "anybody may ask"
+        assert offsets.fetch(member_id, generation) == (None, {0: 1}), (
+            "any client can fetch offsets"
+        )
 
 
 @pytest.mark.design("001", "OffsetCommit, OffsetFetch and TxnOffsetCommit of members")
@@ -68,7 +70,7 @@ def test_a_kip_848_member_commits_and_fetches_offsets_at_its_epoch(raw: RawWorld
         assert offsets.commit(member_id, wrong, p0=9) == error
         assert offsets.fetch(member_id, wrong) == (error, {})
     assert offsets.fetch(who, epoch) == (None, {0: 1})
-    assert offsets.committed() == {0: 1}, "somebody without membership may ask"
+    assert offsets.committed() == {0: 1}, "a client without membership can fetch offsets"
     assert member.beat(-1).error is None
     assert offsets.commit(who, epoch, p0=9) == offsets.fetch(who, epoch)[0] == UNKNOWN
     assert offsets.commit("", -1, p0=2) is None
@@ -81,7 +83,7 @@ def numbers(owned: Owned | None) -> list[int]:
 
 @pytest.mark.design("001", "OffsetCommit, OffsetFetch and TxnOffsetCommit of members")
 def test_an_older_epoch_may_commit_partitions_owned_since_then(raw: RawWorld) -> None:
-    """KIP-1251: an answer that is under way does not fence the commits before it."""
+    """KIP-1251: a response in flight does not fence the commits before it."""
     offsets, first, second, third = raw.offsets(), raw.modern(), raw.modern(), raw.modern()
     who = first.member_id
     begun = first.join()
@@ -91,7 +93,7 @@ def test_an_older_epoch_may_commit_partitions_owned_since_then(raw: RawWorld) ->
     kept = numbers(response.assigned)
     gone = [number for number in range(4) if number not in kept]
     for number in (kept[0], gone[0]):
-        assert offsets.commit(who, begun.epoch, **{f"p{number}": 1}) is None, "not given back yet"
+        assert offsets.commit(who, begun.epoch, **{f"p{number}": 1}) is None, "not revoked yet"
     moved = first.beat_until(begun.epoch, lambda a: a.epoch > begun.epoch, response.assigned)
     one, other = f"p{kept[0]}", f"p{gone[0]}"
     for epoch, offset, error in (
@@ -101,7 +103,7 @@ def test_an_older_epoch_may_commit_partitions_owned_since_then(raw: RawWorld) ->
         (begun.epoch - 1, {one: 9}, STALE),
         (moved.epoch + 1, {one: 9}, STALE),
         (moved.epoch, {one: 3}, None),
-        (moved.epoch, {other: 3}, None),  # nobody looks whose a partition is
+        (moved.epoch, {other: 3}, None),  # the owner of a partition is not checked
     ):
         assert offsets.commit(who, epoch, **offset) == error, (epoch, offset)
     assert offsets.fetch(who, begun.epoch)[0] == STALE, "asking is no committing"
@@ -113,7 +115,9 @@ def test_an_older_epoch_may_commit_partitions_owned_since_then(raw: RawWorld) ->
     response = first.beat_until(
         moved.epoch, lambda a: a.assigned is not None or a.epoch > moved.epoch
     )
-    if response.epoch == moved.epoch:  # it has one to give back, and commits it at its oldest epoch
+    if (
+        response.epoch == moved.epoch
+    ):  # it must revoke one partition, and commits it at its oldest epoch
         (left,) = set(kept) - set(numbers(response.assigned))
         assert offsets.commit(who, begun.epoch, **{f"p{left}": 5}) is None
 
@@ -148,7 +152,9 @@ def test_a_static_member_that_returns_keeps_its_partitions(raw: RawWorld) -> Non
     assert (again.error, again.epoch, again.assigned) == (None, begun.epoch, begun.assigned)
     assert offsets.commit(first.member_id, begun.epoch, p0=9) == UNKNOWN
     for epoch in (again.epoch, again.epoch - 1):
-        assert offsets.commit(back.member_id, epoch, p0=1) is None, "nobody had it before"
+        assert offsets.commit(back.member_id, epoch, p0=1) is None, (
+            "no other member owned it before"
+        )
     assert offsets.commit(back.member_id, again.epoch + 1, p0=9) == STALE
 
 

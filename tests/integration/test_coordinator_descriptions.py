@@ -19,7 +19,7 @@ def state(raw: RawWorld, version: int = 6) -> tuple[str | None, str]:
 
 
 def members(raw: RawWorld) -> dict[str, tuple[str | None, bytes, bytes]]:
-    """What is said of each member: its name, what it said, and what it was assigned."""
+    """Return the instance id, metadata and assignment of each member."""
     group = described_as_classic(raw.connect(), raw.group).members
     return {
         each.member_id: (each.group_instance_id, each.member_metadata, each.member_assignment)
@@ -81,5 +81,5 @@ def test_a_kip_848_group_described_as_classic_is_dead(
     assert classic.join().error_code == 0
     assert state(raw, version) == (error, "Dead")
     assert modern.beat(-1).error is None
-    assert state(raw, version) == (None, "PreparingRebalance"), "it has become a classic one"
+    assert state(raw, version) == (None, "PreparingRebalance"), "the group has become classic"
     assert raw.described()[0] == NOT_FOUND

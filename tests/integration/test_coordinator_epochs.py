@@ -27,7 +27,7 @@ def join_empty_group(member: RawMember) -> HeartbeatResult:
 
 
 def unknown_member_of(group: RawWorld) -> dict[str, Any]:
-    """What a member that joins has to say, and who is new each time."""
+    """Return the fields of a joining member, with a new member id each time."""
     return {
         "member_id": uuid.uuid4().hex,
         "member_epoch": 0,
@@ -61,7 +61,7 @@ def unknown_member_of(group: RawWorld) -> dict[str, Any]:
 def test_required_fields_of_a_heartbeat_are_checked(raw: RawWorld, fields: dict[str, Any]) -> None:
     response = raw.modern().send_heartbeat(**{**unknown_member_of(raw), **fields})
     assert (response.error, response.member_id) == ("InvalidRequestError", None)
-    assert raw.described()[0] == "GroupIdNotFoundError", "nobody has joined"
+    assert raw.described()[0] == "GroupIdNotFoundError", "no member has joined"
 
 
 @pytest.mark.design("001", "INVALID_REQUEST")
@@ -108,10 +108,10 @@ def test_a_changed_subscription_raises_the_epoch_and_is_reconciled(raw: RawWorld
     second.topics = ["nowhere"]
     to_give = second.beat(share.epoch, share.assigned, full=True)
     assert (to_give.error, to_give.epoch) == (None, share.epoch)
-    assert to_give.assigned == {}, "it has to give back first, and is told so before all others"
+    assert to_give.assigned == {}, "it must revoke first, and gets that target first"
     newer = first.beat_until(moved.epoch, lambda a: a.epoch > moved.epoch, response.assigned)
     assert newer.epoch == moved.epoch + 1
-    assert newer.count in {0, 2}, "what the second has is not given on yet"
+    assert newer.count in {0, 2}, "partitions of the second member are not assigned yet"
     given = second.beat_until(share.epoch, lambda a: a.epoch > share.epoch, {})
     assert given.epoch == newer.epoch
     assert first.beat_until(newer.epoch, lambda a: a.count).count == 4
@@ -137,7 +137,7 @@ def test_owned_partitions_that_were_never_assigned_are_ignored(raw: RawWorld) ->
     assert response.count == 2
 
 
-# --- sessions, and the time there is to give back ------------------------------------------------
+# --- session and rebalance timeouts --------------------------------------------------------------
 
 
 @pytest.mark.design("001", "Static members")
@@ -166,7 +166,7 @@ def test_a_member_that_is_silent_for_its_session_timeout_is_removed(raw: RawWorl
         return silent_is_gone()
 
     def silent_is_gone() -> bool:
-        # An epoch that no member has: who is in is fenced, and not heard of by that.
+        # An unknown epoch fences the member, and does not extend its session.
         return silent.beat(77).error == away.beat(77).error == "UnknownMemberIdError"
 
     raw.wait_until(alone_again)
@@ -193,7 +193,7 @@ def test_a_member_that_does_not_revoke_in_time_is_removed(raw: RawWorld) -> None
     assert raw.now_s() - since_s >= slow.rebalance_ms / 1_000
     assert second.beat_until(begun.epoch, lambda a: a.count == 4).count == 4
     again = slow.join()
-    assert again.error is None, "it may come back"
+    assert again.error is None, "it can rejoin"
 
 
 # --- LeaveGroup ----------------------------------------------------------------------------------
@@ -249,13 +249,13 @@ def test_a_described_group_goes_through_its_states(raw: RawWorld) -> None:
     response = first.beat_until(begun.epoch, lambda a: a.assigned is not None)
     assert raw.described() == (None, "Reconciling")
     assert raw.epochs() == (begun.epoch + 1, begun.epoch + 1)
-    assert raw.assigned_to(first) == 4, "also what it has to give back"
+    assert raw.assigned_to(first) == 4, "including partitions to revoke"
     moved = first.beat_until(begun.epoch, lambda a: a.epoch > begun.epoch, response.assigned)
     assert raw.assigned_to(first) == 2
-    assert raw.described() == (None, "Reconciling"), "the other has not been told yet"
+    assert raw.described() == (None, "Reconciling"), "the other member has no response yet"
     assert second.beat_until(begun.epoch, lambda a: a.count, {}).epoch == moved.epoch
     assert raw.described() == (None, "Stable")
     for each in (first, second):
         assert each.beat(-1).error is None
     assert raw.described() == (None, "Empty")
-    assert raw.epochs()[0] > moved.epoch, "who goes raises the epoch"
+    assert raw.epochs()[0] > moved.epoch, "a member that leaves raises the epoch"

@@ -1,4 +1,4 @@
-"""A coordinator that lets few members in and waits for more: a real one and the simulated one."""
+"""`group.max.size` and the initial rebalance delay, with a real and a simulated coordinator."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ REBALANCE_MS = 3_000
 
 @pytest.fixture(scope="module")
 def strict() -> Iterator[KafkaCluster]:
-    """A broker whose groups are small, and wait when they begin."""
+    """A broker with small groups and an initial rebalance delay."""
     config = {
         "group.max.size": str(ROOM),
         "group.consumer.max.size": str(ROOM),
@@ -48,7 +48,7 @@ def raw(request: pytest.FixtureRequest) -> Iterator[RawWorld]:
 
 
 def pending_member(raw: RawWorld, rebalance_ms: int = 60_000) -> RawClassicMember:
-    """Return who was handed an id, and has not come with it."""
+    """Return a member that has an id and has not joined with it."""
     member = raw.classic(session_ms=60_000, rebalance_ms=rebalance_ms)
     member.send_join()
     assert name_of(member.receive_join().error_code) == "MemberIdRequiredError"
@@ -65,7 +65,7 @@ def test_a_full_group_rejects_a_new_member(raw: RawWorld) -> None:
     assert third.join().error == "GroupMaxSizeReachedError"
     classic.send_join()
     assert name_of(classic.receive_join().error_code) == "GroupMaxSizeReachedError"
-    assert third.beat(1).error == "GroupMaxSizeReachedError", "whatever it says"
+    assert third.beat(1).error == "GroupMaxSizeReachedError", "whatever its metadata"
     assert third.beat(-1).error == "UnknownMemberIdError", "but that it leaves"
     assert first.join().error is None, "it is in already"
     assert second.beat(-1).error is None
@@ -79,7 +79,7 @@ def test_a_full_group_keeps_the_place_of_a_static_member(
     first, second, another = raw.modern(), raw.modern("two"), raw.modern("two")
     assert (first.join().error, second.join().error) == (None, None)
     assert second.beat(-2).error is None
-    assert another.join().error == "GroupMaxSizeReachedError", "not even who has its name"
+    assert another.join().error == "GroupMaxSizeReachedError", "not even with its instance id"
     assert second.join().error is None
 
 
@@ -112,7 +112,7 @@ def test_a_round_accepts_the_first_members_up_to_the_limit(raw: RawWorld) -> Non
     follower.send_join()
     assert name_of(follower.receive_join().error_code) == "GroupMaxSizeReachedError"
     assert set(receive_joins(leader, new_member).values()) == {2}
-    assert raw.now_s() - since_s >= REBALANCE_MS / 1_000, "they are not answered earlier"
+    assert raw.now_s() - since_s >= REBALANCE_MS / 1_000, "the responses wait for the timeout"
 
 
 # --- the initial delay ---------------------------------------------------------------------------
@@ -124,7 +124,7 @@ def test_an_empty_group_waits_for_more_members(raw: RawWorld) -> None:
     leader.send_join()
     follower.send_join()
     assert set(receive_joins(leader, follower).values()) == {1}
-    assert raw.now_s() - since_s >= 2 * DELAY_S, "once more, for the one that has come meanwhile"
+    assert raw.now_s() - since_s >= 2 * DELAY_S, "once more, for the member that joined meanwhile"
 
 
 def test_an_initial_rebalance_does_not_wait_for_a_pending_member(raw: RawWorld) -> None:

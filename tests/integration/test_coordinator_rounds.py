@@ -1,6 +1,6 @@
-"""Whom a round of a classic group waits for, and how long; with both coordinators.
+"""For which members a classic rebalance waits, and how long; with both coordinators.
 
-The numbers of milliseconds are in `tests/unit/testing/test_classic_rounds.py`.
+Exact milliseconds are checked in `tests/unit/testing/test_classic_rounds.py`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ REBALANCE_MS = 3_000
 
 
 def pending_member(raw: RawWorld, **fields: int) -> RawClassicMember:
-    """Return who was handed an id, and has not come with it."""
+    """Return a member that has an id and has not joined with it."""
     member = raw.classic(**fields)
     member.send_join()
     assert name_of(member.receive_join().error_code) == "MemberIdRequiredError"
@@ -34,7 +34,7 @@ def quick(raw: RawWorld, **follower: int) -> Pair:
     return pair
 
 
-# --- who was handed an id (KIP-394) --------------------------------------------------------------
+# --- pending members (KIP-394) -------------------------------------------------------------------
 
 
 def test_a_round_waits_for_a_pending_member_for_its_session_timeout(raw: RawWorld) -> None:
@@ -126,7 +126,7 @@ def test_a_static_member_that_misses_the_join_is_removed_only_after_the_sync(
     new_member.send_sync(3)
     assert (leader.receive_sync()[0], new_member.receive_sync()[0]) == (None, None)
     leader.await_rebalance(3)
-    assert static.beat(3) == "UnknownMemberIdError", "within its session, but it has not synced"
+    assert static.beat(3) == "UnknownMemberIdError", "its session continues, but it has not synced"
 
 
 def test_a_static_leader_that_misses_the_join_is_replaced_as_leader(raw: RawWorld) -> None:
@@ -142,7 +142,7 @@ def test_a_static_leader_that_misses_the_join_is_replaced_as_leader(raw: RawWorl
 
 
 def test_a_round_without_joins_continues(raw: RawWorld) -> None:
-    """There is nobody who could lead but a static member, which is not here."""
+    """Only an absent static member could lead."""
     only, other = raw.classic("one"), pending_member(raw, session_ms=60_000)
     only.session_ms, only.rebalance_ms = 60_000, 500
     form_group(only)
@@ -154,14 +154,14 @@ def test_a_round_without_joins_continues(raw: RawWorld) -> None:
     assert only.join().generation_id == 2
 
 
-# --- who does not sync ---------------------------------------------------------------------------
+# --- members that do not sync --------------------------------------------------------------------
 
 
 @pytest.mark.design("002", "Phase 2, case 3")
 def test_a_member_that_does_not_sync_is_removed_after_the_rebalance_timeout(
     raw: RawWorld,
 ) -> None:
-    """Also if it goes on with its heartbeats."""
+    """Its heartbeats do not prevent it."""
     pair = quick(raw)
     pair.leader.send_sync(3)
     assert pair.leader.receive_sync()[0] is None
@@ -209,7 +209,7 @@ def test_leaving_without_membership_is_an_error(raw: RawWorld) -> None:
     nobody, other = raw.classic(), raw.classic("two")
     other.member_id = pair.follower.member_id
     assert stranger.leave(nobody, other) == ["UnknownMemberIdError"] * 3
-    assert pair.beats(2) == (None, None), "nobody else notices"
+    assert pair.beats(2) == (None, None), "no other member notices"
     assert pair.follower.leave(stranger) == [None, "UnknownMemberIdError"]
     assert pair.beats(2) == ("RebalanceInProgressError", "UnknownMemberIdError")
 

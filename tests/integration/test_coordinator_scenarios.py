@@ -1,7 +1,7 @@
-"""Scenarios of documents 000 and 002 that are the coordinator's alone, by their sections.
+"""Scenarios of documents 000 and 002 that concern only the coordinator.
 
-Requests are put to it as a client would never send them, to a real one and to the simulated one.
-What passes to the millisecond is in `tests/simulation/test_scenarios_of_coordinators.py`.
+Raw members send requests that no client would send, to a real and a simulated coordinator.
+`tests/simulation/test_scenarios_of_coordinators.py` checks milliseconds.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def test_a_commit_of_an_older_generation_is_rejected(raw: RawWorld) -> None:
     pair, offsets = Pair(raw), raw.offsets()
     leader, follower = pair.leader.member_id, pair.follower.member_id
     pair.join_new(pair.new_members[0])
-    assert offsets.commit(leader, 2, p0=5) is None, "a round is on, and nobody is told to wait"
+    assert offsets.commit(leader, 2, p0=5) is None, "a rebalance does not block commits"
     assert pair.join_again(pair.new_members[0])[leader] == 3
     assert offsets.commit(follower, 2, p0=7) == "IllegalGenerationError"
     assert offsets.commit(follower, 3, p0=7) == "RebalanceInProgressError", "not assigned yet"
@@ -88,7 +88,7 @@ def test_a_member_keeps_the_id_of_its_first_join_response(raw: RawWorld) -> None
 
 @pytest.mark.design("000", "Consumer id assignment 2")
 def test_a_rejoin_with_its_member_id_waits_for_no_former_member(raw: RawWorld) -> None:
-    """Nobody has to time out: sessions are of a minute, and answers come within seconds."""
+    """No timeout is needed: sessions last a minute, and the responses arrive within seconds."""
     pair = Pair(raw)
     leader, follower, new_member = pair.leader, pair.follower, pair.new_members[0]
     before = leader.member_id, follower.member_id
@@ -146,7 +146,7 @@ def test_the_session_of_a_member_with_a_join_in_flight_does_not_expire(raw: RawW
     pair.sync_leader(3)
     new_member.send_sync(3)
     leader.await_rebalance(3)
-    assert raw.now_s() - since_s >= SESSION_S, "its session began with the answer"
+    assert raw.now_s() - since_s >= SESSION_S, "its session began with the response"
     new_member.send_join()
     assert pair.lead_alone() == {leader.member_id, new_member.member_id}
 
@@ -165,7 +165,7 @@ def test_a_member_that_is_silent_before_it_joins_is_left_out(raw: RawWorld) -> N
 def test_a_member_that_does_not_join_within_the_rebalance_timeout_is_left_out(
     raw: RawWorld,
 ) -> None:
-    """Its session is not over, and it goes on with its heartbeats."""
+    """Its session has not ended, and it still sends heartbeats."""
     pair, offsets = Pair(raw), raw.offsets()
     leader, follower, new_member = pair.leader, pair.follower, pair.new_members[0]
     for each in (leader, follower, new_member):
@@ -189,7 +189,7 @@ def test_a_member_that_does_not_join_within_the_rebalance_timeout_is_left_out(
 
 
 def silent(raw: RawWorld) -> Pair:
-    """The follower was not heard of for its session, and the leader is told to join again."""
+    """The follower is silent for its session timeout, and the leader must rejoin."""
     pair = Pair(raw, session_ms=SESSION_MS)
     pair.leader.await_rebalance(2)
     assert raw.now_s() - pair.since_s >= SESSION_S
@@ -200,7 +200,7 @@ def silent(raw: RawWorld) -> Pair:
 @pytest.mark.design("000", "Slow consumers 4")
 def test_a_member_that_returns_after_the_rebalance_is_rejected(raw: RawWorld) -> None:
     pair, offsets = silent(raw), raw.offsets()
-    # Its generation is over too; Kafka tells it first that it is no member.
+    # Its generation has ended too; Kafka checks the membership first.
     for generation in (2, 3):
         assert pair.follower.beat(generation) == "UnknownMemberIdError"
         rejected = offsets.commit(pair.follower.member_id, generation, p0=1)
@@ -241,7 +241,7 @@ def test_a_sync_needs_the_member_id_generation_and_protocol(raw: RawWorld) -> No
     assert pair.follower.receive_sync()[0] == "InconsistentGroupProtocolError"
     pair.follower.protocols = {"range": b"said"}
     pair.follower.send_sync(2)
-    assert pair.follower.receive_sync() == (None, b"two"), "as often as it asks"
+    assert pair.follower.receive_sync() == (None, b"two"), "each time"
 
 
 @pytest.mark.design("002", "Phase 2, case 3")

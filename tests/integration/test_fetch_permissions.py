@@ -60,7 +60,7 @@ def forbid(cluster: KafkaCluster, topic: str, operation: AclOperation) -> None:
 
 
 def poll_for_refusal(consumer: KafkaConsumer, topic: str) -> list[bytes]:
-    """Poll until a topic is refused; returns what came in between."""
+    """Poll until a topic is rejected; returns the values read before."""
     values: list[bytes] = []
 
     def rejected() -> bool:

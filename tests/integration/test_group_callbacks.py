@@ -1,4 +1,4 @@
-"""What may happen inside a rebalance callback: long work, commits, a wake-up."""
+"""Inside a rebalance listener: long work, commits, a wakeup."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LONG_S = 2.0
 
 
 class Slow(Listener):
-    """Takes long in both callbacks, and commits in the one that gives partitions back."""
+    """Is slow in both methods, and commits in `on_partitions_revoked`."""
 
     def __init__(self, consumer: KafkaConsumer) -> None:
         super().__init__()

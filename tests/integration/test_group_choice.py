@@ -1,4 +1,4 @@
-"""A cluster whose coordinators speak the classic protocol only."""
+"""A cluster whose coordinators support only the classic protocol."""
 
 from __future__ import annotations
 

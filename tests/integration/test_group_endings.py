@@ -1,4 +1,4 @@
-"""What a member keeps, what it loses, and how it goes."""
+"""State that a member keeps and loses, and how it leaves."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.parametrize("protocol", PROTOCOLS), pytest.mark.partit
 def test_retained_partitions_keep_their_state_and_reassigned_ones_do_not(
     kafka: KafkaCluster, topic: str, consume: Consume, protocol: str
 ) -> None:
-    """The eager protocol gives everything back: there nothing stays."""
+    """The eager protocol revokes everything, so nothing is retained."""
     kafka.admin.produce(topic, [Record(b"x", partition=n % 4) for n in range(40)])
     consumer = consume(topic, group_id=f"group-{topic}", **options_of(protocol))
     partitions = partitions_of(topic, 4)
@@ -45,7 +45,7 @@ def test_retained_partitions_keep_their_state_and_reassigned_ones_do_not(
     poll_until(consumer, lambda: len(consumer.assignment()) == 4)
     back = set(partitions) - stayed
     assert not consumer.paused() & back
-    # What the other has committed, or where nobody has, the beginning; not where we stood.
+    # The commit of the other member, or the beginning; not our former position.
     assert {consumer.position(tp) for tp in back} <= {0, 10}
     assert {consumer.position(tp) for tp in stayed} <= {7}
 

@@ -1,6 +1,6 @@
-"""What a coordinator answers to heartbeats out of the ordinary, a real one and the simulated one.
+"""Responses to unusual heartbeats, of a real and a simulated coordinator.
 
-The invariants of the simulated group tests are worth what the simulated coordinator is.
+The simulated group tests are only as good as the simulated coordinator.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def shrunk(response: HeartbeatResult) -> bool:
 
 @pytest.mark.design("001", "Heartbeat handling 3, edge case of a lost response")
 def test_a_rejoin_gets_the_assignment_again_from_any_epoch(member: Join) -> None:
-    """Its answer may have been lost, or it has lost everything itself: neither waits."""
+    """Its response may have been lost, or it may have lost its state: neither waits."""
     first, second = member(), member()
     begun = join_empty_group(first)
     again = first.join()
@@ -55,7 +55,7 @@ def test_a_rejoin_gets_the_assignment_again_from_any_epoch(member: Join) -> None
     assert response.count == 2
     moved = first.beat_until(begun.epoch, lambda a: a.epoch > begun.epoch, response.assigned)
     got = second.beat_until(begun.epoch, lambda a: a.count)
-    # An epoch that is neither the last nor the one before, and all the same:
+    # Even if its epoch is neither the last nor the previous one:
     for each, assigned in ((first, response.assigned), (second, got.assigned)):
         again = each.join()
         assert (again.error, again.epoch, again.assigned) == (None, moved.epoch, assigned)
@@ -84,7 +84,7 @@ def test_a_joining_member_must_own_nothing(member: Join) -> None:
 
 @pytest.mark.design("001", "Heartbeat handling 4, 5")
 def test_a_member_keeps_exactly_the_partitions_that_it_reports(member: Join) -> None:
-    """A partition that is not named is free at once, even if nobody was told of that."""
+    """A partition that is not reported is free at once, even without a revocation."""
     first, second = member(), member()
     begun = join_empty_group(first)
     second.join()
@@ -120,7 +120,7 @@ def test_the_previous_epoch_is_accepted_with_a_full_heartbeat_without_extra_part
         first.beat(moved.epoch + 1),
     ):
         assert rejected.error == "FencedMemberEpochError"
-    assert first.beat(moved.epoch).error is None, "being refused has cost nothing"
+    assert first.beat(moved.epoch).error is None, "a rejection has no effect"
 
 
 @pytest.mark.design("001", "Heartbeat handling 2, 3")
@@ -157,7 +157,7 @@ def test_a_join_with_an_invalid_regex_creates_no_member(member: Join) -> None:
     begun = join_empty_group(first)
     response = first.beat(begun.epoch, begun.assigned, full=True, regex="orders(")
     assert response.error == "InvalidRegularExpressionError"
-    assert first.beat(begun.epoch).error is None, "it has what it had"
+    assert first.beat(begun.epoch).error is None, "it keeps its assignment"
 
 
 @pytest.mark.design("001", "Leaving and being removed")
@@ -174,7 +174,7 @@ def test_a_member_that_left_joins_as_a_new_one(member: Join) -> None:
 @pytest.mark.behaviour(93, 96)
 @pytest.mark.design("001", "UNRELEASED_INSTANCE_ID", "Leaving and being removed")
 def test_a_static_member_rejoins_only_after_it_left(member: Join) -> None:
-    """Not even the one that is in, so that a join whose answer was lost is refused."""
+    """A join is rejected even from the current member, for example after a lost response."""
     first, second = member("one"), member("one")
     begun = join_empty_group(first)
     assert first.join().error == "UnreleasedInstanceIdError"
@@ -208,7 +208,7 @@ def test_an_unknown_assignor_is_rejected_for_any_member(member: Join) -> None:
 
 
 def settle(*members: RawMember) -> list[list[int]]:
-    """Have members take and give back until each has a share; returns the shares."""
+    """Let members reconcile until each has partitions; returns their partitions."""
     owned: list[Owned] = [{} for _ in members]
     responses = [each.join() for each in members]
     for _ in range(200):

@@ -1,4 +1,4 @@
-"""What a coordinator answers to JoinGroup of classic members, a real one and the simulated one."""
+"""Responses to JoinGroup of classic members, of a real and a simulated coordinator."""
 
 from __future__ import annotations
 
@@ -163,9 +163,9 @@ def test_a_group_needs_a_protocol(member: Make) -> None:
 def test_a_kip_848_member_gets_partitions_that_a_classic_member_still_owns(
     raw: RawWorld, member: Make
 ) -> None:
-    """A second change before the assignment empties what a cooperative member has, and still owns.
+    """A second change before the assignment empties the target of a cooperative member.
 
-    That is two owners for a while, and why stories leave `ConsumerGroup.unheard` out.
+    Its partitions then have two owners for a while, so scenarios exclude `ConsumerGroup.unheard`.
     """
     everything = [(raw.topic, number) for number in range(4)]
     classic = member(range=subscription_metadata([raw.topic]))
@@ -183,9 +183,9 @@ def test_a_kip_848_member_gets_partitions_that_a_classic_member_still_owns(
 def test_partitions_that_a_classic_member_still_owns_move_with_each_protocol_change(
     raw: RawWorld, member: Make
 ) -> None:
-    """Back and forth between the protocols, faster than the classic member hears of anything.
+    """The group changes its protocol faster than the classic member gets a response.
 
-    From the first way back on it has, for the coordinator, what it was to have; it owns more.
+    For the coordinator, the member has its target from the first change on. It owns more.
     """
     classic = member(range=subscription_metadata([raw.topic]))
     begun = classic.join()

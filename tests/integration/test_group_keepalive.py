@@ -1,6 +1,6 @@
 """Applications that hold the GIL for longer than a session, in one call into C.
 
-Neither thread of the consumer can run meanwhile: the native transport speaks for the member.
+Neither thread of the consumer can run meanwhile: the native transport sends its heartbeats.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ while True:
 def another_member(
     kafka: KafkaCluster, topic: str, protocol: str
 ) -> Iterator[subprocess.Popen[str]]:
-    """A member in a process of its own, which writes down how many partitions it has, and when."""
+    """A member in its own process that reports the number of its partitions, with the time."""
     process = subprocess.Popen(
         [sys.executable, "-W", "ignore", "-c", _OTHER, kafka.bootstrap(), topic, protocol],
         stdout=subprocess.PIPE,

@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.parametrize("protocol", PROTOCOLS), pytest.mark.partit
 
 
 class Raising(Listener):
-    """Raises in one of its methods until it is told not to."""
+    """Raises in one of its methods until `method` is reset."""
 
     def __init__(self, method: str) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Who counts as alive: slow handlers, crashes, members that stop polling, static members."""
+"""Liveness: slow handlers, crashes, members that stop polling, static members."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.kafka.broker import KafkaCluster
 
 pytestmark = [pytest.mark.parametrize("protocol", PROTOCOLS), pytest.mark.partitions(2)]
 
-#: Short, so that three of them pass quickly; long enough for a machine that is busy elsewhere.
+#: Short, so that three of them pass quickly; long enough for a busy machine.
 SHORT_SESSION_MS = 2_500
 
 
@@ -168,12 +168,12 @@ def test_one_of_two_live_members_with_the_same_instance_id_is_rejected(
     loser, error = (first, FencedInstanceIdError), (second, UnreleasedInstanceIdError)
     member, expected = error if protocol == "consumer" else loser
     assert isinstance(member.error, expected)
-    for _ in range(3):  # it does not go away by itself
+    for _ in range(3):  # the error is permanent
         with pytest.raises(expected):
             member.consumer.poll(timeout_ms=1_000)
 
     def loop() -> None:
-        """What an application does that logs the error and tries again."""
+        """An application that logs the error and polls again."""
         for _ in range(20):
             with pytest.raises(expected):
                 member.consumer.poll(timeout_ms=1_000)

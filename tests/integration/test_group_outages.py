@@ -1,4 +1,4 @@
-"""The broker that coordinates a group goes while its members read and a producer writes."""
+"""The coordinator stops while the members read and a producer writes."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ def new_topic(cluster: KafkaCluster) -> str:
 
 
 def coordinator_of(member: Member, other_than: int | None = None) -> int:
-    """The id of the broker that a member takes for its coordinator.
+    """Return the id of the coordinator that a member knows.
 
-    Until the others have noticed that a broker is dead, they still send members there.
+    Other brokers still name a dead coordinator until they have detected its failure.
     """
     manager = member.consumer._core.engine.loop._managers.group.coordinator
     seen: list[int] = []

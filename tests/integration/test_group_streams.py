@@ -1,4 +1,4 @@
-"""Groups that change while a producer goes on: nothing is missed, and mostly nothing read twice."""
+"""Groups that change while a producer runs: no record is missed, and most are read once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PARTITIONS = 4
 
 pytestmark = [pytest.mark.partitions(PARTITIONS), pytest.mark.timeout(300)]
 
-#: Two or three of these pass quickly, and a machine that is busy elsewhere keeps them.
+#: Short enough for several in one test, long enough for a busy machine.
 SESSION_MS = 2_500
 
 Join = Callable[..., Member]
@@ -35,7 +35,7 @@ def ledger(consume: Consume, topic: str) -> GroupLedger:
 
 @pytest.fixture
 def join(kafka: KafkaCluster, consume: Consume, topic: str, ledger: GroupLedger) -> Join:
-    """Has a member join, whose session is short, and waits until the group has settled."""
+    """Adds a member with a short session, and waits until the group is stable."""
     timeout_ms = str(SESSION_MS)
     kafka.admin.configure_group(f"group-{topic}", {"consumer.session.timeout.ms": timeout_ms})
 
@@ -58,7 +58,7 @@ def join(kafka: KafkaCluster, consume: Consume, topic: str, ledger: GroupLedger)
 def test_members_join_and_leave_and_one_is_slow(
     kafka: KafkaCluster, topic: str, join: Join, ledger: GroupLedger, protocol: str
 ) -> None:
-    """A handler and a listener that take longer than the session cost nobody anything."""
+    """A handler and a listener slower than the session do not affect the group."""
     naps: list[str] = []
 
     def nap(where: str) -> None:
@@ -142,7 +142,7 @@ def test_one_member_is_killed_and_one_stops_polling(
         ledger.read_more()
         hangs.stall()
         ledger.remove(hangs)
-        join(protocol)  # settled: the one that hangs has given up everything
+        join(protocol)  # stable: the hanging member has lost its partitions
         ledger.read_more()
         stream.stop()
     ledger.close(stream.sent)
@@ -168,9 +168,9 @@ def test_a_group_moves_to_the_other_protocol(
 def test_a_group_of_several_clients(
     kafka: KafkaCluster, topic: str, join: Join, ledger: GroupLedger, protocol: str
 ) -> None:
-    """A member of ours beside one of confluent-kafka and one of kafka-python.
+    """Our member beside one of confluent-kafka and one of kafka-python.
 
-    kafka-python has the classic protocol only: in a KIP-848 group it is a member all the same.
+    kafka-python supports only the classic protocol, but can be a member of a KIP-848 group.
     """
     group, bootstrap = f"group-{topic}", kafka.bootstrap()
     theirs: set[tuple[int, int]] = set()

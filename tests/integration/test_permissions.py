@@ -1,4 +1,4 @@
-"""A user without permissions is told, keeps what it may have, and goes on once it gets them."""
+"""A user without permissions gets errors, and recovers when access is granted."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _acls(
 
 
 def raises_until(consumer: KafkaConsumer, error: type[KafkaError], ready: Any) -> list[Any]:
-    """Poll until `ready(records)`; only `error` may come in between."""
+    """Poll until `ready(records)`; only `error` may be raised meanwhile."""
     records: list[Any] = []
 
     def look() -> bool:
@@ -187,7 +187,7 @@ def test_a_rejected_commit_does_not_stop_the_revocation(
 
 
 def wait_until_refused(consumer: KafkaConsumer, tp: TopicPartition) -> None:
-    """Wait until the broker has taken in that nobody may commit."""
+    """Wait until the broker rejects commits."""
 
     def rejected() -> bool:
         try:
@@ -223,7 +223,7 @@ def test_an_unauthorized_assigned_topic_raises(
     assert consumer.partitions_for_topic(name) == set()
     assert name not in consumer.topics()
     allow(guarded, TOPIC, name, DESCRIBE)
-    # It may be looked at now, but not read.
+    # It can be described now, but not read.
     wait_until(lambda: name in consumer.topics())
     assert consumer.partitions_for_topic(name) == {0}
     raises_until(consumer, TopicAuthorizationFailedError, lambda _: positioned(consumer, tp))

@@ -1,4 +1,4 @@
-"""poll(): it returns what there is, waits no longer than told, and costs nothing while it waits."""
+"""poll(): it returns available records, keeps to its timeout, and uses no CPU while it waits."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_assigned_without_data_does_not_spin(
 @pytest.mark.slow
 @pytest.mark.parametrize("missing", ["topic", "partition"])
 def test_a_backoff_of_0_does_not_spin(topic: str, consume: Consume, missing: str) -> None:
-    """What it waits for is not there, and is asked for again and again."""
+    """It waits for a partition that does not exist, and looks it up repeatedly."""
     name = topic if missing == "partition" else f"not-{topic}"
     no_pause = {"retry_backoff_ms": 0, "reconnect_backoff_ms": 0}
     consumer = consume(group_id=f"group-of-{topic}", allow_auto_create_topics=False, **no_pause)

@@ -83,7 +83,7 @@ def batches_until(
 
 
 def read_rows(consumer: KafkaConsumer, count: int, **options: Any) -> Rows:
-    """Poll until `count` rows came; no more may come with them."""
+    """Poll until exactly `count` rows were read."""
     batches = batches_until(consumer, lambda rows: len(rows) >= count, **options)
     rows = [row for batch in batches for row in batch.to_pylist()]
     assert len(rows) == count
@@ -196,13 +196,13 @@ def test_a_rebalance_in_between_loses_and_repeats_nothing(
 
 
 class CommitsFirst:
-    """Commits what was handed out before partitions are given away."""
+    """Commits returned rows before partitions are revoked."""
 
     def __init__(self, consumer: KafkaConsumer) -> None:
         self._consumer = consumer
 
     def on_partitions_assigned(self, partitions: set[TopicPartition]) -> None:
-        """Go on where the one before stopped."""
+        """Continue where the previous consumer stopped."""
 
     def on_partitions_revoked(self, _partitions: set[TopicPartition]) -> None:
         self._consumer.commit()

@@ -1,4 +1,4 @@
-"""The only broker goes and comes back, or another cluster stands in its place."""
+"""The only broker restarts, or another cluster replaces it."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_a_restart_in_the_middle_of_a_stream(
 def test_an_outage_of_the_broker_neither_hangs_nor_spins(
     cluster: KafkaCluster, consume: Consume
 ) -> None:
-    """Nothing hangs, nothing spins; positions set or asked for meanwhile hold afterwards."""
+    """Nothing hangs or spins; positions set during the outage hold afterwards."""
     topic = new_topic(cluster)
     cluster.admin.produce(topic, [b"%d" % number for number in range(100)])
     (tp,) = partitions_of(topic, 1)

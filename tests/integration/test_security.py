@@ -1,4 +1,4 @@
-"""Encrypted and authenticated connections, and what is said when they cannot be made."""
+"""Encrypted and authenticated connections, and the errors when they fail."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_tls(kafka: KafkaCluster, topic: str, consume: Consume, certificate: boo
     reads_and_commits(kafka, topic, consume, options)
 
 
-# What goes wrong: (options, error, words of its message).
+# Failures: (options, error, part of its message).
 Wrong = Callable[[KafkaCluster, str], Options]
 
 
@@ -169,7 +169,7 @@ def test_every_call_that_needs_a_login_raises_its_rejection(
     tp = TopicPartition(topic, 0)
     consumer.assign([tp])
     consumer.seek(tp, 0)
-    for _ in range(2):  # it is no error that goes away
+    for _ in range(2):  # the error is permanent
         with pytest.raises(SaslAuthenticationFailedError, match="credentials"):
             CALLS[name](consumer, tp)
 
