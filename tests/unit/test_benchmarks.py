@@ -1,4 +1,4 @@
-"""What the benchmarks make of figures, of sampled stacks, and of bytes."""
+"""The evaluation of figures, sampled stacks and bytes in the benchmarks."""
 
 from __future__ import annotations
 

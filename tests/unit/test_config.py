@@ -23,7 +23,7 @@ from tandem_kafka.errors import KafkaConfigurationError
 
 make = Config.from_options
 
-#: Where we keep something else than kafka-python has as its default, and what.
+#: Defaults in our config that differ from kafka-python's, in value or form.
 OTHER_DEFAULTS = {
     "bootstrap_servers": (("localhost", 9092),),
     "client_id": None,

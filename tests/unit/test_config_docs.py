@@ -1,4 +1,4 @@
-"""What stands elsewhere about options agrees with where they are said."""
+"""Documentation and types of the options agree with their table."""
 
 from __future__ import annotations
 
@@ -85,5 +85,5 @@ def test_every_option_is_described(spec):
 
 def test_every_default_passes_its_own_check():
     for spec in dataclasses.fields(Config):
-        if spec.name != "bootstrap_servers":  # kept in another form than given
+        if spec.name != "bootstrap_servers":  # converted to another form
             assert option_of(spec).check.parse(spec.default) == spec.default

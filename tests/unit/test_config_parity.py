@@ -1,4 +1,4 @@
-"""What kafka-python's constructor takes, ours takes too, but for a list of what is nonsense."""
+"""Ours accepts what kafka-python's constructor accepts, except for listed nonsense."""
 
 from __future__ import annotations
 

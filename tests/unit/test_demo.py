@@ -1,4 +1,4 @@
-"""The demo's account: the mistakes that make it fail, and what it shows."""
+"""The demo's ledger: errors that make it fail, and its display."""
 
 from __future__ import annotations
 

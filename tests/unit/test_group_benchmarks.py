@@ -1,4 +1,4 @@
-"""What the benchmarks of groups make of the reports of two members."""
+"""The evaluation of the reports of two members in the benchmarks of groups."""
 
 from __future__ import annotations
 

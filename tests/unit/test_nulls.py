@@ -1,4 +1,4 @@
-"""Nulls in responses: rejected or accepted, as the schema says."""
+"""Nulls in responses: rejected or accepted, by the schema."""
 
 from __future__ import annotations
 

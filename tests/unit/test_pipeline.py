@@ -1,4 +1,4 @@
-"""`make pipeline`: what it produces, what must come of it, and what makes it fail."""
+"""`make pipeline`: its input, the expected results, and differences that make it fail."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_late_orders_are_clearly_within_the_watermark_or_clearly_beyond_it() -> 
         late_ms = newest_ms - entry.order.at_ms
         batches += 1 / (COUNT * PER_BATCH_SHARE)
         if entry.kind is Kind.TOO_LATE:
-            # Spark drops what the watermark of the batch before excludes: two are needed.
+            # Spark drops orders that the watermark of the previous batch excludes: two are needed.
             assert batches > 3.9
             assert entry.order.at_ms < BEGIN_MS - DELAY_MS
         elif entry.kind is not Kind.CLOSING:
@@ -153,11 +153,11 @@ def test_a_deleted_customer_is_a_tombstone() -> None:
     assert json.loads(customer_value(Customer("a", "AT")) or b"") == {"country": "AT"}
 
 
-# What makes it fail
+# Differences that make it fail
 
 
 def outcome() -> tuple[Expected, Found]:
-    """Return what is expected, and what a job that works leaves behind."""
+    """Return the expected results, and those of a correct job."""
     orders = produced()
     expected = expect(orders, customers(16), encoder("json", 0), "json")
     found = Found(

@@ -82,7 +82,7 @@ def test_librdkafkas_defaults_hold() -> None:
     assert config.session_timeout_ms == 45_000
     assert config.auto_offset_reset == "latest"
     assert config.client_id == "rdkafka"
-    assert config.enable_auto_commit is False  # the facade commits what it has handed out
+    assert config.enable_auto_commit is False  # the facade commits returned messages
 
 
 def test_numbers_flags_and_strings_are_parsed_as_by_librdkafka() -> None:

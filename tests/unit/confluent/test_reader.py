@@ -1,4 +1,4 @@
-"""Batches of our consumer are handed out one by one, and its poll() is called now and then."""
+"""Batches of our consumer are returned message by message, with few calls of its poll()."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tandem_kafka.types import TopicPartition as Key
 
 
 class FakeKafka:
-    """Has records of partitions, and a clock that moves when it waits or is told to."""
+    """A consumer with records, and a clock that moves with its waits or by assignment."""
 
     def __init__(self, **options: Any) -> None:
         self.options = options

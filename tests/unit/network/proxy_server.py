@@ -15,11 +15,11 @@ class ProxyServer:
     """Serves every connection on separate threads.
 
     Args:
-        login: User and password that it asks for; none without.
-        refusal: The SOCKS5 error, or HTTP status, that it answers requests with; 0 for none.
+        login: The required user and password; by default none.
+        refusal: The SOCKS5 error or HTTP status of its responses; 0 for success.
 
     Attributes:
-        asked: The targets that it was asked for, as they were written.
+        asked: The requested targets, as written in the requests.
         names: Where to connect for a name; others are looked up.
     """
 

@@ -1,4 +1,4 @@
-"""What is fetched from which broker, and when there is room for it."""
+"""The partitions of each fetch, its broker, and the room in the buffer."""
 
 from __future__ import annotations
 

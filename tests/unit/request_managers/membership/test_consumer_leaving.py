@@ -65,7 +65,7 @@ def test_heartbeats_continue_while_the_listener_runs_and_targets_are_ignored() -
     assert member.state is State.PREPARE_LEAVING
     beat = member.beat(beat_answer(3, (2,)))
     assert beat.message.member_epoch == 1
-    assert member.world.identity.metadata.generation_id == 3, "commits go on too"
+    assert member.world.identity.metadata.generation_id == 3, "commits continue too"
     assert member.beat(beat_answer(3)).message.member_epoch == 3
     member.turn()
     assert member.asked() is None
