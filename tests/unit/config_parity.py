@@ -97,7 +97,7 @@ def _make_theirs(options: Mapping[str, Any]) -> None:
 def _offline() -> Iterator[None]:
     """Create kafka-python's consumers without threads, with a simulated broker."""
 
-    def answered(manager: Any, *_timeouts: object) -> None:
+    def response(manager: Any, *_timeouts: object) -> None:
         manager.broker_version_data = BrokerVersionData((4, 3))
 
     before = logging.root.manager.disable
@@ -105,7 +105,7 @@ def _offline() -> Iterator[None]:
     try:
         with (
             warnings.catch_warnings(),
-            patch.object(KafkaConnectionManager, "bootstrap", answered),
+            patch.object(KafkaConnectionManager, "bootstrap", response),
             patch.object(NetworkSelector, "start", lambda _self: None),
         ):
             warnings.simplefilter("ignore")

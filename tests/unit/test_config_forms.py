@@ -70,8 +70,8 @@ def test_other_forms_of_a_value_are_converted(name, given, kept):
 )
 def test_some_values_are_accepted_with_a_warning(name, given, kept, caplog):
     assert getattr(make({name: given}), name) == kept
-    (said,) = caplog.messages
-    assert said.startswith(f"{name}={given}") or name == "retry_backoff_ms"
+    (message,) = caplog.messages
+    assert message.startswith(f"{name}={given}") or name == "retry_backoff_ms"
 
 
 @pytest.mark.parametrize(

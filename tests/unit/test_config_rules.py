@@ -152,9 +152,9 @@ def test_auto_logs_the_options_that_select_the_classic_protocol(caplog):
     caplog.set_level("INFO")
     options = {"heartbeat_interval_ms": 500, "session_timeout_ms": 6_000}
     make({"group_protocol": "auto", "group_id": "g", **options})
-    (said,) = caplog.messages
-    assert said.startswith("group g: group_protocol='auto' selects 'classic'")
-    assert said.endswith("session_timeout_ms, heartbeat_interval_ms")
+    (message,) = caplog.messages
+    assert message.startswith("group g: group_protocol='auto' selects 'classic'")
+    assert message.endswith("session_timeout_ms, heartbeat_interval_ms")
     caplog.clear()
     make({"group_protocol": "classic", "group_id": "g", **options})
     make({"group_protocol": "auto", "group_id": "g"})
@@ -261,7 +261,7 @@ def test_inconsistent_security_options_are_rejected(options, problem):
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (PLAIN, "sasl_mechanism, sasl_plain_username, sasl_plain_password: no effect with"),
         ({"security_protocol": "SSL", **PLAIN}, "no effect with security_protocol='SSL'"),
@@ -283,10 +283,10 @@ def test_inconsistent_security_options_are_rejected(options, problem):
         ({"security_protocol": "SSL", "ssl_password": "p"}, "no effect without ssl_certfile"),
     ],
 )
-def test_options_without_effect_are_accepted_and_logged_once(options, said, caplog):
+def test_options_without_effect_are_accepted_and_logged_once(options, message, caplog):
     make(options)
     (found,) = caplog.messages
-    assert said in found
+    assert message in found
 
 
 def test_options_that_are_off_are_not_logged(caplog):

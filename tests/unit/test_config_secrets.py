@@ -150,7 +150,7 @@ class WithoutExtensions(Provider):
 
 
 @pytest.mark.parametrize(
-    ("provider", "said"),
+    ("provider", "message"),
     [
         ("a token", r"must be an object with token\(\), or None"),
         (lambda: "a token", r"must be an object with token\(\), or None"),
@@ -160,8 +160,8 @@ class WithoutExtensions(Provider):
         (WithoutExtensions(), "extensions must be callable"),
     ],
 )
-def test_an_unusable_token_provider_is_rejected(provider, said):
-    with pytest.raises(KafkaConfigurationError, match=f"sasl_oauth_token_provider=.*: {said}"):
+def test_an_unusable_token_provider_is_rejected(provider, message):
+    with pytest.raises(KafkaConfigurationError, match=f"sasl_oauth_token_provider=.*: {message}"):
         make({"security_protocol": "SASL_SSL", "sasl_oauth_token_provider": provider})
 
 

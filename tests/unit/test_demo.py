@@ -57,7 +57,7 @@ def read_twice(ledger: Ledger) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spoil", "said"),
+    ("spoil", "message"),
     [
         (never_read, "partition 1: 1 records were not read"),
         (skipped, "partition 0: expected offset 3, read 4"),
@@ -67,12 +67,12 @@ def read_twice(ledger: Ledger) -> None:
     ],
 )
 def test_a_missing_record_makes_the_demo_fail(
-    capsys: pytest.CaptureFixture[str], spoil: Callable[[Ledger], None], said: str
+    capsys: pytest.CaptureFixture[str], spoil: Callable[[Ledger], None], message: str
 ) -> None:
     ledger = settled()
     spoil(ledger)
     assert summary(View(ledger, []), ledger, TOTAL) == 1
-    assert said in capsys.readouterr().out
+    assert message in capsys.readouterr().out
 
 
 def test_a_terminal_shows_partitions_owners_lag_and_what_to_try_next() -> None:

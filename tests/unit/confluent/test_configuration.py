@@ -38,7 +38,7 @@ def options_of(**more: Any) -> dict[str, Any]:
     return settings_from(config, {}).options
 
 
-def refusal(config: dict[str, Any]) -> str:
+def rejection(config: dict[str, Any]) -> str:
     with pytest.raises(KafkaException) as raised:
         settings_from({**GROUP, **config}, {})
     error = raised.value.args[0]
@@ -103,7 +103,7 @@ def test_numbers_flags_and_strings_are_parsed_as_by_librdkafka() -> None:
 
 
 def test_an_unknown_name_is_rejected_with_the_message_of_librdkafka() -> None:
-    assert refusal({"x": 1}) == 'No such configuration property: "x"'
+    assert rejection({"x": 1}) == 'No such configuration property: "x"'
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_an_unknown_name_is_rejected_with_the_message_of_librdkafka() -> None:
     ],
 )
 def test_invalid_values_are_rejected(config: dict[str, Any], text: str) -> None:
-    assert text in refusal(config)
+    assert text in rejection(config)
 
 
 def test_a_group_and_a_dict_are_required() -> None:
@@ -219,10 +219,10 @@ def test_a_user_and_a_password_are_converted() -> None:
 
 
 def test_oauth_cb_provides_tokens() -> None:
-    asked: list[str] = []
+    configs: list[str] = []
 
     def token(config: str) -> tuple[str, float, str, dict[str, str]]:
-        asked.append(config)
+        configs.append(config)
         return "token", 1e12, "me", {"a": "b"}
 
     config = {
@@ -236,7 +236,7 @@ def test_oauth_cb_provides_tokens() -> None:
     Config.from_options(options)
     provider = options["sasl_oauth_token_provider"]
     assert (provider.token(), provider.extensions()) == ("token", {"a": "b"})
-    assert asked == ["some=thing"]
+    assert configs == ["some=thing"]
 
 
 def test_callbacks_without_effect_warn(caplog: pytest.LogCaptureFixture) -> None:

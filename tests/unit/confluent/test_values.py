@@ -44,7 +44,7 @@ def error_of(api: ModuleType) -> Any:
 
 
 @pytest.mark.parametrize(
-    "look",
+    "inspect",
     [
         lambda e: (e.code(), e.name(), e.str(), e.fatal(), e.retriable(), e.txn_requires_abort()),
         lambda e: (e == -191, e == -190, e != -191, hash(e) == hash(-191)),
@@ -53,8 +53,8 @@ def error_of(api: ModuleType) -> Any:
         lambda e: isinstance(e, Exception),
     ],
 )
-def test_an_error(look: Any) -> None:
-    theirs, ours = (look(error_of(api)) for api in BOTH)
+def test_an_error(inspect: Any) -> None:
+    theirs, ours = (inspect(error_of(api)) for api in BOTH)
     assert ours == theirs
 
 

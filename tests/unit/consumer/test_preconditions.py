@@ -242,13 +242,13 @@ WAYS: dict[str, tuple[Callable[[KafkaConsumer], None], Callable[[KafkaConsumer],
 def test_ways_to_subscribe_exclude_each_other(
     consumer: KafkaConsumer, first: str, second: str
 ) -> None:
-    begin, look = WAYS[first]
+    begin, inspect = WAYS[first]
     begin(consumer)
-    before = look(consumer)
+    before = inspect(consumer)
     if first != second:
         with pytest.raises(IllegalStateError, match="mutually exclusive"):
             WAYS[second][0](consumer)
-    assert look(consumer) == before
+    assert inspect(consumer) == before
     begin(consumer)  # the same kind of subscription can still be changed
     consumer.unsubscribe()
     WAYS[second][0](consumer)
