@@ -20,8 +20,8 @@ from tandem_kafka.errors import (
     UnreleasedInstanceIdError,
 )
 from tandem_kafka.testing import Simulation
-from tests.integration.choice_of_world import chosen
-from tests.integration.group_members import PROTOCOLS, check_pairs, options_of, told
+from tests.integration.broker_choice import chosen_broker
+from tests.integration.group_members import PROTOCOLS, check_pairs, options_of, rebalance_calls
 from tests.integration.heartbeating import RawMember
 from tests.integration.polling import Listener
 from tests.integration.worlds import RealCluster, SimulatedCluster, World
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.parametrize("protocol", PROTOCOLS)
 
 @pytest.fixture(params=["simulated", "real"])
 def world(request: pytest.FixtureRequest) -> Iterator[World]:
-    if chosen(request) == "simulated":
+    if chosen_broker(request) == "simulated":
         with Simulation() as simulation:
             yield World(SimulatedCluster(simulation))
     else:
@@ -82,10 +82,10 @@ def test_a_second_member_gets_its_share_and_returns_it_when_it_leaves(
     first.close()
     for listener in (first_told, second_told):
         check_pairs(listener)
-        assert "lost" not in {what for what, _ in told(listener)}
-    revoked = [tps for what, tps in told(first_told) if what == "revoked"]
+        assert "lost" not in {what for what, _ in rebalance_calls(listener)}
+    revoked = [tps for what, tps in rebalance_calls(first_told) if what == "revoked"]
     assert revoked[0] == (set(partitions) if protocol == "eager" else moved)
-    assert len(world.read) == 40, "what is committed is not read again"
+    assert len(world.read) == 40, "committed records are not read again"
 
 
 def test_range_assigns_the_same_partition_numbers_of_both_topics(
@@ -128,7 +128,7 @@ def test_a_member_that_unsubscribes_releases_its_partitions(world: World, protoc
     (first, _), (second, second_told) = (join(world, protocol, partitions) for _ in range(2))
     world.settle(partitions, first, second)
     second.unsubscribe()
-    assert told(second_told)[-1][0] == "revoked"
+    assert rebalance_calls(second_told)[-1][0] == "revoked"
     world.settle(partitions, first)
     assert second.assignment() == set()
 
@@ -138,7 +138,7 @@ def test_added_partitions_are_assigned(world: World, protocol: str) -> None:
     partitions = world.topic(2)
     members = [join(world, protocol, partitions, metadata_max_age_ms=300)[0] for _ in range(2)]
     world.settle(partitions, *members)
-    world.cluster.grow(partitions[0].topic, 4)
+    world.cluster.add_partitions(partitions[0].topic, 4)
     grown = [TopicPartition(partitions[0].topic, number) for number in range(4)]
     world.settle(grown, *members)
     fill(world, grown)
@@ -197,7 +197,7 @@ def test_a_kip_848_heartbeat_to_a_classic_group_is_rejected(world: World, protoc
     assert raw.beat(-1).error == "GroupIdNotFoundError"
 
 
-# --- those that are gone -------------------------------------------------------------------------
+# --- members that left or were removed -----------------------------------------------------------
 
 
 @pytest.mark.behaviour(60, 84)
@@ -207,14 +207,14 @@ def test_an_expelled_member_loses_all_partitions_and_rejoins(world: World, proto
     world.settle(partitions, consumer)
     before = consumer.group_metadata()
     world.expel(consumer, protocol)
-    world.poll_until(lambda: len(told(listener)) == 3, consumer)
-    assert told(listener) == [
+    world.poll_until(lambda: len(rebalance_calls(listener)) == 3, consumer)
+    assert rebalance_calls(listener) == [
         ("assigned", set(partitions)),
         ("lost", set(partitions)),
         ("assigned", set(partitions)),
     ]
     after = consumer.group_metadata()
-    # The name of a KIP-848 member is its own, that of a classic one was given to it.
+    # A KIP-848 member chooses its member id, the coordinator assigns that of a classic one.
     assert (after.member_id == before.member_id) == (protocol == "consumer")
 
 
@@ -229,7 +229,7 @@ def test_an_expelled_member_that_leaves_has_lost_all_partitions(
     world.expel(consumer, protocol)
     world.wait_until(lambda: consumer.group_metadata().state == "<unjoined>")
     getattr(consumer, end)()
-    assert told(listener) == [("assigned", set(partitions)), ("lost", set(partitions))]
+    assert rebalance_calls(listener) == [("assigned", set(partitions)), ("lost", set(partitions))]
 
 
 @pytest.mark.behaviour(125)
@@ -242,7 +242,7 @@ def test_the_commit_of_an_expelled_member_fails(world: World, protocol: str) -> 
     world.expel(consumer, protocol)
     with pytest.raises(CommitFailedError):
         consumer.commit()
-    world.poll_until(lambda: len(told(listener)) == 3, consumer)
+    world.poll_until(lambda: len(rebalance_calls(listener)) == 3, consumer)
     world.poll_until(lambda: everything_read(world, 20), consumer)
     consumer.commit()
     assert consumer.committed(partitions[0]) == 10
@@ -257,7 +257,7 @@ def test_a_member_that_does_not_poll_is_replaced_and_rejoins(world: World, proto
     world.settle(partitions, other)
     assert stalled.assignment(), "nothing changes outside of poll()"
     world.settle(partitions, stalled, other)
-    assert [what for what, _ in told(listener)] == ["assigned", "lost", "assigned"]
+    assert [what for what, _ in rebalance_calls(listener)] == ["assigned", "lost", "assigned"]
 
 
 @pytest.mark.behaviour(96)
@@ -266,12 +266,12 @@ def test_a_static_member_restarts_without_a_rebalance(world: World, protocol: st
     first, first_told = join(world, protocol, partitions, group_instance_id="first")
     second, _ = join(world, protocol, partitions, group_instance_id="second")
     world.settle(partitions, first, second)
-    mine, before = second.assignment(), told(first_told)
+    mine, before = second.assignment(), rebalance_calls(first_told)
     second.close()
     again, _ = join(world, protocol, partitions, group_instance_id="second")
     world.poll_until(again.assignment, first, again)
     assert again.assignment() == mine
-    assert told(first_told) == before
+    assert rebalance_calls(first_told) == before
 
 
 @pytest.mark.behaviour(93)

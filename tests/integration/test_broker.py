@@ -1,4 +1,4 @@
-"""The broker that the other tests rely on does what they rely on."""
+"""The test broker behaves as the other tests expect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commits: of what was handed out and nothing else, in order, with what goes with an offset."""
+"""Commits: what they cover, their order, and the metadata of an offset."""
 
 from __future__ import annotations
 
@@ -287,7 +287,7 @@ def test_committed_is_none_without_a_commit(
 def test_committed_is_none_for_a_deleted_topic(
     kafka: KafkaCluster, tp: TopicPartition, consumer: KafkaConsumer
 ) -> None:
-    """The consumer asks with an id that the broker does not know any more."""
+    """The consumer sends a topic id that the broker no longer knows."""
     consumer.poll(0)
     consumer.commit({tp: offset(1)})
     consumer.unsubscribe()

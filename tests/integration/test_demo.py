@@ -1,4 +1,4 @@
-"""The demo as a whole, on its own cluster: it ends well, and it notices what a member misses."""
+"""The whole demo on its own cluster: it succeeds, and it detects a missed record."""
 
 from __future__ import annotations
 

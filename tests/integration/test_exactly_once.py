@@ -1,4 +1,4 @@
-"""Read, process, write: a transactional producer of kafka-python commits what we have read."""
+"""Read, process, write: a transactional producer of kafka-python commits our offsets."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_records_and_offsets_are_committed_in_one_transaction(
 def test_a_transactional_commit_of_an_expelled_member_is_rejected(
     kafka: KafkaCluster, topic: str, consume: Consume, begin: Begin, protocol: str
 ) -> None:
-    """Also when the member knows, its listener does not, and the group is empty."""
+    """Even if the member knows of its expulsion, its listener does not, and the group is empty."""
     kafka.admin.produce(topic, [Record(b"x")] * 3)
     tp = TopicPartition(topic, 0)
     consumer = consume(topic, group_id=topic, **options_of(protocol))

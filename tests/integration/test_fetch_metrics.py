@@ -1,4 +1,4 @@
-"""What is measured of fetching, per partition and in total."""
+"""Fetch metrics, per partition and in total."""
 
 from __future__ import annotations
 
@@ -88,6 +88,6 @@ def test_the_read_ahead_is_measured_and_bounded(
     while consumer.position(tp) < 500:
         consumer.poll(timeout_ms=500)
         most = max(most, metric(consumer, "consumer-metrics", held))
-    # One answer may come in while there is room for a byte.
+    # One response can arrive while a single byte is free.
     assert 40_000 <= most <= 60_000 + 20_000 + 10_000
     wait_until(lambda: metric(consumer, "consumer-metrics", held) == 0)

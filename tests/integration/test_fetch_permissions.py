@@ -60,10 +60,10 @@ def forbid(cluster: KafkaCluster, topic: str, operation: AclOperation) -> None:
 
 
 def poll_for_refusal(consumer: KafkaConsumer, topic: str) -> list[bytes]:
-    """Poll until a topic is refused; returns what came in between."""
+    """Poll until a topic is rejected; returns the values read before."""
     values: list[bytes] = []
 
-    def refused() -> bool:
+    def rejected() -> bool:
         try:
             batch = consumer.poll(timeout_ms=50)
         except TopicAuthorizationFailedError as error:
@@ -71,7 +71,7 @@ def poll_for_refusal(consumer: KafkaConsumer, topic: str) -> list[bytes]:
         values.extend(record.value for records in batch.values() for record in records)
         return False
 
-    poll_until_true(refused)
+    poll_until_true(rejected)
     return values
 
 

@@ -1,4 +1,4 @@
-"""Fetch sessions: what is said, what is left out, and what happens when the broker forgets."""
+"""Fetch sessions: which partitions a request names, and lost sessions."""
 
 from __future__ import annotations
 
@@ -69,10 +69,10 @@ def test_a_session_request_has_only_changed_partitions(
 def test_a_session_forgets_partitions_that_are_not_fetched(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
-    """No fetch asks for it any more, be it by what its session remembers.
+    """No fetch requests it any more, not even through its session.
 
-    A partition that is resumed may come back in another session, and a session in which nothing is
-    left is not told so: it is not asked through either.
+    A resumed partition may return in another session. A session without partitions is not
+    updated, because it is no longer used.
     """
     partitions = partitions_of(topic, 4)
     consumer = consume(fetch_max_wait_ms=50)

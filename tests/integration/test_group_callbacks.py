@@ -1,4 +1,4 @@
-"""What may happen inside a rebalance callback: long work, commits, a wake-up."""
+"""Inside a rebalance listener: long work, commits, a wakeup."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from tandem_kafka import KafkaConsumer, SubscriptionPattern, TopicPartition
 from tandem_kafka.errors import WakeupError
-from tests.integration.group_members import PROTOCOLS, Member, options_of, owned, told
+from tests.integration.group_members import PROTOCOLS, Member, options_of, owned, rebalance_calls
 from tests.integration.polling import Consume, Listener, poll_until, wait_until
 from tests.kafka.admin import Record
 from tests.kafka.broker import KafkaCluster
@@ -22,7 +22,7 @@ LONG_S = 2.0
 
 
 class Slow(Listener):
-    """Takes long in both callbacks, and commits in the one that gives partitions back."""
+    """Is slow in both methods, and commits in `on_partitions_revoked`."""
 
     def __init__(self, consumer: KafkaConsumer) -> None:
         super().__init__()
@@ -51,7 +51,7 @@ def test_a_slow_listener_keeps_its_membership_and_can_commit(
     assert len(poll_until(consumer, lambda: _positions(consumer) == 2)) == 2
     other = Member(consume(group_id=f"group-{topic}", **options), [topic])
     poll_until(consumer, lambda: len(owned(other)) == 1 and len(consumer.assignment()) == 1)
-    assert "lost" not in [what for what, _ in told(listener)]
+    assert "lost" not in [what for what, _ in rebalance_calls(listener)]
     assert listener.threads == {threading.current_thread()}
     wait_until(lambda: kafka.admin.committed(f"group-{topic}", topic) >= 1)
     assert other.records == []
@@ -69,7 +69,7 @@ def test_a_wakeup_inside_a_listener_leaves_poll_and_the_rebalance_continues(
     class Woken(Listener):
         def _note(self, what: str, partitions: set[TopicPartition]) -> None:
             super()._note(what, partitions)
-            if what == "assigned" and len(told(self)) == 1 and partitions:
+            if what == "assigned" and len(rebalance_calls(self)) == 1 and partitions:
                 consumer.wakeup()
                 consumer.position(next(iter(partitions)))
 

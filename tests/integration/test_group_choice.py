@@ -1,4 +1,4 @@
-"""A cluster whose coordinators speak the classic protocol only."""
+"""A cluster whose coordinators support only the classic protocol."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ def topic(classic: KafkaCluster) -> str:
 def test_the_error_without_kip_848_has_the_next_step_and_auto_takes_it(
     consume: Consume, topic: str, options: dict[str, Any]
 ) -> None:
-    refused = consume(topic, **{**options, "group_protocol": "consumer"})
+    rejected = consume(topic, **{**options, "group_protocol": "consumer"})
     with pytest.raises(UnsupportedVersionError, match="group_protocol='classic'"):
-        refused.poll(60_000)
+        rejected.poll(60_000)
     assigned(consume(topic, **options), partitions_of(topic, 2))
 
 

@@ -1,4 +1,4 @@
-"""What a member keeps, what it loses, and how it goes."""
+"""State that a member keeps and loses, and how it leaves."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tandem_kafka import KafkaConsumer, OffsetAndMetadata, TopicPartition
-from tests.integration.group_members import PROTOCOLS, Member, options_of, owned, told
+from tests.integration.group_members import PROTOCOLS, Member, options_of, owned, rebalance_calls
 from tests.integration.polling import (
     Clock,
     Consume,
@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.parametrize("protocol", PROTOCOLS), pytest.mark.partit
 def test_retained_partitions_keep_their_state_and_reassigned_ones_do_not(
     kafka: KafkaCluster, topic: str, consume: Consume, protocol: str
 ) -> None:
-    """The eager protocol gives everything back: there nothing stays."""
+    """The eager protocol revokes everything, so nothing is retained."""
     kafka.admin.produce(topic, [Record(b"x", partition=n % 4) for n in range(40)])
     consumer = consume(topic, group_id=f"group-{topic}", **options_of(protocol))
     partitions = partitions_of(topic, 4)
@@ -45,7 +45,7 @@ def test_retained_partitions_keep_their_state_and_reassigned_ones_do_not(
     poll_until(consumer, lambda: len(consumer.assignment()) == 4)
     back = set(partitions) - stayed
     assert not consumer.paused() & back
-    # What the other has committed, or where nobody has, the beginning; not where we stood.
+    # The commit of the other member, or the beginning; not our former position.
     assert {consumer.position(tp) for tp in back} <= {0, 10}
     assert {consumer.position(tp) for tp in stayed} <= {7}
 
@@ -61,7 +61,7 @@ def test_one_long_poll_keeps_the_membership(topic: str, consume: Consume, protoc
     before = consumer.group_metadata()
     assert not consumer.poll(timeout_ms=6_000)
     assert consumer.group_metadata() == before
-    assert [what for what, _ in told(listener)] == ["assigned"]
+    assert [what for what, _ in rebalance_calls(listener)] == ["assigned"]
 
 
 @pytest.mark.behaviour(105)
@@ -79,7 +79,7 @@ def test_an_interrupt_does_not_stop_close(
     with pytest.raises(KeyboardInterrupt):
         consumer.close()
     assert kafka.admin.members(f"group-{topic}") == 0
-    assert [what for what, _ in told(listener)] == ["assigned", "revoked"]
+    assert [what for what, _ in rebalance_calls(listener)] == ["assigned", "revoked"]
 
 
 @pytest.mark.behaviour(108)

@@ -6,7 +6,7 @@ import pytest
 
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.errors import ConsumerClosedError, RebalanceCallbackError
-from tests.integration.group_members import PROTOCOLS, Member, options_of, owned, told
+from tests.integration.group_members import PROTOCOLS, Member, options_of, owned, rebalance_calls
 from tests.integration.polling import Consume, Listener, poll_until, wait_until
 from tests.kafka.admin import Record
 from tests.kafka.broker import KafkaCluster
@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.parametrize("protocol", PROTOCOLS), pytest.mark.partit
 
 
 class Raising(Listener):
-    """Raises in one of its methods until it is told not to."""
+    """Raises in one of its methods until `method` is reset."""
 
     def __init__(self, method: str) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ def test_a_failed_assigned_callback_is_called_again_with_the_same_partitions(
     listener.method = None
     assert len(poll_until(consumer, lambda: _done(consumer))) == 2
     both = {TopicPartition(topic, 0), TopicPartition(topic, 1)}
-    times = [partitions for what, partitions in told(listener) if what == "assigned"]
+    times = [partitions for what, partitions in rebalance_calls(listener) if what == "assigned"]
     assert len(times) >= 2
     assert all(partitions == both for partitions in times)
 
@@ -95,7 +95,7 @@ def test_unsubscribe_runs_the_listener_once_and_close_not_again(
     assert consumer.group_metadata().generation_id == -1
     assert kafka.admin.members(f"group-{topic}") == 0
     consumer.close()
-    assert [what for what, _ in told(listener)] == ["assigned", "revoked"]
+    assert [what for what, _ in rebalance_calls(listener)] == ["assigned", "revoked"]
 
 
 @pytest.mark.behaviour(103, 111, 112)

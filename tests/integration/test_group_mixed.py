@@ -164,7 +164,7 @@ def test_assignors_change_in_two_rolling_restarts_and_not_in_one(
 
 
 def test_the_sticky_assignor_keeps_partitions_in_place(topic: str, consume: Consume) -> None:
-    """Eager: all is given back, but everybody says in JoinGroup what it had."""
+    """Eager: everything is revoked, but each member sends its former partitions in JoinGroup."""
 
     def join() -> Member:
         options = {
@@ -190,7 +190,7 @@ def test_the_sticky_assignor_keeps_partitions_in_place(topic: str, consume: Cons
 def test_the_sticky_assignor_is_shared_with_kafka_python(
     kafka: KafkaCluster, topic: str, consume: Consume, leader: str
 ) -> None:
-    """Whichever leads understands what the others say they had."""
+    """Any leader understands the former partitions of the others."""
     strategy = {"partition_assignment_strategy": [StickyPartitionAssignor]}
     ours: list[Member] = []
 

@@ -1,4 +1,4 @@
-"""`for record in consumer`: one record at a time, and the position goes with it."""
+"""`for record in consumer`: one record at a time; the position follows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def tp(topic: str) -> TopicPartition:
 
 @pytest.fixture
 def ten(kafka: KafkaCluster, consume: Consume, tp: TopicPartition) -> KafkaConsumer:
-    """Is to read ten records; gives up after a second without one."""
+    """A consumer with ten records that stops after a second without one."""
     kafka.admin.produce(tp.topic, [b"%d" % number for number in range(10)])
     consumer = consume(consumer_timeout_ms=1_000)
     consumer.assign([tp])
@@ -81,7 +81,7 @@ def test_a_commit_covers_only_records_that_the_loop_received(
 def test_auto_commit_covers_only_records_that_the_loop_received(
     kafka: KafkaCluster, consume: Consume, tp: TopicPartition
 ) -> None:
-    """A poll() of the loop's own commits; it must not count what waits for the loop."""
+    """The poll() inside a loop commits; it must not count records that wait for the loop."""
     kafka.admin.produce(tp.topic, [b"x"] * 10)
     group = f"group-of-{tp.topic}"
     options = {"enable_auto_commit": True, "auto_commit_interval_ms": 1, "max_poll_records": 4}
@@ -100,7 +100,7 @@ def test_a_seek_drops_records_that_wait_for_the_loop(
     assert [record.offset for record in ten] == [8, 9]
     ten.seek_to_beginning(tp)
     assert next(ten).offset == 0
-    ten.seek(tp, 1)  # to where it is: nothing is lost, nothing comes twice
+    ten.seek(tp, 1)  # to its position: no record is lost or repeated
     assert next(ten).offset == 1
 
 

@@ -139,8 +139,7 @@ def test_deleted_records_are_skipped(
 ) -> None:
     """The log's start moves past the position of a running consumer.
 
-    A fetch is parked until there is something for it: once it has ended nothing is fetched for a
-    partition that is paused.
+    A fetch is parked until there is data. After it, a paused partition is not fetched.
     """
     now_ms = int(time.time() * 1_000)
     stamps = [now_ms - 7_200_000] * 16 + [now_ms] * 4
@@ -158,7 +157,7 @@ def test_deleted_records_are_skipped(
     state = consumer._core.engine.subscription.assigned[tp]
     wait_until(lambda: state.held_bytes > 0, "what the parked fetch brings")
     kafka.admin.delete_records(topic, {0: 12})
-    consumer.seek(tp, 8)  # what a parked fetch brought does not count
+    consumer.seek(tp, 8)  # records of a parked fetch do not count
     consumer.resume(tp)
     got = poll_until(consumer, lambda: consumer.position(tp) in (start, 20))
     kafka.admin.produce(topic, [b"20"])

@@ -1,4 +1,4 @@
-"""Options on a real broker: what kafka-python's consumer reads with, and shows, ours does too."""
+"""Options on a real broker: ours accepts and shows those of kafka-python's consumer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.kafka.broker import KafkaCluster
 
 pytestmark = pytest.mark.usefixtures("with_kafka_python")
 
-#: Options as people write them, by what is odd about them. `at` makes servers of addresses.
+#: Unusual forms of options. `at` converts addresses to servers.
 ODD: dict[str, Callable[[str], dict[str, Any]]] = {
     "a prefix": lambda at: {"bootstrap_servers": f"PLAINTEXT://{at}"},
     "another prefix": lambda at: {"bootstrap_servers": [f"kafka://{at}"]},

@@ -1,4 +1,4 @@
-"""When brokers do not answer, or are gone: calls end in time, cost nothing, and recover."""
+"""Brokers that do not respond or are down: calls end in time, use no CPU, and recover."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def cluster() -> Iterator[KafkaCluster]:
 
 @pytest.fixture
 def paused(cluster: KafkaCluster) -> Iterator[Callable[[], None]]:
-    """Pauses the broker; it goes on when the test ends."""
+    """Pauses the broker until the test ends."""
     yield cluster.pause
     cluster.resume()
 
@@ -55,7 +55,7 @@ def tp(cluster: KafkaCluster, name: str) -> TopicPartition:
 
 @pytest.fixture
 def consumer(cluster: KafkaCluster, consume: Consume, tp: TopicPartition) -> KafkaConsumer:
-    """Has a partition and knows its coordinator."""
+    """A consumer with a partition and a known coordinator."""
     options: dict[str, Any] = {"bootstrap_servers": cluster.bootstrap(), **QUICK}
     consumer = consume(group_id=f"group-of-{tp.topic}", **options)
     consumer.assign([tp])
@@ -221,7 +221,7 @@ def test_commit_is_retried_until_it_works(
 def test_an_unreachable_cluster_uses_no_cpu_and_is_found_again(
     cluster: KafkaCluster, consume: Consume, tp: TopicPartition, paused: Callable[[], None]
 ) -> None:
-    """First it does not answer, then it is gone, then it is back; also 55's second half."""
+    """First it does not respond, then it is down, then it is back."""
     later = f"later-{tp.topic}"
     options: dict[str, Any] = {
         "bootstrap_servers": cluster.bootstrap(),

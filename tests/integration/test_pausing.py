@@ -1,4 +1,4 @@
-"""Paused partitions: what is fetched is kept, the others go on."""
+"""Paused partitions: fetched records are kept, other partitions continue."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ def test_buffered_records_are_returned_after_resume_without_a_new_fetch(
 ) -> None:
     kafka.admin.produce(topic, [b"x"] * 100)
     tp = TopicPartition(topic, 0)
-    # So long that the fetch behind the records stays parked: after it there would be another one.
+    # Long enough to keep the next fetch parked.
     consumer = consume(max_poll_records=10, fetch_max_wait_ms=25_000)
     sent = half_read(consumer, tp)
     assert consumer.poll(timeout_ms=200) == {}
-    kafka.pause()  # now nothing can come but what is here already
+    kafka.pause()  # now only buffered records can be returned
     try:
         consumer.resume(tp)
         assert consumer.paused() == set()

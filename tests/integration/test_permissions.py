@@ -1,4 +1,4 @@
-"""A user without permissions is told, keeps what it may have, and goes on once it gets them."""
+"""A user without permissions gets errors, and recovers when access is granted."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tandem_kafka.errors import (
     KafkaError,
     TopicAuthorizationFailedError,
 )
-from tests.integration.group_members import told
+from tests.integration.group_members import rebalance_calls
 from tests.integration.polling import (
     Consume,
     Listener,
@@ -93,7 +93,7 @@ def _acls(
 
 
 def raises_until(consumer: KafkaConsumer, error: type[KafkaError], ready: Any) -> list[Any]:
-    """Poll until `ready(records)`; only `error` may come in between."""
+    """Poll until `ready(records)`; only `error` may be raised meanwhile."""
     records: list[Any] = []
 
     def look() -> bool:
@@ -181,15 +181,15 @@ def test_a_rejected_commit_does_not_stop_the_revocation(
     take_back(guarded, TOPIC, name, READ)
     wait_until_refused(another, ours(name))
     end(consumer)
-    assert told(listener) == [("assigned", {ours(name)}), ("revoked", {ours(name)})]
+    assert rebalance_calls(listener) == [("assigned", {ours(name)}), ("revoked", {ours(name)})]
     assert guarded.admin.members(name) == 0
     assert guarded.admin.committed(name, name) == 0
 
 
 def wait_until_refused(consumer: KafkaConsumer, tp: TopicPartition) -> None:
-    """Wait until the broker has taken in that nobody may commit."""
+    """Wait until the broker rejects commits."""
 
-    def refused() -> bool:
+    def rejected() -> bool:
         try:
             consumer.commit({tp: OffsetAndMetadata(1)})
         except TopicAuthorizationFailedError:
@@ -198,7 +198,7 @@ def wait_until_refused(consumer: KafkaConsumer, tp: TopicPartition) -> None:
             pass
         return False
 
-    wait_until(refused)
+    wait_until(rejected)
 
 
 def ours(topic: str) -> TopicPartition:
@@ -223,7 +223,7 @@ def test_an_unauthorized_assigned_topic_raises(
     assert consumer.partitions_for_topic(name) == set()
     assert name not in consumer.topics()
     allow(guarded, TOPIC, name, DESCRIBE)
-    # It may be looked at now, but not read.
+    # It can be described now, but not read.
     wait_until(lambda: name in consumer.topics())
     assert consumer.partitions_for_topic(name) == {0}
     raises_until(consumer, TopicAuthorizationFailedError, lambda _: positioned(consumer, tp))
@@ -328,7 +328,7 @@ def test_topics_are_created_only_if_both_sides_allow_it(
         if allowed:
             assigned(consumer, partitions)
         else:
-            wait_until(lambda: consumer.poll(50) == {} and joined(consumer))
+            wait_until(lambda: consumer.poll(50) == {} and has_joined(consumer))
     else:
         consumer.assign(partitions)
         if allowed:
@@ -338,7 +338,7 @@ def test_topics_are_created_only_if_both_sides_allow_it(
     assert (name in guarded.admin.client.list_topics(timeout=20).topics) == allowed
 
 
-def joined(consumer: KafkaConsumer) -> bool:
+def has_joined(consumer: KafkaConsumer) -> bool:
     return consumer.group_metadata().generation_id > 0
 
 

@@ -1,4 +1,4 @@
-"""poll(): it returns what there is, waits no longer than told, and costs nothing while it waits."""
+"""poll(): it returns available records, keeps to its timeout, and uses no CPU while it waits."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_assigned_without_data_does_not_spin(
 @pytest.mark.slow
 @pytest.mark.parametrize("missing", ["topic", "partition"])
 def test_a_backoff_of_0_does_not_spin(topic: str, consume: Consume, missing: str) -> None:
-    """What it waits for is not there, and is asked for again and again."""
+    """It waits for a partition that does not exist, and looks it up repeatedly."""
     name = topic if missing == "partition" else f"not-{topic}"
     no_pause = {"retry_backoff_ms": 0, "reconnect_backoff_ms": 0}
     consumer = consume(group_id=f"group-of-{topic}", allow_auto_create_topics=False, **no_pause)
@@ -194,11 +194,11 @@ def test_position_of_a_partition_that_does_not_exist(topic: str, consume: Consum
 def test_offsets_of_partitions_that_do_not_exist_time_out(topic: str, consume: Consume) -> None:
     consumer = consume(allow_auto_create_topics=False)
     nowhere = TopicPartition(topic, 9)
-    for look_up in (consumer.beginning_offsets, consumer.end_offsets):
-        assert look_up([nowhere], 0) == {}
+    for lookup in (consumer.beginning_offsets, consumer.end_offsets):
+        assert lookup([nowhere], 0) == {}
         clock = Clock()
         with pytest.raises(KafkaTimeoutError, match=f"500 ms for .*{topic}-9"):
-            look_up([TopicPartition(topic, 0), nowhere], 500)
+            lookup([TopicPartition(topic, 0), nowhere], 500)
         assert 0.45 < clock.seconds < 10
     assert consumer.end_offsets([TopicPartition(topic, 0)]) == {TopicPartition(topic, 0): 0}
 

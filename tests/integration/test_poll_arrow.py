@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[2]
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 PARTITIONS = 3
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-_PATIENCE_S = 120.0
+_TIMEOUT_S = 120.0
 
 Rows = list[dict[str, Any]]
 
@@ -74,7 +74,7 @@ def batches_until(
 ) -> Iterator[Any]:
     """Poll for record batches until `ready(rows)`."""
     rows: Rows = []
-    end = time.monotonic() + _PATIENCE_S
+    end = time.monotonic() + _TIMEOUT_S
     while not ready(rows):
         assert time.monotonic() < end, f"polled in vain; {len(rows)} rows came"
         batch = consumer.poll_arrow(timeout_ms=200, **options)
@@ -83,7 +83,7 @@ def batches_until(
 
 
 def read_rows(consumer: KafkaConsumer, count: int, **options: Any) -> Rows:
-    """Poll until `count` rows came; no more may come with them."""
+    """Poll until exactly `count` rows were read."""
     batches = batches_until(consumer, lambda rows: len(rows) >= count, **options)
     rows = [row for batch in batches for row in batch.to_pylist()]
     assert len(rows) == count
@@ -125,7 +125,7 @@ def test_poll_and_iteration_continue_after_it(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
     kafka.admin.produce(topic, [b"%d" % number for number in range(30)])
-    consumer = consume(consumer_timeout_ms=_PATIENCE_S * 1_000)
+    consumer = consume(consumer_timeout_ms=_TIMEOUT_S * 1_000)
     consumer.assign(partitions_of(topic, 1))
     rows = read_rows(consumer, 10, max_records=10)
     records = [next(consumer) for _ in range(3)]
@@ -177,7 +177,7 @@ def test_a_rebalance_in_between_loses_and_repeats_nothing(
     options = {"group_id": f"g-{uuid.uuid4().hex[:8]}", **options_of(protocol)}
     members = [consume(**options) for _ in range(2)]
     rows: Rows = []
-    end = time.monotonic() + _PATIENCE_S
+    end = time.monotonic() + _TIMEOUT_S
 
     def read_until(ready: Callable[[], object], limit: int) -> None:
         while not ready():
@@ -196,13 +196,13 @@ def test_a_rebalance_in_between_loses_and_repeats_nothing(
 
 
 class CommitsFirst:
-    """Commits what was handed out before partitions are given away."""
+    """Commits returned rows before partitions are revoked."""
 
     def __init__(self, consumer: KafkaConsumer) -> None:
         self._consumer = consumer
 
     def on_partitions_assigned(self, partitions: set[TopicPartition]) -> None:
-        """Go on where the one before stopped."""
+        """Continue where the previous consumer stopped."""
 
     def on_partitions_revoked(self, _partitions: set[TopicPartition]) -> None:
         self._consumer.commit()

@@ -1,4 +1,4 @@
-"""Where reading begins, and where it goes on after a seek."""
+"""First positions, and positions after a seek."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def numbers(start: int, stop: int) -> list[bytes]:
 
 
 def commit(kafka: KafkaCluster, group: str, offsets: dict[TopicPartition, int]) -> None:
-    """Commit for a group that nobody is in."""
+    """Commit for a group without members."""
     with KafkaConsumer(bootstrap_servers=kafka.bootstrap(), group_id=group) as consumer:
         consumer.commit({tp: OffsetAndMetadata(at, "", -1) for tp, at in offsets.items()})
 
 
 @contextmanager
 def silent(kafka: KafkaCluster) -> Iterator[None]:
-    """A broker that answers nothing."""
+    """A broker that does not respond."""
     kafka.pause()
     try:
         yield
@@ -73,7 +73,7 @@ def test_committed_offsets_first_then_the_policy(
 
 
 def with_coordinator(consume: Consume, topic: str) -> KafkaConsumer:
-    """A consumer that knows everything but the committed offsets."""
+    """A consumer that lacks only the committed offsets."""
     consumer = consume(group_id=f"group-of-{topic}")
     consumer.partitions_for_topic(topic)
     consumer.committed(TopicPartition(topic, 0))
@@ -195,7 +195,7 @@ def test_out_of_range_resets_silently(
 def test_records_fetched_before_the_log_start_moved_are_returned(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
-    """What is read ahead comes first; the offset behind it is inside the log again."""
+    """Buffered records come first; the offset after them is inside the log."""
     kafka.admin.produce(topic, numbers(0, 10))
     tp = TopicPartition(topic, 0)
     consumer = consume(max_poll_records=1)
@@ -341,7 +341,7 @@ def test_the_lag_is_looked_up_once(kafka: KafkaCluster, topic: str, consume: Con
     assert consumer.current_lag(tp) is None
     consumer.partitions_for_topic(topic)
     sent = Sent(consumer)
-    consumer.pause(tp)  # no fetch tells the end
+    consumer.pause(tp)  # no fetch returns the end
     consumer.seek(tp, 3)
     with silent(kafka):
         assert [consumer.current_lag(tp) for _ in range(10)] == [None] * 10

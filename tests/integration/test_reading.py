@@ -45,7 +45,7 @@ def flood(kafka: KafkaCluster) -> str:
 
 
 def batches(consumer: KafkaConsumer, count: int) -> Iterator[Any]:
-    """What poll() returns until `count` records came."""
+    """Yield the batches of poll() until `count` records were read."""
     end = time.monotonic() + 120.0
     while count > 0:
         assert time.monotonic() < end, f"{count} records did not come"
@@ -164,8 +164,8 @@ def test_one_fetch_per_partition_and_two_per_broker(
     sent = Sent(consumer)
     consumer.assign(partitions_of(topic, 6))
     read_all(consumer, 1_200)
-    assert sent.crowd == 2
-    assert sent.doubled == set()
+    assert sent.most_in_flight == 2
+    assert sent.fetched_twice == set()
     assert len(sent.fetched_from()) > 10
 
 
@@ -175,9 +175,9 @@ def test_one_fetch_per_partition_and_two_per_broker(
 def test_no_offset_is_fetched_twice(
     kafka: KafkaCluster, topic: str, consume: Consume, max_poll_records: int
 ) -> None:
-    """With sessions a partition is named again only when its offset is another one.
+    """With sessions, a partition is sent again only with another offset.
 
-    Unless it has caught up: then there is nothing to fetch, and it may go to another session.
+    The exception is a partition at the end of its log, which may move to another session.
     """
     records = [Record(b"x" * 500, partition=number % 3) for number in range(600)]
     kafka.admin.produce(topic, records, {"batch.size": 2_000})

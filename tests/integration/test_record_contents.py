@@ -1,4 +1,4 @@
-"""What a record carries arrives unchanged, and what cannot be deserialized can be left out."""
+"""Records arrive unchanged, and a record that cannot be deserialized can be skipped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What simulated brokers of Kafka 4.3 offer and refuse, held against one of Kafka 4.3."""
+"""The APIs that simulated brokers of Kafka 4.3 support and reject, compared with a real one."""
 
 from __future__ import annotations
 

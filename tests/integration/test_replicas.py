@@ -42,7 +42,7 @@ def new_topic(cluster: KafkaCluster, partitions: int = 1, **config: str) -> str:
 
 
 def described(cluster: KafkaCluster, topic: str) -> Any:
-    """Partition 0 as some broker knows it; one that lags behind may not know it yet."""
+    """Return partition 0 as a broker knows it; a lagging broker may not know it yet."""
     found: list[Any] = []
 
     def known() -> bool:
@@ -64,7 +64,7 @@ def in_sync(cluster: KafkaCluster, topic: str) -> set[int]:
 
 
 def elect_preferred(cluster: KafkaCluster, topic: str, preferred: int) -> None:
-    """Give the leadership back to the first replica."""
+    """Return the leadership to the first replica."""
     partition = AdminPartition(topic, 0)
 
     def elected() -> bool:
@@ -115,7 +115,7 @@ def test_a_new_leader_is_followed_and_its_epoch_grows(
     wait_until(lambda: leader_of(cluster, topic) != first, "an election")
     cluster.admin.produce(topic, [b"3"])
     records += read_all(consumer, 1)
-    # What asks with the old leader in mind finds the new one as well.
+    # Requests to the old leader find the new one too.
     assert end_of(consumer, tp) == 3
 
     cluster.start_again(first)
@@ -147,7 +147,7 @@ def test_offsets_are_looked_up_at_the_current_leader(
     assert consumer.beginning_offsets([tp]) == {tp: 0}
     cluster.start_again(first)
     wait_until(lambda: first in in_sync(cluster, topic), "the replica's return")
-    elect_preferred(cluster, topic, first)  # the broker asked so far lives and refuses
+    elect_preferred(cluster, topic, first)  # the former leader is up and rejects the fetch
     assert end_of(consumer, tp) == 5
     consumer.assign([tp])
     assert len(read_all(consumer, 5)) == 5

@@ -1,4 +1,4 @@
-"""The only broker goes and comes back, or another cluster stands in its place."""
+"""The only broker restarts, or another cluster replaces it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from tandem_kafka import TopicPartition
-from tests.integration.group_books import Books
+from tests.integration.group_ledger import GroupLedger
 from tests.integration.group_members import (
     Member,
     commit_if_possible,
@@ -79,7 +79,7 @@ def test_a_restart_in_the_middle_of_a_stream(
 def test_an_outage_of_the_broker_neither_hangs_nor_spins(
     cluster: KafkaCluster, consume: Consume
 ) -> None:
-    """Nothing hangs, nothing spins; positions set or asked for meanwhile hold afterwards."""
+    """Nothing hangs or spins; positions set during the outage hold afterwards."""
     topic = new_topic(cluster)
     cluster.admin.produce(topic, [b"%d" % number for number in range(100)])
     (tp,) = partitions_of(topic, 1)
@@ -98,12 +98,12 @@ def test_an_outage_of_the_broker_neither_hangs_nor_spins(
     consumer.seek(tp, 40)
     assert consumer.poll(timeout_ms=100) == {}
     assert consumer.position(tp) == 40
-    newcomer = consume(bootstrap_timeout_ms=0, **options)
-    newcomer.assign([tp])
-    assert newcomer.poll(timeout_ms=100) == {}
+    new_member = consume(bootstrap_timeout_ms=0, **options)
+    new_member.assign([tp])
+    assert new_member.poll(timeout_ms=100) == {}
     cluster.start_again()
     assert [record.offset for record in read_all(consumer, 60)] == list(range(40, 100))
-    assert [record.offset for record in read_all(newcomer, 100)] == list(range(100))
+    assert [record.offset for record in read_all(new_member, 100)] == list(range(100))
 
 
 @pytest.mark.behaviour(171)
@@ -116,9 +116,9 @@ def test_a_restart_under_a_group(cluster: KafkaCluster, consume: Consume, protoc
         "group_id": f"group-of-{topic}",
         "reconnect_backoff_max_ms": 500,
     }
-    books = Books(consume(**common), partitions)
+    ledger = GroupLedger(consume(**common), partitions)
     with Stream(cluster.bootstrap(), topic, 4, pause_s=0.05) as stream:
-        books.members = [
+        ledger.members = [
             Member(
                 consume(**common, **options_of(protocol)),
                 [topic],
@@ -127,12 +127,12 @@ def test_a_restart_under_a_group(cluster: KafkaCluster, consume: Consume, protoc
             )
             for _ in range(2)
         ]
-        settled(books.members, 4)
-        books.read_more()
-        while_running(cluster.restart, books.check_commits)
-        books.read_more()
+        settled(ledger.members, 4)
+        ledger.read_more()
+        while_running(cluster.restart, ledger.check_commits)
+        ledger.read_more()
         stream.stop()
-    books.close(stream.sent)
+    ledger.close(stream.sent)
 
 
 @pytest.fixture

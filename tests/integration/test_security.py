@@ -1,4 +1,4 @@
-"""Encrypted and authenticated connections, and what is said when they cannot be made."""
+"""Encrypted and authenticated connections, and the errors when they fail."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_tls(kafka: KafkaCluster, topic: str, consume: Consume, certificate: boo
     reads_and_commits(kafka, topic, consume, options)
 
 
-# What goes wrong: (options, error, words of its message).
+# Failures: (options, error, part of its message).
 Wrong = Callable[[KafkaCluster, str], Options]
 
 
@@ -119,7 +119,7 @@ REFUSED: dict[str, tuple[Wrong, type[KafkaError], str]] = {
 
 
 @pytest.fixture(params=REFUSED)
-def refused(
+def rejected(
     request: pytest.FixtureRequest, kafka: KafkaCluster, tmp_path: Any
 ) -> tuple[Options, type[KafkaError], str]:
     make, error, words = REFUSED[request.param]
@@ -128,9 +128,9 @@ def refused(
 
 @pytest.mark.behaviour(7)
 def test_the_constructor_raises_a_rejected_login(
-    refused: tuple[Options, type[KafkaError], str], network_threads: Callable[[], list[str]]
+    rejected: tuple[Options, type[KafkaError], str], network_threads: Callable[[], list[str]]
 ) -> None:
-    options, error, words = refused
+    options, error, words = rejected
     with pytest.raises(error, match=words):
         KafkaConsumer(**options)
     assert network_threads() == []
@@ -138,9 +138,9 @@ def test_the_constructor_raises_a_rejected_login(
 
 @pytest.mark.behaviour(175)
 def test_poll_raises_a_rejected_login(
-    refused: tuple[Options, type[KafkaError], str], topic: str, consume: Consume
+    rejected: tuple[Options, type[KafkaError], str], topic: str, consume: Consume
 ) -> None:
-    options, error, words = refused
+    options, error, words = rejected
     consumer = consume(topic, group_id=f"group-of-{topic}", bootstrap_timeout_ms=0, **options)
     with pytest.raises(error, match=words):
         consumer.poll(30_000)
@@ -169,7 +169,7 @@ def test_every_call_that_needs_a_login_raises_its_rejection(
     tp = TopicPartition(topic, 0)
     consumer.assign([tp])
     consumer.seek(tp, 0)
-    for _ in range(2):  # it is no error that goes away
+    for _ in range(2):  # the error is permanent
         with pytest.raises(SaslAuthenticationFailedError, match="credentials"):
             CALLS[name](consumer, tp)
 

@@ -1,4 +1,4 @@
-"""The main job in one piece: assign, poll, commit, and go on from there in another consumer."""
+"""The main use in one test: assign, poll, commit, and continue in another consumer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.kafka.broker import KafkaCluster
 
 
 def read(consumer: KafkaConsumer, count: int) -> list[bytes]:
-    """Poll until `count` values came (the test's timeout bounds it)."""
+    """Poll until `count` values were read (the timeout of the test limits it)."""
     values: list[bytes] = []
     while len(values) < count:
         for records in consumer.poll(timeout_ms=1_000).values():

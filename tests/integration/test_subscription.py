@@ -1,4 +1,4 @@
-"""Subscriptions follow their topics: those that come, grow and go; names and patterns."""
+"""Subscriptions by name and pattern follow topics that are created, grow and are deleted."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.integration.polling import (
 from tests.kafka.admin import Record
 from tests.kafka.broker import KafkaCluster
 
-#: Metadata are looked at this often, so that what is new is seen soon.
+#: The metadata refresh interval, short enough to see new topics soon.
 SOON = {"metadata_max_age_ms": 100}
 
 
@@ -66,7 +66,7 @@ def test_expanding_the_subscription(
     assert consumer.subscription() == {topic, other}
     assert consumer.assignment() == set(old)  # nothing changes outside of poll()
     assigned(consumer, old + new)
-    # The classic protocol gives everything back before it takes anything.
+    # The eager protocol revokes everything before it assigns anything.
     assert listener.calls == [
         ("assigned", set(old)),
         ("revoked", set(old)),
@@ -134,7 +134,7 @@ def test_a_pattern_matches_existing_and_later_topics(
     kafka.admin.produce(two, [b"x"])
     assert read_all(consumer, 1)[0].topic == two
     kafka.admin.delete_topic(one)
-    # What was read and not committed may come again.
+    # Records without a commit may be read again.
     poll_until(consumer, lambda: consumer.assignment() == set(partitions_of(two, 2)))
 
 
@@ -264,12 +264,12 @@ def test_a_deleted_topic_is_revoked_and_the_other_is_read(
     kafka: KafkaCluster, topic: str, consume: Consume, group: str, auto_commit: bool
 ) -> None:
     """Also 127: the commit before the rebalance does not insist on the deleted topic."""
-    doomed = kafka.admin.create_topic(f"doomed-{topic}")
-    consumer = consume(topic, doomed, group_id=group, enable_auto_commit=auto_commit, **SOON)
-    for name in (topic, doomed):
+    killed = kafka.admin.create_topic(f"doomed-{topic}")
+    consumer = consume(topic, killed, group_id=group, enable_auto_commit=auto_commit, **SOON)
+    for name in (topic, killed):
         kafka.admin.produce(name, [b"1", b"2"])
     read_all(consumer, 4)
-    kafka.admin.delete_topic(doomed)
+    kafka.admin.delete_topic(killed)
     records = poll_until(consumer, lambda: consumer.assignment() == set(partitions_of(topic, 1)))
     kafka.admin.produce(topic, [b"3"])
     left = [b"3"] if auto_commit else [b"1", b"2", b"3"]

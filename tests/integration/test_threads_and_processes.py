@@ -145,7 +145,7 @@ def test_threads_can_take_turns(kafka: KafkaCluster, topic: str, consumer: Kafka
 def in_fork(check: object) -> None:
     """Run something in a fork of this process; the test fails if it does."""
     with warnings.catch_warnings():
-        # Python 3.12 warns of forks with threads: they are what this is about.
+        # Python 3.12 warns of forks with threads, which are the subject here.
         warnings.simplefilter("ignore", DeprecationWarning)
         child = os.fork()
     if child == 0:  # pragma: no cover - in another process
@@ -169,7 +169,7 @@ def test_the_error_in_a_fork_advises_a_new_consumer(
                 call()
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            consumer.__del__()  # its end in the child says and does nothing
+            consumer.__del__()  # its end in the child has no effect
         with KafkaConsumer(bootstrap_servers=kafka.bootstrap()) as own:
             assert own.partitions_for_topic(topic) == {0}
 

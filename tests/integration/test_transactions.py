@@ -158,7 +158,7 @@ def test_an_open_transaction_holds_back_later_records(
     assert values_of(read_all(consumer, 1)) == [b"first"]
     assert consumer.poll(timeout_ms=300) == {}
     assert consumer.position(tp) == 1
-    # The end is the last stable offset for the one, the high watermark for the other.
+    # The end is the last stable offset or the high watermark, by isolation level.
     assert consumer.end_offsets([tp]) == {tp: 1}
     assert everything.end_offsets([tp]) == {tp: 3}
     assert consumer.current_lag(tp) == 0
@@ -247,7 +247,7 @@ def test_a_move_without_a_record_can_be_committed(
 def test_large_transactions_between_plain_records(
     kafka: KafkaCluster, consume: Consume, topic: str, writer: Writer
 ) -> None:
-    """Several fetches per transaction: what is aborted is known to each of them."""
+    """Several fetches per transaction: each knows the aborted transactions."""
     expected = []
     for turn in range(6):
         value = b"%d " % turn * 100

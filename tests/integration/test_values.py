@@ -1,4 +1,4 @@
-"""What is read is what kafka-python reads of the same topic: records, lists, a dict, errors."""
+"""Reads return the same as in kafka-python: records, lists, a dict, errors."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_an_exception_of_a_deserializer_keeps_its_type(
 ) -> None:
     for consumer in both(value_deserializer=refuse):
         read: list[Any] = []
-        with pytest.raises(json.JSONDecodeError) as caught:  # noqa: PT012 - until it comes
+        with pytest.raises(json.JSONDecodeError) as caught:  # noqa: PT012 - until it is raised
             while len(read) < COUNT:
                 if loop:
                     read.append(next(consumer))

@@ -1,4 +1,4 @@
-"""wakeup() and Ctrl-C end what blocks, lose nothing, and leave a consumer that works on."""
+"""wakeup() and Ctrl-C end blocking calls, lose nothing, and leave a working consumer."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_wakeup_from_a_signal_handler(kafka: KafkaCluster, topic: str, idle: Kaf
 
 @pytest.mark.behaviour(31)
 def test_wakeup_loses_no_records(kafka: KafkaCluster, topic: str, consume: Consume) -> None:
-    """Wake-ups come at every moment of reading; every record comes, once and in order."""
+    """Wakeups occur at any moment of reading; each record is read once and in order."""
     total = 3_000
     kafka.admin.produce(topic, [b"x" * 100] * total)
     consumer = consume(max_poll_records=3)
@@ -217,7 +217,7 @@ def test_ctrl_c_before_poll(kafka: KafkaCluster, topic: str, idle: KafkaConsumer
 
 @pytest.mark.behaviour(33)
 def test_ctrl_c_while_joining(kafka: KafkaCluster, topic: str, consume: Consume) -> None:
-    """At many moments of joining, one after the other: the member joins in the end."""
+    """At many moments of joining, one after the other; the member still joins."""
     consumer = consume(topic, group_id=f"group-of-{topic}")
     for _ in range(10):
         if consumer.assignment():
@@ -261,7 +261,7 @@ def test_ctrl_c_just_before_the_listener_is_called(
     monkeypatch: pytest.MonkeyPatch,
     moment: str,
 ) -> None:
-    """Ctrl-C can come while a rebalance is being dealt with: the next poll() does the rest."""
+    """Ctrl-C can interrupt a rebalance; the next poll() completes it."""
     kafka.admin.produce(topic, [b"1"])
     listener = Listener()
     consumer = consume(group_id=f"group-of-{topic}", enable_auto_commit=True)

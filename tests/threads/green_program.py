@@ -18,7 +18,7 @@ LINES: list[str] = []
 
 
 class Lines(logging.Handler):
-    """Keeps what is logged."""
+    """Keeps log messages."""
 
     def emit(self, record: logging.LogRecord) -> None:
         LINES.append(record.getMessage())
@@ -49,7 +49,7 @@ def patch() -> Any:
 
 
 def both() -> tuple[Any, Any]:
-    """Import and patch in the order that was asked for."""
+    """Import and patch in the requested order."""
     if WHEN == "after":
         tandem_kafka = importlib.import_module("tandem_kafka")
         return patch(), tandem_kafka
@@ -57,7 +57,7 @@ def both() -> tuple[Any, Any]:
 
 
 def read(consumer: Any, count: int) -> list[str]:
-    """Poll until there are so many values."""
+    """Poll until `count` values were read."""
     values: list[str] = []
     end = time.monotonic() + 30
     while len(values) < count and time.monotonic() < end:

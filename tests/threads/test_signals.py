@@ -20,7 +20,7 @@ from tests.unit.interrupts import Interrupter
 
 Handler = Callable[[int, FrameType | None], None]
 
-#: A wait that lasts so long was not ended by the handler.
+#: A longer wait was not ended by the handler.
 LOST_S = 2.0
 
 
@@ -53,12 +53,12 @@ def test_a_handler_at_any_bytecode_ends_the_wait(monkeypatch: pytest.MonkeyPatch
         rescue.join()
         assert driver._waiting == []
         if news[0] == "rescue":
-            break  # it fell asleep before it came to that bytecode
+            break  # it slept before it reached that bytecode
         assert took_s < LOST_S, f"the wake-up at bytecode {at} was lost"
     assert at > 30
 
 
-def test_an_interrupt_at_any_bytecode_ends_the_wait_and_leaves_nothing_behind() -> None:
+def test_an_interrupt_at_any_bytecode_ends_the_wait_and_leaves_no_lock() -> None:
     driver = ThreadDriver(MonotonicClock())
     for at in count():
         interrupter = Interrupter(at)
@@ -76,7 +76,7 @@ def test_an_interrupt_at_any_bytecode_ends_the_wait_and_leaves_nothing_behind() 
         rescue.join()
         if interrupter.frame is None:
             break
-        # A lock may stay registered. It is released once, and then costs no more than a look.
+        # A lock may stay registered. It is released once, and then costs only a check.
         driver.notify()
         assert not any(lock.locked() for lock in driver._waiting)
     assert at > 30
@@ -115,8 +115,8 @@ def thread(handle: Handler) -> Iterator[Callable[[float], None]]:
 
 
 @pytest.mark.parametrize("source", [timer, thread])
-def test_no_signal_is_missed_by_threads_that_wait(source: Any) -> None:
-    """Signals at all times around the beginning of a wait, with another thread that waits too."""
+def test_waiting_threads_miss_no_signal(source: Any) -> None:
+    """Signals at any time around the start of a wait, while another thread waits too."""
     driver = ThreadDriver(MonotonicClock())
     news: list[int] = []
     over = threading.Event()

@@ -1,4 +1,4 @@
-"""A reader and the threads beside it: one is inside at a time, and nobody waits in vain."""
+"""A reader and other threads: one is inside at a time, and no thread waits forever."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FAR_MS = 1_000_000
 
 
 class Consumer:
-    """What a consumer does with its core, and nothing else."""
+    """The calls of a consumer to its core."""
 
     def __init__(self, lockstep: Lockstep) -> None:
         self.lockstep = lockstep
@@ -104,7 +104,7 @@ def test_a_reader_and_two_visitors_take_turns(seed: int) -> None:
 
 
 @each_seed
-def test_a_second_reader_is_turned_away_and_a_visitor_is_not(seed: int) -> None:
+def test_a_second_reader_is_rejected_and_a_visitor_is_not(seed: int) -> None:
     lockstep = Lockstep(seed, core_module, runtime)
     consumer = Consumer(lockstep)
     polled: list[int] = []
@@ -139,7 +139,7 @@ def test_a_reader_ends_when_another_thread_closes(seed: int) -> None:
 
 
 class Committing:
-    """Two threads that commit, and a reader; each may come to run the callbacks."""
+    """Two threads that commit, and a reader; any of them may run the callbacks."""
 
     def __init__(self, lockstep: Lockstep) -> None:
         self.lockstep = lockstep
@@ -175,7 +175,7 @@ class Committing:
 
 
 @each_seed
-def test_callbacks_of_commits_run_once_and_in_order_whoever_runs_them(seed: int) -> None:
+def test_commit_callbacks_run_once_and_in_order_on_any_thread(seed: int) -> None:
     lockstep = Lockstep(seed, commits_module, runtime)
     both = Committing(lockstep)
     one, two = (lambda: both.commit(10)), (lambda: both.commit(20))

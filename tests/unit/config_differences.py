@@ -11,9 +11,9 @@ __all__ = ["OURS", "THEIRS", "Difference"]
 
 @dataclass(frozen=True)
 class Difference:
-    """A reason, and the options and values that it is for: any of the ones with any of the others.
+    """A reason, and the options and values to which it applies, in any combination.
 
-    Where several differences have an option and a value, the first one is its reason.
+    If several differences apply, the first is the reason.
     """
 
     reason: str
@@ -93,7 +93,7 @@ _SECURITY: Final = (
     "sasl_kerberos_service_name",
 )
 
-#: What kafka-python's constructor takes and ours refuses.
+#: Values that kafka-python's constructor accepts and ours rejects.
 THEIRS: Final = (
     Difference(
         "A switch accepts True, False, 0, 1 or None. kafka-python uses the truth value of "
@@ -262,7 +262,7 @@ THEIRS: Final = (
     ),
 )
 
-#: What ours takes and kafka-python's refuses.
+#: Values that ours accepts and kafka-python's rejects.
 OURS: Final = (
     Difference(
         "Words are accepted in upper and lower case.",

@@ -1,7 +1,7 @@
-"""Gives every option of kafka-python each kind of value, to its consumer and to ours.
+"""Passes each kind of value for every option to kafka-python's consumer and to ours.
 
-Its consumer is made without a network: `trials()` has it believe that a broker of Kafka 4.3 has
-answered. The page of the documentation is written with `python -m tests.unit.config_parity`.
+Their consumer is created without a network: `trials()` simulates the response of a broker of
+Kafka 4.3. The page of the documentation is written with `python -m tests.unit.config_parity`.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ __all__ = ["Trial", "page", "reasons", "trials"]
 
 @dataclass(frozen=True)
 class Trial:
-    """What became of an option's value, given as the words of the table.
+    """The outcome of a value of an option, both as in the table.
 
     Attributes:
-        theirs: What kafka-python's constructor raised, None if it took the value.
-        ours: The same of our options.
+        theirs: The error of kafka-python's constructor; None if it accepted the value.
+        ours: The error of our options, likewise.
     """
 
     option: str
@@ -81,7 +81,7 @@ def _try(option: str, value: str, make: Callable[[], Any]) -> Trial:
 def _raised(take: Callable[[Any], object], options: Mapping[str, Any]) -> Exception | None:
     try:
         take(options)
-    except Exception as error:  # noqa: BLE001 - whatever it is, it is the answer
+    except Exception as error:  # noqa: BLE001 - any error is the outcome
         error.__cause__ = error.__context__ = None  # their frames would keep sockets
         return error.with_traceback(None)
     return None
@@ -95,9 +95,9 @@ def _make_theirs(options: Mapping[str, Any]) -> None:
 
 @contextmanager
 def _offline() -> Iterator[None]:
-    """Let kafka-python's consumers start no thread and believe in a broker."""
+    """Create kafka-python's consumers without threads, with a simulated broker."""
 
-    def answered(manager: Any, *_timeouts: object) -> None:
+    def response(manager: Any, *_timeouts: object) -> None:
         manager.broker_version_data = BrokerVersionData((4, 3))
 
     before = logging.root.manager.disable
@@ -105,12 +105,12 @@ def _offline() -> Iterator[None]:
     try:
         with (
             warnings.catch_warnings(),
-            patch.object(KafkaConnectionManager, "bootstrap", answered),
+            patch.object(KafkaConnectionManager, "bootstrap", response),
             patch.object(NetworkSelector, "start", lambda _self: None),
         ):
             warnings.simplefilter("ignore")
             yield
-            gc.collect()  # what a constructor of theirs that failed has left open
+            gc.collect()  # sockets that their failed constructor left open
     finally:
         logging.disable(before)
 

@@ -1,4 +1,4 @@
-"""Values of every kind that people might give an option, good for it or not."""
+"""Values of every kind for options, valid or not."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def function(*_args: Any) -> None:
     return None
 
 
-#: By the words of the table, what makes a value: generators are used up by the first who reads.
+#: Factories of values, by their text in the table; a generator can be read only once.
 GENERAL: Final[dict[str, Callable[[], Any]]] = {
     "`None`": lambda: None,
     "`True`": lambda: True,
@@ -190,11 +190,11 @@ _OF_OPTION["key_deserializer"] = _OF_OPTION["value_deserializer"]
 
 
 def values_of(option: str) -> dict[str, Callable[[], Any]]:
-    """What an option is tried with, by the words that the table has for it."""
+    """Return the tested values of an option, by their text in the table."""
     return {**GENERAL, **_OF_OPTION.get(option, {})}
 
 
-#: Options that go with those whose names begin so, for their values to be looked at at all.
+#: Options without which values of options with these prefixes are not checked.
 SURROUNDINGS: Final[dict[str, dict[str, Any]]] = {
     "ssl_": {"security_protocol": "SSL"},
     "sasl_": {

@@ -21,7 +21,7 @@ class Interrupter:
     """Runs a signal handler at one bytecode of a call.
 
     CPython runs signal handlers at the beginning of functions, at backward jumps and behind calls.
-    This does it at every bytecode, which is stricter.
+    This class runs one at every bytecode, which is stricter.
 
     Functions that `skip` chooses, by their frames, are left alone.
 
@@ -74,8 +74,7 @@ class Interrupter:
     def came_behind(self, code: CodeType, attribute: str) -> bool:
         """Tell whether it occurred in `code` after its only store to an attribute.
 
-        Nothing but a return or a call of variables may stand there: CPython runs no handler
-        between these. Behind that call, nothing is told of it.
+        Only a return or a call of variables may follow: CPython runs no handler between these.
         """
         if self.frame is None or self.frame.f_code is not code:
             return False

@@ -1,4 +1,4 @@
-"""What the benchmarks make of figures, of sampled stacks, and of bytes."""
+"""The evaluation of figures, sampled stacks and bytes in the benchmarks."""
 
 from __future__ import annotations
 
@@ -14,47 +14,47 @@ from benchmarks.readers.catalogue import CATALOGUE
 from benchmarks.readers.drain import _ends, _request
 
 
-def told(measure: str, **medians: dict[str, float]) -> list[str]:
+def verdict_texts(measure: str, **medians: dict[str, float]) -> list[str]:
     by_reader = {name.replace("_", "-"): figures for name, figures in medians.items()}
     return [verdict.text() for verdict in verdicts(measure, by_reader)]
 
 
-def test_a_bar_is_a_factor_of_what_another_one_has() -> None:
+def test_a_bar_is_a_factor_of_another_result() -> None:
     rates = {"records_per_s": 310.0}, {"records_per_s": 100.0}
-    assert told("tls", tandem=rates[0], confluent_tuned=rates[1]) == [
+    assert verdict_texts("tls", tandem=rates[0], confluent_tuned=rates[1]) == [
         "tandem-kafka: records/s at least 1x confluent-kafka, tuned: 3.10x, met"
     ]
-    assert told("tls", tandem=rates[1], java=rates[0]) == [
+    assert verdict_texts("tls", tandem=rates[1], java=rates[0]) == [
         "tandem-kafka: records/s at least 1.5x Java client: 0.32x, MISSED"
     ]
 
 
-def test_a_bar_may_be_a_figure_that_is_not_to_be_passed() -> None:
-    assert told("many-idle", tandem={"cpu_percent": 2.5}) == [
+def test_a_bar_can_be_an_upper_limit() -> None:
+    assert verdict_texts("many-idle", tandem={"cpu_percent": 2.5}) == [
         "tandem-kafka: at most 3 % of a core: 2.5 % of a core, met"
     ]
-    assert told("memory", tandem={"above_idle_mb": 300.0}) == [
+    assert verdict_texts("memory", tandem={"above_idle_mb": 300.0}) == [
         "tandem-kafka: at most 124 MiB above idle: 300 MiB above idle, MISSED"
     ]
 
 
-def test_what_was_not_measured_has_no_verdict() -> None:
-    assert told("tls", tandem={"records_per_s": 1.0}) == []
-    assert told("tls", java={"records_per_s": 1.0}) == []
+def test_a_missing_measurement_has_no_verdict() -> None:
+    assert verdict_texts("tls", tandem={"records_per_s": 1.0}) == []
+    assert verdict_texts("tls", java={"records_per_s": 1.0}) == []
 
 
 @pytest.mark.parametrize("bar", BARS, ids=lambda bar: f"{bar.measure}: {bar.text()}")
-def test_both_sides_of_a_bar_take_part(bar) -> None:
+def test_both_readers_of_a_bar_are_measured(bar) -> None:
     readers = {measure.name: measure.readers for measure in MEASURES}[bar.measure]
     assert {bar.reader, bar.other or bar.reader} <= set(readers)
 
 
-def test_measures_name_readers_that_there_are() -> None:
+def test_measures_name_existing_readers() -> None:
     for measure in (*MEASURES, *OPTION_MEASURES):
         assert set(measure.readers) <= set(CATALOGUE)
 
 
-def test_stacks_are_added_up_by_thread() -> None:
+def test_stacks_are_summed_by_thread() -> None:
     threads = threads_of(
         [
             "thread (1): main;outer (a.py:1);inner (a.py:2) 3",
@@ -77,12 +77,12 @@ def batch(base: int, last: int) -> bytes:
 
 
 def response(*partitions: tuple[int, int, bytes]) -> memoryview:
-    told = b"".join(
+    verdicts = b"".join(
         struct.pack(">ihqqqiii", number, error, 9, 9, 0, 0, -1, len(records)) + records
         for number, error, records in partitions
     )
     head = struct.pack(">iihiih", 1, 0, 0, 0, 1, 5) + b"topic"
-    return memoryview(head + struct.pack(">i", len(partitions)) + told)
+    return memoryview(head + struct.pack(">i", len(partitions)) + verdicts)
 
 
 def test_the_drain_finds_the_end_of_whole_batches() -> None:
@@ -96,6 +96,6 @@ def test_the_drain_stops_at_an_error() -> None:
         list(_ends(response((0, 6, b""))))
 
 
-def test_the_drains_request_is_as_long_as_it_says() -> None:
+def test_the_length_of_the_drains_request_is_right() -> None:
     request = _request("topic", {0: 1, 1: 2})
     assert struct.unpack_from(">i", request) == (len(request) - 4,)

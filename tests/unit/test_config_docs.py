@@ -1,4 +1,4 @@
-"""What stands elsewhere about options agrees with where they are said."""
+"""Documentation and types of the options agree with their table."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_the_typed_options_are_the_options():
     assert not ConsumerOptions.__required_keys__
 
 
-def test_hovering_an_option_shows_what_it_means():
+def test_each_typed_option_has_its_description():
     described: dict[str, str] = {}
     for each in ast.parse(Path(typed_options.__file__).read_text(encoding="utf-8")).body:
         for option, doc in itertools.pairwise(getattr(each, "body", ())):
@@ -59,7 +59,7 @@ def test_hovering_an_option_shows_what_it_means():
     assert {name: " ".join(doc.split()) for name, doc in described.items()} == said
 
 
-def test_the_words_of_the_typed_options_are_allowed():
+def test_the_literals_of_the_typed_options_are_allowed_values():
     typed, specs = get_type_hints(ConsumerOptions), dataclasses.fields(Config)
     for spec in specs:
         for word in words_of(typed[spec.name]):
@@ -85,5 +85,5 @@ def test_every_option_is_described(spec):
 
 def test_every_default_passes_its_own_check():
     for spec in dataclasses.fields(Config):
-        if spec.name != "bootstrap_servers":  # kept in another form than given
+        if spec.name != "bootstrap_servers":  # converted to another form
             assert option_of(spec).check.parse(spec.default) == spec.default

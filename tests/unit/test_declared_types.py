@@ -1,4 +1,4 @@
-"""What type checkers are told of kafka-python's classes is so."""
+"""The declared types of kafka-python's classes match the classes."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_declared_class_has_these_bases_and_methods(name: str):
 def test_a_declared_tuple_has_these_fields_and_defaults(name: str):
     declared, found = fields_of(DECLARED[name]), at_run_time(name)
     assert tuple(declared) == found._fields
-    # Those of what is never made without it, None for an offset, are left out.
+    # Defaults of fields that are always set, such as None for an offset, are omitted.
     for field, value in declared.items():
         if value is not None:
             assert ast.literal_eval(value) == found._field_defaults[field]

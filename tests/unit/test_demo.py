@@ -1,4 +1,4 @@
-"""The demo's account: the mistakes that make it fail, and what it shows."""
+"""The demo's ledger: errors that make it fail, and its display."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def settled() -> Ledger:
     return ledger
 
 
-def test_an_account_that_adds_up_succeeds(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_complete_ledger_succeeds(capsys: pytest.CaptureFixture[str]) -> None:
     ledger = settled()
     assert ledger.read_again == 1
     assert summary(View(ledger, []), ledger, TOTAL) == 0
@@ -57,7 +57,7 @@ def read_twice(ledger: Ledger) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spoil", "said"),
+    ("spoil", "message"),
     [
         (never_read, "partition 1: 1 records were not read"),
         (skipped, "partition 0: expected offset 3, read 4"),
@@ -66,13 +66,13 @@ def read_twice(ledger: Ledger) -> None:
         (read_twice, "2 records were read again instead of 1"),
     ],
 )
-def test_anything_missed_makes_it_fail(
-    capsys: pytest.CaptureFixture[str], spoil: Callable[[Ledger], None], said: str
+def test_a_missing_record_makes_the_demo_fail(
+    capsys: pytest.CaptureFixture[str], spoil: Callable[[Ledger], None], message: str
 ) -> None:
     ledger = settled()
     spoil(ledger)
     assert summary(View(ledger, []), ledger, TOTAL) == 1
-    assert said in capsys.readouterr().out
+    assert message in capsys.readouterr().out
 
 
 def test_a_terminal_shows_partitions_owners_lag_and_what_to_try_next() -> None:

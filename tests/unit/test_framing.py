@@ -43,8 +43,8 @@ def test_a_request_has_the_bytes_of_kafka_python(message: Any, client_id: str | 
 
 def test_a_response_is_decoded_by_the_class_of_its_request_and_version() -> None:
     body = bytes(HeartbeatResponse(throttle_time_ms=7, error_code=27).encode(version=4))
-    answer = response_class(HeartbeatRequest.API_KEY, 4).decode(body)
-    assert (answer.throttle_time_ms, answer.error_code, answer.version) == (7, 27, 4)
+    response = response_class(HeartbeatRequest.API_KEY, 4).decode(body)
+    assert (response.throttle_time_ms, response.error_code, response.version) == (7, 27, 4)
     assert response_class(ApiVersionsRequest.API_KEY, 3)(error_code=35).name == (
         ApiVersionsResponse.name
     )

@@ -29,8 +29,10 @@ def test_other_names_cannot_be_imported() -> None:
 def test_unused_modules_are_not_imported() -> None:
     """Spark starts processes for a query that only need the source."""
     code = "import sys, tandem_kafka; print(sorted({'kafka', 'ssl', 'pyarrow'} & set(sys.modules)))"
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
-    assert told.stdout.strip() == "[]"
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, check=True, text=True
+    )
+    assert result.stdout.strip() == "[]"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Nulls in responses: rejected or accepted, as the schema says."""
+"""Nulls in responses: rejected or accepted, by the schema."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ def test_allowed_nulls_and_absent_fields_are_accepted() -> None:
 
 def test_all_elements_are_checked() -> None:
     topic = OffsetFetchResponse.OffsetFetchResponseTopic
-    answer = OffsetFetchResponse(
+    response = OffsetFetchResponse(
         topics=[topic(name="one", partitions=[]), topic(name=None, partitions=[])], error_code=0
     )
     with pytest.raises(ValueError, match=r"topics\.name is null"):
-        reject_nulls(answer, 7)
+        reject_nulls(response, 7)

@@ -168,7 +168,7 @@ def is_within(frame: FrameType) -> bool:
     return frame.f_code is within.__code__
 
 
-def elsewhere(call: Callable[[], T]) -> T:
+def on_another_thread(call: Callable[[], T]) -> T:
     """Call on another thread."""
     found: list[T] = []
     thread = threading.Thread(target=lambda: found.append(call()), name="intruder")
@@ -184,11 +184,11 @@ def test_the_lock_is_reentrant_but_rejects_other_threads() -> None:
     seen: list[object] = []
 
     def intrude() -> None:
-        seen.extend(elsewhere(lambda: [lock.acquire(), lock.take_over(is_within)]))
+        seen.extend(on_another_thread(lambda: [lock.acquire(), lock.take_over(is_within)]))
 
     within(lock, lambda: within(lock, intrude))
     assert seen == [None, "MainThread"]
-    assert elsewhere(lock.acquire) is not None, "both have left"
+    assert on_another_thread(lock.acquire) is not None, "both have left"
 
 
 def test_a_lock_abandoned_by_an_interrupt_is_taken_over() -> None:
@@ -202,7 +202,7 @@ def test_a_lock_abandoned_by_an_interrupt_is_taken_over() -> None:
         held.release()
         return refused, held
 
-    refused, held = elsewhere(enter)
+    refused, held = on_another_thread(enter)
     assert refused is None
     assert held is not None
     within(lock, lambda: None)  # on the thread that had abandoned it

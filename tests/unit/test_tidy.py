@@ -1,4 +1,4 @@
-"""The rules of shape that no linter knows; CONTRIBUTING.md gives their reasons."""
+"""Rules for files and modules that no linter checks; CONTRIBUTING.md has the reasons."""
 
 from __future__ import annotations
 
@@ -59,4 +59,4 @@ def test_a_module_says_what_it_is_for(path: Path) -> None:
 @pytest.mark.parametrize("path", sources("tandem_kafka"), ids=relative)
 def test_time_threads_and_chance_come_from_the_runtime(path: Path) -> None:
     if path not in BEHIND_THE_SEAM:
-        assert not imported(parse(path)) & SEAM, "ask tandem_kafka.runtime instead"
+        assert not imported(parse(path)) & SEAM, "use tandem_kafka.runtime instead"

@@ -47,7 +47,7 @@ def test_a_partition_that_moves_twice_keeps_its_first_origin():
 
 
 def test_two_partitions_return_instead_of_an_indirect_exchange():
-    """x gave a-0 to y and y has given a-1 to z: a-1 for x is a-1 for y, and a-0 for x."""
+    """a-0 moved from x to y, and a-1 from y to z. Then a-1 for x means a-1 for y and a-0 for x."""
     moves = Moves()
     moves.to(A0, "x", "y")
     moves.to(A1, "y", "z")

@@ -31,7 +31,7 @@ def test_no_group_id_constructs(make: Make) -> None:
     assert make(group_id=None).config["group_id"] is None
 
 
-def test_options_are_shown_as_they_were_given_with_all_defaults(make: Make) -> None:
+def test_config_has_the_given_options_and_all_defaults(make: Make) -> None:
     consumer = make(group_id="group", auto_commit_interval_ms=0.5)
     config = consumer.config
     assert isinstance(config, dict)
@@ -44,7 +44,7 @@ def test_options_are_shown_as_they_were_given_with_all_defaults(make: Make) -> N
     assert consumer.group_metadata().group_id == "group"
 
 
-def test_an_api_version_is_shown_as_its_release(make: Make) -> None:
+def test_config_shows_an_api_version_as_its_release(make: Make) -> None:
     assert make(api_version=(2, 5)).config["api_version"] == (2, 5)
     assert (
         make(api_version=(9, 9)).config["api_version"] == BrokerVersionData((9, 9)).broker_version
@@ -52,7 +52,7 @@ def test_an_api_version_is_shown_as_its_release(make: Make) -> None:
 
 
 @pytest.mark.parametrize("defaults", [KafkaConsumer.DEFAULT_CONFIG, TheirConsumer.DEFAULT_CONFIG])
-def test_the_defaults_can_be_given(
+def test_all_defaults_can_be_passed(
     make: Make, defaults: dict[str, Any], recwarn: pytest.WarningsRecorder
 ) -> None:
     consumer = make(**{**defaults, "bootstrap_timeout_ms": 0})

@@ -77,12 +77,12 @@ class Interrupted:
     def fetch(self, fetched: Fetched = FETCHED) -> None:
         """Seek to the beginning, and fetch records."""
         self.returned = {A: [], B: []}
-        for tp, answers in fetched.items():
+        for tp, responses in fetched.items():
             state, base = self.engine.subscription.get(tp), Position(0)
             state.set_position(base)
-            for offset, data in answers:
-                answer = FetchedPartition(tp.topic, None, tp.partition, 0, records=data)
-                reader = open_reader(tp.topic, tp.partition, offset, answer, ReaderOptions())
+            for offset, data in responses:
+                response = FetchedPartition(tp.topic, None, tp.partition, 0, records=data)
+                reader = open_reader(tp.topic, tp.partition, offset, response, ReaderOptions())
                 self.engine.buffer.add(FetchedChunk(state, base, reader))
 
     def take(self, batch: Any) -> None:
@@ -286,7 +286,7 @@ def test_an_interrupted_poll_calls_the_listener_once() -> None:
     with Interrupted.reading("native", group_id="readers") as reader:
         calls, queue = reader.consumer._listener, reader.engine.queue
         listener = calls.listener = Losing()
-        told: list[tuple[int, int]] = []
+        completions: list[tuple[int, int]] = []
         add = queue.add
 
         def noticing(event: ApplicationEvent) -> None:
@@ -294,7 +294,7 @@ def test_an_interrupted_poll_calls_the_listener_once() -> None:
                 # Between the store and the call, it counts as called.
                 begun = interrupter.came_behind(ListenerCalls._call.__code__, "_progress")
                 listener.lost += begun and listener.lost < event.number
-                told.append((event.number, listener.lost))
+                completions.append((event.number, listener.lost))
             add(event)
 
         queue.add = noticing  # type: ignore[method-assign]
@@ -306,7 +306,7 @@ def test_an_interrupted_poll_calls_the_listener_once() -> None:
                 interrupter.call(reader.consumer.poll, 0)
             reader.consumer.poll()
             assert listener.lost == number
-            assert {lost for each, lost in told if each == number} == {number}
+            assert {lost for each, lost in completions if each == number} == {number}
             assert len(reader.consumer._background) == 0
         assert interrupter.at > 400
 

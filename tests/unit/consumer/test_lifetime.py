@@ -140,10 +140,10 @@ def test_a_consumer_dropped_during_iteration_is_collected_too() -> None:
     looping = Looping()
     with using("native"):
         assert next(looping).value == b"1"
-    gone = weakref.ref(looping)
+    reference = weakref.ref(looping)
     del looping
     gc.collect()
-    assert gone() is None
+    assert reference() is None
 
 
 def test_a_list_of_records_that_contains_itself_is_collected() -> None:
@@ -151,7 +151,7 @@ def test_a_list_of_records_that_contains_itself_is_collected() -> None:
     holder = type("Holder", (), {})()
     holder.records = records
     records.append(holder)
-    gone = weakref.ref(holder)
+    reference = weakref.ref(holder)
     del records, holder
     gc.collect()
-    assert gone() is None
+    assert reference() is None

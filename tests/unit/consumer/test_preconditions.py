@@ -31,7 +31,7 @@ OTHER = TopicPartition("topic", 1)
 
 
 @pytest.mark.behaviour(9)
-def test_without_subscription_or_assignment_there_is_nothing_to_read(
+def test_poll_without_subscription_or_assignment_returns_nothing(
     consumer: KafkaConsumer,
 ) -> None:
     """As in kafka-python; the Java client raises."""
@@ -242,13 +242,13 @@ WAYS: dict[str, tuple[Callable[[KafkaConsumer], None], Callable[[KafkaConsumer],
 def test_ways_to_subscribe_exclude_each_other(
     consumer: KafkaConsumer, first: str, second: str
 ) -> None:
-    begin, look = WAYS[first]
+    begin, inspect = WAYS[first]
     begin(consumer)
-    before = look(consumer)
+    before = inspect(consumer)
     if first != second:
         with pytest.raises(IllegalStateError, match="mutually exclusive"):
             WAYS[second][0](consumer)
-    assert look(consumer) == before
+    assert inspect(consumer) == before
     begin(consumer)  # the same kind of subscription can still be changed
     consumer.unsubscribe()
     WAYS[second][0](consumer)

@@ -117,11 +117,11 @@ def test_pause_and_resume() -> None:
 def test_assign_requests_metadata_of_new_topics_only() -> None:
     world = World()
     process(world, events.Assign(partitions=(TP, TP1)))
-    assert world.refresh_wanted()
+    assert world.refresh_requested()
     process(world, events.Assign(partitions=(TP,)))
-    assert not world.refresh_wanted()
+    assert not world.refresh_requested()
     process(world, events.Assign(partitions=(TP, TopicPartition("more", 0))))
-    assert world.refresh_wanted()
+    assert world.refresh_requested()
 
 
 @pytest.mark.behaviour(14)
@@ -198,12 +198,12 @@ def test_lag_needs_a_position_and_an_end() -> None:
 @pytest.mark.behaviour(149)
 def test_a_failed_lag_lookup_can_be_repeated() -> None:
     from tandem_kafka.errors import TopicAuthorizationFailedError
-    from tests.unit.request_managers.world import offsets_answer
+    from tests.unit.request_managers.world import offsets_response
 
     world = World()
     (state,) = world.assign(TP2, at=4)
     process(world, events.CurrentLag(partition=TP2))
     assert state.end_offset_asked
-    answer = offsets_answer({TP2: TopicAuthorizationFailedError})
-    world.answer(world.sent(world.managers.list_offsets), answer)
+    response = offsets_response({TP2: TopicAuthorizationFailedError})
+    world.respond(world.sent(world.managers.list_offsets), response)
     assert not state.end_offset_asked

@@ -28,7 +28,7 @@ from tests.unit.network.scripted import (
     ScriptedTransport,
     api_versions,
     frame_of,
-    metadata_answer,
+    metadata_response,
 )
 from tests.unit.request_managers.world import World
 
@@ -57,13 +57,13 @@ class Looped(World):
             self.context, self.managers, self.client, self.transport, self.queue, self.driver
         )
 
-    def turn(self, *, after_ms: int = 0) -> int:
+    def iterate(self, *, after_ms: int = 0) -> int:
         self.clock.advance_to(self.now_ms + after_ms)
         wait_ms = self.loop.prepare()
         self.loop.complete(self.transport.poll(wait_ms))
         return wait_ms
 
-    def ask(self, event: Any) -> Any:
+    def submit(self, event: Any) -> Any:
         self.queue.add(event)
         return event
 
@@ -80,16 +80,16 @@ class Broken:
 
 def test_an_idle_loop_sleeps_as_long_as_allowed() -> None:
     world = Looped()
-    assert world.turn() == MAX_SLEEP_MS
+    assert world.iterate() == MAX_SLEEP_MS
     assert world.driver.notified == 0
 
 
 def test_the_next_deadline_ends_the_sleep() -> None:
     world = Looped()
-    world.ask(events.UpdatePositions(partition=TP, deadline_ms=world.now_ms + 700))
+    world.submit(events.UpdatePositions(partition=TP, deadline_ms=world.now_ms + 700))
     world.subscription.assign_by_user([TP])
-    world.turn()
-    assert world.turn() <= 700
+    world.iterate()
+    assert world.iterate() <= 700
 
 
 @pytest.mark.behaviour(42)
@@ -98,13 +98,13 @@ def test_a_manager_that_raises_does_not_stop_the_others(
 ) -> None:
     world = Looped()
     monkeypatch.setattr(world.managers.positions, "poll", Broken().poll)
-    event = world.ask(events.Bootstrap(deadline_ms=world.now_ms + 10_000))
-    wait_ms = world.turn()
+    event = world.submit(events.Bootstrap(deadline_ms=world.now_ms + 10_000))
+    wait_ms = world.iterate()
     assert 0 < wait_ms <= 200, "retried after a backoff"
     assert world.transport.addresses, "the metadata manager was polled too"
     assert world.loop.running
     assert not event.future.done
-    world.turn()
+    world.iterate()
     (error,) = world.raised()
     assert isinstance(error, KafkaError)
     assert isinstance(error.__cause__, ZeroDivisionError)
@@ -116,9 +116,9 @@ def test_an_event_that_fails_unexpectedly_does_not_end_the_loop(
 ) -> None:
     world = Looped()
     monkeypatch.setattr(world.subscription, "unsubscribe", Broken().poll)
-    event = world.ask(events.Unsubscribe(deadline_ms=world.now_ms + 1_000))
-    other = world.ask(events.Pause(partitions=frozenset(), deadline_ms=world.now_ms + 1_000))
-    world.turn()
+    event = world.submit(events.Unsubscribe(deadline_ms=world.now_ms + 1_000))
+    other = world.submit(events.Pause(partitions=frozenset(), deadline_ms=world.now_ms + 1_000))
+    world.iterate()
     assert isinstance(event.future.error, KafkaError)
     assert other.future.error is None
     assert world.loop.running
@@ -129,30 +129,30 @@ def test_a_response_that_a_manager_cannot_process_is_an_error_and_is_retried(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     world = Looped()
-    answered = world.managers.metadata._handle_response
+    response = world.managers.metadata._handle_response
     monkeypatch.setattr(world.managers.metadata, "_handle_response", lambda _: Broken().poll(0))
-    waits = world.ask(events.UpdatePositions(partition=TP, deadline_ms=world.now_ms + 10_000))
+    waits = world.submit(events.UpdatePositions(partition=TP, deadline_ms=world.now_ms + 10_000))
     world.subscription.assign_by_user([TP])
-    world.turn()
+    world.iterate()
     world.transport.events.append(ConnectionOpened(1))
-    world.turn()
+    world.iterate()
     (versions,) = world.transport.take_sent()
     world.transport.events.append(FrameReceived(1, frame_of(versions, api_versions())))
-    world.turn()
-    world.turn()
+    world.iterate()
+    world.iterate()
     (metadata,) = world.transport.take_sent()
-    world.transport.events.append(FrameReceived(1, frame_of(metadata, metadata_answer())))
-    world.turn()
+    world.transport.events.append(FrameReceived(1, frame_of(metadata, metadata_response())))
+    world.iterate()
     error = waits.future.error
     assert isinstance(error, UnexpectedResponseError)
     assert isinstance(error.__cause__, ZeroDivisionError)
-    monkeypatch.setattr(world.managers.metadata, "_handle_response", answered)
-    bootstrap = world.ask(events.Bootstrap(deadline_ms=world.now_ms + 10_000))
-    world.turn(after_ms=world.config.retry_backoff_max_ms)
-    world.turn()
+    monkeypatch.setattr(world.managers.metadata, "_handle_response", response)
+    bootstrap = world.submit(events.Bootstrap(deadline_ms=world.now_ms + 10_000))
+    world.iterate(after_ms=world.config.retry_backoff_max_ms)
+    world.iterate()
     (metadata,) = world.transport.take_sent()
-    world.transport.events.append(FrameReceived(1, frame_of(metadata, metadata_answer())))
-    world.turn()
+    world.transport.events.append(FrameReceived(1, frame_of(metadata, metadata_response())))
+    world.iterate()
     assert bootstrap.future.error is None
 
 
@@ -162,9 +162,9 @@ def test_a_manager_that_raises_in_its_error_handler_does_not_end_the_loop(
 ) -> None:
     world = Looped()
     monkeypatch.setattr(world.managers.metadata, "_handle_error", lambda _: Broken().poll(0))
-    world.ask(events.Bootstrap(deadline_ms=world.now_ms + 100_000))
-    world.turn()
-    world.turn(after_ms=world.config.request_timeout_ms)
+    world.submit(events.Bootstrap(deadline_ms=world.now_ms + 100_000))
+    world.iterate()
+    world.iterate(after_ms=world.config.request_timeout_ms)
     (error,) = world.raised()
     assert isinstance(error.__cause__, ZeroDivisionError)
     assert world.loop.running
@@ -176,8 +176,8 @@ def test_a_manager_that_raises_at_close_does_not_prevent_it(
 ) -> None:
     world = Looped()
     monkeypatch.setattr(world.managers.positions, "close", Broken().close)
-    world.ask(events.Close(deadline_ms=world.now_ms + 1_000))
-    world.turn()
+    world.submit(events.Close(deadline_ms=world.now_ms + 1_000))
+    world.iterate()
     assert not world.loop.running
 
 
@@ -185,11 +185,11 @@ def test_a_manager_that_raises_at_close_does_not_prevent_it(
 def test_an_event_without_a_response_fails_at_its_deadline() -> None:
     world = Looped()
     world.subscription.assign_by_user([TP])
-    event = world.ask(events.UpdatePositions(partition=TP, deadline_ms=world.now_ms + 500))
-    world.turn(after_ms=499)
+    event = world.submit(events.UpdatePositions(partition=TP, deadline_ms=world.now_ms + 500))
+    world.iterate(after_ms=499)
     assert not event.future.done
     before = world.driver.notified
-    world.turn(after_ms=1)
+    world.iterate(after_ms=1)
     assert isinstance(event.future.error, KafkaTimeoutError)
     assert "position()" in str(event.future.error)
     assert world.driver.notified == before + 1
@@ -199,8 +199,8 @@ def test_an_event_without_a_response_fails_at_its_deadline() -> None:
 @pytest.mark.behaviour(38)
 def test_a_zero_timeout_allows_one_attempt() -> None:
     world = Looped()
-    event = world.ask(events.ListTopics(deadline_ms=world.now_ms))
-    world.turn()
+    event = world.submit(events.ListTopics(deadline_ms=world.now_ms))
+    world.iterate()
     assert isinstance(event.future.error, KafkaTimeoutError)
     assert world.transport.addresses, "a connection was started"
 
@@ -208,12 +208,12 @@ def test_a_zero_timeout_allows_one_attempt() -> None:
 def test_a_metadata_error_goes_to_the_call_that_waits_for_it() -> None:
     world = Looped()
     world.subscription.assign_by_user([TP])
-    waits = world.ask(events.UpdatePositions(partition=TP, deadline_ms=world.now_ms + 10_000))
-    other = world.ask(events.ListTopics(deadline_ms=world.now_ms + 10_000))
-    world.turn()
+    waits = world.submit(events.UpdatePositions(partition=TP, deadline_ms=world.now_ms + 10_000))
+    other = world.submit(events.ListTopics(deadline_ms=world.now_ms + 10_000))
+    world.iterate()
     error = TopicAuthorizationFailedError({"orders"})
     world.managers.metadata._error = error
-    world.turn()
+    world.iterate()
     assert waits.future.error is error
     assert not other.future.done
     assert world.background.take() is None
@@ -223,23 +223,23 @@ def test_a_metadata_error_without_a_waiting_call_is_raised_by_poll() -> None:
     world = Looped()
     error = TopicAuthorizationFailedError({"orders"})
     world.managers.metadata._error = error
-    world.turn()
+    world.iterate()
     assert world.background.take() == ErrorEvent(error)
-    world.turn()
+    world.iterate()
     assert world.background.take() is None
 
 
 def test_the_application_is_notified_only_of_changes() -> None:
     world = Looped()
-    world.turn()
+    world.iterate()
     assert world.driver.notified == 0
     world.background.add_error(ErrorEvent(ValueError()))
-    world.turn()
+    world.iterate()
     assert world.driver.notified == 1
-    world.turn()
+    world.iterate()
     assert world.driver.notified == 1
-    world.ask(events.Pause(partitions=frozenset(), deadline_ms=world.now_ms + 10))
-    world.turn()
+    world.submit(events.Pause(partitions=frozenset(), deadline_ms=world.now_ms + 10))
+    world.iterate()
     assert world.driver.notified == 2
 
 
@@ -258,12 +258,12 @@ def test_managers_are_polled_only_in_iterations_that_concern_them(
         """Pass an event to the loop; return how often the managers were polled."""
         asked.clear()
         world.transport.events += transport_events
-        world.turn(after_ms=after_ms)
-        world.turn()
+        world.iterate(after_ms=after_ms)
+        world.iterate()
         return len(asked)
 
     monkeypatch.setattr(positions, "poll", poll)
-    world.ask(events.Bootstrap(deadline_ms=world.now_ms + 60_000))
+    world.submit(events.Bootstrap(deadline_ms=world.now_ms + 60_000))
     assert turns() == 1, "an event was processed"
     assert turns(ConnectionOpened(1)) == 0, "a connection was opened"
     (versions,) = world.transport.take_sent()
@@ -272,7 +272,7 @@ def test_managers_are_polled_only_in_iterations_that_concern_them(
     )
     (metadata,) = world.transport.take_sent()
     monkeypatch.setattr(world.managers.metadata, "poll", lambda _: IDLE)
-    assert turns(FrameReceived(1, frame_of(metadata, metadata_answer()))) == 1, (
+    assert turns(FrameReceived(1, frame_of(metadata, metadata_response()))) == 1, (
         "a request was answered"
     )
     assert turns(after_ms=3_000) == 0
@@ -287,21 +287,21 @@ def test_an_event_that_came_late_ends_the_sleep() -> None:
     monkey = world.managers.positions.poll
 
     def late(now_ms: int) -> PollResult:
-        world.ask(events.Pause(partitions=frozenset(), deadline_ms=now_ms + 10))
+        world.submit(events.Pause(partitions=frozenset(), deadline_ms=now_ms + 10))
         world.managers.positions.poll = monkey  # type: ignore[method-assign]
         return IDLE
 
     world.managers.positions.poll = late  # type: ignore[method-assign]
-    assert world.turn() == 0
+    assert world.iterate() == 0
 
 
 @pytest.mark.behaviour(116)
 def test_pending_events_fail_at_the_end() -> None:
     world = Looped()
     world.subscription.assign_by_user([TP])
-    watched = world.ask(events.UpdatePositions(partition=TP, deadline_ms=world.now_ms + 10**6))
-    world.turn()
-    queued = world.ask(events.ListTopics(deadline_ms=world.now_ms + 10**6))
+    watched = world.submit(events.UpdatePositions(partition=TP, deadline_ms=world.now_ms + 10**6))
+    world.iterate()
+    queued = world.submit(events.ListTopics(deadline_ms=world.now_ms + 10**6))
     world.loop.finish()
     for event in (watched, queued):
         assert isinstance(event.future.error, ConsumerClosedError)
@@ -311,9 +311,9 @@ def test_pending_events_fail_at_the_end() -> None:
 def test_pending_events_fail_with_the_error_that_ended_the_thread() -> None:
     world = Looped()
     world.subscription.assign_by_user([TP])
-    watched = world.ask(events.UpdatePositions(partition=TP, deadline_ms=world.now_ms + 10**6))
-    world.turn()
-    queued = world.ask(events.ListTopics(deadline_ms=world.now_ms + 10**6))
+    watched = world.submit(events.UpdatePositions(partition=TP, deadline_ms=world.now_ms + 10**6))
+    world.iterate()
+    queued = world.submit(events.ListTopics(deadline_ms=world.now_ms + 10**6))
     cause = ZeroDivisionError("of the thread")
     world.loop.finish(cause)
     for event in (watched, queued):
@@ -337,8 +337,8 @@ def test_an_error_while_closing_does_not_replace_the_first_error(
 @pytest.mark.behaviour(114)
 def test_close_without_final_requests_ends_immediately() -> None:
     world = Looped()
-    event = world.ask(events.Close(deadline_ms=world.now_ms + 30_000))
-    assert world.turn() == 0
+    event = world.submit(events.Close(deadline_ms=world.now_ms + 30_000))
+    assert world.iterate() == 0
     assert event.future.done
     assert not world.loop.running
 
@@ -357,4 +357,4 @@ def test_an_interrupt_is_not_swallowed(monkeypatch: pytest.MonkeyPatch) -> None:
     world = Looped()
     monkeypatch.setattr(world.managers.positions, "poll", interrupted)
     with pytest.raises(asyncio.CancelledError):
-        world.turn()
+        world.iterate()

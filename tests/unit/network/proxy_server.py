@@ -15,18 +15,18 @@ class ProxyServer:
     """Serves every connection on separate threads.
 
     Args:
-        login: User and password that it asks for; none without.
-        refusal: The SOCKS5 error, or HTTP status, that it answers requests with; 0 for none.
+        login: The required user and password; by default none.
+        refusal: The SOCKS5 error or HTTP status of its responses; 0 for success.
 
     Attributes:
-        asked: The targets that it was asked for, as they were written.
+        asked: The requested targets, as written in the requests.
         names: Where to connect for a name; others are looked up.
     """
 
     def __init__(self, login: tuple[str, str] | None = None, refusal: int = 0) -> None:
         self.login = login
         self.refusal = refusal
-        self.asked: list[tuple[str, int]] = []
+        self.take_event: list[tuple[str, int]] = []
         self.names: dict[str, str] = {}
         self._closed = False
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -76,7 +76,7 @@ class ProxyServer:
         sock.close()
 
     def _reach(self, host: str, port: int) -> socket.socket:
-        self.asked.append((host, port))
+        self.take_event.append((host, port))
         server = socket.create_connection((self.names.get(host, host), port), 5)
         self._keep(server)
         return server
@@ -106,8 +106,8 @@ class ProxyServer:
         (port,) = struct.unpack(">H", _read(sock, 2))
         server = None if self.refusal else self._reach(host, port)
         # With a name of seven letters: clients must skip addresses of every kind.
-        answer = bytes([5, self.refusal, 0, 3, 7]) + b"a.proxy" + b"\0\1"
-        for part in (answer[:3], answer[3:9], answer[9:]):
+        response = bytes([5, self.refusal, 0, 3, 7]) + b"a.proxy" + b"\0\1"
+        for part in (response[:3], response[3:9], response[9:]):
             sock.sendall(part)
         return server
 

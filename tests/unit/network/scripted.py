@@ -179,7 +179,7 @@ def api_versions(
     return ApiVersionsResponse(error_code=error_code, api_keys=keys, throttle_time_ms=throttle)
 
 
-def metadata_answer(throttle: int = 0) -> Any:
+def metadata_response(throttle: int = 0) -> Any:
     return MetadataResponse(throttle_time_ms=throttle, brokers=[], topics=[], controller_id=1)
 
 
@@ -224,33 +224,33 @@ class Network:
         self.client.add(unsent, self.now_ms)
         return unsent
 
-    def turn(self, *, after_ms: int = 0) -> int:
+    def iterate(self, *, after_ms: int = 0) -> int:
         self.now_ms += after_ms
         wait_ms = self.client.prepare(self.now_ms)
         self.client.complete(self.transport.poll(wait_ms), self.now_ms)
         return wait_ms
 
-    def tell(self, *events: TransportEvent) -> None:
+    def deliver(self, *events: TransportEvent) -> None:
         self.transport.events += events
-        self.turn()
+        self.iterate()
 
-    def answer(self, sent: Sent, response: Any) -> None:
-        self.tell(FrameReceived(sent.connection, frame_of(sent, response)))
+    def respond(self, sent: Sent, response: Any) -> None:
+        self.deliver(FrameReceived(sent.connection, frame_of(sent, response)))
 
     def open(self, number: int) -> None:
-        self.tell(ConnectionOpened(number))
+        self.deliver(ConnectionOpened(number))
 
     def cut(self, number: int, error: Exception | None = None) -> None:
         self.transport.open.discard(number)
-        self.tell(ConnectionClosed(number, error or KafkaConnectionError("refused")))
+        self.deliver(ConnectionClosed(number, error or KafkaConnectionError("refused")))
 
     def make_ready(self, number: int) -> list[Sent]:
         """Open a connection and send its versions; return the next requests."""
         self.open(number)
-        (asked,) = self.transport.take_sent()
-        assert asked.api_key == 18
-        self.answer(asked, api_versions())
-        self.turn()
+        (take_event,) = self.transport.take_sent()
+        assert take_event.api_key == 18
+        self.respond(take_event, api_versions())
+        self.iterate()
         return self.transport.take_sent()
 
 

@@ -24,7 +24,7 @@ from tests.unit.network.scripted import (
     Sent,
     api_versions,
     error_of,
-    metadata_answer,
+    metadata_response,
 )
 
 PLAIN: dict[str, Any] = {
@@ -35,11 +35,11 @@ PLAIN: dict[str, Any] = {
 }
 
 
-def handshake_answer(*mechanisms: str, error_code: int = 0) -> Any:
+def handshake_response(*mechanisms: str, error_code: int = 0) -> Any:
     return SaslHandshakeResponse(error_code=error_code, mechanisms=list(mechanisms))
 
 
-def token_answer(
+def token_response(
     token: bytes = b"", error_code: int = 0, message: str | None = None, lifetime: int = 0
 ) -> Any:
     return SaslAuthenticateResponse(
@@ -62,11 +62,11 @@ def token_of(sent: Sent) -> bytes:
 
 def begin(network: Network) -> Sent:
     """Connect and negotiate; return the handshake."""
-    network.turn()
+    network.iterate()
     number = max(network.transport.addresses)
     network.open(number)
     (asked,) = network.transport.take_sent()
-    network.answer(asked, api_versions())
+    network.respond(asked, api_versions())
     (handshake,) = network.transport.take_sent()
     assert (handshake.api_key, handshake.version) == (17, 1)
     return handshake
@@ -77,36 +77,36 @@ def test_plain() -> None:
     unsent = network.request()
     handshake = begin(network)
     assert handshake.frame.endswith(b"PLAIN")
-    network.answer(handshake, handshake_answer("PLAIN"))
+    network.respond(handshake, handshake_response("PLAIN"))
     (token,) = network.transport.take_sent()
     assert token_of(token) == b"alice\0alice\0wonderland"
-    network.answer(token, token_answer())
-    network.turn()
+    network.respond(token, token_response())
+    network.iterate()
     (sent,) = network.transport.take_sent()
-    network.answer(sent, metadata_answer())
+    network.respond(sent, metadata_response())
     assert unsent.future.error is None
 
 
 def test_a_wrong_password_has_the_brokers_message(caplog: pytest.LogCaptureFixture) -> None:
     network = Network(**PLAIN)
     to_node, to_any = network.request(), network.request(None)
-    network.answer(begin(network), handshake_answer("PLAIN"))
+    network.respond(begin(network), handshake_response("PLAIN"))
     (token,) = network.transport.take_sent()
-    network.answer(token, token_answer(error_code=58, message="Invalid credentials"))
+    network.respond(token, token_response(error_code=58, message="Invalid credentials"))
     for unsent in (to_node, to_any):
         assert isinstance(error_of(unsent), SaslAuthenticationFailedError)
         assert "Invalid credentials" in str(error_of(unsent))
     assert network.transport.open == set()
     assert "wonderland" not in caplog.text
     network.request()
-    network.turn(after_ms=200)
+    network.iterate(after_ms=200)
     assert len(network.transport.open) == 1  # it is retried: the password may be corrected
 
 
 def test_a_disabled_mechanism_is_reported_with_the_enabled_ones() -> None:
     network = Network(**PLAIN)
     unsent = network.request()
-    network.answer(begin(network), handshake_answer("GSSAPI", "SCRAM-SHA-512", error_code=33))
+    network.respond(begin(network), handshake_response("GSSAPI", "SCRAM-SHA-512", error_code=33))
     assert isinstance(error_of(unsent), UnsupportedSaslMechanismError)
     assert "enabled: GSSAPI, SCRAM-SHA-512" in str(error_of(unsent))
 
@@ -114,10 +114,10 @@ def test_a_disabled_mechanism_is_reported_with_the_enabled_ones() -> None:
 def test_a_broker_without_sasl_authenticate_is_an_error() -> None:
     network = Network(**PLAIN)
     unsent = network.request()
-    network.turn()
+    network.iterate()
     network.open(1)
     (asked,) = network.transport.take_sent()
-    network.answer(asked, api_versions({**VERSIONS, 17: (0, 0)}))
+    network.respond(asked, api_versions({**VERSIONS, 17: (0, 0)}))
     assert isinstance(error_of(unsent), UnsupportedVersionError)
 
 
@@ -127,11 +127,11 @@ def scram_server(mechanism: str, password: bytes, first: bytes) -> tuple[bytes, 
     bare = first.removeprefix(b"n,,")
     nonce = dict(part.split(b"=", 1) for part in bare.split(b","))[b"r"] + b"server"
     salt = b"salt"
-    answer = b"r=" + nonce + b",s=" + base64.b64encode(salt) + b",i=4096"
+    response = b"r=" + nonce + b",s=" + base64.b64encode(salt) + b",i=4096"
 
     def finish(final: bytes) -> bytes:
         without_proof, _, proof = final.rpartition(b",p=")
-        message = bare + b"," + answer + b"," + without_proof
+        message = bare + b"," + response + b"," + without_proof
         salted = hashlib.pbkdf2_hmac(algorithm, password, salt, 4096)
 
         def sign(key: bytes, data: bytes) -> bytes:
@@ -144,20 +144,20 @@ def scram_server(mechanism: str, password: bytes, first: bytes) -> tuple[bytes, 
         assert base64.b64decode(proof) == expected
         return b"v=" + base64.b64encode(sign(sign(salted, b"Server Key"), message))
 
-    return answer, finish
+    return response, finish
 
 
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
 def test_scram(mechanism: str) -> None:
     network = Network(**{**PLAIN, "sasl_mechanism": mechanism})
     network.request()
-    network.answer(begin(network), handshake_answer(mechanism))
+    network.respond(begin(network), handshake_response(mechanism))
     (first,) = network.transport.take_sent()
-    answer, finish = scram_server(mechanism, b"wonderland", token_of(first))
-    network.answer(first, token_answer(answer))
+    response, finish = scram_server(mechanism, b"wonderland", token_of(first))
+    network.respond(first, token_response(response))
     (final,) = network.transport.take_sent()
-    network.answer(final, token_answer(finish(token_of(final))))
-    network.turn()
+    network.respond(final, token_response(finish(token_of(final))))
+    network.iterate()
     (sent,) = network.transport.take_sent()
     assert sent.api_key == 3
 
@@ -165,12 +165,12 @@ def test_scram(mechanism: str) -> None:
 def test_scram_detects_a_server_that_does_not_know_the_password() -> None:
     network = Network(**{**PLAIN, "sasl_mechanism": "SCRAM-SHA-256"})
     unsent = network.request()
-    network.answer(begin(network), handshake_answer("SCRAM-SHA-256"))
+    network.respond(begin(network), handshake_response("SCRAM-SHA-256"))
     (first,) = network.transport.take_sent()
-    answer, _ = scram_server("SCRAM-SHA-256", b"wonderland", token_of(first))
-    network.answer(first, token_answer(answer))
+    response, _ = scram_server("SCRAM-SHA-256", b"wonderland", token_of(first))
+    network.respond(first, token_response(response))
     (final,) = network.transport.take_sent()
-    network.answer(final, token_answer(b"v=" + base64.b64encode(b"guess")))
+    network.respond(final, token_response(b"v=" + base64.b64encode(b"guess")))
     assert isinstance(error_of(unsent), SaslAuthenticationFailedError)
     assert "wrong signature" in str(error_of(unsent))
 
@@ -219,18 +219,18 @@ def oauth(provider: object) -> Network:
 def test_a_token_provider_runs_on_another_thread(provider: object, sent: bytes) -> None:
     network = oauth(provider)
     network.request()
-    network.answer(begin(network), handshake_answer("OAUTHBEARER"))
+    network.respond(begin(network), handshake_response("OAUTHBEARER"))
     assert network.transport.take_sent() == []
     assert len(network.driver.tasks) == 1
     network.driver.run()
     assert network.transport.wakeups == 1
-    network.turn()
+    network.iterate()
     (token,) = network.transport.take_sent()
     assert token_of(token) == sent
-    network.answer(token, token_answer())
+    network.respond(token, token_response())
     assert network.driver.tasks == [], "no other step uses a thread"
-    network.turn()
-    network.turn()
+    network.iterate()
+    network.iterate()
     (request,) = network.transport.take_sent()
     assert request.api_key == 3
 
@@ -238,15 +238,15 @@ def test_a_token_provider_runs_on_another_thread(provider: object, sent: bytes) 
 def test_a_failing_token_provider_is_an_authentication_failure() -> None:
     network = oauth(Tokens(OSError("the token server is down")))
     unsent = network.request()
-    network.answer(begin(network), handshake_answer("OAUTHBEARER"))
+    network.respond(begin(network), handshake_response("OAUTHBEARER"))
     network.driver.run()
-    network.turn()
+    network.iterate()
     assert isinstance(error_of(unsent), SaslAuthenticationFailedError)
     assert "OSError: the token server is down" in str(error_of(unsent))
 
 
 @pytest.mark.parametrize(
-    ("provider", "said"),
+    ("provider", "message"),
     [
         (Tokens(None), "token() must return a non-empty str, but returned NoneType"),
         (Tokens(b"t0ken"), "token() must return a non-empty str, but returned bytes"),
@@ -255,32 +255,32 @@ def test_a_failing_token_provider_is_an_authentication_failure() -> None:
     ],
     ids=["None", "bytes", "empty", "extensions"],
 )
-def test_the_result_of_a_token_provider_is_checked(provider: object, said: str) -> None:
+def test_the_result_of_a_token_provider_is_checked(provider: object, message: str) -> None:
     network = oauth(provider)
     unsent = network.request()
-    network.answer(begin(network), handshake_answer("OAUTHBEARER"))
+    network.respond(begin(network), handshake_response("OAUTHBEARER"))
     network.driver.run()
-    network.turn()
+    network.iterate()
     assert isinstance(error_of(unsent), SaslAuthenticationFailedError)
-    assert f"sasl_oauth_token_provider: {said}" in str(error_of(unsent))
+    assert f"sasl_oauth_token_provider: {message}" in str(error_of(unsent))
     assert "t0ken" not in str(error_of(unsent))
 
 
 def test_a_hanging_token_provider_is_bounded() -> None:
     network = oauth(Tokens("secret"))
     unsent = network.request()
-    network.answer(begin(network), handshake_answer("OAUTHBEARER"))
-    network.turn(after_ms=1200)
+    network.respond(begin(network), handshake_response("OAUTHBEARER"))
+    network.iterate(after_ms=1200)
     assert isinstance(error_of(unsent), KafkaConnectionError)
     assert "authenticating" in str(error_of(unsent))
     network.driver.run()  # too late: no connection waits for it
-    network.turn()
+    network.iterate()
 
 
 def give_up(network: Network) -> None:
     """Let the setup of a connection time out, and wait for its backoff."""
-    network.turn(after_ms=60_000)
-    network.turn(after_ms=60_000)
+    network.iterate(after_ms=60_000)
+    network.iterate(after_ms=60_000)
 
 
 def test_connections_that_wait_for_a_token_share_one_call() -> None:
@@ -289,14 +289,14 @@ def test_connections_that_wait_for_a_token_share_one_call() -> None:
     network = oauth(provider)
     for _ in range(20):
         network.request()
-        network.answer(begin(network), handshake_answer("OAUTHBEARER"))
+        network.respond(begin(network), handshake_response("OAUTHBEARER"))
         give_up(network)
     assert len(network.driver.tasks) == 1
     network.request()
-    network.answer(begin(network), handshake_answer("OAUTHBEARER"))
+    network.respond(begin(network), handshake_response("OAUTHBEARER"))
     assert len(network.driver.tasks) == 1
     network.driver.run()
-    network.turn()
+    network.iterate()
     (token,) = network.transport.take_sent()
     assert token_of(token) == b"n,,\x01auth=Bearer secret\x01\x01"
     assert provider.calls == 1
@@ -307,11 +307,11 @@ def test_each_connection_requests_its_own_token_if_no_call_is_running() -> None:
     network = oauth(provider)
     for calls in (1, 2):
         network.request()
-        network.answer(begin(network), handshake_answer("OAUTHBEARER"))
+        network.respond(begin(network), handshake_response("OAUTHBEARER"))
         network.driver.run()
-        network.turn()
+        network.iterate()
         (token,) = network.transport.take_sent()
-        network.answer(token, token_answer(error_code=58, message="expired"))
+        network.respond(token, token_response(error_code=58, message="expired"))
         assert provider.calls == calls
         give_up(network)
 
@@ -349,25 +349,25 @@ def test_hanging_mechanisms_use_a_limited_number_of_threads(
     )
     for _ in range(20):
         network.request()
-        network.answer(begin(network), handshake_answer("STUCK"))
+        network.respond(begin(network), handshake_response("STUCK"))
         give_up(network)
     assert len(network.driver.tasks) == MAX_CONCURRENT
     network.request()
-    network.answer(begin(network), handshake_answer("STUCK"))
+    network.respond(begin(network), handshake_response("STUCK"))
     network.driver.run()  # they return in the end
-    network.turn()
+    network.iterate()
     assert len(network.driver.tasks) == 1, "abandoned callbacks are not counted"
     network.driver.run()
-    network.turn()
+    network.iterate()
     (token,) = network.transport.take_sent()
     assert token_of(token) == b"hello"
 
 
 def authenticated(network: Network, lifetime: int) -> Sent:
-    network.answer(begin(network), handshake_answer("PLAIN"))
+    network.respond(begin(network), handshake_response("PLAIN"))
     (token,) = network.transport.take_sent()
-    network.answer(token, token_answer(lifetime=lifetime))
-    network.turn()
+    network.respond(token, token_response(lifetime=lifetime))
+    network.iterate()
     (sent,) = network.transport.take_sent()
     return sent
 
@@ -376,11 +376,11 @@ def test_a_session_is_renewed_before_it_ends() -> None:
     network = Network(**PLAIN)
     network.request()
     sent = authenticated(network, lifetime=10_000)
-    network.answer(sent, metadata_answer())
-    wait_ms = network.turn()
+    network.respond(sent, metadata_response())
+    wait_ms = network.iterate()
     assert 8500 <= wait_ms <= 9500
     assert network.transport.open == {1}
-    network.turn(after_ms=wait_ms)
+    network.iterate(after_ms=wait_ms)
     assert network.transport.open == set()
     unsent = network.request()
     authenticated(network, lifetime=10_000)
@@ -393,10 +393,10 @@ def test_a_session_that_ends_waits_for_its_responses() -> None:
     first = network.request()
     sent = authenticated(network, lifetime=5_000)
     second = network.request()
-    assert network.turn(after_ms=4800) > 1000
+    assert network.iterate(after_ms=4800) > 1000
     assert network.transport.take_sent() == []  # the old connection gets no new requests
-    network.answer(sent, metadata_answer())
+    network.respond(sent, metadata_response())
     assert first.future.error is None
-    network.turn()
+    network.iterate()
     assert network.transport.open == {2}
     assert not second.future.done

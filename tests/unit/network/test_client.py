@@ -16,13 +16,13 @@ from tests.unit.network.scripted import (
     api_versions,
     error_of,
     frame_of,
-    metadata_answer,
+    metadata_response,
 )
 
 
 def test_without_work_the_wait_is_unlimited() -> None:
     network = Network()
-    assert network.turn() == FOREVER_MS
+    assert network.iterate() == FOREVER_MS
     assert network.transport.addresses == {}
     assert (network.client.queued, network.client.in_flight) == (0, 0)
 
@@ -31,14 +31,14 @@ def test_a_request_opens_a_connection_and_gets_its_response() -> None:
     network = Network()
     unsent = network.request()
     assert (network.client.queued, network.client.in_flight) == (1, 0)
-    network.turn()
+    network.iterate()
     assert network.transport.addresses[1].ip == "10.0.0.1"
     (sent,) = network.make_ready(1)
     assert (network.client.queued, network.client.in_flight) == (0, 1)
     network.now_ms += 40
-    network.answer(sent, metadata_answer())
-    answer = unsent.future.result()
-    assert (answer.node, answer.version, answer.latency_ms) == (NODE_1, 12, 40)
+    network.respond(sent, metadata_response())
+    response = unsent.future.result()
+    assert (response.node, response.version, response.latency_ms) == (NODE_1, 12, 40)
     assert (network.client.queued, network.client.in_flight) == (0, 0)
     counters = network.client.counters
     assert (counters.connections_opened, counters.requests_sent) == (1, 1)
@@ -53,25 +53,25 @@ def test_every_purpose_has_its_own_connection() -> None:
     for purpose in carrying:
         network.request(NODE_1, purpose)
         network.request(NODE_1, purpose)
-    network.turn()
+    network.iterate()
     assert len(network.transport.addresses) == len(carrying)
     for number in network.transport.addresses:
         assert len(network.make_ready(number)) == 2
     network.request(NODE_1, Purpose.GROUP)
-    network.turn()
+    network.iterate()
     assert len(network.transport.addresses) == len(carrying)
 
 
 def test_no_more_in_flight_than_allowed_and_in_order() -> None:
     network = Network(max_in_flight_requests_per_connection=2)
     requests = [network.request() for _ in range(5)]
-    network.turn()
+    network.iterate()
     sent = network.make_ready(1)
     assert len(sent) == 2
     assert (network.client.queued, network.client.in_flight) == (3, 2)
     for done in range(1, 6):
-        network.answer(sent.pop(0), metadata_answer())
-        network.turn()
+        network.respond(sent.pop(0), metadata_response())
+        network.iterate()
         sent += network.transport.take_sent()
         assert [request.future.done for request in requests] == [True] * done + [False] * (5 - done)
         assert len(sent) <= 2
@@ -82,7 +82,7 @@ def test_a_request_whose_future_ended_is_not_sent() -> None:
     network = Network()
     gone, wanted = network.request(), network.request()
     gone.future.fail(KafkaTimeoutError("the caller gave up"))
-    network.turn()
+    network.iterate()
     assert len(network.make_ready(1)) == 1
     assert not wanted.future.done
 
@@ -90,19 +90,19 @@ def test_a_request_whose_future_ended_is_not_sent() -> None:
 def test_a_request_that_cannot_be_sent_in_time_fails_with_names() -> None:
     network = Network()
     to_node, to_any = network.request(deadline_ms=100), network.request(None, deadline_ms=200)
-    assert network.turn() <= 100
-    assert network.turn(after_ms=99) == 1
-    assert network.turn(after_ms=1) == 0  # a future is done, so the managers must be polled
+    assert network.iterate() <= 100
+    assert network.iterate(after_ms=99) == 1
+    assert network.iterate(after_ms=1) == 0  # a future is done, so the managers must be polled
     assert isinstance(error_of(to_node), KafkaTimeoutError)
     assert "MetadataRequest could not be sent to broker 1 (10.0.0.1:9092)" in str(error_of(to_node))
-    network.turn(after_ms=100)
+    network.iterate(after_ms=100)
     assert "to any broker" in str(error_of(to_any))
 
 
 def test_only_an_unsupported_request_fails() -> None:
     network = Network()
     impossible, fine = network.request(message=FetchRequest(max_version=3)), network.request()
-    network.turn()
+    network.iterate()
     assert len(network.make_ready(1)) == 1
     assert isinstance(error_of(impossible), UnsupportedVersionError)
     assert not fine.future.done
@@ -112,12 +112,12 @@ def test_any_node_prefers_the_connection_with_least_in_flight() -> None:
     network = Network(NODE_1, NODE_2)
     network.request(NODE_1)
     network.request(NODE_2)
-    network.turn()
+    network.iterate()
     network.make_ready(1)
     (of_two,) = network.make_ready(2)
-    network.answer(of_two, metadata_answer())
+    network.respond(of_two, metadata_response())
     network.request(None)
-    network.turn()
+    network.iterate()
     (sent,) = network.transport.take_sent()
     assert sent.connection == 2
 
@@ -125,9 +125,9 @@ def test_any_node_prefers_the_connection_with_least_in_flight() -> None:
 def test_any_node_waits_for_a_connection_that_is_being_made() -> None:
     network = Network(NODE_1, NODE_2)
     network.request(NODE_1)
-    network.turn()
+    network.iterate()
     network.request(None)
-    network.turn()
+    network.iterate()
     assert len(network.transport.addresses) == 1
     assert len(network.make_ready(1)) == 2
 
@@ -135,91 +135,91 @@ def test_any_node_waits_for_a_connection_that_is_being_made() -> None:
 def test_any_node_uses_another_broker_when_the_first_fails() -> None:
     network = Network(NODE_1, NODE_2)
     unsent = network.request(None)
-    network.turn()
+    network.iterate()
     first = network.transport.addresses[1].ip
     network.cut(1)
-    network.turn()
+    network.iterate()
     assert not unsent.future.done
     assert network.transport.addresses[2].ip != first
     (sent,) = network.make_ready(2)
-    network.answer(sent, metadata_answer())
+    network.respond(sent, metadata_response())
     assert unsent.future.error is None
 
 
 def test_any_node_uses_another_when_the_ready_one_is_full() -> None:
     network = Network(NODE_1, NODE_2, max_in_flight_requests_per_connection=1)
     network.request(NODE_1)
-    network.turn()
+    network.iterate()
     network.make_ready(1)
     network.request(None)
-    network.turn()
+    network.iterate()
     assert network.transport.addresses[2].ip == "10.0.0.2"
 
 
 def test_bootstrap_connections_are_closed_once_brokers_are_known() -> None:
     network = Network(BOOTSTRAP)
     unsent = network.request(None)
-    network.turn()
+    network.iterate()
     (sent,) = network.make_ready(1)
     unsent.future.then(lambda _: network.nodes.known.__setitem__(0, NODE_1))
-    network.answer(sent, metadata_answer())
+    network.respond(sent, metadata_response())
     assert network.transport.open == {1}
-    network.turn()
+    network.iterate()
     assert network.transport.open == set()
 
 
 def test_a_throttled_connection_waits() -> None:
     network = Network()
     network.request()
-    network.turn()
+    network.iterate()
     (sent,) = network.make_ready(1)
-    network.answer(sent, metadata_answer(throttle=300))
+    network.respond(sent, metadata_response(throttle=300))
     network.request()
-    assert network.turn() == 300
+    assert network.iterate() == 300
     assert network.transport.take_sent() == []
-    assert network.turn(after_ms=299) == 1
-    network.turn(after_ms=1)
+    assert network.iterate(after_ms=299) == 1
+    network.iterate(after_ms=1)
     assert len(network.transport.take_sent()) == 1
 
 
 def test_idle_connections_are_closed_and_reopened() -> None:
     network = Network(connections_max_idle_ms=1000)
     network.request()
-    network.turn()
+    network.iterate()
     (sent,) = network.make_ready(1)
-    network.answer(sent, metadata_answer())
-    assert network.turn() == 1000
-    network.turn(after_ms=999)
+    network.respond(sent, metadata_response())
+    assert network.iterate() == 1000
+    network.iterate(after_ms=999)
     assert network.transport.open == {1}
-    network.turn(after_ms=1)
+    network.iterate(after_ms=1)
     assert network.transport.open == set()
     network.request()
-    network.turn()  # immediately, because closing was no failure
+    network.iterate()  # immediately, because closing was no failure
     assert network.transport.open == {2}
 
 
 def test_closing_of_idle_connections_can_be_disabled() -> None:
     network = Network(connections_max_idle_ms=-1)
     network.request()
-    network.turn()
+    network.iterate()
     (sent,) = network.make_ready(1)
-    network.answer(sent, metadata_answer())
-    assert network.turn(after_ms=10**9) == FOREVER_MS
+    network.respond(sent, metadata_response())
+    assert network.iterate(after_ms=10**9) == FOREVER_MS
     assert network.transport.open == {1}
 
 
 def test_a_moved_broker_gets_new_connections_immediately() -> None:
     network = Network()
     in_flight = network.request()
-    network.turn()
+    network.iterate()
     network.make_ready(1)
     moved = Node(1, "10.0.0.77", 9093)
     network.nodes.known = [moved]
-    assert network.turn() == 0
+    assert network.iterate() == 0
     assert isinstance(error_of(in_flight), KafkaConnectionError)
     assert "moved to 10.0.0.77:9093" in str(error_of(in_flight))
     network.request(NODE_1)  # with the address of earlier metadata
-    network.turn()
+    network.iterate()
     address = network.transport.addresses[2]
     assert (address.ip, address.port) == ("10.0.0.77", 9093)
     assert network.transport.open == {2}
@@ -228,22 +228,22 @@ def test_a_moved_broker_gets_new_connections_immediately() -> None:
 def test_moving_ends_the_backoff() -> None:
     network = Network()
     network.request()
-    network.turn()
+    network.iterate()
     network.cut(1)
     assert network.client.backoff_until_ms(NODE_1) > network.now_ms
     network.nodes.known = [Node(1, "10.0.0.77", 9092)]
-    network.turn()
+    network.iterate()
     assert network.client.backoff_until_ms(network.nodes.known[0]) <= network.now_ms
 
 
 def test_disconnect_fails_requests_in_flight_in_the_next_iteration() -> None:
     network = Network()
     unsent = network.request()
-    network.turn()
+    network.iterate()
     network.make_ready(1)
     network.client.disconnect(1)
     assert not unsent.future.done
-    assert network.turn() == 0
+    assert network.iterate() == 0
     assert isinstance(error_of(unsent), KafkaConnectionError)
     assert network.transport.open == set()
 
@@ -251,7 +251,7 @@ def test_disconnect_fails_requests_in_flight_in_the_next_iteration() -> None:
 def test_close_fails_everything() -> None:
     network = Network()
     in_flight = network.request()
-    network.turn()
+    network.iterate()
     network.make_ready(1)
     queued, anywhere = network.request(NODE_2), network.request(None)
     network.client.close()
@@ -264,17 +264,17 @@ def test_close_fails_everything() -> None:
 def test_events_of_closed_connections_are_ignored() -> None:
     network = Network()
     network.request()
-    network.turn()
+    network.iterate()
     (sent,) = network.make_ready(1)
     network.client.disconnect(1)
-    network.tell(FrameReceived(1, frame_of(sent, metadata_answer())))
+    network.deliver(FrameReceived(1, frame_of(sent, metadata_response())))
     assert network.client.counters.responses_received == 0
 
 
 def test_a_callback_may_add_and_disconnect() -> None:
     network = Network()
     first = network.request()
-    network.turn()
+    network.iterate()
     (sent,) = network.make_ready(1)
     added = []
 
@@ -283,9 +283,9 @@ def test_a_callback_may_add_and_disconnect() -> None:
         added.append(network.request())
 
     first.future.then(callback)
-    network.answer(sent, metadata_answer())
+    network.respond(sent, metadata_response())
     assert first.future.error is None
-    network.turn()
+    network.iterate()
     assert isinstance(error_of(added[0]), KafkaConnectionError) or not added[0].future.done
 
 
@@ -294,7 +294,7 @@ def test_prepare_never_causes_spinning(state: str) -> None:
     network = Network(NODE_1, NODE_2, max_in_flight_requests_per_connection=1)
     if state != "idle":
         network.request()
-        network.turn()
+        network.iterate()
     if state == "negotiating":
         network.open(1)
     elif state in {"in flight", "full"}:
@@ -302,7 +302,7 @@ def test_prepare_never_causes_spinning(state: str) -> None:
     if state == "full":
         network.request()
         network.request()
-    waits = [network.turn() for _ in range(1000)]
+    waits = [network.iterate() for _ in range(1000)]
     assert min(waits) > 1000
 
 
@@ -312,7 +312,7 @@ def test_an_hour_without_brokers_takes_few_iterations() -> None:
     turns = 0
     network.request(None, deadline_ms=4_000_000)
     while network.now_ms < hour_ms:
-        wait_ms = network.turn()
+        wait_ms = network.iterate()
         turns += 1
         for number in list(network.transport.open):
             network.cut(number)
@@ -323,17 +323,17 @@ def test_an_hour_without_brokers_takes_few_iterations() -> None:
 def test_versions_may_be_rejected_during_setup() -> None:
     network = Network()
     unsent = network.request()
-    network.turn()
+    network.iterate()
     network.open(1)
     (asked,) = network.transport.take_sent()
     refusal = type(asked)(1, 18, 0, asked.correlation_id, b"")
-    network.answer(refusal, api_versions({18: (0, 3)}, error_code=35))
+    network.respond(refusal, api_versions({18: (0, 3)}, error_code=35))
     (again,) = network.transport.take_sent()
     assert again.version == 3
-    network.answer(again, api_versions())
-    network.turn()
+    network.respond(again, api_versions())
+    network.iterate()
     (sent,) = network.transport.take_sent()
-    network.answer(sent, metadata_answer())
+    network.respond(sent, metadata_response())
     assert unsent.future.error is None
 
 
@@ -341,13 +341,13 @@ def test_connections_that_never_opened_do_not_count_as_closed() -> None:
     network = Network()
     for number in range(1, 8):
         network.request()
-        network.turn(after_ms=2_000)
+        network.iterate(after_ms=2_000)
         network.cut(number)
     counters = network.client.counters
     assert (counters.connections_opened, counters.connections_closed) == (0, 0)
     assert counters.connections_failed == 7
     network.request()
-    network.turn(after_ms=2_000)
+    network.iterate(after_ms=2_000)
     network.make_ready(8)
     assert (counters.connections_opened, counters.connections_closed) == (1, 0)
     network.cut(8)

@@ -33,7 +33,7 @@ from tests.unit.network.scripted import (
     Sent,
     api_versions,
     frame_of,
-    metadata_answer,
+    metadata_response,
 )
 
 
@@ -78,17 +78,17 @@ def test_an_undecodable_rejection_falls_back_to_version_0() -> None:
 
 
 @pytest.mark.parametrize(
-    ("refusal", "next_version"), [({18: (0, 3)}, 3), ({18: (0, 2)}, 2), ({}, 0)]
+    ("rejection", "next_version"), [({18: (0, 3)}, 3), ({18: (0, 2)}, 2), ({}, 0)]
 )
 def test_a_rejected_version_falls_back_to_that_of_the_broker(
-    refusal: dict[int, tuple[int, int]], next_version: int
+    rejection: dict[int, tuple[int, int]], next_version: int
 ) -> None:
     connection = BrokerConnection(NODE_1, "client")
     connection.opened(0)
     (asked,) = take_sent(connection)
     # A broker responds in version 0 if it does not know the requested version.
     refused = Sent(0, 18, 0, asked.correlation_id, b"")
-    connection.receive(frame_of(refused, api_versions(refusal, error_code=35)), 0)
+    connection.receive(frame_of(refused, api_versions(rejection, error_code=35)), 0)
     (again,) = take_sent(connection)
     assert again.version == next_version
     connection.receive(frame_of(again, api_versions()), 0)
@@ -134,17 +134,17 @@ def test_responses_arrive_in_order_with_version_and_latency() -> None:
     connection.send(second, 110)
     one, two = take_sent(connection)
     assert one.version == 12
-    delivery = connection.receive(frame_of(one, metadata_answer()), 150)
+    delivery = connection.receive(frame_of(one, metadata_response()), 150)
     assert delivery is not None
     delivery.deliver()
-    answer = first.future.result()
-    assert isinstance(answer, ClientResponse)
-    assert (answer.version, answer.node, answer.latency_ms) == (12, NODE_1, 50)
-    assert answer.message.controller_id == 1
+    response = first.future.result()
+    assert isinstance(response, ClientResponse)
+    assert (response.version, response.node, response.latency_ms) == (12, NODE_1, 50)
+    assert response.message.controller_id == 1
     assert not second.future.done
     assert connection.in_flight == 1
     assert connection.next_deadline_ms(0) == 1110
-    delivery = connection.receive(frame_of(two, metadata_answer()), 150)
+    delivery = connection.receive(frame_of(two, metadata_response()), 150)
     assert delivery is not None
     assert delivery.request is second
 
@@ -175,7 +175,7 @@ def test_a_wrong_correlation_id_is_detected() -> None:
     (sent,) = take_sent(connection)
     wrong = Sent(0, sent.api_key, sent.version, sent.correlation_id + 7, b"")
     with pytest.raises(CorrelationIdError, match="MetadataRequest"):
-        connection.receive(frame_of(wrong, metadata_answer()), 0)
+        connection.receive(frame_of(wrong, metadata_response()), 0)
 
 
 def test_a_response_without_a_request_is_detected() -> None:
@@ -224,7 +224,7 @@ def test_throttling_is_applied() -> None:
     connection = ready()
     connection.send(unsent(), 0)
     (sent,) = take_sent(connection)
-    connection.receive(frame_of(sent, metadata_answer(throttle=300)), 1000)
+    connection.receive(frame_of(sent, metadata_response(throttle=300)), 1000)
     assert connection.throttled_until_ms == 1300
 
 
@@ -233,7 +233,7 @@ def test_throttling_is_limited_to_half_a_minute() -> None:
     connection = ready()
     connection.send(unsent(), 0)
     (sent,) = take_sent(connection)
-    connection.receive(frame_of(sent, metadata_answer(throttle=2**31 - 1)), 1000)
+    connection.receive(frame_of(sent, metadata_response(throttle=2**31 - 1)), 1000)
     assert connection.throttled_until_ms == 31_000
 
 
@@ -242,7 +242,7 @@ def test_throttling_extends_deadlines_of_requests_in_flight() -> None:
     for _ in range(2):
         connection.send(unsent(timeout_ms=1_000), 0)
     first, _second = take_sent(connection)
-    connection.receive(frame_of(first, metadata_answer(throttle=300)), 500)
+    connection.receive(frame_of(first, metadata_response(throttle=300)), 500)
     assert not connection.overdue(1_299)
     assert connection.overdue(1_300)
 
@@ -252,16 +252,16 @@ def test_an_absurd_throttle_time_does_not_block_a_connection_forever() -> None:
     for _ in range(2):
         connection.send(unsent(timeout_ms=1_000), 0)
     first, _second = take_sent(connection)
-    connection.receive(frame_of(first, metadata_answer(throttle=2**31 - 1)), 500)
+    connection.receive(frame_of(first, metadata_response(throttle=2**31 - 1)), 500)
     assert connection.overdue(31_000)
 
 
 def test_old_versions_need_no_wait() -> None:
-    answer = metadata_answer(throttle=300)
-    assert throttle_ms(answer, 3, 5) == 0
-    assert throttle_ms(answer, 3, 6) == 300
+    response = metadata_response(throttle=300)
+    assert throttle_ms(response, 3, 5) == 0
+    assert throttle_ms(response, 3, 6) == 300
     assert throttle_ms(object(), 3, 6) == 0
-    assert throttle_ms(answer, 68, 0) == 300
+    assert throttle_ms(response, 68, 0) == 300
 
 
 def test_headers_are_flexible_by_request_and_version() -> None:

@@ -152,8 +152,8 @@ def ready(version: int) -> BrokerConnection:
     connection = BrokerConnection(NODE_1, "client")
     connection.opened(0)
     offered = {kind.API_KEY: (min(version, kind.max_version),) * 2 for kind, _ in KINDS.values()}
-    answer = api_versions(offered).encode(version=messages.ApiVersionsRequest.max_version)
-    connection.receive(memoryview(struct.pack(">i", number_of(connection)) + bytes(answer)), 0)
+    response = api_versions(offered).encode(version=messages.ApiVersionsRequest.max_version)
+    connection.receive(memoryview(struct.pack(">i", number_of(connection)) + bytes(response)), 0)
     assert connection.state is ConnectionState.READY
     return connection
 
@@ -234,9 +234,9 @@ def test_valid_bodies_with_all_fields_are_decoded(name: str) -> None:
         connection = ready(version)
         first, header = waiting(connection, name, version)
         assert take(connection, header + body_of(name, version)) is None
-        answer = first.future.result().message
+        response = first.future.result().message
         if name not in DECODERS:
-            assert encode_message(answer, version) == body_of(name, version)
+            assert encode_message(response, version) == body_of(name, version)
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -312,28 +312,28 @@ SETUP = [
 ]
 
 
-def answers() -> Iterator[tuple[BrokerConnection, bytes, bytes]]:
+def responses() -> Iterator[tuple[BrokerConnection, bytes, bytes]]:
     """The setup of a connection: yields before each step, with the response's header and body."""
     connection = BrokerConnection(
         NODE_1, "client", exchange=lambda: SaslExchange(SASL, "host", NOTHING_OFFLOADED)
     )
     connection.opened(0)
-    for name, version, answer in SETUP:
-        header, body = header_of(connection, name, version), bytes(answer.encode(version=version))
+    for name, version, response in SETUP:
+        header, body = header_of(connection, name, version), bytes(response.encode(version=version))
         yield connection, header, body
         assert connection.receive(memoryview(header + body), 0) is None
     assert connection.state is ConnectionState.READY
 
 
 def test_a_connection_is_set_up_by_valid_responses() -> None:
-    assert len(list(answers())) == len(SETUP)
+    assert len(list(responses())) == len(SETUP)
 
 
 @pytest.mark.parametrize("step", range(len(SETUP)))
 @settings(max_examples=150, derandomize=True, deadline=timedelta(seconds=2))
 @given(wanted=changes)
 def test_a_connection_is_set_up_or_fails(step: int, wanted: list[Change]) -> None:
-    connection, header, body = next(islice(answers(), step, None))
+    connection, header, body = next(islice(responses(), step, None))
     state = connection.state
     error = take(connection, header + mutate(body, wanted))
     if error is None:

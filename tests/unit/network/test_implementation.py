@@ -29,26 +29,26 @@ def opened(chosen: Settings) -> Transport:
 
 
 @pytest.fixture
-def told(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
+def logged(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
     caplog.set_level(logging.INFO)
     return caplog
 
 
 @needs_extension
-def test_the_native_transport_is_used_without_a_log_line(told: pytest.LogCaptureFixture) -> None:
+def test_the_native_transport_is_used_without_a_log_line(logged: pytest.LogCaptureFixture) -> None:
     assert isinstance(opened(Settings()), NativeTransport)
     assert isinstance(opened(settings()), TlsTransport)
-    assert told.messages == []
+    assert logged.messages == []
 
 
 def test_python_is_used_without_the_extension(
-    told: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    logged: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(implementation, "native_available", False)
     say = implementation.log.info
     monkeypatch.setattr(implementation, "log_fallback", lambda: say("not there"))
     assert isinstance(opened(Settings()), SelectorTransport)
-    assert told.messages == ["not there"]
+    assert logged.messages == ["not there"]
 
 
 def old_key(tmp_path: Path) -> dict[str, Any]:
@@ -81,9 +81,9 @@ def old_key(tmp_path: Path) -> dict[str, Any]:
     ids=["context", "ciphers", "key"],
 )
 def test_options_unsupported_by_rustls_are_logged_and_use_python(
-    told: pytest.LogCaptureFixture, tmp_path: Path, make: Any, words: str
+    logged: pytest.LogCaptureFixture, tmp_path: Path, make: Any, words: str
 ) -> None:
     assert isinstance(opened(settings(**make(tmp_path))), SelectorTransport)
-    (message,) = told.messages
+    (message,) = logged.messages
     assert message.startswith("using the Python transport instead of the native one: ")
     assert words in message

@@ -68,18 +68,18 @@ def request(broker: socket.socket) -> tuple[int, bytes]:
     return correlation_id, length + frame[:4] + b"\0\0\0\0" + frame[8:]
 
 
-def answer(broker: socket.socket, correlation_id: int, response: Any, request_type: Any) -> None:
+def respond(broker: socket.socket, correlation_id: int, response: Any, request_type: Any) -> None:
     body = bytes(response.encode(version=request_type.max_version))
     payload = struct.pack(">i", correlation_id) + b"\0" + body
     broker.sendall(struct.pack(">i", len(payload)) + payload)
 
 
-def classic_answer(broker: socket.socket, correlation_id: int, code: int = 0) -> None:
+def classic_response(broker: socket.socket, correlation_id: int, code: int = 0) -> None:
     response = HeartbeatResponse(throttle_time_ms=0, error_code=code)
-    answer(broker, correlation_id, response, HeartbeatRequest)
+    respond(broker, correlation_id, response, HeartbeatRequest)
 
 
-def consumer_answer(
+def consumer_response(
     broker: socket.socket, correlation_id: int, epoch: int, code: int = 0, target: Any = None
 ) -> None:
     response = ConsumerGroupHeartbeatResponse(
@@ -91,7 +91,7 @@ def consumer_answer(
         heartbeat_interval_ms=PERIOD_MS,
         assignment=target,
     )
-    answer(broker, correlation_id, response, ConsumerGroupHeartbeatRequest)
+    respond(broker, correlation_id, response, ConsumerGroupHeartbeatRequest)
 
 
 def silent(broker: socket.socket, seconds: float) -> bool:
@@ -116,7 +116,7 @@ def test_a_heartbeat_is_sent_in_each_period_while_the_thread_is_blocked(
         correlation_id, frame = request(broker)
         assert frame == classic()
         numbers.append(correlation_id)
-        classic_answer(broker, correlation_id)
+        classic_response(broker, correlation_id)
     assert time.monotonic() - started >= 4 * PERIOD_MS / 1000
     assert max(numbers) < 0
     assert len(set(numbers)) == 5
@@ -140,7 +140,7 @@ def test_responses_without_new_data_are_not_reported(
     number, broker = connected(transport, peer)
     transport.keep_alive(number, consumer(7), PERIOD_MS, LONG_MS)
     for _ in range(3):
-        consumer_answer(broker, request(broker)[0], 7)
+        consumer_response(broker, request(broker)[0], 7)
     broker.sendall(struct.pack(">i", 4) + struct.pack(">i", 99))
     (event,) = events_of(transport)
     assert isinstance(event, FrameReceived)
@@ -152,10 +152,10 @@ def test_a_new_epoch_is_reported_and_used(transport: NativeTransport, peer: Peer
     transport.keep_alive(number, consumer(7), PERIOD_MS, LONG_MS)
     correlation_id, frame = request(broker)
     assert frame == consumer(7)
-    consumer_answer(broker, correlation_id, 8)
+    consumer_response(broker, correlation_id, 8)
     correlation_id, frame = request(broker)
     assert frame == consumer(8)
-    consumer_answer(broker, correlation_id, 8)
+    consumer_response(broker, correlation_id, 8)
     (event,) = events_of(transport)
     assert isinstance(event, KeepAliveResponse)
     body = ConsumerGroupHeartbeatResponse.decode(event.frame[5:], version=1)
@@ -166,7 +166,7 @@ def test_a_target_is_reported(transport: NativeTransport, peer: Peer) -> None:
     number, broker = connected(transport, peer)
     transport.keep_alive(number, consumer(7), PERIOD_MS, LONG_MS)
     target = ConsumerGroupHeartbeatResponse.Assignment(topic_partitions=[])
-    consumer_answer(broker, request(broker)[0], 7, target=target)
+    consumer_response(broker, request(broker)[0], 7, target=target)
     assert request(broker)[1] == consumer(7)
     (event,) = events_of(transport)
     assert isinstance(event, KeepAliveResponse)
@@ -175,7 +175,7 @@ def test_a_target_is_reported(transport: NativeTransport, peer: Peer) -> None:
 def test_an_error_ends_heartbeats_and_is_reported(transport: NativeTransport, peer: Peer) -> None:
     number, broker = connected(transport, peer)
     transport.keep_alive(number, consumer(7), PERIOD_MS, LONG_MS)
-    consumer_answer(broker, request(broker)[0], 0, FENCED_MEMBER_EPOCH)
+    consumer_response(broker, request(broker)[0], 0, FENCED_MEMBER_EPOCH)
     assert silent(broker, 0.5)
     (event,) = events_of(transport)
     assert isinstance(event, KeepAliveResponse)
@@ -186,8 +186,8 @@ def test_a_classic_rebalance_is_reported_and_heartbeats_continue(
 ) -> None:
     number, broker = connected(transport, peer)
     transport.keep_alive(number, classic(), PERIOD_MS, LONG_MS)
-    classic_answer(broker, request(broker)[0], REBALANCE_IN_PROGRESS)
-    classic_answer(broker, request(broker)[0], 0)
+    classic_response(broker, request(broker)[0], REBALANCE_IN_PROGRESS)
+    classic_response(broker, request(broker)[0], 0)
     (event,) = events_of(transport)
     assert isinstance(event, KeepAliveResponse)
 
@@ -197,19 +197,19 @@ def test_heartbeats_end_with_their_time(transport: NativeTransport, peer: Peer) 
     transport.keep_alive(number, classic(), PERIOD_MS, 5 * PERIOD_MS)
     started = time.monotonic()
     count = 0
-    while not silent_or_answered(broker, 1.0):
+    while not is_silent(broker, 1.0):
         count += 1
     assert 1 <= count <= 5
     assert time.monotonic() - started < 5
 
 
-def silent_or_answered(broker: socket.socket, seconds: float) -> bool:
+def is_silent(broker: socket.socket, seconds: float) -> bool:
     broker.settimeout(seconds)
     try:
         correlation_id, _ = request(broker)
     except TimeoutError:
         return True
-    classic_answer(broker, correlation_id)
+    classic_response(broker, correlation_id)
     return False
 
 
@@ -222,7 +222,7 @@ def test_nothing_is_sent_while_a_heartbeat_is_in_flight(
     transport.keep_alive(number, consumer(7), PERIOD_MS, LONG_MS)
     assert request(broker)[0] == 5
     assert silent(broker, 0.5)
-    consumer_answer(broker, 5, 9)
+    consumer_response(broker, 5, 9)
     correlation_id, frame = request(broker)
     assert correlation_id < 0
     assert frame == consumer(9)
@@ -264,7 +264,7 @@ def test_heartbeats_end_with_the_connection(
 def test_a_connection_lost_meanwhile_is_reported(transport: NativeTransport, peer: Peer) -> None:
     number, broker = connected(transport, peer)
     transport.keep_alive(number, classic(), PERIOD_MS, LONG_MS)
-    classic_answer(broker, request(broker)[0])
+    classic_response(broker, request(broker)[0])
     broker.close()
     events = events_of(transport)
     assert [event.connection for event in events] == [number]

@@ -75,7 +75,7 @@ def test_the_proxy_resolves_names(serve: Serve, peer: Peer, scheme: str) -> None
     transport = SelectorTransport(Settings(proxy_url=proxy.url(scheme)))
     number = transport.connect(via(proxy, peer.address, "broker.inside"))
     assert events_of(transport) == [ConnectionOpened(number)]
-    assert proxy.asked == [("broker.inside", peer.address.port)]
+    assert proxy.take_event == [("broker.inside", peer.address.port)]
     transport.close()
 
 
@@ -156,7 +156,7 @@ class Inline:
         done(work())
 
 
-def test_names_are_looked_up_where_the_url_says() -> None:
+def test_the_url_selects_the_side_that_resolves_names() -> None:
     def resolved(scheme: str, host: str) -> list[ServerAddress]:
         offloading = Offloading(Inline(), lambda: None)
         found: list[Any] = []
@@ -198,10 +198,10 @@ def test_a_consumer_reads_through_a_proxy(
             values += [record.value for records in batch.values() for record in records]
         assert values == [b"one", b"two"]
         assert LOGIN[1] not in repr(consumer.config)
-    assert len(proxy.asked) >= 2
+    assert len(proxy.take_event) >= 2
 
 
-def test_no_proxy_there() -> None:
+def test_a_proxy_that_cannot_be_reached() -> None:
     with pytest.raises(KafkaTimeoutError) as caught:
         KafkaConsumer(
             bootstrap_servers="127.0.0.1:9092",

@@ -54,7 +54,7 @@ def accepted(new_transport: NewTransport, peer: Peer, **options: Any) -> None:
     transport.close()
 
 
-def refused(new_transport: NewTransport, peer: Peer, **options: Any) -> str:
+def rejection(new_transport: NewTransport, peer: Peer, **options: Any) -> str:
     transport = new_transport(settings(**options))
     transport.connect(peer.address)
     error = closed(transport)
@@ -79,7 +79,7 @@ def test_a_self_signed_certificate_that_is_not(
     new_transport: NewTransport, peer: Peer, write: Write, authority: Issued, is_authority: bool
 ) -> None:
     serve(peer, issue("broker", authority=is_authority, names=LOCALHOST), write)
-    text = refused(new_transport, peer, ssl_cafile=write("ca.pem", authority.pem))
+    text = rejection(new_transport, peer, ssl_cafile=write("ca.pem", authority.pem))
     assert "self-signed certificate" in text
 
 
@@ -89,7 +89,7 @@ def test_a_self_signed_certificate_for_another_host(
     server = issue("broker", authority=True, names=[x509.DNSName("elsewhere.example")])
     serve(peer, server, write)
     ca = write("ca.pem", server.pem)
-    text = refused(new_transport, peer, ssl_cafile=ca)
+    text = rejection(new_transport, peer, ssl_cafile=ca)
     assert "Hostname mismatch, certificate is not valid for 'localhost'" in text
     serve(peer, server, write)
     accepted(new_transport, peer, ssl_cafile=ca, ssl_check_hostname=False)
@@ -103,7 +103,7 @@ def test_expired(
     server = issue("broker", issuer, authority=self_signed, names=LOCALHOST, until=-DAY)
     serve(peer, server, write)
     trusted = server if self_signed else authority
-    assert "certificate has expired" in refused(
+    assert "certificate has expired" in rejection(
         new_transport, peer, ssl_cafile=write("ca.pem", trusted.pem)
     )
 
@@ -114,7 +114,7 @@ def test_hostname_off_still_verifies_the_chain(
     other = issue("another authority", authority=True)
     serve(peer, issue("broker", other, names=LOCALHOST), write)
     ca = write("ca.pem", authority.pem)
-    text = refused(new_transport, peer, ssl_cafile=ca, ssl_check_hostname=False)
+    text = rejection(new_transport, peer, ssl_cafile=ca, ssl_check_hostname=False)
     assert "unable to get local issuer certificate" in text
 
 
@@ -131,7 +131,7 @@ def test_the_common_name_is_ignored_with_alternative_names(
 ) -> None:
     server = issue("localhost", authority, names=[x509.DNSName("elsewhere.example")])
     serve(peer, server, write)
-    text = refused(new_transport, peer, ssl_cafile=write("ca.pem", authority.pem))
+    text = rejection(new_transport, peer, ssl_cafile=write("ca.pem", authority.pem))
     assert "Hostname mismatch" in text
 
 
@@ -173,14 +173,14 @@ def test_revoked(
     serve(peer, good, write)
     accepted(new_transport, peer, **options)
     serve(peer, bad, write)
-    assert "certificate revoked" in refused(new_transport, peer, **options)
+    assert "certificate revoked" in rejection(new_transport, peer, **options)
 
 
 def test_an_expired_revocation_list(
     new_transport: NewTransport, peer: Peer, write: Write, authority: Issued
 ) -> None:
     serve(peer, issue("broker", authority, names=LOCALHOST), write)
-    text = refused(
+    text = rejection(
         new_transport,
         peer,
         ssl_cafile=write("ca.pem", authority.pem),
@@ -194,7 +194,7 @@ def test_no_revocation_list_of_this_authority(
 ) -> None:
     other = issue("another authority", authority=True)
     serve(peer, issue("broker", authority, names=LOCALHOST), write)
-    text = refused(
+    text = rejection(
         new_transport,
         peer,
         ssl_cafile=write("ca.pem", authority.pem),

@@ -73,12 +73,12 @@ def opened(authority: Issued, tmp_path: Any) -> Iterator[Open]:
 
 
 @pytest.fixture
-def told(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
+def logged(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
     caplog.set_level(logging.INFO)
     return lambda: [text for text in caplog.messages if text.startswith(SWITCHED)]
 
 
-Told = Callable[[], list[str]]
+Logged = Callable[[], list[str]]
 
 
 def of_version_1(authority: Issued) -> Issued:
@@ -108,12 +108,12 @@ class World:
     opened: Open
     peer: Peer
     authority: Issued
-    told: Told
+    logged: Logged
 
 
 @pytest.fixture
-def world(serve: Serve, opened: Open, peer: Peer, authority: Issued, told: Told) -> World:
-    return World(serve, opened, peer, authority, told)
+def world(serve: Serve, opened: Open, peer: Peer, authority: Issued, logged: Logged) -> World:
+    return World(serve, opened, peer, authority, logged)
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def world(serve: Serve, opened: Open, peer: Peer, authority: Issued, told: Told)
 def test_openssl_connects_where_rustls_does_not(
     world: World, make: Any, options: Any, reason: str
 ) -> None:
-    serve, opened, peer, told = world.serve, world.opened, world.peer, world.told
+    serve, opened, peer, logged = world.serve, world.opened, world.peer, world.logged
     issued = make(world.authority)
     serve(issued, connections=2, **options)
     transport = opened()
@@ -139,7 +139,7 @@ def test_openssl_connects_where_rustls_does_not(
     assert isinstance(events[1], FrameReceived)
     assert events[1].connection == first
     assert bytes(events[1].frame) == b"before it was open"
-    (line,) = told()
+    (line,) = logged()
     assert reason in line
     assert "localhost:" in line
     assert transport.received_bytes(first) > 0
@@ -150,7 +150,7 @@ def test_openssl_connects_where_rustls_does_not(
     assert events_of(transport) == [ConnectionOpened(second)]
     transport.send(second, frame(b"more"))
     assert isinstance(events_of(transport)[0], FrameReceived)
-    assert len(told()) == 1
+    assert len(logged()) == 1
     assert transport._python is not None
     assert spins(transport._python) <= 2
 
@@ -166,7 +166,7 @@ def test_openssl_connects_where_rustls_does_not(
     ids=["untrusted", "another host", "expired", "untrusted v3"],
 )
 def test_a_rejection_by_openssl_too_is_its_error(world: World, make: Any, text: str) -> None:
-    serve, peer, authority, told = world.serve, world.peer, world.authority, world.told
+    serve, peer, authority, logged = world.serve, world.peer, world.authority, world.logged
     serve(make(authority), connections=2)
     transport = world.opened()
     transport.connect(peer.address)
@@ -174,7 +174,7 @@ def test_a_rejection_by_openssl_too_is_its_error(world: World, make: Any, text: 
     assert isinstance(error, TlsAuthenticationError)
     assert "certificate verify failed" in str(error)
     assert text in str(error)
-    assert told() == []
+    assert logged() == []
     # This does not switch the transport.
     serve(good(authority))
     number = transport.connect(peer.address)
@@ -197,7 +197,7 @@ def test_a_definite_error_is_not_retried(
 
 
 def test_earlier_connections_are_reopened(
-    serve: Serve, opened: Open, peer: Peer, authority: Issued, told: Told
+    serve: Serve, opened: Open, peer: Peer, authority: Issued, logged: Logged
 ) -> None:
     """One of several brokers has a new certificate: native connections are closed."""
     serve(good(authority))
@@ -212,7 +212,7 @@ def test_earlier_connections_are_reopened(
     assert closed_event.connection == first
     assert isinstance(closed_event.error, KafkaConnectionError)
     assert "reconnecting to" in str(closed_event.error)
-    assert len(told()) == 1
+    assert len(logged()) == 1
     transport.send(first, frame(b"ignored"))
     transport.disconnect(first)
     transport.send(second, frame(b"read"))

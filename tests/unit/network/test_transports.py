@@ -127,7 +127,7 @@ def test_a_part_of_a_frame_is_no_event(transport: AnyTransport, peer: Peer) -> N
     assert bytes(event.frame) == b"abcdef"
 
 
-def test_refused(transport: AnyTransport, peer: Peer) -> None:
+def test_a_refused_connection(transport: AnyTransport, peer: Peer) -> None:
     address = peer.address
     peer.close()
     transport.connect(address)
@@ -289,8 +289,8 @@ def test_the_partitions_of_a_fetch_response_are_complete(
     transport.poll(0)
     broker.recv(100)
     sent = [batch([Rec(bytes([n]) * size)]) for n, size in enumerate((50, 100_000, 9, 9_000))]
-    answer = fetch_response(*sent)
-    data = frame(answer) + frame(b"\0\0\0\x06next")
+    response = fetch_response(*sent)
+    data = frame(response) + frame(b"\0\0\0\x06next")
 
     def send() -> None:
         for at in range(0, len(data), piece):
@@ -302,7 +302,7 @@ def test_the_partitions_of_a_fetch_response_are_complete(
     sender.join(5)
     assert isinstance(first, FrameReceived)
     assert isinstance(second, FrameReceived)
-    assert len(first.frame) + first.separate_bytes == len(answer)
+    assert len(first.frame) + first.separate_bytes == len(response)
     assert (bytes(second.frame), second.separate_bytes) == (b"\0\0\0\x06next", 0)
     native = isinstance(transport, NativeTransport)
     assert first.separate_bytes == (len(sent[1]) + len(sent[3]) if native else 0)
@@ -314,8 +314,8 @@ def test_a_fetch_response_with_extra_bytes_is_invalid(transport: AnyTransport, p
     number, broker = connected(transport, peer)
     transport.send(number, frame(struct.pack(">hhih", 1, 12, 5, -1)))
     transport.poll(0)
-    answer = fetch_response(batch([Rec(b"v" * 9_000)]))
-    broker.sendall(frame(answer + b"more"))
+    response = fetch_response(batch([Rec(b"v" * 9_000)]))
+    broker.sendall(frame(response + b"more"))
     (event,) = events_of(transport)
     assert isinstance(event, FrameReceived)
     with pytest.raises(KafkaProtocolError, match=r"response v12: 4 bytes too many"):
@@ -328,11 +328,11 @@ def test_an_error_after_large_records_names_its_position(
     number, broker = connected(transport, peer)
     transport.send(number, frame(struct.pack(">hhih", 1, 12, 5, -1)))
     transport.poll(0)
-    answer = fetch_response(batch([Rec(b"v" * 9_000)]))[:-2] + b"\x00\x01\x00\x7f"
-    broker.sendall(frame(answer))
+    response = fetch_response(batch([Rec(b"v" * 9_000)]))[:-2] + b"\x00\x01\x00\x7f"
+    broker.sendall(frame(response))
     (event,) = events_of(transport)
     assert isinstance(event, FrameReceived)
     with pytest.raises(KafkaProtocolError) as caught:
         decode_fetch_response(event.frame[5:], 12)
-    place = rf"at byte {len(answer) - 5}: a field of 127 bytes does not fit"
+    place = rf"at byte {len(response) - 5}: a field of 127 bytes does not fit"
     assert re.search(place, str(caught.value)), caught.value

@@ -96,22 +96,24 @@ def test_a_response_is_decoded_as_it_was_encoded(version, content):
     assert response.node_endpoints == expected_nodes
     flat = [(name, uuid, part) for name, uuid, parts in found for part in parts]
     assert len(response.partitions) == len(flat)
-    for got, (name, uuid, wanted) in zip(response.partitions, flat, strict=True):
+    for got, (name, uuid, requested_offsets) in zip(response.partitions, flat, strict=True):
         assert (got.topic, got.topic_id) == ((None, uuid) if version >= 13 else (name, None))
-        check_partition(got, wanted, version)
+        check_partition(got, requested_offsets, version)
 
 
-def check_partition(got, wanted, version):
-    assert got.partition == wanted["partition_index"]
-    assert got.error_code == wanted["error_code"]
-    assert got.high_watermark == wanted["high_watermark"]
-    assert got.last_stable_offset == wanted["last_stable_offset"]
-    assert got.log_start_offset == (wanted["log_start_offset"] if version >= 5 else -1)
-    assert got.aborted_transactions == tuple(wanted["aborted"] or ())
-    assert got.preferred_read_replica == (wanted["preferred_read_replica"] if version >= 11 else -1)
-    assert got.current_leader == (wanted["leader"] if version >= 12 else None)
-    assert got.diverging_epoch == (wanted["diverging"] if version >= 12 else None)
-    assert bytes(got.records or b"") == (wanted["records"] or b"")
+def check_partition(got, requested_offsets, version):
+    assert got.partition == requested_offsets["partition_index"]
+    assert got.error_code == requested_offsets["error_code"]
+    assert got.high_watermark == requested_offsets["high_watermark"]
+    assert got.last_stable_offset == requested_offsets["last_stable_offset"]
+    assert got.log_start_offset == (requested_offsets["log_start_offset"] if version >= 5 else -1)
+    assert got.aborted_transactions == tuple(requested_offsets["aborted"] or ())
+    assert got.preferred_read_replica == (
+        requested_offsets["preferred_read_replica"] if version >= 11 else -1
+    )
+    assert got.current_leader == (requested_offsets["leader"] if version >= 12 else None)
+    assert got.diverging_epoch == (requested_offsets["diverging"] if version >= 12 else None)
+    assert bytes(got.records or b"") == (requested_offsets["records"] or b"")
     assert got.records is None or len(got.records) > 0
 
 

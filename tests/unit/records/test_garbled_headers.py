@@ -1,4 +1,4 @@
-"""What the CRC of a batch does not cover: its offset and its length.
+"""Corrupted fields that the CRC of a batch does not cover: offset and length.
 
 A batch with a wrong offset must not move the position: its records, or others, would be lost.
 """

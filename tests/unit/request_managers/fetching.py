@@ -33,7 +33,7 @@ def records(base_offset: int, count: int = 2, *, size: int = 5) -> bytes:
     return batch([Rec(value=b"v" * size) for _ in range(count)], base_offset, epoch=3)
 
 
-def answer(
+def fetch_response(
     found: dict[TopicPartition, Found],
     *,
     session_id: int = 77,
@@ -81,11 +81,11 @@ def send(world: World, *, after_ms: int = 0) -> list[UnsentRequest]:
     return list(world.poll(world.managers.fetch, after_ms=after_ms).unsent)
 
 
-def turn(world: World, *, after_ms: int = 0) -> PollResult:
+def iterate(world: World, *, after_ms: int = 0) -> PollResult:
     return world.poll(world.managers.fetch, after_ms=after_ms)
 
 
-def wanted(unsent: UnsentRequest) -> dict[int, int]:
+def requested_offsets(unsent: UnsentRequest) -> dict[int, int]:
     """The offsets by partition number in a request."""
     return {
         p.partition: p.fetch_offset for topic in unsent.message.topics for p in topic.partitions
@@ -98,10 +98,10 @@ def forgotten(unsent: UnsentRequest) -> list[int]:
 
 def chunks(world: World) -> list[FetchedChunk]:
     """Take all chunks from the buffer; they are counted until released."""
-    taken = []
+    chunks = []
     while (chunk := world.buffer.take()) is not None:
-        taken.append(chunk)
-    return taken
+        chunks.append(chunk)
+    return chunks
 
 
 def consume(world: World) -> None:

@@ -25,9 +25,9 @@ from tests.unit.request_managers.world import (
     TP,
     TP1,
     World,
-    a_broker_answers_with,
-    commit_answer,
-    coordinator_answer,
+    commit_response,
+    coordinator_response,
+    has_error_code,
 )
 
 RETRIED = {Reaction.RETRY, Reaction.REDISCOVER, Reaction.REFRESH}
@@ -44,7 +44,7 @@ def offsets(offset: int, *partitions: TopicPartition) -> dict[TopicPartition, Of
     return {tp: OffsetAndMetadata(offset, "note", 3) for tp in partitions or (TP,)}
 
 
-def ask(world: World, offset: int = 5, *, retry: bool = True) -> Completion[Any]:
+def commit(world: World, offset: int = 5, *, retry: bool = True) -> Completion[Any]:
     future: Completion[Any] = Completion()
     world.group.commit.commit(offsets(offset), future, retry=retry)
     return future
@@ -54,17 +54,17 @@ def committed_offset(unsent: Any) -> int:
     return int(unsent.message.topics[0].partitions[0].committed_offset)
 
 
-def fail_or_answer(world: World, unsent: Any, error: type[Exception]) -> None:
-    if not a_broker_answers_with(error):
+def fail_or_response(world: World, unsent: Any, error: type[Exception]) -> None:
+    if not has_error_code(error):
         unsent.future.fail(error("lost"))
     else:
-        world.answer(unsent, commit_answer(error))
+        world.respond(unsent, commit_response(error))
 
 
 @pytest.mark.behaviour(131)
 def test_offset_epoch_and_metadata_are_sent_to_the_coordinator(world: World) -> None:
     world.identity.joined(9, "member")
-    future = ask(world)
+    future = commit(world)
     unsent = world.sent(world.group.commit)
     assert unsent.destination == ToNode(NODE_1, Purpose.MAIN)
     message = unsent.message
@@ -75,7 +75,7 @@ def test_offset_epoch_and_metadata_are_sent_to_the_coordinator(world: World) -> 
     (entry,) = topic.partitions
     assert (entry.committed_offset, entry.committed_leader_epoch) == (5, 3)
     assert entry.committed_metadata == "note"
-    world.answer(unsent, commit_answer(None))
+    world.respond(unsent, commit_response(None))
     assert future.result() == offsets(5)
     assert not world.poll(world.group.commit).unsent
 
@@ -101,17 +101,17 @@ def test_an_empty_commit_is_done_immediately(world: World) -> None:
 def test_reactions_of_a_sync_commit(
     world: World, error: type[Exception], reaction: Reaction
 ) -> None:
-    future = ask(world)
-    fail_or_answer(world, world.sent(world.group.commit), error)
+    future = commit(world)
+    fail_or_response(world, world.sent(world.group.commit), error)
     if reaction in RETRIED:
         assert not future.done
         assert world.group.coordinator.known is (reaction is not Reaction.REDISCOVER)
-        assert world.refresh_wanted() is (reaction is Reaction.REFRESH)
+        assert world.refresh_requested() is (reaction is Reaction.REFRESH)
         if reaction is Reaction.REDISCOVER:
-            world.answer(world.sent(world.group.coordinator), coordinator_answer(NODE_1))
+            world.respond(world.sent(world.group.coordinator), coordinator_response(NODE_1))
         waited_ms, unsent = world.wait_and_send(world.group.commit)
         assert 80 <= waited_ms <= 120
-        world.answer(unsent, commit_answer(None))
+        world.respond(unsent, commit_response(None))
         assert future.error is None
     elif reaction is Reaction.FENCED:
         assert isinstance(future.error, CommitFailedError)
@@ -128,8 +128,8 @@ def test_reactions_of_a_sync_commit(
 def test_reactions_of_an_async_commit(
     world: World, error: type[Exception], reaction: Reaction
 ) -> None:
-    future = ask(world, retry=False)
-    fail_or_answer(world, world.sent(world.group.commit), error)
+    future = commit(world, retry=False)
+    fail_or_response(world, world.sent(world.group.commit), error)
     assert future.done
     if reaction in RETRIED:
         assert isinstance(future.error, RetriableCommitFailedError)
@@ -144,32 +144,32 @@ def test_reactions_of_an_async_commit(
 @pytest.mark.parametrize("synced", [False, True])
 def test_a_commit_overtaken_by_a_rebalance_can_be_retried(world: World, synced: bool) -> None:
     world.identity.joined(3, "member")
-    future = ask(world)
+    future = commit(world)
     unsent = world.sent(world.group.commit)
     if synced:
         world.identity.joined(4, "member")
         world.identity.set_state("<stable>")
     else:
         world.identity.set_state(REBALANCING)
-    world.answer(unsent, commit_answer(errors.IllegalGenerationError))
+    world.respond(unsent, commit_response(errors.IllegalGenerationError))
     assert isinstance(future.error, CommitDuringRebalanceError)
 
 
 @pytest.mark.parametrize("again", [False, True])
 def test_a_commit_of_a_former_member_fails(world: World, again: bool) -> None:
     world.identity.joined(3, "member")
-    future = ask(world)
+    future = commit(world)
     unsent = world.sent(world.group.commit)
     if again:
         world.identity.joined(4, "another")
     else:
         world.identity.left()
-    world.answer(unsent, commit_answer(errors.IllegalGenerationError))
+    world.respond(unsent, commit_response(errors.IllegalGenerationError))
     assert isinstance(future.error, CommitFailedError)
     assert not isinstance(future.error, CommitDuringRebalanceError)
 
 
-def give_back(world: World) -> Completion[Any]:
+def commit_before_revocation(world: World) -> Completion[Any]:
     future: Completion[Any] = Completion()
     world.group.commit.commit(offsets(5), future, retry=True, releasing=True)
     return future
@@ -178,31 +178,31 @@ def give_back(world: World) -> Completion[Any]:
 @pytest.mark.behaviour(126)
 def test_a_stale_epoch_is_retried_during_a_release(world: World) -> None:
     world.identity.joined(3, "member")
-    future = give_back(world)
-    world.answer(world.sent(world.group.commit), commit_answer(errors.StaleMemberEpochError))
+    future = commit_before_revocation(world)
+    world.respond(world.sent(world.group.commit), commit_response(errors.StaleMemberEpochError))
     assert not future.done
     world.identity.joined(4, "member")
     _, again = world.wait_and_send(world.group.commit)
     assert again.message.generation_id_or_member_epoch == 4
-    world.answer(again, commit_answer(None))
+    world.respond(again, commit_response(None))
     assert future.error is None
 
 
 @pytest.mark.behaviour(127)
 @pytest.mark.parametrize("gone", [errors.UnknownTopicOrPartitionError, errors.UnknownTopicIdError])
 def test_a_deleted_topic_does_not_delay_a_rebalance(world: World, gone: type[Exception]) -> None:
-    future = give_back(world)
-    world.answer(world.sent(world.group.commit), commit_answer(gone))
+    future = commit_before_revocation(world)
+    world.respond(world.sent(world.group.commit), commit_response(gone))
     assert type(future.error) is gone
 
 
 def test_the_backoff_grows_and_a_thousand_iterations_do_not_spin(world: World) -> None:
-    ask(world)
+    commit(world)
     pauses = []
     for _ in range(1_000):
         waited_ms, unsent = world.wait_and_send(world.group.commit)
         pauses.append(waited_ms)
-        world.answer(unsent, commit_answer(errors.CoordinatorLoadInProgressError))
+        world.respond(unsent, commit_response(errors.CoordinatorLoadInProgressError))
     assert pauses[1] < pauses[2] < pauses[3] < pauses[4]
     assert min(pauses[6:]) >= 800
 
@@ -210,9 +210,9 @@ def test_the_backoff_grows_and_a_thousand_iterations_do_not_spin(world: World) -
 @pytest.mark.behaviour(122)
 def test_commits_wait_for_the_coordinator_and_keep_their_order() -> None:
     world = World(group_id="readers")
-    futures = [ask(world, number, retry=number == 4) for number in range(5)]
+    futures = [commit(world, number, retry=number == 4) for number in range(5)]
     assert not world.poll(world.group.commit).unsent
-    world.answer(world.sent(world.group.coordinator), coordinator_answer(NODE_1))
+    world.respond(world.sent(world.group.coordinator), coordinator_response(NODE_1))
     unsent = world.poll(world.group.commit).unsent
     assert [committed_offset(each) for each in unsent] == [0, 1, 2, 3, 4]
     assert not any(future.done for future in futures)
@@ -221,25 +221,25 @@ def test_commits_wait_for_the_coordinator_and_keep_their_order() -> None:
 def test_a_commit_waits_for_an_older_retriable_one_of_its_partition(
     world: World,
 ) -> None:
-    older, newer = ask(world, 5, retry=True), ask(world, 9, retry=False)
+    older, newer = commit(world, 5, retry=True), commit(world, 9, retry=False)
     other: Completion[Any] = Completion()
     world.group.commit.commit({TP1: OffsetAndMetadata(3, "", 2)}, other, retry=False)
     first, beside = world.poll(world.group.commit).unsent
     assert committed_offset(first) == 5
     assert beside.message.topics[0].partitions[0].partition_index == 1
-    world.answer(first, commit_answer(errors.CoordinatorLoadInProgressError))
+    world.respond(first, commit_response(errors.CoordinatorLoadInProgressError))
     waited_ms, again = world.wait_and_send(world.group.commit)
     assert (committed_offset(again), waited_ms > 50) == (5, True)
-    world.answer(again, commit_answer())
+    world.respond(again, commit_response())
     assert older.error is None
-    world.answer(world.sent(world.group.commit), commit_answer())
+    world.respond(world.sent(world.group.commit), commit_response())
     assert newer.result()[TP].offset == 9
 
 
 def test_an_abandoned_commit_is_not_retried(world: World) -> None:
-    future = ask(world)
-    world.answer(
-        world.sent(world.group.commit), commit_answer(errors.CoordinatorLoadInProgressError)
+    future = commit(world)
+    world.respond(
+        world.sent(world.group.commit), commit_response(errors.CoordinatorLoadInProgressError)
     )
     future.fail(TimeoutError())
     assert not world.poll(world.group.commit, after_ms=10_000).unsent
@@ -249,8 +249,10 @@ def test_an_abandoned_commit_is_not_retried(world: World) -> None:
 def test_unauthorized_topics_are_reported_together(world: World) -> None:
     future: Completion[Any] = Completion()
     world.group.commit.commit(offsets(5, TP, TP1), future, retry=True)
-    answer = commit_answer(errors.OffsetMetadataTooLargeError, errors.TopicAuthorizationFailedError)
-    world.answer(world.sent(world.group.commit), answer)
+    response = commit_response(
+        errors.OffsetMetadataTooLargeError, errors.TopicAuthorizationFailedError
+    )
+    world.respond(world.sent(world.group.commit), response)
     assert isinstance(future.error, TopicAuthorizationFailedError)
     assert future.error.args[0] == {"orders"}
 
@@ -262,7 +264,7 @@ def test_the_interval_never_has_two_in_flight_and_is_not_retried(world: World) -
     unsent = world.sent(manager)
     manager.auto_commit(offsets(2), Completion())
     assert not world.poll(manager).unsent
-    world.answer(unsent, commit_answer(errors.CoordinatorLoadInProgressError))
+    world.respond(unsent, commit_response(errors.CoordinatorLoadInProgressError))
     assert not world.poll(manager, after_ms=10_000).unsent
     manager.auto_commit(offsets(3), Completion())
     assert committed_offset(world.sent(manager)) == 3
@@ -278,14 +280,14 @@ def test_nothing_consumed_sends_nothing(world: World) -> None:
 def test_a_sync_commit_does_not_wait_for_an_automatic_one(world: World) -> None:
     world.group.commit.auto_commit(offsets(1), Completion())
     world.sent(world.group.commit)
-    ask(world, 2)
+    commit(world, 2)
     assert committed_offset(world.sent(world.group.commit)) == 2
 
 
 @pytest.mark.behaviour(110)
 def test_a_coordinator_that_is_not_found_soon_fails_the_commits_of_close() -> None:
     world = World(group_id="readers")
-    future = ask(world)
+    future = commit(world)
     world.poll(world.group.commit)
     world.group.commit.drain()
     result = world.poll(world.group.commit)
@@ -296,7 +298,7 @@ def test_a_coordinator_that_is_not_found_soon_fails_the_commits_of_close() -> No
 
 
 def test_close_sends_pending_commits(world: World) -> None:
-    ask(world)
+    commit(world)
     assert len(world.group.commit.close(world.now_ms).unsent) == 1
 
 
@@ -305,11 +307,11 @@ def test_an_error_of_any_topic_fails_the_commit(world: World) -> None:
     future: Completion[Any] = Completion()
     world.group.commit.commit(offsets(5, TP, other), future, retry=False)
     unsent = world.sent(world.group.commit)
-    answer = commit_answer()
-    (second,) = commit_answer(errors.OffsetMetadataTooLargeError).topics
+    response = commit_response()
+    (second,) = commit_response(errors.OffsetMetadataTooLargeError).topics
     second.name = "others"
-    answer.topics.append(second)
-    world.answer(unsent, answer, version=9)
+    response.topics.append(second)
+    world.respond(unsent, response, version=9)
     assert isinstance(future.error, errors.OffsetMetadataTooLargeError)
     assert "others-0" in str(future.error)
 
@@ -317,10 +319,10 @@ def test_an_error_of_any_topic_fails_the_commit(world: World) -> None:
 def test_a_partition_missing_in_the_response_is_not_committed(world: World) -> None:
     future: Completion[Any] = Completion()
     world.group.commit.commit(offsets(5, TP, TP1), future, retry=True)
-    world.answer(world.sent(world.group.commit), commit_answer())
+    world.respond(world.sent(world.group.commit), commit_response())
     assert not future.done
     _, again = world.wait_and_send(world.group.commit)
-    world.answer(again, commit_answer(None, None))
+    world.respond(again, commit_response(None, None))
     assert future.error is None
 
 
@@ -329,14 +331,14 @@ def test_a_retried_commit_has_the_current_generation(world: World, subscribed: b
     if subscribed:
         world.subscription.subscribe(["orders"])
     world.identity.joined(9, "member")
-    future = ask(world)
+    future = commit(world)
     unsent = world.sent(world.group.commit)
-    world.answer(unsent, commit_answer(errors.CoordinatorLoadInProgressError))
+    world.respond(unsent, commit_response(errors.CoordinatorLoadInProgressError))
     world.identity.joined(10, "member")
     _, again = world.wait_and_send(world.group.commit)
     message = again.message
     assert (message.generation_id_or_member_epoch, message.member_id) == (10, "member")
-    world.answer(again, commit_answer())
+    world.respond(again, commit_response())
     assert future.error is None
 
 
@@ -345,7 +347,7 @@ def test_a_consumer_without_its_membership_commits_no_lost_partition(world: Worl
     world.subscription.set_assigned([TP])
     world.identity.joined(9, "member")
     world.identity.left()
-    future = ask(world)
+    future = commit(world)
     with pytest.raises(CommitFailedError):
         future.result()
     assert not world.poll(world.group.commit).unsent
@@ -377,7 +379,7 @@ def test_a_position_of_a_recreated_topic_is_not_committed(world: World) -> None:
 def test_a_commit_is_not_retried_for_a_recreated_topic(world: World) -> None:
     future = ask_of(world, TOPIC_ID)
     unsent = world.sent(world.group.commit)
-    world.answer(unsent, commit_answer(errors.UnknownTopicIdError))
+    world.respond(unsent, commit_response(errors.UnknownTopicIdError))
     assert not future.done
     world.lead(1, 1, 2, topic_id=UUID(int=8))
     assert not world.poll(world.group.commit, after_ms=5_000).unsent
@@ -390,12 +392,12 @@ def test_a_commit_is_not_retried_for_a_recreated_topic(world: World) -> None:
 def test_a_rejected_commit_ends_its_membership(
     world: World, error: type[Exception], moved_on: bool
 ) -> None:
-    refused: list[Exception] = []
-    world.group.commit.on_rejected(refused.append)
+    rejected: list[Exception] = []
+    world.group.commit.on_rejected(rejected.append)
     world.identity.joined(9, "member")
-    ask(world)
+    commit(world)
     unsent = world.sent(world.group.commit)
     if moved_on:
         world.identity.joined(10, "member")
-    world.answer(unsent, commit_answer(error))
-    assert [type(each) for each in refused] == [error] * (not moved_on)
+    world.respond(unsent, commit_response(error))
+    assert [type(each) for each in rejected] == [error] * (not moved_on)

@@ -19,9 +19,9 @@ from tests.unit.request_managers.world import (
     TP,
     TP1,
     World,
-    a_broker_answers_with,
-    committed_answer,
-    coordinator_answer,
+    committed_response,
+    coordinator_response,
+    has_error_code,
 )
 
 GROUP_LEVEL = {
@@ -40,7 +40,7 @@ def world() -> World:
     return world
 
 
-def ask(world: World, *partitions: TopicPartition) -> Completion[Committed]:
+def look_up(world: World, *partitions: TopicPartition) -> Completion[Committed]:
     future: Completion[Committed] = Completion()
     world.group.committed.look_up(frozenset(partitions or (TP, TP1)), future)
     return future
@@ -48,11 +48,11 @@ def ask(world: World, *partitions: TopicPartition) -> Completion[Committed]:
 
 def test_offsets_are_found_or_none(world: World) -> None:
     """132, first half."""
-    future = ask(world)
+    future = look_up(world)
     unsent = world.sent(world.group.committed)
     assert unsent.destination == ToNode(NODE_1, Purpose.MAIN)
     assert unsent.message.require_stable
-    world.answer(unsent, committed_answer({TP: 7, TP1: -1}))
+    world.respond(unsent, committed_response({TP: 7, TP1: -1}))
     assert future.result() == {TP: OffsetAndMetadata(7, "", -1), TP1: None}
     assert not world.poll(world.group.committed).unsent
 
@@ -66,13 +66,13 @@ def test_no_partitions_no_request(world: World) -> None:
 
 @pytest.mark.behaviour(133)
 def test_equal_lookups_share_one_request(world: World) -> None:
-    first, second = ask(world), ask(world)
+    first, second = look_up(world), look_up(world)
     unsent = world.sent(world.group.committed)
-    third, other = ask(world), ask(world, TP)
+    third, other = look_up(world), look_up(world, TP)
     assert len(world.poll(world.group.committed).unsent) == 1, (
         "another set of partitions needs its own request"
     )
-    world.answer(unsent, committed_answer({TP: 7, TP1: 8}))
+    world.respond(unsent, committed_response({TP: 7, TP1: 8}))
     for future in (first, second, third):
         assert future.result()[TP1] == OffsetAndMetadata(8, "", -1)
     assert first.result() is not second.result()
@@ -81,33 +81,33 @@ def test_equal_lookups_share_one_request(world: World) -> None:
 
 @pytest.mark.parametrize(("error", "reaction"), OFFSET_FETCH.items())
 def test_reactions(world: World, error: type[Exception], reaction: Reaction) -> None:
-    future = ask(world)
+    future = look_up(world)
     unsent = world.sent(world.group.committed)
-    if not a_broker_answers_with(error):
+    if not has_error_code(error):
         unsent.future.fail(error("lost"))
     elif error in GROUP_LEVEL:
-        world.answer(unsent, committed_answer({}, error))
+        world.respond(unsent, committed_response({}, error))
     else:
-        world.answer(unsent, committed_answer({TP: 7, TP1: error}))
+        world.respond(unsent, committed_response({TP: 7, TP1: error}))
     if reaction is Reaction.FAIL:
         assert isinstance(future.error, error)
         return
     assert not future.done
     assert world.group.coordinator.known is (reaction is not Reaction.REDISCOVER)
-    assert world.refresh_wanted() is (reaction is Reaction.REFRESH)
+    assert world.refresh_requested() is (reaction is Reaction.REFRESH)
     if reaction is Reaction.REDISCOVER:
-        world.answer(world.sent(world.group.coordinator), coordinator_answer(NODE_1))
+        world.respond(world.sent(world.group.coordinator), coordinator_response(NODE_1))
     waited_ms, again = world.wait_and_send(world.group.committed)
     assert 80 <= waited_ms <= 120
-    world.answer(again, committed_answer({TP: 7, TP1: 8}))
+    world.respond(again, committed_response({TP: 7, TP1: 8}))
     assert future.result()[TP1] == OffsetAndMetadata(8, "", -1)
 
 
 @pytest.mark.behaviour(135)
 def test_unauthorized_topics_are_named(world: World) -> None:
-    future = ask(world)
-    answer = committed_answer({TP: 7, TP1: errors.TopicAuthorizationFailedError})
-    world.answer(world.sent(world.group.committed), answer)
+    future = look_up(world)
+    response = committed_response({TP: 7, TP1: errors.TopicAuthorizationFailedError})
+    world.respond(world.sent(world.group.committed), response)
     assert isinstance(future.error, TopicAuthorizationFailedError)
     assert future.error.args[0] == {"orders"}
 
@@ -116,23 +116,23 @@ def test_unauthorized_topics_are_named(world: World) -> None:
 def test_an_unknown_topic_does_not_mean_no_committed_offset(
     world: World, error: type[Exception]
 ) -> None:
-    future = ask(world)
+    future = look_up(world)
     begin_ms = world.now_ms
     while world.now_ms < begin_ms + 120_000:
         _, unsent = world.wait_and_send(world.group.committed)
-        world.answer(unsent, committed_answer({TP: 7, TP1: error}))
+        world.respond(unsent, committed_response({TP: 7, TP1: error}))
         assert not future.done
     _, unsent = world.wait_and_send(world.group.committed)
-    world.answer(unsent, committed_answer({TP: 7, TP1: 8}))
+    world.respond(unsent, committed_response({TP: 7, TP1: 8}))
     assert future.result()[TP1] == OffsetAndMetadata(8, "", -1)
 
 
 def test_offsets_are_found_by_the_requested_names(world: World) -> None:
     """The topic leaves the metadata while the request is in flight."""
-    future = ask(world)
+    future = look_up(world)
     unsent = world.sent(world.group.committed)
     world.metadata.update(ClusterSnapshot(nodes={1: NODE_1}), partial=False)
-    world.answer(unsent, committed_answer({TP: 7, TP1: 8}))
+    world.respond(unsent, committed_response({TP: 7, TP1: 8}))
     assert future.result() == {
         TP: OffsetAndMetadata(7, "", -1),
         TP1: OffsetAndMetadata(8, "", -1),
@@ -140,50 +140,50 @@ def test_offsets_are_found_by_the_requested_names(world: World) -> None:
 
 
 def test_an_unrequested_topic_id_is_an_error_that_is_retried(world: World) -> None:
-    future = ask(world)
+    future = look_up(world)
     unsent = world.sent(world.group.committed)
-    answer = committed_answer({TP: 7, TP1: 8})
-    answer.groups[0].topics[0].topic_id = UUID(int=99)
-    world.answer(unsent, answer)
+    response = committed_response({TP: 7, TP1: 8})
+    response.groups[0].topics[0].topic_id = UUID(int=99)
+    world.respond(unsent, response)
     assert not future.done
-    assert world.refresh_wanted()
+    assert world.refresh_requested()
     waited_ms, again = world.wait_and_send(world.group.committed)
     assert waited_ms >= 80
-    world.answer(again, committed_answer({TP: 7, TP1: 8}))
+    world.respond(again, committed_response({TP: 7, TP1: 8}))
     assert future.result()[TP] == OffsetAndMetadata(7, "", -1)
 
 
 def test_a_missing_partition_is_requested_again(world: World) -> None:
-    future = ask(world)
-    world.answer(world.sent(world.group.committed), committed_answer({TP: 7}))
+    future = look_up(world)
+    world.respond(world.sent(world.group.committed), committed_response({TP: 7}))
     assert not future.done
     waited_ms, again = world.wait_and_send(world.group.committed)
     assert waited_ms >= 80
-    world.answer(again, committed_answer({TP: 7, TP1: -1}))
+    world.respond(again, committed_response({TP: 7, TP1: -1}))
     assert future.result() == {TP: OffsetAndMetadata(7, "", -1), TP1: None}
 
 
 def test_a_response_without_the_group_fails_the_lookup(world: World) -> None:
-    future = ask(world)
-    answer = committed_answer({})
-    answer.groups = []
-    world.answer(world.sent(world.group.committed), answer)
+    future = look_up(world)
+    response = committed_response({})
+    response.groups = []
+    world.respond(world.sent(world.group.committed), response)
     assert isinstance(future.error, UnexpectedResponseError)
     assert isinstance(future.error.__cause__, IndexError)
-    again = ask(world)
-    world.answer(world.sent(world.group.committed), committed_answer({TP: 7, TP1: 8}))
+    again = look_up(world)
+    world.respond(world.sent(world.group.committed), committed_response({TP: 7, TP1: 8}))
     assert again.error is None
 
 
 @pytest.mark.behaviour(134)
 def test_unstable_offsets_are_retried_while_a_caller_waits(world: World) -> None:
-    future = ask(world)
+    future = look_up(world)
     pauses = []
     for _ in range(1_000):
         waited_ms, unsent = world.wait_and_send(world.group.committed)
         pauses.append(waited_ms)
-        answer = committed_answer({TP: errors.UnstableOffsetCommitError})
-        world.answer(unsent, answer)
+        response = committed_response({TP: errors.UnstableOffsetCommitError})
+        world.respond(unsent, response)
         if future.done:
             break
     assert len(pauses) == 1_000
@@ -193,22 +193,22 @@ def test_unstable_offsets_are_retried_while_a_caller_waits(world: World) -> None
 
 
 def test_a_lookup_continues_for_remaining_callers(world: World) -> None:
-    first, second = ask(world), ask(world)
+    first, second = look_up(world), look_up(world)
     unsent = world.sent(world.group.committed)
     first.fail(TimeoutError())
-    world.answer(unsent, committed_answer({TP: errors.UnstableOffsetCommitError}))
+    world.respond(unsent, committed_response({TP: errors.UnstableOffsetCommitError}))
     _, again = world.wait_and_send(world.group.committed)
-    world.answer(again, committed_answer({TP: 7, TP1: 8}))
+    world.respond(again, committed_response({TP: 7, TP1: 8}))
     assert second.result()[TP] == OffsetAndMetadata(7, "", -1)
 
 
 def test_without_topic_ids_an_old_version_carries_names(world: World) -> None:
-    ask(world, TopicPartition("unknown", 0))
+    look_up(world, TopicPartition("unknown", 0))
     unsent = world.sent(world.group.committed)
     assert unsent.message._max_version == 9
 
 
 def test_a_listener_may_look_up_offsets_during_close(world: World) -> None:
     """112."""
-    ask(world)
+    look_up(world)
     assert len(world.group.committed.close(world.now_ms).unsent) == 1

@@ -13,8 +13,8 @@ from tests.unit.request_managers.world import (
     NODE_1,
     NODE_2,
     World,
-    a_broker_answers_with,
-    coordinator_answer,
+    coordinator_response,
+    has_error_code,
 )
 
 
@@ -35,7 +35,7 @@ def test_the_first_need_starts_one_lookup(world: World) -> None:
     assert unsent.message.coordinator_keys == ["readers"]
     assert coordinator.destination() is None
     assert not world.poll(coordinator, after_ms=5_000).unsent
-    world.answer(unsent, coordinator_answer(NODE_2))
+    world.respond(unsent, coordinator_response(NODE_2))
     assert coordinator.destination() == ToNode(NODE_2, Purpose.GROUP)
     assert world.poll(coordinator) == IDLE
 
@@ -44,10 +44,10 @@ def test_the_response_of_old_versions_is_understood(world: World) -> None:
     coordinator = world.group.coordinator
     coordinator.destination()
     unsent = world.sent(coordinator)
-    answer = type(coordinator_answer(NODE_2))(
+    response = type(coordinator_response(NODE_2))(
         throttle_time_ms=0, error_code=0, error_message=None, node_id=2, host="10.0.0.2", port=9092
     )
-    world.answer(unsent, answer, version=3)
+    world.respond(unsent, response, version=3)
     assert coordinator.destination() == ToNode(NODE_2, Purpose.GROUP)
 
 
@@ -58,8 +58,8 @@ def test_reactions(world: World, error: type[Exception], reaction: Reaction) -> 
     coordinator.on_fatal(fatal.append)
     coordinator.destination()
     world.context.polls.event_needed = False
-    if a_broker_answers_with(error):
-        world.answer(world.sent(coordinator), coordinator_answer(None, error))
+    if has_error_code(error):
+        world.respond(world.sent(coordinator), coordinator_response(None, error))
     else:
         world.sent(coordinator).future.fail(error("lost"))
     assert [type(each) for each in world.raised()] == [error] * (reaction is Reaction.RAISE)
@@ -74,7 +74,7 @@ def test_reactions(world: World, error: type[Exception], reaction: Reaction) -> 
         assert not fatal
     waited_ms, unsent = world.wait_and_send(coordinator)
     assert waited_ms <= 120
-    world.answer(unsent, coordinator_answer(NODE_1))
+    world.respond(unsent, coordinator_response(NODE_1))
     assert coordinator.known
 
 
@@ -94,7 +94,7 @@ def test_a_thousand_failures_back_off() -> None:
     began_ms = world.now_ms
     for _ in range(1_000):
         _, unsent = world.wait_and_send(coordinator)
-        world.answer(unsent, coordinator_answer(None, errors.CoordinatorNotAvailableError))
+        world.respond(unsent, coordinator_response(None, errors.CoordinatorNotAvailableError))
     assert world.now_ms - began_ms > 100_000
 
 
@@ -104,7 +104,7 @@ def test_a_coordinator_marked_unknown_is_looked_up_immediately(world: World) -> 
     coordinator = world.group.coordinator
     coordinator.mark_unknown("it moved")
     assert not coordinator.known
-    world.answer(world.sent(coordinator), coordinator_answer(NODE_2))
+    world.respond(world.sent(coordinator), coordinator_response(NODE_2))
     assert coordinator.destination() == ToNode(NODE_2, Purpose.GROUP)
 
 
@@ -127,7 +127,7 @@ def test_commits_and_lookups_fail_with_a_fatal_error(world: World) -> None:
     world.poll(world.group.commit)
     world.poll(world.group.committed)
     unsent = world.sent(world.group.coordinator)
-    world.answer(unsent, coordinator_answer(None, errors.GroupAuthorizationFailedError))
+    world.respond(unsent, coordinator_response(None, errors.GroupAuthorizationFailedError))
     for future in (commit, look_up):
         assert isinstance(future.error, errors.GroupAuthorizationFailedError)
         assert isinstance(future.error, KafkaError)
@@ -138,13 +138,13 @@ def test_a_response_without_a_coordinator_is_raised_by_poll_and_retried(
 ) -> None:
     coordinator = world.group.coordinator
     coordinator.destination()
-    answer = coordinator_answer(NODE_1)
-    answer.coordinators = []
-    world.answer(world.sent(coordinator), answer)
+    response = coordinator_response(NODE_1)
+    response.coordinators = []
+    world.respond(world.sent(coordinator), response)
     (error,) = world.raised()
     assert isinstance(error, UnexpectedResponseError)
     assert "FindCoordinatorRequest" in str(error)
     waited_ms, unsent = world.wait_and_send(coordinator)
     assert waited_ms >= 80
-    world.answer(unsent, coordinator_answer(NODE_1))
+    world.respond(unsent, coordinator_response(NODE_1))
     assert coordinator.known

@@ -9,7 +9,14 @@ import pytest
 from tandem_kafka.errors import KafkaConnectionError
 from tandem_kafka.network.request import Purpose, UnsentRequest
 from tandem_kafka.types import TopicPartition
-from tests.unit.request_managers.fetching import Found, answer, forgotten, records, send, wanted
+from tests.unit.request_managers.fetching import (
+    Found,
+    fetch_response,
+    forgotten,
+    records,
+    requested_offsets,
+    send,
+)
 from tests.unit.request_managers.test_fetch_placement import by_purpose
 from tests.unit.request_managers.world import World
 
@@ -23,9 +30,9 @@ def caught_up(**options: Any) -> tuple[World, dict[Purpose, UnsentRequest]]:
     world.assign(*ALL, at=END)
     for number, (purpose, unsent) in enumerate(by_purpose(send(world)).items()):
         assert purpose in (Purpose.FETCH_0, Purpose.FETCH_1)
-        asked = [tp for tp in ALL if tp.partition in wanted(unsent)]
-        found = {tp: Found(high_watermark=END) for tp in asked}
-        world.answer(unsent, answer(found, session_id=70 + number))
+        requested = [tp for tp in ALL if tp.partition in requested_offsets(unsent)]
+        found = {tp: Found(high_watermark=END) for tp in requested}
+        world.respond(unsent, fetch_response(found, session_id=70 + number))
     parked = by_purpose(send(world, after_ms=1_000))
     assert set(parked) == {Purpose.FETCH_0, Purpose.FETCH_1}
     return world, parked
@@ -38,13 +45,13 @@ def resumed(
     slot = world.subscription.get(tp).slot
     world.subscription.get(tp).paused = True
     purpose = (Purpose.FETCH_0, Purpose.FETCH_1)[slot]
-    world.answer(parked[purpose], answer({}, session_id=70 + slot))
+    world.respond(parked[purpose], fetch_response({}, session_id=70 + slot))
     (parked[purpose],) = send(world, after_ms=1_000)
     assert forgotten(parked[purpose]) == [tp.partition]
     world.subscription.get(tp).paused = False
     (unsent,) = send(world)
     assert set(by_purpose([unsent])) == {Purpose.FETCH_BYPASS}
-    assert wanted(unsent) == {tp.partition: END}
+    assert requested_offsets(unsent) == {tp.partition: END}
     return unsent
 
 
@@ -54,25 +61,27 @@ def test_a_paused_and_sought_partition_is_not_fetched_at_its_old_offset() -> Non
     world.subscription.get(ALL[0]).paused = True
     world.managers.positions.seek(ALL[0], 3, -1)
     assert send(world) == [], "a paused partition is not fetched"
-    world.answer(parked[Purpose.FETCH_0], answer({}, session_id=70))
+    world.respond(parked[Purpose.FETCH_0], fetch_response({}, session_id=70))
     (again,) = send(world, after_ms=1_000)
-    assert (wanted(again), forgotten(again)) == ({}, [0])
+    assert (requested_offsets(again), forgotten(again)) == ({}, [0])
     world.subscription.get(ALL[0]).paused = False
     (beside,) = send(world)
-    assert wanted(beside) == {0: 3}
+    assert requested_offsets(beside) == {0: 3}
 
 
 def test_a_partition_returns_to_the_slot_with_fewer() -> None:
     """With all of them in one slot, the broker would be idle while a response is processed."""
     world, parked = caught_up()
     beside = resumed(world, parked, ALL[1])
-    world.answer(beside, answer({ALL[1]: Found(high_watermark=END)}, session_id=72))
-    world.answer(parked[Purpose.FETCH_0], answer({}, session_id=70))
+    world.respond(beside, fetch_response({ALL[1]: Found(high_watermark=END)}, session_id=72))
+    world.respond(parked[Purpose.FETCH_0], fetch_response({}, session_id=70))
     requests = by_purpose(send(world, after_ms=1_000))
-    assert wanted(requests[Purpose.FETCH_0]) == {}, "the session already has two of the four"
-    world.answer(parked[Purpose.FETCH_1], answer({}, session_id=71))
+    assert requested_offsets(requests[Purpose.FETCH_0]) == {}, (
+        "the session already has two of the four"
+    )
+    world.respond(parked[Purpose.FETCH_1], fetch_response({}, session_id=71))
     requests = by_purpose(send(world, after_ms=1_000))
-    assert wanted(requests[Purpose.FETCH_1]) == {1: END}
+    assert requested_offsets(requests[Purpose.FETCH_1]) == {1: END}
     slots = [world.subscription.get(tp).slot for tp in ALL]
     assert slots == [0, 1, 0, 1]
 
@@ -82,9 +91,9 @@ def test_a_failing_bypass_keeps_no_partition() -> None:
     world, parked = caught_up()
     beside = resumed(world, parked, ALL[1])
     beside.future.fail(KafkaConnectionError("too many connections"))
-    world.answer(parked[Purpose.FETCH_1], answer({}, session_id=71))
+    world.respond(parked[Purpose.FETCH_1], fetch_response({}, session_id=71))
     requests = by_purpose(send(world, after_ms=20))
-    assert wanted(requests[Purpose.FETCH_1]) == {1: END}
+    assert requested_offsets(requests[Purpose.FETCH_1]) == {1: END}
     assert Purpose.FETCH_BYPASS not in requests
 
 
@@ -95,7 +104,7 @@ def test_a_failed_bypass_is_retried_after_a_backoff() -> None:
     world.managers.positions.seek(ALL[0], 3, -1)
     assert send(world) == []
     requests = by_purpose(send(world, after_ms=1_000))
-    assert wanted(requests[Purpose.FETCH_BYPASS]) == {0: 3, 1: END}
+    assert requested_offsets(requests[Purpose.FETCH_BYPASS]) == {0: 3, 1: END}
 
 
 @pytest.mark.parametrize(
@@ -110,7 +119,7 @@ def test_long_waits_mean_few_fetches_of_partitions_that_have_caught_up(
     (beside,) = send(world)
     assert beside.message.max_wait_ms == behind_ms
     found = Found(records(END - 2), high_watermark=END)
-    world.answer(beside, answer({ALL[0]: found}, session_id=72))
+    world.respond(beside, fetch_response({ALL[0]: found}, session_id=72))
     (beside,) = send(world, after_ms=1_000)
-    assert wanted(beside) == {0: END}
+    assert requested_offsets(beside) == {0: END}
     assert beside.message.max_wait_ms == caught_up_ms

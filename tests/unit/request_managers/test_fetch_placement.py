@@ -6,7 +6,14 @@ import pytest
 
 from tandem_kafka.network.request import Purpose, ToNode, UnsentRequest
 from tandem_kafka.types import TopicPartition
-from tests.unit.request_managers.fetching import Found, answer, forgotten, records, send, wanted
+from tests.unit.request_managers.fetching import (
+    Found,
+    fetch_response,
+    forgotten,
+    records,
+    requested_offsets,
+    send,
+)
 from tests.unit.request_managers.world import World
 
 ALL = [TopicPartition("orders", number) for number in range(200)]
@@ -28,19 +35,19 @@ def sorted_out(**options: int) -> tuple[World, dict[Purpose, UnsentRequest]]:
     world.assign(*ALL, at=10)
     first = by_purpose(send(world))
     assert set(first) == {Purpose.FETCH_0, Purpose.FETCH_1}
-    world.answer(first[Purpose.FETCH_0], answer({BUSY: Found(records(10))}))
+    world.respond(first[Purpose.FETCH_0], fetch_response({BUSY: Found(records(10))}))
     (again,) = send(world, after_ms=1_500)
-    assert wanted(again) == {0: 12}, "the session already has the others"
-    world.answer(again, answer({BUSY: Found(records(12))}))
+    assert requested_offsets(again) == {0: 12}, "the session already has the others"
+    world.respond(again, fetch_response({BUSY: Found(records(12))}))
     return world, by_purpose(send(world))
 
 
 def test_inactive_partitions_get_their_own_fetch() -> None:
     _, requests = sorted_out()
     busy, quiet = requests[Purpose.FETCH_0], requests[Purpose.FETCH_QUIET]
-    assert wanted(busy) == {0: 14}
+    assert requested_offsets(busy) == {0: 14}
     assert sorted(forgotten(busy)) == [number for number in range(2, 200) if number % 2 == 0]
-    assert set(wanted(quiet)) == set(forgotten(busy))
+    assert set(requested_offsets(quiet)) == set(forgotten(busy))
 
 
 @pytest.mark.parametrize(
@@ -62,10 +69,12 @@ def test_the_fetch_of_quiet_partitions_may_wait_longer(
 
 def test_a_quiet_partition_returns_with_its_first_record() -> None:
     world, requests = sorted_out()
-    world.answer(requests[Purpose.FETCH_QUIET], answer({QUIET: Found(records(10))}, session_id=8))
-    world.answer(requests[Purpose.FETCH_0], answer({}))
+    world.respond(
+        requests[Purpose.FETCH_QUIET], fetch_response({QUIET: Found(records(10))}, session_id=8)
+    )
+    world.respond(requests[Purpose.FETCH_0], fetch_response({}))
     again = by_purpose(send(world, after_ms=1_000))
-    assert wanted(again[Purpose.FETCH_0]) == {QUIET.partition: 12}
+    assert requested_offsets(again[Purpose.FETCH_0]) == {QUIET.partition: 12}
     assert forgotten(again[Purpose.FETCH_QUIET]) == [QUIET.partition]
     assert world.subscription.get(QUIET).slot == 0
 
@@ -73,9 +82,11 @@ def test_a_quiet_partition_returns_with_its_first_record() -> None:
 def test_a_quiet_partition_returns_after_a_seek() -> None:
     world, requests = sorted_out()
     world.managers.positions.seek(QUIET, 3, -1)
-    world.answer(requests[Purpose.FETCH_0], answer({}))
+    world.respond(requests[Purpose.FETCH_0], fetch_response({}))
     again = by_purpose(send(world, after_ms=1_000))
-    assert wanted(again[Purpose.FETCH_0]) == {QUIET.partition: 3}, "not behind the parked fetch"
+    assert requested_offsets(again[Purpose.FETCH_0]) == {QUIET.partition: 3}, (
+        "not behind the parked fetch"
+    )
 
 
 def test_few_partitions_are_not_moved() -> None:
@@ -84,15 +95,15 @@ def test_few_partitions_are_not_moved() -> None:
     for _ in range(5):
         for unsent in send(world, after_ms=2_000):
             assert purpose(unsent) is not Purpose.FETCH_QUIET
-            world.answer(unsent, answer({}))
+            world.respond(unsent, fetch_response({}))
 
 
 def test_a_fetch_checks_only_changed_partitions() -> None:
     world, requests = sorted_out()
     slots = world.managers.fetch._placement.slots.values()
     assert not any(slot.to_check for slot in slots)
-    world.answer(requests[Purpose.FETCH_0], answer({BUSY: Found(records(14))}))
+    world.respond(requests[Purpose.FETCH_0], fetch_response({BUSY: Found(records(14))}))
     assert [state.tp for slot in slots for state in slot.to_check] == [BUSY]
     world.subscription.get(ALL[5]).paused = True
     (again,) = send(world)
-    assert wanted(again) == {0: 16}
+    assert requested_offsets(again) == {0: 16}

@@ -17,17 +17,17 @@ from tandem_kafka.types import Node
 from tests.unit.records.making import Rec, batch
 from tests.unit.request_managers.fetching import (
     Found,
-    answer,
     chunks,
     consume,
+    fetch_response,
     records,
+    requested_offsets,
     send,
-    wanted,
 )
-from tests.unit.request_managers.world import NODE_2, TP, TP1, World, offsets_answer
+from tests.unit.request_managers.world import NODE_2, TP, TP1, World, offsets_response
 
 
-def asked(**options: object) -> tuple[World, AssignedPartition, UnsentRequest]:
+def with_fetch_in_flight(**options: object) -> tuple[World, AssignedPartition, UnsentRequest]:
     world = World(leaders=(1, 1, 1), **options)
     (state,) = world.assign(TP, at=10)
     (unsent,) = send(world)
@@ -38,32 +38,32 @@ def asked(**options: object) -> tuple[World, AssignedPartition, UnsentRequest]:
 
 
 def test_records_go_to_the_buffer_and_the_next_fetch_continues_after_them() -> None:
-    world, state, unsent = asked()
-    world.answer(unsent, answer({TP: Found(records(10, 5), high_watermark=42)}))
+    world, state, unsent = with_fetch_in_flight()
+    world.respond(unsent, fetch_response({TP: Found(records(10, 5), high_watermark=42)}))
     (chunk,) = chunks(world)
     assert chunk.partition is state
     assert chunk.base is state.base
     assert [r.offset for r in chunk.reader.take(10)] == [10, 11, 12, 13, 14]
     assert (state.high_watermark, state.log_start_offset) == (42, 0)
     assert state.position.offset == 10, "poll() moves the position, not the response"
-    assert wanted(send(world)[0]) == {0: 15}
+    assert requested_offsets(send(world)[0]) == {0: 15}
 
 
 @pytest.mark.parametrize(("above", "expected"), [(0, True), (1, False), (1 << 24, False)])
 def test_a_leader_epoch_that_metadata_contradicts_is_unknown(above: int, expected: bool) -> None:
-    world, _, unsent = asked()
+    world, _, unsent = with_fetch_in_flight()
     known = world.metadata.snapshot.leader_epoch(TP)
     assert known >= 0
     data = batch([Rec()], 10, epoch=known + above)
-    world.answer(unsent, answer({TP: Found(data, high_watermark=11)}))
+    world.respond(unsent, fetch_response({TP: Found(data, high_watermark=11)}))
     (chunk,) = chunks(world)
     (record,) = chunk.reader.take(1)
     assert record.leader_epoch == chunk.reader.leader_epoch == (known if expected else -1)
 
 
 def test_an_empty_response_still_has_the_end() -> None:
-    world, state, unsent = asked()
-    world.answer(unsent, answer({TP: Found(high_watermark=10)}))
+    world, state, unsent = with_fetch_in_flight()
+    world.respond(unsent, fetch_response({TP: Found(high_watermark=10)}))
     assert state.high_watermark == 10
     assert not chunks(world)
 
@@ -71,7 +71,7 @@ def test_an_empty_response_still_has_the_end() -> None:
 @pytest.mark.behaviour(158)
 @pytest.mark.parametrize("how", ["seek", "reset", "assign", "revoke", "overtaken"])
 def test_a_stale_fetch_response_is_dropped(how: str) -> None:
-    world, state, unsent = asked()
+    world, state, unsent = with_fetch_in_flight()
     if how == "seek":
         state.set_position(Position(10))
     elif how == "reset":
@@ -83,7 +83,7 @@ def test_a_stale_fetch_response_is_dropped(how: str) -> None:
         state.read_ahead = 15  # by the response to a fetch in another slot
     else:
         world.subscription.unsubscribe()
-    world.answer(unsent, answer({TP: Found(records(10))}))
+    world.respond(unsent, fetch_response({TP: Found(records(10))}))
     assert not chunks(world)
     assert not world.raised()
 
@@ -91,26 +91,26 @@ def test_a_stale_fetch_response_is_dropped(how: str) -> None:
 @pytest.mark.behaviour(158)
 @pytest.mark.parametrize("error", [errors.OffsetOutOfRangeError, errors.CorruptRecordError])
 def test_a_stale_error_is_dropped_too(error: type[Exception]) -> None:
-    world, state, unsent = asked(auto_offset_reset="none")
+    world, state, unsent = with_fetch_in_flight(auto_offset_reset="none")
     state.set_position(Position(10))
-    world.answer(unsent, answer({TP: Found(error=error)}))
+    world.respond(unsent, fetch_response({TP: Found(error=error)}))
     assert not chunks(world)
     assert state.fetchable
 
 
 def test_a_response_for_an_unrequested_partition_is_ignored() -> None:
-    world, _, unsent = asked()
-    world.answer(unsent, answer({TP1: Found(records(10))}))
+    world, _, unsent = with_fetch_in_flight()
+    world.respond(unsent, fetch_response({TP1: Found(records(10))}))
     assert not chunks(world)
 
 
 @pytest.mark.behaviour(164)
 def test_a_corrupt_batch_is_an_error_at_its_position() -> None:
-    world, state, unsent = asked()
+    world, state, unsent = with_fetch_in_flight()
     good = records(10, 2)
     broken = bytearray(records(12, 2))
     broken[-1] ^= 0xFF
-    world.answer(unsent, answer({TP: Found(good + bytes(broken))}))
+    world.respond(unsent, fetch_response({TP: Found(good + bytes(broken))}))
     (chunk,) = chunks(world)
     assert chunk.error is None, "the valid batch comes before the error"
     assert [r.offset for r in chunk.reader.take(2)] == [10, 11]
@@ -121,8 +121,8 @@ def test_a_corrupt_batch_is_an_error_at_its_position() -> None:
 
 @pytest.mark.behaviour(164)
 def test_an_incomplete_batch_is_an_error_until_a_seek() -> None:
-    world, state, unsent = asked()
-    world.answer(unsent, answer({TP: Found(records(10, 2)[:30])}))
+    world, state, unsent = with_fetch_in_flight()
+    world.respond(unsent, fetch_response({TP: Found(records(10, 2)[:30])}))
     (chunk,) = chunks(world)
     assert chunk.error is not None
     assert chunk.sticky
@@ -137,9 +137,9 @@ def test_an_incomplete_batch_is_an_error_until_a_seek() -> None:
 
 @pytest.mark.parametrize(("error", "reaction"), FETCH.items())
 def test_reactions(error: type[Exception], reaction: Reaction) -> None:
-    world, state, unsent = asked(auto_offset_reset="earliest")
-    world.answer(unsent, answer({TP: Found(error=error)}))
-    assert world.refresh_wanted() is (reaction is Reaction.REFRESH)
+    world, state, unsent = with_fetch_in_flight(auto_offset_reset="earliest")
+    world.respond(unsent, fetch_response({TP: Found(error=error)}))
+    assert world.refresh_requested() is (reaction is Reaction.REFRESH)
     taken = chunks(world)
     if reaction is Reaction.RAISE:
         (chunk,) = taken
@@ -153,26 +153,26 @@ def test_reactions(error: type[Exception], reaction: Reaction) -> None:
     if reaction is Reaction.RESET:
         assert state.state is FetchState.FETCHING
         _, again = world.wait_and_send(world.managers.fetch)
-        world.answer(again, answer({TP: Found(error=error)}))
+        world.respond(again, fetch_response({TP: Found(error=error)}))
         assert state.state is FetchState.AWAIT_RESET
         return
     waited_ms, again = world.wait_and_send(world.managers.fetch)
     assert waited_ms == 100
-    world.answer(again, answer({TP: Found(records(10))}))
+    world.respond(again, fetch_response({TP: Found(records(10))}))
     assert len(chunks(world)) == 1
 
 
 def test_an_error_in_no_table_is_raised() -> None:
-    world, _, unsent = asked()
-    world.answer(unsent, answer({TP: Found(error=errors.PolicyViolationError)}))
+    world, _, unsent = with_fetch_in_flight()
+    world.respond(unsent, fetch_response({TP: Found(error=errors.PolicyViolationError)}))
     (chunk,) = chunks(world)
     assert isinstance(chunk.error, errors.PolicyViolationError)
 
 
 @pytest.mark.behaviour(167)
 def test_an_unauthorized_topic_is_named_once_per_response() -> None:
-    world, _, unsent = asked()
-    world.answer(unsent, answer({TP: Found(error=errors.TopicAuthorizationFailedError)}))
+    world, _, unsent = with_fetch_in_flight()
+    world.respond(unsent, fetch_response({TP: Found(error=errors.TopicAuthorizationFailedError)}))
     (chunk,) = chunks(world)
     assert isinstance(chunk.error, TopicAuthorizationFailedError)
     assert chunk.error.args[0] == {"orders"}
@@ -183,24 +183,24 @@ def test_an_unauthorized_topic_is_named_once_per_response() -> None:
 
 def out_of_range(world: World, unsent: UnsentRequest) -> None:
     """Respond twice with OFFSET_OUT_OF_RANGE."""
-    world.answer(unsent, answer({TP: Found(error=errors.OffsetOutOfRangeError)}))
+    world.respond(unsent, fetch_response({TP: Found(error=errors.OffsetOutOfRangeError)}))
     _, again = world.wait_and_send(world.managers.fetch)
-    world.answer(again, answer({TP: Found(error=errors.OffsetOutOfRangeError)}))
+    world.respond(again, fetch_response({TP: Found(error=errors.OffsetOutOfRangeError)}))
 
 
 @pytest.mark.behaviour(143)
 def test_out_of_range_applies_the_policy_silently() -> None:
-    world, state, unsent = asked(auto_offset_reset="earliest")
+    world, state, unsent = with_fetch_in_flight(auto_offset_reset="earliest")
     out_of_range(world, unsent)
     world.poll(world.managers.positions)
-    world.answer(world.sent(world.managers.list_offsets), offsets_answer({TP: 30}))
+    world.respond(world.sent(world.managers.list_offsets), offsets_response({TP: 30}))
     assert state.position.offset == 30
     assert not world.raised()
 
 
 @pytest.mark.behaviour(142)
 def test_out_of_range_without_a_policy_is_an_error_until_a_seek() -> None:
-    world, state, unsent = asked(auto_offset_reset="none")
+    world, state, unsent = with_fetch_in_flight(auto_offset_reset="none")
     out_of_range(world, unsent)
     (chunk,) = chunks(world)
     assert isinstance(chunk.error, OffsetOutOfRangeError)
@@ -210,33 +210,33 @@ def test_out_of_range_without_a_policy_is_an_error_until_a_seek() -> None:
     state.set_position(Position(3))
     assert chunk.base is not state.base
     world.buffer.count(chunk, world.buffer.counts_without(chunk))
-    assert wanted(send(world)[0]) == {0: 3}
+    assert requested_offsets(send(world)[0]) == {0: 3}
 
 
 def test_out_of_range_after_buffered_records_waits_until_they_are_returned() -> None:
-    world, state, unsent = asked(
+    world, state, unsent = with_fetch_in_flight(
         auto_offset_reset="earliest", enable_incremental_fetch_sessions=False
     )
-    world.answer(unsent, answer({TP: Found(records(10, 5))}))
+    world.respond(unsent, fetch_response({TP: Found(records(10, 5))}))
     (again,) = send(world)
-    world.answer(again, answer({TP: Found(error=errors.OffsetOutOfRangeError)}))
+    world.respond(again, fetch_response({TP: Found(error=errors.OffsetOutOfRangeError)}))
     assert state.state is FetchState.FETCHING
     assert not send(world, after_ms=1_000)
     assert world.buffer.starved, "poll() wakes the network thread"
     consume(world)
     (third,) = send(world)
-    assert wanted(third) == {0: 15}
+    assert requested_offsets(third) == {0: 15}
     out_of_range(world, third)
     assert state.state is FetchState.AWAIT_RESET
 
 
 def test_one_out_of_range_response_skips_nothing() -> None:
     """Its error code may have been corrupted."""
-    world, state, unsent = asked(auto_offset_reset="latest")
+    world, state, unsent = with_fetch_in_flight(auto_offset_reset="latest")
     for offset in range(10, 30, 2):
-        world.answer(unsent, answer({TP: Found(error=errors.OffsetOutOfRangeError)}))
+        world.respond(unsent, fetch_response({TP: Found(error=errors.OffsetOutOfRangeError)}))
         _, unsent = world.wait_and_send(world.managers.fetch)
-        world.answer(unsent, answer({TP: Found(records(offset))}))
+        world.respond(unsent, fetch_response({TP: Found(records(offset))}))
         consume(world)
         _, unsent = world.wait_and_send(world.managers.fetch)
     assert state.state is FetchState.FETCHING
@@ -245,12 +245,12 @@ def test_one_out_of_range_response_skips_nothing() -> None:
 
 def test_two_out_of_range_responses_must_be_consecutive() -> None:
     """After a response without the error in between, the second one counts as the first."""
-    world, state, unsent = asked(auto_offset_reset="latest")
-    world.answer(unsent, answer({TP: Found(error=errors.OffsetOutOfRangeError)}))
+    world, state, unsent = with_fetch_in_flight(auto_offset_reset="latest")
+    world.respond(unsent, fetch_response({TP: Found(error=errors.OffsetOutOfRangeError)}))
     _, unsent = world.wait_and_send(world.managers.fetch)
-    world.answer(unsent, answer({TP: Found(high_watermark=10)}))
+    world.respond(unsent, fetch_response({TP: Found(high_watermark=10)}))
     _, unsent = world.wait_and_send(world.managers.fetch)
-    world.answer(unsent, answer({TP: Found(error=errors.OffsetOutOfRangeError)}))
+    world.respond(unsent, fetch_response({TP: Found(error=errors.OffsetOutOfRangeError)}))
     assert state.state is FetchState.FETCHING
 
 
@@ -260,7 +260,7 @@ def test_out_of_range_at_a_replica_asks_the_leader() -> None:
     (state,) = world.assign(TP, at=10)
     state.preferred_replica = PreferredReplica(2, 10**9)
     (unsent,) = send(world)
-    world.answer(unsent, answer({TP: Found(error=errors.OffsetOutOfRangeError)}))
+    world.respond(unsent, fetch_response({TP: Found(error=errors.OffsetOutOfRangeError)}))
     assert state.state is FetchState.FETCHING
     assert state.preferred_replica is None
     _, again = world.wait_and_send(world.managers.fetch)
@@ -276,11 +276,11 @@ def test_out_of_range_at_a_replica_asks_the_leader() -> None:
     "error", [errors.NotLeaderForPartitionError, errors.FencedLeaderEpochError]
 )
 def test_a_hint_saves_the_metadata_round_trip(error: type[Exception]) -> None:
-    world, state, unsent = asked()
+    world, state, unsent = with_fetch_in_flight()
     newcomer = Node(5, "10.0.0.5", 9092)
     found = Found(error=error, leader=(5, 4))
-    world.answer(unsent, answer({TP: found}, nodes=(newcomer,)))
-    assert not world.refresh_wanted()
+    world.respond(unsent, fetch_response({TP: found}, nodes=(newcomer,)))
+    assert not world.refresh_requested()
     question = world.sent(world.managers.validation)
     assert question.destination == ToNode(newcomer)
     state.validated()
@@ -290,19 +290,19 @@ def test_a_hint_saves_the_metadata_round_trip(error: type[Exception]) -> None:
 
 @pytest.mark.behaviour(160)
 def test_an_older_hint_is_not_followed() -> None:
-    world, _, unsent = asked()
+    world, _, unsent = with_fetch_in_flight()
     found = Found(error=errors.NotLeaderForPartitionError, leader=(2, 2))
-    world.answer(unsent, answer({TP: found}, nodes=(NODE_2,)))
-    assert world.refresh_wanted()
+    world.respond(unsent, fetch_response({TP: found}, nodes=(NODE_2,)))
+    assert world.refresh_requested()
     assert world.metadata.snapshot.leader_epoch(TP) == 3
 
 
 @pytest.mark.behaviour(159)
 def test_a_preferred_replica_is_followed() -> None:
-    world, state, unsent = asked()
-    world.answer(unsent, answer({TP: Found(replica=2)}))
+    world, state, unsent = with_fetch_in_flight()
+    world.respond(unsent, fetch_response({TP: Found(replica=2)}))
     assert state.preferred_replica == PreferredReplica(2, world.now_ms + 300_000)
     (again,) = send(world)
     assert again.destination == ToNode(NODE_2, Purpose.FETCH_0)
-    world.answer(again, answer({TP: Found(error=errors.NotLeaderForPartitionError)}))
+    world.respond(again, fetch_response({TP: Found(error=errors.NotLeaderForPartitionError)}))
     assert state.preferred_replica is None

@@ -22,11 +22,13 @@ def target(offset: int, topic_id: UUID = TOPIC_ID, epoch: int = 3) -> FetchTarge
     return FetchTarget(topic_id, offset, epoch, 1_000)
 
 
-def build(session: FetchSession, wanted: dict[TopicPartition, FetchTarget]) -> SessionRequest:
+def build(
+    session: FetchSession, requested_offsets: dict[TopicPartition, FetchTarget]
+) -> SessionRequest:
     """Include these partitions and no others."""
-    for tp in session._partitions.keys() - wanted.keys():
+    for tp in session._partitions.keys() - requested_offsets.keys():
         session.exclude(tp)
-    for tp, target in wanted.items():
+    for tp, target in requested_offsets.items():
         session.include(tp, target)
     return session.build()
 

@@ -13,7 +13,7 @@ from tandem_kafka.network.request import ToNode
 from tandem_kafka.request_managers.list_offsets import EARLIEST, LATEST
 from tandem_kafka.request_managers.reactions import LIST_OFFSETS, Reaction
 from tandem_kafka.types import OffsetAndTimestamp, TopicPartition
-from tests.unit.request_managers.world import NODE_1, NODE_2, TP, TP1, TP2, World, offsets_answer
+from tests.unit.request_managers.world import NODE_1, NODE_2, TP, TP1, TP2, World, offsets_response
 
 
 @pytest.fixture
@@ -21,26 +21,26 @@ def world() -> World:
     return World()
 
 
-def ask(world: World, *partitions: TopicPartition, timestamp: int = LATEST) -> Completion[Any]:
+def look_up(world: World, *partitions: TopicPartition, timestamp: int = LATEST) -> Completion[Any]:
     future: Completion[Any] = Completion()
     world.managers.list_offsets.collect(dict.fromkeys(partitions or (TP,), timestamp), future)
     return future
 
 
-def asked_of(unsent: Any) -> list[int]:
+def requested_partitions(unsent: Any) -> list[int]:
     return [p.partition_index for topic in unsent.message.topics for p in topic.partitions]
 
 
 def test_each_leader_gets_a_request_for_its_partitions(world: World) -> None:
-    future = ask(world, TP2, TP1, TP)
+    future = look_up(world, TP2, TP1, TP)
     sent = {u.destination: u for u in world.poll(world.managers.list_offsets).unsent}
-    assert asked_of(sent[ToNode(NODE_1)]) == [0, 1]
-    assert asked_of(sent[ToNode(NODE_2)]) == [2]
+    assert requested_partitions(sent[ToNode(NODE_1)]) == [0, 1]
+    assert requested_partitions(sent[ToNode(NODE_2)]) == [2]
     entry = sent[ToNode(NODE_2)].message.topics[0].partitions[0]
     assert (entry.timestamp, entry.current_leader_epoch) == (LATEST, 3)
-    world.answer(sent[ToNode(NODE_1)], offsets_answer({TP: 5, TP1: 6}))
+    world.respond(sent[ToNode(NODE_1)], offsets_response({TP: 5, TP1: 6}))
     assert not future.done
-    world.answer(sent[ToNode(NODE_2)], offsets_answer({TP2: -1}))
+    world.respond(sent[ToNode(NODE_2)], offsets_response({TP2: -1}))
     assert future.result() == {
         TP: OffsetAndTimestamp(5, -1, 3),
         TP1: OffsetAndTimestamp(6, -1, 3),
@@ -59,7 +59,7 @@ def test_a_lookup_of_no_partitions_finds_nothing(world: World) -> None:
 @pytest.mark.parametrize(("level", "lowest"), [("read_committed", 2), ("read_uncommitted", 1)])
 def test_the_end_depends_on_the_isolation_level(level: str, lowest: int) -> None:
     world = World(isolation_level=level)
-    ask(world)
+    look_up(world)
     message = world.sent(world.managers.list_offsets).message
     assert message.isolation_level == (level == "read_committed")
     assert message._min_version == lowest
@@ -70,33 +70,33 @@ def test_the_end_depends_on_the_isolation_level(level: str, lowest: int) -> None
 def test_reactions_to_errors_of_list_offsets(
     world: World, error: type[Exception], reaction: Reaction
 ) -> None:
-    future = ask(world, TP, TP1)
+    future = look_up(world, TP, TP1)
     unsent = world.sent(world.managers.list_offsets)
     if issubclass(error, KafkaConnectionError):
         unsent.future.fail(error("lost"))
         left = [0, 1]
     else:
-        world.answer(unsent, offsets_answer({TP: error, TP1: 4}))
+        world.respond(unsent, offsets_response({TP: error, TP1: 4}))
         left = [0]
     if reaction is Reaction.FAIL:
         assert isinstance(future.error, error)
     elif reaction is Reaction.NONE:
         assert future.result() == {TP: None, TP1: OffsetAndTimestamp(4, -1, 3)}
     else:
-        assert world.refresh_wanted()
+        assert world.refresh_requested()
         assert not future.done
         waited_ms, again = world.wait_and_send(world.managers.list_offsets)
         assert 80 <= waited_ms <= 120
-        assert asked_of(again) == left
-        world.answer(again, offsets_answer({TP: 3, TP1: 4}))
+        assert requested_partitions(again) == left
+        world.respond(again, offsets_response({TP: 3, TP1: 4}))
         assert future.result()[TP] == OffsetAndTimestamp(3, -1, 3)
 
 
 @pytest.mark.behaviour(135)
 def test_unauthorized_topics_are_named(world: World) -> None:
-    future = ask(world)
-    answer = offsets_answer({TP: errors.TopicAuthorizationFailedError})
-    world.answer(world.sent(world.managers.list_offsets), answer)
+    future = look_up(world)
+    response = offsets_response({TP: errors.TopicAuthorizationFailedError})
+    world.respond(world.sent(world.managers.list_offsets), response)
     assert isinstance(future.error, TopicAuthorizationFailedError)
     assert future.error.args[0] == {"orders"}
 
@@ -104,10 +104,10 @@ def test_unauthorized_topics_are_named(world: World) -> None:
 @pytest.mark.behaviour(148)
 def test_an_unknown_leader_gets_the_request_as_soon_as_it_is_known() -> None:
     world = World(leaders=())
-    ask(world, TP, timestamp=EARLIEST)
+    look_up(world, TP, timestamp=EARLIEST)
     result = world.poll(world.managers.list_offsets)
     assert not result.unsent
-    assert world.refresh_wanted()
+    assert world.refresh_requested()
     assert "orders" in world.managers.metadata._transient
     world.lead(2)
     assert world.sent(world.managers.list_offsets).destination == ToNode(NODE_2)
@@ -115,7 +115,7 @@ def test_an_unknown_leader_gets_the_request_as_soon_as_it_is_known() -> None:
 
 def test_the_backoff_grows_without_a_leader() -> None:
     world = World(leaders=())
-    ask(world)
+    look_up(world)
     pauses = []
     for _ in range(1_000):
         result = world.poll(world.managers.list_offsets)
@@ -126,10 +126,10 @@ def test_the_backoff_grows_without_a_leader() -> None:
 
 
 def test_an_abandoned_lookup_ends(world: World) -> None:
-    future = ask(world)
+    future = look_up(world)
     unsent = world.sent(world.managers.list_offsets)
     future.fail(TimeoutError())
-    world.answer(unsent, offsets_answer({TP: errors.NotLeaderForPartitionError}))
+    world.respond(unsent, offsets_response({TP: errors.NotLeaderForPartitionError}))
     assert not world.poll(world.managers.list_offsets, after_ms=10_000).unsent
     assert not world.managers.list_offsets._lookups
 
@@ -152,42 +152,42 @@ def test_lag_is_looked_up_once_and_known_later() -> None:
     unsent = world.sent(world.managers.list_offsets)
     assert lag() is None
     assert not world.poll(world.managers.list_offsets).unsent
-    world.answer(unsent, offsets_answer({TP: 10}))
+    world.respond(unsent, offsets_response({TP: 10}))
     assert lag() == 6
 
 
 def test_a_leader_that_fails_delays_no_partition_of_another(world: World) -> None:
-    future = ask(world, TP, TP2)
+    future = look_up(world, TP, TP2)
     manager = world.managers.list_offsets
-    asked = {u.destination: u for u in world.poll(manager).unsent}
+    requests = {u.destination: u for u in world.poll(manager).unsent}
     for _ in range(6):  # its backoff has grown to about a second
-        asked[ToNode(NODE_2)].future.fail(KafkaConnectionError("cut"))
-        _, asked[ToNode(NODE_2)] = world.wait_and_send(manager)
-    asked[ToNode(NODE_2)].future.fail(KafkaConnectionError("cut"))
+        requests[ToNode(NODE_2)].future.fail(KafkaConnectionError("cut"))
+        _, requests[ToNode(NODE_2)] = world.wait_and_send(manager)
+    requests[ToNode(NODE_2)].future.fail(KafkaConnectionError("cut"))
     failed = errors.NotLeaderForPartitionError
-    world.answer(asked[ToNode(NODE_1)], offsets_answer({TP: failed}))
+    world.respond(requests[ToNode(NODE_1)], offsets_response({TP: failed}))
     waited_ms, again = world.wait_and_send(manager)
     assert again.destination == ToNode(NODE_1)
     assert 80 <= waited_ms <= 120
-    world.answer(again, offsets_answer({TP: 5}))
+    world.respond(again, offsets_response({TP: 5}))
     _, again = world.wait_and_send(manager)
-    world.answer(again, offsets_answer({TP2: 6}))
+    world.respond(again, offsets_response({TP2: 6}))
     assert future.result()[TP2].offset == 6
 
 
 def test_a_partition_missing_in_the_response_is_requested_after_a_pause(
     world: World,
 ) -> None:
-    future = ask(world, TP, TP1)
+    future = look_up(world, TP, TP1)
     manager = world.managers.list_offsets
     pauses = []
     for _ in range(8):
         waited_ms, unsent = world.wait_and_send(manager)
         pauses.append(waited_ms)
-        world.answer(unsent, offsets_answer({TP: 5}))
+        world.respond(unsent, offsets_response({TP: 5}))
         assert not future.done
     assert pauses[1] >= 80
     assert pauses[-1] >= 800, "the backoff grows"
     _, unsent = world.wait_and_send(manager)
-    world.answer(unsent, offsets_answer({TP: 5, TP1: 6}))
+    world.respond(unsent, offsets_response({TP: 5, TP1: 6}))
     assert future.result()[TP1].offset == 6

@@ -55,7 +55,9 @@ def described(
     )
 
 
-def answer(*topics: Any, nodes: tuple[Node, ...] = (NODE_1, NODE_2), error_code: int = 0) -> Any:
+def metadata_response(
+    *topics: Any, nodes: tuple[Node, ...] = (NODE_1, NODE_2), error_code: int = 0
+) -> Any:
     brokers = [
         MetadataResponse.MetadataResponseBroker(node_id=n.node_id, host=n.host, port=n.port)
         for n in nodes
@@ -99,16 +101,16 @@ def test_watched_topics_are_requested_immediately_and_with_every_refresh() -> No
     world = fresh(metadata_max_age_ms=1_000)
     world.assign(TP)
     refresher = world.managers.metadata
-    world.answer(request(world), answer(described()))
+    world.respond(request(world), metadata_response(described()))
     refresher.watch(frozenset({"more"}))
     refresher.need({"less"}, world.now_ms + 500)
     assert not refresher.knows(frozenset({"more"}))
     unsent = request(world)
     assert names(unsent) == ["less", "more", "orders"]
-    world.answer(unsent, answer(described()))
+    world.respond(unsent, metadata_response(described()))
     unsent = world.sent(refresher, after_ms=1_000)
     assert names(unsent) == ["more", "orders"]
-    world.answer(unsent, answer(described()))
+    world.respond(unsent, metadata_response(described()))
     refresher.watch(frozenset())
     assert names(world.sent(refresher, after_ms=1_000)) == ["orders"]
 
@@ -116,7 +118,7 @@ def test_watched_topics_are_requested_immediately_and_with_every_refresh() -> No
 def test_the_response_becomes_the_snapshot() -> None:
     world = fresh()
     world.assign(TP)
-    world.answer(request(world), answer(described()))
+    world.respond(request(world), metadata_response(described()))
     snapshot = world.metadata.snapshot
     assert snapshot.cluster_id == "cluster"
     assert snapshot.leader(TopicPartition("orders", 2)) == NODE_2
@@ -134,7 +136,7 @@ def test_the_response_becomes_the_snapshot() -> None:
 def test_old_metadata_are_refreshed() -> None:
     world = fresh(metadata_max_age_ms=10_000)
     world.assign(TP)
-    world.answer(request(world), answer(described()))
+    world.respond(request(world), metadata_response(described()))
     result = world.poll(world.managers.metadata)
     assert result.wait_ms == 10_000
     assert not world.poll(world.managers.metadata, after_ms=9_999).unsent
@@ -145,7 +147,7 @@ def test_old_metadata_are_refreshed() -> None:
 def test_a_new_relevant_topic_is_requested_immediately() -> None:
     world = fresh()
     world.assign(TP)
-    world.answer(request(world), answer(described()))
+    world.respond(request(world), metadata_response(described()))
     world.assign(TP, TopicPartition("more", 0))
     assert names(request(world)) == ["more", "orders"]
 
@@ -178,16 +180,16 @@ def test_a_missing_topic_is_requested_again(kind: str) -> None:
     unsent = request(world)
     if kind == "no topic":
         missing = described(error=errors.UnknownTopicOrPartitionError)
-        world.answer(unsent, answer(missing))
+        world.respond(unsent, metadata_response(missing))
         assert world.metadata.snapshot.topic_errors.keys() == {"orders"}
     elif kind == "no leader":
-        world.answer(unsent, answer(described(leaders=(-1,))))
+        world.respond(unsent, metadata_response(described(leaders=(-1,))))
     else:
-        world.answer(unsent, answer(nodes=()))
+        world.respond(unsent, metadata_response(nodes=()))
         assert world.metadata.snapshot.version == 0
     waited_ms, again = world.wait_and_send(world.managers.metadata)
     assert 80 <= waited_ms <= 120
-    world.answer(again, answer(described()))
+    world.respond(again, metadata_response(described()))
     assert world.metadata.snapshot.topic_errors == {}
     assert world.poll(world.managers.metadata).wait_ms > 10_000
 
@@ -195,9 +197,9 @@ def test_a_missing_topic_is_requested_again(kind: str) -> None:
 def test_an_older_leader_epoch_does_not_send_us_back() -> None:
     world = fresh()
     world.assign(TP)
-    world.answer(request(world), answer(described(leaders=(2,), epoch=5)))
+    world.respond(request(world), metadata_response(described(leaders=(2,), epoch=5)))
     world.managers.metadata.request_update()
-    world.answer(request(world), answer(described(leaders=(1,), epoch=4)))
+    world.respond(request(world), metadata_response(described(leaders=(1,), epoch=4)))
     assert world.metadata.snapshot.leader(TP) == NODE_2
 
 
@@ -214,10 +216,10 @@ def test_errors_for_the_user_are_kept_for_the_loop(
 ) -> None:
     world = fresh()
     world.assign(TP)
-    world.answer(request(world), answer(described(error=error)))
-    told = world.managers.metadata.take_error()
-    assert isinstance(told, kind)
-    assert text in str(told)
+    world.respond(request(world), metadata_response(described(error=error)))
+    found = world.managers.metadata.take_error()
+    assert isinstance(found, kind)
+    assert text in str(found)
     assert world.managers.metadata.take_error() is None
 
 
@@ -243,7 +245,7 @@ def test_the_first_response_ends_the_wait_for_the_cluster() -> None:
     first: Completion[None] = Completion()
     world.managers.metadata.wait_for_answer(first, refresh=False)
     world.managers.metadata.request_update()
-    world.answer(request(world), answer())
+    world.respond(request(world), metadata_response())
     assert first.done
     second: Completion[None] = Completion()
     world.managers.metadata.wait_for_answer(second, refresh=False)
@@ -257,9 +259,9 @@ def test_the_first_response_ends_the_wait_for_the_cluster() -> None:
 def test_a_broker_may_request_a_rebootstrap() -> None:
     world = fresh()
     world.assign(TP)
-    world.answer(request(world), answer(described()))
+    world.respond(request(world), metadata_response(described()))
     world.managers.metadata.request_update()
-    world.answer(request(world), answer(error_code=129))
+    world.respond(request(world), metadata_response(error_code=129))
     assert world.metadata.rebootstraps == 1
     assert all(node.node_id < 0 for node in world.metadata.nodes())
     world.wait_and_send(world.managers.metadata)
@@ -272,7 +274,7 @@ def test_lasting_metadata_failures_cause_a_rebootstrap(strategy: str, times: int
         metadata_recovery_strategy=strategy, metadata_recovery_rebootstrap_trigger_ms=10_000
     )
     world.assign(TP)
-    world.answer(request(world), answer(described()))
+    world.respond(request(world), metadata_response(described()))
     world.managers.metadata.request_update()
     until_ms = world.now_ms + 12_000
     while world.now_ms < until_ms:
@@ -293,7 +295,7 @@ def test_a_pattern_requests_and_matches_all_topics(hide: bool) -> None:
     assert names(unsent) is None
     internal = described("__offsets", internal=True, topic_id=UUID(int=8))
     other = described("invoices", topic_id=UUID(int=9))
-    world.answer(unsent, answer(described(), internal, other))
+    world.respond(unsent, metadata_response(described(), internal, other))
     assert world.subscription.topics == ({"orders"} if hide else {"orders", "__offsets"})
 
 
@@ -301,9 +303,11 @@ def test_a_pattern_requests_and_matches_all_topics(hide: bool) -> None:
 def test_a_topic_created_later_is_found_within_the_maximum_age() -> None:
     world = fresh(metadata_max_age_ms=10_000)
     world.subscription.subscribe_pattern(re.compile("or"))
-    world.answer(request(world), answer(described()))
+    world.respond(request(world), metadata_response(described()))
     unsent = world.sent(world.managers.metadata, after_ms=10_000)
-    world.answer(unsent, answer(described(), described("oranges", topic_id=UUID(int=9))))
+    world.respond(
+        unsent, metadata_response(described(), described("oranges", topic_id=UUID(int=9)))
+    )
     assert world.subscription.topics == {"orders", "oranges"}
 
 
@@ -312,7 +316,7 @@ def test_a_pattern_that_matches_nothing_is_resolved() -> None:
     world = fresh()
     world.subscription.subscribe_pattern(re.compile("x"))
     assert not world.subscription.resolved
-    world.answer(request(world), answer(described()))
+    world.respond(request(world), metadata_response(described()))
     assert world.subscription.resolved
     assert world.subscription.topics == frozenset()
 
@@ -320,9 +324,9 @@ def test_a_pattern_that_matches_nothing_is_resolved() -> None:
 def test_a_topic_missing_in_a_full_response_is_removed() -> None:
     world = fresh()
     world.subscription.subscribe_pattern(re.compile("or"))
-    world.answer(request(world), answer(described()))
+    world.respond(request(world), metadata_response(described()))
     world.managers.metadata.request_update()
-    world.answer(request(world), answer())
+    world.respond(request(world), metadata_response())
     assert world.metadata.snapshot.topics == {}
     assert world.subscription.topics == frozenset()
 
@@ -332,13 +336,13 @@ def test_a_topic_found_by_id_without_leaders_is_requested_again() -> None:
     world = fresh()
     world.assign(TP)
     refresher = world.managers.metadata
-    world.answer(request(world), answer(described()))
+    world.respond(request(world), metadata_response(described()))
     anew = UUID(int=9)
     refresher.need_ids(frozenset({anew}))
     by_id = request(world)
     assert [topic.topic_id for topic in by_id.message.topics] == [anew]
-    world.answer(by_id, answer(described(leaders=(-1,), topic_id=anew)))
+    world.respond(by_id, metadata_response(described(leaders=(-1,), topic_id=anew)))
     unsent = world.sent(refresher, after_ms=1_000)
     assert names(unsent) == ["orders"]
-    world.answer(unsent, answer(described(leaders=(2,), topic_id=anew)))
+    world.respond(unsent, metadata_response(described(leaders=(2,), topic_id=anew)))
     assert not world.poll(refresher, after_ms=10_000).unsent

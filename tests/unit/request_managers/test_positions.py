@@ -17,9 +17,9 @@ from tests.unit.request_managers.world import (
     TP,
     TP1,
     World,
-    committed_answer,
-    coordinator_answer,
-    offsets_answer,
+    committed_response,
+    coordinator_response,
+    offsets_response,
 )
 
 
@@ -29,7 +29,7 @@ def with_group(**options: object) -> World:
     return world
 
 
-def look(world: World) -> None:
+def start_lookups(world: World) -> None:
     """Start lookups, as poll() does."""
     world.managers.positions.start_lookups()
     assert not world.poll(world.managers.positions).unsent
@@ -55,14 +55,14 @@ def test_assign_alone_looks_nothing_up() -> None:
 def test_the_committed_offset_else_the_policy_per_partition() -> None:
     world = with_group(auto_offset_reset="earliest")
     world.assign(TP, TP1)
-    look(world)
-    world.answer(committed_request(world), committed_answer({TP: 7, TP1: -1}))
+    start_lookups(world)
+    world.respond(committed_request(world), committed_response({TP: 7, TP1: -1}))
     assert position(world) == 7
     assert world.subscription.get(TP1).state is FetchState.AWAIT_RESET
     world.poll(world.managers.positions)
     unsent = world.sent(world.managers.list_offsets)
     assert unsent.message.topics[0].partitions[0].timestamp == EARLIEST
-    world.answer(unsent, offsets_answer({TP1: 2}))
+    world.respond(unsent, offsets_response({TP1: 2}))
     assert position(world, TP1) == 2
     assert world.subscription.all_settled()
 
@@ -70,10 +70,10 @@ def test_the_committed_offset_else_the_policy_per_partition() -> None:
 def test_a_committed_offset_of_a_recreated_topic_is_looked_up_again() -> None:
     world = with_group()
     world.assign(TP)
-    look(world)
+    start_lookups(world)
     unsent = committed_request(world)
     world.lead(1, 1, 2, topic_id=UUID(int=8))
-    world.answer(unsent, committed_answer({TP: 7}))
+    world.respond(unsent, committed_response({TP: 7}))
     assert position(world) is None
     world.poll(world.managers.positions)
     assert committed_request(world) is not unsent
@@ -83,13 +83,13 @@ def test_an_end_offset_of_a_recreated_topic_is_looked_up_again() -> None:
     world = World()
     world.assign(TP, at=5)
     world.managers.positions.reset([TP], LATEST)
-    look(world)
+    start_lookups(world)
     unsent = world.sent(world.managers.list_offsets)
     world.lead(1, 1, 2, topic_id=UUID(int=8))
-    world.answer(unsent, offsets_answer({TP: 9}))
+    world.respond(unsent, offsets_response({TP: 9}))
     assert position(world) is None
     world.poll(world.managers.positions)
-    world.answer(world.sent(world.managers.list_offsets), offsets_answer({TP: 2}))
+    world.respond(world.sent(world.managers.list_offsets), offsets_response({TP: 2}))
     assert position(world) == 2
 
 
@@ -100,21 +100,21 @@ def test_without_a_group_the_policy_decides(policy: str, timestamp: int) -> None
     """144 for by_duration."""
     world = World(auto_offset_reset=policy)
     world.assign(TP)
-    look(world)
-    asked = world.sent(world.managers.list_offsets).message.topics[0].partitions[0].timestamp
-    assert asked == (timestamp or world.clock.wall_ms() - 3_600_000)
+    start_lookups(world)
+    requested = world.sent(world.managers.list_offsets).message.topics[0].partitions[0].timestamp
+    assert requested == (timestamp or world.clock.wall_ms() - 3_600_000)
 
 
 @pytest.mark.behaviour(145)
 def test_without_a_record_in_the_window_the_position_is_the_end() -> None:
     world = World(auto_offset_reset="by_duration:PT1H")
     world.assign(TP)
-    look(world)
-    world.answer(world.sent(world.managers.list_offsets), offsets_answer({TP: -1}))
+    start_lookups(world)
+    world.respond(world.sent(world.managers.list_offsets), offsets_response({TP: -1}))
     world.poll(world.managers.positions)
     unsent = world.sent(world.managers.list_offsets)
     assert unsent.message.topics[0].partitions[0].timestamp == LATEST
-    world.answer(unsent, offsets_answer({TP: 99}))
+    world.respond(unsent, offsets_response({TP: 99}))
     assert position(world) == 99
 
 
@@ -123,13 +123,13 @@ def test_without_a_policy_poll_raises_until_a_seek() -> None:
     world = World(auto_offset_reset="none")
     world.assign(TP)
     for _ in range(2):
-        look(world)
+        start_lookups(world)
         (error,) = world.raised()
         assert isinstance(error, NoOffsetForPartitionError)
         world.poll(world.managers.positions, after_ms=1_000)
         assert not world.raised(), "once per poll()"
     world.managers.positions.seek(TP, 5, -1)
-    look(world)
+    start_lookups(world)
     assert not world.raised()
     assert position(world) == 5
 
@@ -149,10 +149,10 @@ def test_position_raises_the_error_instead_of_poll() -> None:
 def test_a_seek_wins_over_a_running_lookup() -> None:
     world = with_group()
     world.assign(TP)
-    look(world)
+    start_lookups(world)
     unsent = committed_request(world)
     world.managers.positions.seek(TP, 5, -1)
-    world.answer(unsent, committed_answer({TP: 700}))
+    world.respond(unsent, committed_response({TP: 700}))
     assert position(world) == 5
 
 
@@ -160,10 +160,10 @@ def test_a_seek_wins_over_a_running_lookup() -> None:
 def test_a_seek_wins_over_a_running_reset() -> None:
     world = World(auto_offset_reset="earliest")
     world.assign(TP)
-    look(world)
+    start_lookups(world)
     unsent = world.sent(world.managers.list_offsets)
     world.managers.positions.seek(TP, 5, -1)
-    world.answer(unsent, offsets_answer({TP: 0}))
+    world.respond(unsent, offsets_response({TP: 0}))
     assert position(world) == 5
 
 
@@ -171,15 +171,15 @@ def test_a_seek_wins_over_a_running_reset() -> None:
 def test_a_new_assignment_of_the_same_partition_is_not_the_old_one() -> None:
     world = with_group()
     world.assign(TP)
-    look(world)
+    start_lookups(world)
     old = committed_request(world)
     world.assign(TP1)
     world.assign(TP)
-    world.answer(old, committed_answer({TP: 700}))
+    world.respond(old, committed_response({TP: 700}))
     assert position(world) is None
     assert world.subscription.get(TP).state is FetchState.INITIALIZING
-    look(world)
-    world.answer(committed_request(world), committed_answer({TP: 3}))
+    start_lookups(world)
+    world.respond(committed_request(world), committed_response({TP: 3}))
     assert position(world) == 3
 
 
@@ -187,27 +187,27 @@ def test_a_new_assignment_of_the_same_partition_is_not_the_old_one() -> None:
 def test_a_partition_added_meanwhile_is_not_reset_before_its_own_lookup() -> None:
     world = with_group(auto_offset_reset="earliest")
     world.assign(TP)
-    look(world)
+    start_lookups(world)
     first = committed_request(world)
     world.assign(TP, TP1)
-    world.answer(first, committed_answer({TP: 7}))
+    world.respond(first, committed_response({TP: 7}))
     assert world.subscription.get(TP1).state is FetchState.INITIALIZING
-    look(world)
+    start_lookups(world)
     assert not world.poll(world.managers.list_offsets).unsent
-    world.answer(committed_request(world), committed_answer({TP1: 9}))
+    world.respond(committed_request(world), committed_response({TP1: 9}))
     assert (position(world), position(world, TP1)) == (7, 9)
 
 
 @pytest.mark.behaviour(141)
-def test_polls_in_quick_succession_share_the_lookup() -> None:
+def test_successive_polls_share_the_lookup() -> None:
     world = with_group()
     world.assign(TP)
-    look(world)
+    start_lookups(world)
     unsent = committed_request(world)
     for _ in range(50):
-        look(world)
+        start_lookups(world)
         assert not world.poll(world.group.committed, after_ms=10).unsent
-    world.answer(unsent, committed_answer({TP: 7}))
+    world.respond(unsent, committed_response({TP: 7}))
     assert position(world) == 7
 
 
@@ -216,7 +216,7 @@ def test_a_partition_about_to_be_revoked_is_not_looked_up() -> None:
     world = with_group()
     (state,) = world.assign(TP)
     state.pending_revocation = True
-    look(world)
+    start_lookups(world)
     assert not world.poll(world.group.committed).unsent
     state.pending_revocation = False
     world.poll(world.managers.positions)
@@ -229,50 +229,50 @@ def test_seek_to_the_end_is_looked_up_lazily_and_the_last_one_counts() -> None:
     world.assign(TP, at=3)
     world.managers.positions.reset([TP], LATEST)
     assert not world.poll(world.managers.list_offsets).unsent
-    look(world)
+    start_lookups(world)
     ends = world.sent(world.managers.list_offsets)
     world.managers.positions.reset([TP], EARLIEST)
-    look(world)
+    start_lookups(world)
     beginnings = world.sent(world.managers.list_offsets)
-    world.answer(ends, offsets_answer({TP: 99}))
+    world.respond(ends, offsets_response({TP: 99}))
     assert position(world) is None
-    world.answer(beginnings, offsets_answer({TP: 1}))
+    world.respond(beginnings, offsets_response({TP: 1}))
     assert position(world) == 1
 
 
-def test_the_same_reset_asked_twice_is_one_request() -> None:
+def test_two_equal_resets_share_one_request() -> None:
     world = World()
     world.assign(TP)
-    look(world)
+    start_lookups(world)
     unsent = world.sent(world.managers.list_offsets)
     world.managers.positions.reset([TP], LATEST)
-    look(world)
+    start_lookups(world)
     assert not world.poll(world.managers.list_offsets).unsent
-    world.answer(unsent, offsets_answer({TP: 8}))
+    world.respond(unsent, offsets_response({TP: 8}))
     assert position(world) == 8
 
 
 @pytest.mark.behaviour(146)
 @pytest.mark.parametrize("partitions", [(TP,), (TP, TP1)])
-def test_a_seek_between_two_equal_resets_does_not_lose_the_second(
+def test_a_seek_between_two_equal_resets_keeps_the_second(
     partitions: tuple[TopicPartition, ...],
 ) -> None:
     world = World()
     world.assign(*partitions, at=3)
     positions = world.managers.positions
     positions.reset(partitions, EARLIEST)
-    look(world)
+    start_lookups(world)
     first = world.sent(world.managers.list_offsets)
     positions.seek(TP, 9, -1)
-    look(world)
+    start_lookups(world)
     world.poll(world.managers.list_offsets)
     positions.reset([TP], EARLIEST)
-    look(world)
+    start_lookups(world)
     again = world.sent(world.managers.list_offsets)
-    world.answer(first, offsets_answer(dict.fromkeys(partitions, 1)))
-    world.answer(again, offsets_answer({TP: 1}))
+    world.respond(first, offsets_response(dict.fromkeys(partitions, 1)))
+    world.respond(again, offsets_response({TP: 1}))
     assert [position(world, tp) for tp in partitions] == [1] * len(partitions)
-    look(world)
+    start_lookups(world)
     assert positions._resetting == {}
 
 
@@ -280,9 +280,9 @@ def test_an_error_of_the_lookup_is_raised_once_per_poll() -> None:
     world = with_group()
     world.assign(TP)
     for _ in range(2):
-        look(world)
-        answer = committed_answer({}, errors.GroupAuthorizationFailedError)
-        world.answer(committed_request(world), answer)
+        start_lookups(world)
+        response = committed_response({}, errors.GroupAuthorizationFailedError)
+        world.respond(committed_request(world), response)
         (error,) = world.raised()
         assert isinstance(error, GroupAuthorizationFailedError)
 
@@ -290,22 +290,22 @@ def test_an_error_of_the_lookup_is_raised_once_per_poll() -> None:
 def test_an_error_of_a_reset_that_a_seek_made_pointless_is_not_raised() -> None:
     world = World()
     world.assign(TP)
-    look(world)
+    start_lookups(world)
     unsent = world.sent(world.managers.list_offsets)
     world.managers.positions.seek(TP, 1, -1)
-    world.answer(unsent, offsets_answer({TP: errors.TopicAuthorizationFailedError}))
+    world.respond(unsent, offsets_response({TP: errors.TopicAuthorizationFailedError}))
     assert not world.raised()
 
 
 def test_a_failed_reset_is_retried_by_the_next_poll() -> None:
     world = World()
     world.assign(TP)
-    look(world)
+    start_lookups(world)
     unsent = world.sent(world.managers.list_offsets)
-    world.answer(unsent, offsets_answer({TP: errors.TopicAuthorizationFailedError}))
+    world.respond(unsent, offsets_response({TP: errors.TopicAuthorizationFailedError}))
     assert len(world.raised()) == 1
-    look(world)
-    world.answer(world.sent(world.managers.list_offsets), offsets_answer({TP: 4}))
+    start_lookups(world)
+    world.respond(world.sent(world.managers.list_offsets), offsets_response({TP: 4}))
     assert position(world) == 4
 
 
@@ -323,11 +323,11 @@ def test_a_thousand_iterations_without_a_coordinator_do_not_spin() -> None:
     world.assign(TP)
     began_ms = world.now_ms
     for _ in range(1_000):
-        look(world)
+        start_lookups(world)
         waits = [world.poll(world.group.committed).wait_ms]
         result = world.poll(world.group.coordinator)
         for unsent in result.unsent:
-            world.answer(unsent, coordinator_answer(None, errors.CoordinatorNotAvailableError))
+            world.respond(unsent, coordinator_response(None, errors.CoordinatorNotAvailableError))
         waits.append(world.poll(world.group.coordinator).wait_ms)
         world.clock.advance_to(world.now_ms + min(waits))
     assert world.now_ms - began_ms > 100_000
@@ -337,10 +337,10 @@ def test_a_thousand_iterations_without_a_coordinator_do_not_spin() -> None:
 def test_a_committed_offset_with_an_epoch_is_validated_before_it_is_read_from(epoch: int) -> None:
     world = with_group()
     world.assign(TP)
-    look(world)
-    answer = committed_answer({TP: 7})
-    answer.groups[0].topics[0].partitions[0].committed_leader_epoch = epoch
-    world.answer(committed_request(world), answer)
+    start_lookups(world)
+    response = committed_response({TP: 7})
+    response.groups[0].topics[0].partitions[0].committed_leader_epoch = epoch
+    world.respond(committed_request(world), response)
     state = world.subscription.get(TP)
     assert position(world) == 7
     if epoch < 0:
@@ -348,5 +348,5 @@ def test_a_committed_offset_with_an_epoch_is_validated_before_it_is_read_from(ep
         return
     assert state.state is FetchState.AWAIT_VALIDATION
     unsent = world.sent(world.managers.validation)
-    (asked,) = unsent.message.topics[0].partitions
-    assert (asked.leader_epoch, asked.current_leader_epoch) == (epoch, 3)
+    (requested,) = unsent.message.topics[0].partitions
+    assert (requested.leader_epoch, requested.current_leader_epoch) == (epoch, 3)

@@ -12,7 +12,7 @@ from tandem_kafka.shared.metadata import NO_TOPIC_ID
 from tandem_kafka.shared.partition import AssignedPartition, FetchState
 from tests.unit.request_managers.world import TOPIC_ID, TP, TP1, World
 
-ANEW = UUID(int=8)
+NEW_TOPIC_ID = UUID(int=8)
 
 
 def reading(**options: object) -> tuple[World, AssignedPartition]:
@@ -29,22 +29,22 @@ def follow(world: World) -> None:
     assert not world.poll(world.managers.validation, after_ms=1_000).unsent
 
 
-def answer(world: World, topic_id: UUID) -> None:
+def respond_with(world: World, topic_id: UUID) -> None:
     world.lead(1, 1, 2, topic_id=topic_id)
     follow(world)
 
 
 def test_two_responses_with_another_id_mean_another_topic() -> None:
     world, state = reading()
-    assert not world.refresh_wanted()
-    answer(world, ANEW)
-    assert world.refresh_wanted()
+    assert not world.refresh_requested()
+    respond_with(world, NEW_TOPIC_ID)
+    assert world.refresh_requested()
     assert state.position is not None, "one response may be stale"
     assert not state.fetchable
-    answer(world, ANEW)
+    respond_with(world, NEW_TOPIC_ID)
     assert state.position is None
     assert (state.state, state.reset_timestamp) == (FetchState.AWAIT_RESET, EARLIEST)
-    assert state.topic_id == ANEW
+    assert state.topic_id == NEW_TOPIC_ID
 
 
 @pytest.mark.behaviour(172)
@@ -52,30 +52,30 @@ def test_another_cluster_has_other_ids_and_positions_stay() -> None:
     world, state = reading()
     world.cluster_id = "another"
     for _ in range(3):
-        answer(world, ANEW)
+        respond_with(world, NEW_TOPIC_ID)
         assert state.fetchable
     assert state.position is not None
     assert state.position.offset == 5
-    assert state.topic_id == ANEW
+    assert state.topic_id == NEW_TOPIC_ID
     for _ in range(2):
-        answer(world, TOPIC_ID)
+        respond_with(world, TOPIC_ID)
     assert state.position is None, "the topic was recreated in that cluster"
 
 
 def test_a_single_response_with_another_id_is_ignored() -> None:
     world, state = reading()
-    answer(world, ANEW)
-    answer(world, TOPIC_ID)
+    respond_with(world, NEW_TOPIC_ID)
+    respond_with(world, TOPIC_ID)
     assert state.fetchable
     assert state.position is not None
     assert state.position.offset == 5
-    answer(world, ANEW)
+    respond_with(world, NEW_TOPIC_ID)
     assert state.position is not None, "the count starts again"
 
 
 def test_leader_hints_do_not_count_as_responses() -> None:
     world, state = reading()
-    answer(world, ANEW)
+    respond_with(world, NEW_TOPIC_ID)
     assert world.metadata.update_leader(TP, (2, 9), ())
     world.subscription.version += 1
     follow(world)
@@ -84,11 +84,11 @@ def test_leader_hints_do_not_count_as_responses() -> None:
 
 def test_a_response_without_the_topic_is_ignored() -> None:
     world, state = reading()
-    answer(world, ANEW)
-    answer(world, NO_TOPIC_ID)
+    respond_with(world, NEW_TOPIC_ID)
+    respond_with(world, NO_TOPIC_ID)
     assert not state.fetchable
     assert state.position is not None
-    answer(world, ANEW)
+    respond_with(world, NEW_TOPIC_ID)
     assert state.position is None
 
 
@@ -97,7 +97,7 @@ def test_all_positions_are_dropped_before_a_topic_id_changes() -> None:
     world = World(auto_offset_reset="earliest")
     states = world.assign(TP, TP1, at=5)
     follow(world)
-    answer(world, ANEW)
+    respond_with(world, NEW_TOPIC_ID)
     seen = []
     await_reset = AssignedPartition.await_reset
 
@@ -107,16 +107,16 @@ def test_all_positions_are_dropped_before_a_topic_id_changes() -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(AssignedPartition, "await_reset", watched)
-        answer(world, ANEW)
+        respond_with(world, NEW_TOPIC_ID)
     assert seen == [[TOPIC_ID, TOPIC_ID]] * 2
-    assert [state.topic_id for state in states] == [ANEW, ANEW]
+    assert [state.topic_id for state in states] == [NEW_TOPIC_ID, NEW_TOPIC_ID]
 
 
 def test_a_seek_meanwhile_wins() -> None:
     world, state = reading()
-    answer(world, ANEW)
+    respond_with(world, NEW_TOPIC_ID)
     world.managers.positions.seek(TP, 2, -1)
-    answer(world, ANEW)
+    respond_with(world, NEW_TOPIC_ID)
     assert state.fetchable
     assert state.position is not None
     assert state.position.offset == 2
@@ -124,17 +124,17 @@ def test_a_seek_meanwhile_wins() -> None:
 
 def test_without_a_policy_poll_raises_until_a_seek() -> None:
     world, state = reading(auto_offset_reset="none")
-    answer(world, ANEW)
-    answer(world, ANEW)
+    respond_with(world, NEW_TOPIC_ID)
+    respond_with(world, NEW_TOPIC_ID)
     chunk = world.buffer.take()
     assert chunk is not None
     assert isinstance(chunk.error, OffsetOutOfRangeError)
     assert chunk.sticky
     assert not state.fetchable
-    answer(world, ANEW)
+    respond_with(world, NEW_TOPIC_ID)
     assert world.buffer.take() is None, "once is enough"
     world.managers.positions.seek(TP, 0, -1)
     world.buffer.count(chunk, world.buffer.counts_without(chunk))
     follow(world)
     assert state.fetchable
-    assert state.topic_id == ANEW
+    assert state.topic_id == NEW_TOPIC_ID

@@ -15,7 +15,7 @@ from tandem_kafka.network.request import ToNode, UnsentRequest
 from tandem_kafka.request_managers.reactions import LIST_OFFSETS, Reaction
 from tandem_kafka.shared.partition import Consumed, FetchState, Position, PreferredReplica
 from tandem_kafka.types import OffsetAndMetadata
-from tests.unit.request_managers.world import NODE_1, NODE_2, TP, TP1, TP2, World, epoch_answer
+from tests.unit.request_managers.world import NODE_1, NODE_2, TP, TP1, TP2, World, epoch_response
 
 
 def in_doubt(**options: object) -> tuple[World, UnsentRequest]:
@@ -33,7 +33,7 @@ def state_of(world: World) -> FetchState:
 
 
 @pytest.mark.behaviour(150)
-def test_a_new_leader_is_asked_before_anything_is_fetched() -> None:
+def test_the_position_is_validated_at_a_new_leader_before_the_next_fetch() -> None:
     world, unsent = in_doubt()
     assert state_of(world) is FetchState.AWAIT_VALIDATION
     assert not world.subscription.get(TP).fetchable
@@ -41,7 +41,7 @@ def test_a_new_leader_is_asked_before_anything_is_fetched() -> None:
     (entry,) = unsent.message.topics[0].partitions
     assert (entry.current_leader_epoch, entry.leader_epoch) == (4, 3)
     assert not world.poll(world.managers.validation, after_ms=5_000).unsent
-    world.answer(unsent, epoch_answer(TP, 3, 10))
+    world.respond(unsent, epoch_response(TP, 3, 10))
     assert state_of(world) is FetchState.FETCHING
     assert world.subscription.get(TP).position.offset == 10
 
@@ -80,7 +80,7 @@ def test_a_validated_position_keeps_progress_made_meanwhile() -> None:
     state = world.subscription.get(TP)
     base = state.base
     assert base is not None
-    world.answer(unsent, epoch_answer(TP, 3, 10))
+    world.respond(unsent, epoch_response(TP, 3, 10))
     state.consumed = Consumed(base, Position(12, 3))
     assert state.position.offset == 12
 
@@ -88,7 +88,7 @@ def test_a_validated_position_keeps_progress_made_meanwhile() -> None:
 @pytest.mark.behaviour(150)
 def test_truncation_goes_back_to_the_point_of_divergence() -> None:
     world, unsent = in_doubt(auto_offset_reset="earliest")
-    world.answer(unsent, epoch_answer(TP, 2, 6))
+    world.respond(unsent, epoch_response(TP, 2, 6))
     position = world.subscription.get(TP).position
     assert (position.offset, position.leader_epoch) == (6, 2)
     assert state_of(world) is FetchState.FETCHING
@@ -97,7 +97,7 @@ def test_truncation_goes_back_to_the_point_of_divergence() -> None:
 @pytest.mark.behaviour(150)
 def test_truncation_without_a_known_end_applies_the_policy() -> None:
     world, unsent = in_doubt(auto_offset_reset="earliest")
-    world.answer(unsent, epoch_answer(TP, -1, -1))
+    world.respond(unsent, epoch_response(TP, -1, -1))
     assert state_of(world) is FetchState.AWAIT_RESET
     world.poll(world.managers.positions)
     world.sent(world.managers.list_offsets)
@@ -113,7 +113,7 @@ def test_truncation_without_a_policy_is_raised_by_every_poll_until_a_seek(
     world, unsent = in_doubt(auto_offset_reset="none")
     for _ in range(2):
         world.context.polls.event_needed = False
-        world.answer(unsent, epoch_answer(TP, epoch, end))
+        world.respond(unsent, epoch_response(TP, epoch, end))
         assert world.context.polls.event_needed
         (error,) = world.raised()
         assert isinstance(error, LogTruncationError)
@@ -122,7 +122,7 @@ def test_truncation_without_a_policy_is_raised_by_every_poll_until_a_seek(
         world.managers.validation.application_polled()
         unsent = world.sent(world.managers.validation)
     world.managers.positions.seek(TP, 6, -1)
-    world.answer(unsent, epoch_answer(TP, epoch, end))
+    world.respond(unsent, epoch_response(TP, epoch, end))
     assert not world.raised()
     assert world.subscription.get(TP).fetchable
 
@@ -130,7 +130,7 @@ def test_truncation_without_a_policy_is_raised_by_every_poll_until_a_seek(
 @pytest.mark.behaviour(150)
 def test_an_error_made_obsolete_by_a_seek_is_not_raised() -> None:
     world, unsent = in_doubt(auto_offset_reset="none")
-    world.answer(unsent, epoch_answer(TP, 2, 6))
+    world.respond(unsent, epoch_response(TP, 2, 6))
     event = world.background.take()
     assert isinstance(event, ErrorEvent)
     assert not event.outdated
@@ -142,7 +142,7 @@ def test_an_error_made_obsolete_by_a_seek_is_not_raised() -> None:
 def test_the_result_is_dropped_when_a_seek_came_first() -> None:
     world, unsent = in_doubt(auto_offset_reset="earliest")
     world.managers.positions.seek(TP, 100, -1)
-    world.answer(unsent, epoch_answer(TP, 2, 6))
+    world.respond(unsent, epoch_response(TP, 2, 6))
     assert world.subscription.get(TP).position.offset == 100
 
 
@@ -151,7 +151,7 @@ def test_the_result_is_dropped_when_the_assignment_is_new() -> None:
     world, unsent = in_doubt(auto_offset_reset="earliest")
     world.assign(TP1)
     world.assign(TP)
-    world.answer(unsent, epoch_answer(TP, 2, 6))
+    world.respond(unsent, epoch_response(TP, 2, 6))
     assert world.subscription.get(TP).position is None
 
 
@@ -162,20 +162,20 @@ def test_the_result_is_dropped_when_the_assignment_is_new() -> None:
 )
 def test_reactions(error: type[Exception], reaction: Reaction) -> None:
     world, unsent = in_doubt()
-    world.refresh_wanted()
+    world.refresh_requested()
     if error is errors.KafkaConnectionError:
         unsent.future.fail(error("lost"))
     else:
-        world.answer(unsent, epoch_answer(TP, -1, -1, error))
+        world.respond(unsent, epoch_response(TP, -1, -1, error))
     assert state_of(world) is FetchState.AWAIT_VALIDATION
     if reaction is Reaction.FAIL:
         assert [type(each) for each in world.raised()] == [error]
     else:
         assert not world.raised()
-        assert world.refresh_wanted()
+        assert world.refresh_requested()
     waited_ms, again = world.wait_and_send(world.managers.validation)
     assert 80 <= waited_ms <= 120
-    world.answer(again, epoch_answer(TP, 3, 10))
+    world.respond(again, epoch_response(TP, 3, 10))
     assert state_of(world) is FetchState.FETCHING
 
 
@@ -197,7 +197,7 @@ def test_without_a_leader_it_waits_and_requests_metadata() -> None:
         assert not result.unsent
         world.clock.advance_to(world.now_ms + result.wait_ms)
     assert world.now_ms - began_ms > 100_000
-    assert world.refresh_wanted()
+    assert world.refresh_requested()
     world.lead(2, epoch=5)
     world.wait_and_send(world.managers.validation)
 
@@ -206,7 +206,7 @@ def test_a_thousand_failures_do_not_spin() -> None:
     world, unsent = in_doubt(retry_backoff_ms=0)
     began_ms = world.now_ms
     for _ in range(1_000):
-        world.answer(unsent, epoch_answer(TP, -1, -1, errors.NotLeaderForPartitionError))
+        world.respond(unsent, epoch_response(TP, -1, -1, errors.NotLeaderForPartitionError))
         _, unsent = world.wait_and_send(world.managers.validation)
     assert world.now_ms - began_ms > 100_000
 
@@ -216,15 +216,15 @@ def test_a_leader_that_is_silent_delays_no_position_of_another() -> None:
     world.assign(TP, TP2, at=10)
     assert not world.poll(world.managers.validation).unsent
     world.lead(2, 1, 1, epoch=4)
-    asked = {u.destination: u for u in world.poll(world.managers.validation).unsent}
-    assert set(asked) == {ToNode(NODE_1), ToNode(NODE_2)}
-    world.answer(asked[ToNode(NODE_1)], epoch_answer(TP2, 3, 10))
+    requests = {u.destination: u for u in world.poll(world.managers.validation).unsent}
+    assert set(requests) == {ToNode(NODE_1), ToNode(NODE_2)}
+    world.respond(requests[ToNode(NODE_1)], epoch_response(TP2, 3, 10))
     assert world.subscription.get(TP2).state is FetchState.FETCHING
     world.lead(2, 1, 2, epoch=5)
     world.lead(2, 1, 1, epoch=6)
     (again,) = world.poll(world.managers.validation, after_ms=5_000).unsent
     assert again.destination == ToNode(NODE_1), "broker 2 has not responded"
-    world.answer(again, epoch_answer(TP2, 3, 10))
+    world.respond(again, epoch_response(TP2, 3, 10))
     assert world.subscription.get(TP2).state is FetchState.FETCHING
     assert state_of(world) is FetchState.AWAIT_VALIDATION
 
@@ -234,9 +234,9 @@ def test_a_leader_that_fails_delays_no_position_of_another() -> None:
     world.assign(TP, TP2, at=10)
     assert not world.poll(world.managers.validation).unsent
     world.lead(2, 1, 1, epoch=4)
-    asked = {u.destination: u for u in world.poll(world.managers.validation).unsent}
-    asked[ToNode(NODE_2)].future.fail(KafkaConnectionError("cut"))
-    world.answer(asked[ToNode(NODE_1)], epoch_answer(TP2, 3, 10))
+    requests = {u.destination: u for u in world.poll(world.managers.validation).unsent}
+    requests[ToNode(NODE_2)].future.fail(KafkaConnectionError("cut"))
+    world.respond(requests[ToNode(NODE_1)], epoch_response(TP2, 3, 10))
     world.lead(2, 1, 1, epoch=5)
     unsent = world.poll(world.managers.validation).unsent
     assert [u.destination for u in unsent] == [ToNode(NODE_1)], "broker 2 is in backoff"
@@ -244,9 +244,9 @@ def test_a_leader_that_fails_delays_no_position_of_another() -> None:
 
 def test_a_position_missing_in_the_response_is_requested_again() -> None:
     world, unsent = in_doubt()
-    world.answer(unsent, epoch_answer(TP1, 3, 10))
+    world.respond(unsent, epoch_response(TP1, 3, 10))
     assert state_of(world) is FetchState.AWAIT_VALIDATION
     waited_ms, again = world.wait_and_send(world.managers.validation)
     assert 80 <= waited_ms <= 120
-    world.answer(again, epoch_answer(TP, 3, 10))
+    world.respond(again, epoch_response(TP, 3, 10))
     assert state_of(world) is FetchState.FETCHING

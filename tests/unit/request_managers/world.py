@@ -42,7 +42,7 @@ def code(error: type[Exception]) -> int:
     return int(error.errno)  # type: ignore[attr-defined]
 
 
-def a_broker_answers_with(error: type[Exception]) -> bool:
+def has_error_code(error: type[Exception]) -> bool:
     """Tell whether the error has a code, so that it can be in a response."""
     return getattr(error, "errno", -1) > 0
 
@@ -126,7 +126,7 @@ class World:
         """Make node 1 the known coordinator."""
         self.group.coordinator.destination()
         (unsent,) = self.poll(self.group.coordinator).unsent
-        self.answer(unsent, coordinator_answer(NODE_1))
+        self.respond(unsent, coordinator_response(NODE_1))
         assert self.group.coordinator.known
 
     def application_polls(self) -> None:
@@ -163,7 +163,7 @@ class World:
 
     # --- responses -----------------------------------------------------------------------------
 
-    def answer(
+    def respond(
         self,
         unsent: UnsentRequest,
         message: Any,
@@ -196,7 +196,7 @@ class World:
                 errors.append(event.error)
         return errors
 
-    def refresh_wanted(self) -> bool:
+    def refresh_requested(self) -> bool:
         """Tell whether a metadata refresh is requested, and clear the request."""
         refresher = self.managers.metadata
         wanted = refresher._requested
@@ -204,7 +204,7 @@ class World:
         return wanted
 
 
-def coordinator_answer(node: Node | None, error: type[Exception] | None = None) -> Any:
+def coordinator_response(node: Node | None, error: type[Exception] | None = None) -> Any:
     entry = messages.FindCoordinatorResponse.Coordinator(
         key="readers",
         node_id=-1 if node is None else node.node_id,
@@ -216,7 +216,7 @@ def coordinator_answer(node: Node | None, error: type[Exception] | None = None) 
     return messages.FindCoordinatorResponse(throttle_time_ms=0, coordinators=[entry])
 
 
-def commit_answer(*errors: type[Exception] | None, topic_id: UUID = TOPIC_ID) -> Any:
+def commit_response(*errors: type[Exception] | None, topic_id: UUID = TOPIC_ID) -> Any:
     """One entry per partition of topic `orders`."""
     topic = messages.OffsetCommitResponse.OffsetCommitResponseTopic
     partitions = [
@@ -229,7 +229,7 @@ def commit_answer(*errors: type[Exception] | None, topic_id: UUID = TOPIC_ID) ->
     return messages.OffsetCommitResponse(throttle_time_ms=0, topics=[entry])
 
 
-def committed_answer(
+def committed_response(
     offsets: dict[TopicPartition, int | type[Exception]],
     error: type[Exception] | None = None,
 ) -> Any:
@@ -247,13 +247,15 @@ def committed_answer(
         for tp, found in offsets.items()
     ]
     entry = topic(topic_id=TOPIC_ID, partitions=partitions)
-    answered = group(
+    response = group(
         group_id="readers", topics=[entry], error_code=0 if error is None else code(error)
     )
-    return messages.OffsetFetchResponse(throttle_time_ms=0, groups=[answered])
+    return messages.OffsetFetchResponse(throttle_time_ms=0, groups=[response])
 
 
-def offsets_answer(found: dict[TopicPartition, int | type[Exception]], timestamp: int = -1) -> Any:
+def offsets_response(
+    found: dict[TopicPartition, int | type[Exception]], timestamp: int = -1
+) -> Any:
     topic = messages.ListOffsetsResponse.ListOffsetsTopicResponse
     partitions = [
         topic.ListOffsetsPartitionResponse(
@@ -269,7 +271,7 @@ def offsets_answer(found: dict[TopicPartition, int | type[Exception]], timestamp
     return messages.ListOffsetsResponse(throttle_time_ms=0, topics=[entry])
 
 
-def epoch_answer(
+def epoch_response(
     tp: TopicPartition, epoch: int, end_offset: int, error: type[Exception] | None = None
 ) -> Any:
     topic = messages.OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult
@@ -279,5 +281,5 @@ def epoch_answer(
         leader_epoch=epoch,
         end_offset=end_offset,
     )
-    answered = topic(topic=tp.topic, partitions=[entry])
-    return messages.OffsetForLeaderEpochResponse(throttle_time_ms=0, topics=[answered])
+    response = topic(topic=tp.topic, partitions=[entry])
+    return messages.OffsetForLeaderEpochResponse(throttle_time_ms=0, topics=[response])

@@ -20,17 +20,17 @@ NODES = {n: Node(n, f"10.0.0.{n}", 9092) for n in (1, 2)}
 TP = TopicPartition("a", 0)
 
 
-def told(
+def snapshot_of(
     name: str = "a", leader: int = 1, epoch: int = 3, topic_id: UUID = NO_TOPIC_ID
 ) -> ClusterSnapshot:
     topic = TopicInfo(name, topic_id, partitions={0: PartitionInfo(0, leader, epoch)})
     return ClusterSnapshot(nodes=NODES, topics={name: topic})
 
 
-def known(*answers: ClusterSnapshot, partial: bool = True) -> ClusterMetadata:
+def known(*snapshots: ClusterSnapshot, partial: bool = True) -> ClusterMetadata:
     metadata = ClusterMetadata([("10.0.0.9", 9092)])
-    for answer in answers:
-        metadata.update(answer, partial=partial)
+    for response in snapshots:
+        metadata.update(response, partial=partial)
     return metadata
 
 
@@ -42,50 +42,59 @@ def test_before_the_first_response_there_are_only_bootstrap_servers() -> None:
 
 
 def test_a_newer_epoch_is_accepted_and_an_older_one_is_not() -> None:
-    assert known(told(epoch=3), told(leader=2, epoch=4)).snapshot.leader(TP) == NODES[2]
-    assert known(told(epoch=3), told(leader=2, epoch=2)).snapshot.leader(TP) == NODES[1]
-    assert known(told(epoch=3), told(leader=2, epoch=3)).snapshot.leader(TP) == NODES[2]
+    assert (
+        known(snapshot_of(epoch=3), snapshot_of(leader=2, epoch=4)).snapshot.leader(TP) == NODES[2]
+    )
+    assert (
+        known(snapshot_of(epoch=3), snapshot_of(leader=2, epoch=2)).snapshot.leader(TP) == NODES[1]
+    )
+    assert (
+        known(snapshot_of(epoch=3), snapshot_of(leader=2, epoch=3)).snapshot.leader(TP) == NODES[2]
+    )
 
 
 def test_a_response_without_epochs_is_accepted() -> None:
-    assert known(told(epoch=3), told(leader=2, epoch=-1)).snapshot.leader(TP) == NODES[2]
+    assert (
+        known(snapshot_of(epoch=3), snapshot_of(leader=2, epoch=-1)).snapshot.leader(TP) == NODES[2]
+    )
 
 
 def test_a_recreated_topic_replaces_the_old_one() -> None:
     snapshot = known(
-        told(epoch=9, topic_id=UUID(int=1)), told(leader=2, epoch=0, topic_id=UUID(int=2))
+        snapshot_of(epoch=9, topic_id=UUID(int=1)),
+        snapshot_of(leader=2, epoch=0, topic_id=UUID(int=2)),
     ).snapshot
     assert snapshot.leader(TP) == NODES[2]
     assert snapshot.topic_names == {UUID(int=2): "a"}
 
 
 def test_only_a_partial_response_keeps_other_topics() -> None:
-    assert known(told("a"), told("b")).snapshot.topics.keys() == {"a", "b"}
-    assert known(told("a"), told("b"), partial=False).snapshot.topics.keys() == {"b"}
+    assert known(snapshot_of("a"), snapshot_of("b")).snapshot.topics.keys() == {"a", "b"}
+    assert known(snapshot_of("a"), snapshot_of("b"), partial=False).snapshot.topics.keys() == {"b"}
 
 
-def test_errors_come_and_go() -> None:
+def test_errors_of_topics_are_replaced() -> None:
     failed = ClusterSnapshot(nodes=NODES, topic_errors={"a": errors.InvalidTopicError})
-    metadata = known(told("a"), failed)
+    metadata = known(snapshot_of("a"), failed)
     assert metadata.snapshot.topics == {}
     assert metadata.snapshot.topic_errors == {"a": errors.InvalidTopicError}
-    metadata.update(told("b"), partial=True)
+    metadata.update(snapshot_of("b"), partial=True)
     assert "a" in metadata.snapshot.topic_errors
-    metadata.update(told("a"), partial=True)
+    metadata.update(snapshot_of("a"), partial=True)
     assert metadata.snapshot.topic_errors == {}
 
 
 def test_every_update_is_a_new_version_and_old_snapshots_do_not_change() -> None:
-    metadata = known(told())
+    metadata = known(snapshot_of())
     old = metadata.snapshot
-    metadata.update(told(leader=2, epoch=4), partial=True)
+    metadata.update(snapshot_of(leader=2, epoch=4), partial=True)
     assert metadata.snapshot.version == old.version + 1
     assert old.leader(TP) == NODES[1]
 
 
 @pytest.mark.behaviour(160)
 def test_a_hint_is_accepted_only_if_newer_and_its_broker_is_known() -> None:
-    metadata = known(told(epoch=3))
+    metadata = known(snapshot_of(epoch=3))
     assert not metadata.update_leader(TP, (2, 3), ())
     assert not metadata.update_leader(TP, (7, 4), ())
     assert not metadata.update_leader(TopicPartition("b", 0), (2, 4), ())
@@ -98,7 +107,7 @@ def test_a_hint_is_accepted_only_if_newer_and_its_broker_is_known() -> None:
 
 @pytest.mark.behaviour(172)
 def test_rebootstrap_forgets_brokers_and_keeps_topics() -> None:
-    metadata = known(told())
+    metadata = known(snapshot_of())
     metadata.rebootstrap()
     assert metadata.nodes() == (Node(-1, "10.0.0.9", 9092),)
     assert "a" in metadata.snapshot.topics
@@ -108,42 +117,42 @@ def test_rebootstrap_forgets_brokers_and_keeps_topics() -> None:
 
 def test_an_older_epoch_that_responses_repeat_is_accepted() -> None:
     """The newer epoch was wrong: a bit was changed in transit."""
-    metadata = known(told(epoch=3), told(leader=2, epoch=1_000_003))
+    metadata = known(snapshot_of(epoch=3), snapshot_of(leader=2, epoch=1_000_003))
     for second in range(10):
-        metadata.update(told(epoch=3), partial=True, now_ms=second * 1_000)
+        metadata.update(snapshot_of(epoch=3), partial=True, now_ms=second * 1_000)
         assert metadata.snapshot.leader(TP) == NODES[2]
-    metadata.update(told(epoch=3), partial=True, now_ms=10_000)
+    metadata.update(snapshot_of(epoch=3), partial=True, now_ms=10_000)
     assert metadata.snapshot.leader(TP) == NODES[1]
     assert metadata.snapshot.leader_epoch(TP) == 3
 
 
 def test_an_older_epoch_that_occurs_now_and_then_is_not_accepted() -> None:
     """Only stale brokers send it."""
-    metadata = known(told(leader=2, epoch=4))
+    metadata = known(snapshot_of(leader=2, epoch=4))
     for second in range(40):
         older = second % 4 < 3
-        answer = told(epoch=3) if older else told(leader=2, epoch=4)
-        metadata.update(answer, partial=True, now_ms=second * 10_000)
+        response = snapshot_of(epoch=3) if older else snapshot_of(leader=2, epoch=4)
+        metadata.update(response, partial=True, now_ms=second * 10_000)
         assert metadata.snapshot.leader(TP) == NODES[2]
 
 
 def test_a_hint_that_metadata_contradict_is_dropped_unless_confirmed() -> None:
-    metadata = known(told(epoch=3))
+    metadata = known(snapshot_of(epoch=3))
     assert metadata.update_leader(TP, (2, 1_000_003), ())
-    metadata.update(told(epoch=3), partial=True, now_ms=1_000)
+    metadata.update(snapshot_of(epoch=3), partial=True, now_ms=1_000)
     assert metadata.snapshot.leader(TP) == NODES[1]
     assert metadata.update_leader(TP, (2, 4), ())
     metadata.confirm_leader(TP)
-    metadata.update(told(epoch=3), partial=True, now_ms=2_000)
+    metadata.update(snapshot_of(epoch=3), partial=True, now_ms=2_000)
     assert metadata.snapshot.leader(TP) == NODES[2]
 
 
 def test_brokers_named_by_a_response_may_be_retried() -> None:
-    metadata = known(told(epoch=3))
+    metadata = known(snapshot_of(epoch=3))
     assert set(metadata.take_retry_nodes()) == {1, 2}
-    metadata.update(told(epoch=3), partial=True)
+    metadata.update(snapshot_of(epoch=3), partial=True)
     assert not metadata.take_retry_nodes()
-    metadata.update(told(leader=2, epoch=4), partial=True)
+    metadata.update(snapshot_of(leader=2, epoch=4), partial=True)
     assert set(metadata.take_retry_nodes()) == {2}
     metadata.update_leader(TP, (1, 5), ())
     assert set(metadata.take_retry_nodes()) == {1}

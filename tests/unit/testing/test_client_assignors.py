@@ -310,7 +310,7 @@ def test_it_is_described() -> None:
 @pytest.mark.parametrize("version", [0, 1])
 def test_a_description_can_be_sent(version: int) -> None:
     world = about_to_compute()
-    names = ["readers", "stale_ownership-of"]
+    names = ["readers", "unknown"]
     request = ConsumerGroupDescribeRequest(group_ids=names, include_authorized_operations=False)
     answer = world.ask(request)
     read = ConsumerGroupDescribeResponse.decode(answer.encode(version=version), version=version)

@@ -23,7 +23,7 @@ INTERVAL_MS = 5_000
 Target = Mapping[UUID, tuple[int, ...]]
 
 
-def beat_answer(
+def beat_response(
     epoch: int = 1,
     target: tuple[int, ...] | Target | None = None,
     error: type[Exception] | None = None,
@@ -82,7 +82,7 @@ class ConsumerMember:
     def polls(self) -> None:
         self.world.application_polls()
 
-    def asked(self) -> BackgroundEvent | None:
+    def take_event(self) -> BackgroundEvent | None:
         """Return the event for the application, without its number."""
         event = self.world.background.take()
         return event if event is None or isinstance(event, ErrorEvent) else replace(event, number=0)
@@ -90,9 +90,9 @@ class ConsumerMember:
     def done(self, error: Exception | None = None) -> None:
         self.manager.callback_completed(self.world.identity.callback, error)
 
-    def takes_over(self, error: Exception | None = None) -> PartitionsAssigned:
+    def apply_assignment(self, error: Exception | None = None) -> PartitionsAssigned:
         """Apply an assignment, as the event processor and the listener do."""
-        event = self.asked()
+        event = self.take_event()
         assert isinstance(event, PartitionsAssigned)
         known = self.world.subscription.assigned
         self.world.subscription.set_assigned(sorted(event.assignment))
@@ -111,39 +111,39 @@ class ConsumerMember:
     def send(self, *, after_ms: int = 0) -> UnsentRequest:
         return self.world.sent(self.manager, after_ms=after_ms)
 
-    def turn(self) -> None:
+    def iterate(self) -> None:
         """Run an iteration in which nothing is sent."""
         assert not self.world.poll(self.manager).unsent
 
     def quiet(self, *, after_ms: int = 0) -> bool:
         return not self.world.poll(self.manager, after_ms=after_ms).unsent
 
-    def answer(self, unsent: UnsentRequest, message: Any) -> None:
-        self.world.answer(unsent, message)
+    def respond(self, unsent: UnsentRequest, message: Any) -> None:
+        self.world.respond(unsent, message)
 
     def fail(self, unsent: UnsentRequest, error: type[Exception]) -> None:
         """Fail a request by a response if the error has a code, else by the connection."""
         if getattr(error, "errno", -1) > 0:
-            self.answer(unsent, beat_answer(-1, error=error))
+            self.respond(unsent, beat_response(-1, error=error))
         else:
             unsent.future.fail(error("lost"))
 
     def join(self, target: tuple[int, ...] | Target = BOTH) -> UnsentRequest:
         """Establish a stable membership; return the acknowledgement, which is in flight."""
         self.polls()
-        self.answer(self.send(), beat_answer(1, target))
-        self.turn()
-        self.takes_over()
+        self.respond(self.send(), beat_response(1, target))
+        self.iterate()
+        self.apply_assignment()
         acknowledgement = self.send()
         assert self.state is State.STABLE
         return acknowledgement
 
     def settle(self, target: tuple[int, ...] | Target = BOTH) -> None:
         """Establish a stable membership, including the response to the acknowledgement."""
-        self.answer(self.join(target), beat_answer(1))
+        self.respond(self.join(target), beat_response(1))
 
-    def beat(self, answer: Any) -> UnsentRequest:
+    def beat(self, response: Any) -> UnsentRequest:
         """Respond to the next heartbeat."""
         unsent = self.send(after_ms=INTERVAL_MS)
-        self.answer(unsent, answer)
+        self.respond(unsent, response)
         return unsent

@@ -24,7 +24,7 @@ MEMBER = "member-1"
 BOTH = (TP, TP1)
 
 
-def joined_answer(error: type[Exception] | None = None, member_id: str = MEMBER) -> Any:
+def joined_response(error: type[Exception] | None = None, member_id: str = MEMBER) -> Any:
     return JoinGroupResponse(
         throttle_time_ms=0,
         error_code=0 if error is None else code(error),
@@ -38,20 +38,20 @@ def joined_answer(error: type[Exception] | None = None, member_id: str = MEMBER)
     )
 
 
-def leading_answer(join: UnsentRequest, *member_ids: str) -> Any:
+def leading_response(join: UnsentRequest, *member_ids: str) -> Any:
     """A JoinGroup response: this member is the leader, and all have the same metadata."""
-    answer = joined_answer()
-    answer.leader = MEMBER
+    response = joined_response()
+    response.leader = MEMBER
     described = bytes(join.message.protocols[0].metadata)
     entry = JoinGroupResponse.JoinGroupResponseMember
-    answer.members = [
+    response.members = [
         entry(member_id=member_id, group_instance_id=None, metadata=described)
         for member_id in member_ids or (MEMBER,)
     ]
-    return answer
+    return response
 
 
-def synced_answer(
+def synced_response(
     partitions: tuple[TopicPartition, ...] = BOTH, error: type[Exception] | None = None
 ) -> Any:
     numbers = [tp.partition for tp in partitions]
@@ -65,11 +65,11 @@ def synced_answer(
     )
 
 
-def heartbeat_answer(error: type[Exception] | None = None) -> Any:
+def heartbeat_response(error: type[Exception] | None = None) -> Any:
     return HeartbeatResponse(throttle_time_ms=0, error_code=0 if error is None else code(error))
 
 
-def left_answer() -> Any:
+def left_response() -> Any:
     return LeaveGroupResponse(throttle_time_ms=0, error_code=0, members=[])
 
 
@@ -96,16 +96,16 @@ class Member:
     def quiet(self, *, after_ms: int = 0) -> bool:
         return not self.world.poll(self.manager, after_ms=after_ms).unsent
 
-    def answer(self, unsent: UnsentRequest, message: Any) -> None:
-        self.world.answer(unsent, message)
+    def respond(self, unsent: UnsentRequest, message: Any) -> None:
+        self.world.respond(unsent, message)
 
-    def asked(self) -> BackgroundEvent | None:
+    def take_numbered_event(self) -> BackgroundEvent | None:
         """Return the event for the application."""
         return self.world.background.take()
 
-    def told(self) -> BackgroundEvent | None:
+    def take_event(self) -> BackgroundEvent | None:
         """Return the event for the application, without its number."""
-        event = self.asked()
+        event = self.take_numbered_event()
         return event if event is None or isinstance(event, ErrorEvent) else replace(event, number=0)
 
     def callback_done(self, error: Exception | None = None) -> None:
@@ -114,15 +114,15 @@ class Member:
     def join(self, partitions: tuple[TopicPartition, ...] = BOTH) -> None:
         """Establish a stable membership."""
         self.application_polls()
-        self.answer(self.send(), joined_answer())
-        self.answer(self.send(), synced_answer(partitions))
+        self.respond(self.send(), joined_response())
+        self.respond(self.send(), synced_response(partitions))
         self.apply(partitions)
         self.callback_done()
         assert self.state is State.STABLE
 
     def apply(self, partitions: tuple[TopicPartition, ...] = BOTH) -> None:
         """Apply an assignment, as the event processor does."""
-        event = self.asked()
+        event = self.take_numbered_event()
         assert event is not None
         self.world.subscription.set_assigned(sorted(partitions))
 

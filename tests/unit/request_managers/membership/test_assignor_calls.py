@@ -18,10 +18,10 @@ from tandem_kafka.wire.messages import HeartbeatRequest, JoinGroupRequest, SyncG
 from tests.unit.request_managers.membership.member import (
     BOTH,
     Member,
-    heartbeat_answer,
-    joined_answer,
-    leading_answer,
-    synced_answer,
+    heartbeat_response,
+    joined_response,
+    leading_response,
+    synced_response,
 )
 
 HELD = frozenset(BOTH)
@@ -89,19 +89,19 @@ class SlowMember(Member):
         assert self.quiet()
         self.worker.run()
         join = self.send()
-        self.answer(join, leading_answer(join))
+        self.respond(join, leading_response(join))
         self.beats(at_once=True)
 
     def beats(self, *, at_once: bool = False) -> None:
         """Let one heartbeat become due."""
         beat = self.send(after_ms=0 if at_once else 3_000)
         assert type(beat.message) is HeartbeatRequest
-        self.answer(beat, heartbeat_answer())
+        self.respond(beat, heartbeat_response())
 
     def sync(self) -> None:
         sync = self.send()
         assert type(sync.message) is SyncGroupRequest
-        self.answer(sync, synced_answer())
+        self.respond(sync, synced_response())
 
 
 def test_a_leader_sends_heartbeats_immediately_and_while_it_computes() -> None:
@@ -124,7 +124,7 @@ def test_a_heartbeat_is_passed_to_the_transport_before_the_leader_computes() -> 
     assert member.quiet()
     member.worker.run()
     join = member.send()
-    member.answer(join, leading_answer(join))
+    member.respond(join, leading_response(join))
     beat = member.send()
     assert beat.keep_alive is not None
     assert beat.keep_alive.message.generation_id == 4
@@ -139,9 +139,9 @@ def test_a_member_sends_heartbeats_while_an_assignor_describes_it() -> None:
     member.apply()
     member.callback_done()
     beat = member.send(after_ms=3_000)
-    member.answer(beat, heartbeat_answer(errors.RebalanceInProgressError))
+    member.respond(beat, heartbeat_response(errors.RebalanceInProgressError))
     member.world.poll(member.manager)
-    assert member.told() == PartitionsRevoked(HELD)
+    assert member.take_event() == PartitionsRevoked(HELD)
     member.callback_done()
     for _ in range(10):
         member.beats()
@@ -155,20 +155,20 @@ def test_the_listener_is_called_after_the_assignor_is_notified() -> None:
     member.application_polls()
     assert member.quiet()
     member.worker.run()
-    member.answer(member.send(), joined_answer())
+    member.respond(member.send(), joined_response())
     member.sync()
-    assert member.told() is None
+    assert member.take_event() is None
     member.beats()
     member.worker.run()
     assert member.assignor.calls == ["metadata", "on_assignment"]
-    assert member.told() == PartitionsAssigned(HELD, HELD)
+    assert member.take_event() == PartitionsAssigned(HELD, HELD)
 
 
 def test_a_result_for_a_lost_membership_is_dropped() -> None:
     member = SlowMember()
     member.lead()
     beat = member.send(after_ms=3_000)
-    member.answer(beat, heartbeat_answer(errors.UnknownMemberIdError))
+    member.respond(beat, heartbeat_response(errors.UnknownMemberIdError))
     assert member.state is State.UNJOINED
     member.worker.run()
     member.worker.run()
@@ -202,7 +202,7 @@ def test_an_assignor_that_raises_during_a_round_makes_the_member_rejoin(
     member.worker.run()
     if call == "assign":
         join = member.send()
-        member.answer(join, leading_answer(join))
+        member.respond(join, leading_response(join))
         member.beats(at_once=True)
         member.worker.run()
     (error,) = member.world.raised()
@@ -223,7 +223,7 @@ def test_an_assignor_that_raises_in_on_assignment_makes_the_member_rejoin() -> N
     member.application_polls()
     assert member.quiet()
     member.worker.run()
-    member.answer(member.send(), joined_answer())
+    member.respond(member.send(), joined_response())
     member.sync()
     member.worker.run()
     (error,) = member.world.raised()
@@ -240,10 +240,10 @@ def test_an_undecodable_assignment_is_raised_by_poll_and_requested_again() -> No
     member.application_polls()
     assert member.quiet()
     member.worker.run()
-    member.answer(member.send(), joined_answer())
-    answer = synced_answer()
-    answer.assignment = b"\0\0\0\0\0\7nonsense"
-    member.answer(member.send(), answer)
+    member.respond(member.send(), joined_response())
+    response = synced_response()
+    response.assignment = b"\0\0\0\0\0\7nonsense"
+    member.respond(member.send(), response)
     (error,) = member.world.raised()
     assert isinstance(error, UnexpectedResponseError)
     assert "SyncGroupRequest" in str(error)
@@ -263,5 +263,5 @@ def test_partitions_are_lost_without_waiting_for_an_assignor() -> None:
     member.apply()
     member.callback_done()
     beat = member.send(after_ms=3_000)
-    member.answer(beat, heartbeat_answer(errors.UnknownMemberIdError))
-    assert member.told() == PartitionsLost(HELD)
+    member.respond(beat, heartbeat_response(errors.UnknownMemberIdError))
+    assert member.take_event() == PartitionsLost(HELD)

@@ -35,7 +35,7 @@ class Runner:
     def _then(self) -> None:
         self.done += 1
 
-    def asked(self) -> BackgroundEvent | None:
+    def take_event(self) -> BackgroundEvent | None:
         return self.queue.take()
 
 
@@ -43,7 +43,7 @@ def test_a_successful_callback_continues_the_rebalance() -> None:
     runner = Runner()
     runner.run(PartitionsRevoked(HELD))
     assert runner.callbacks.busy
-    assert runner.asked() == PartitionsRevoked(HELD, number=1)
+    assert runner.take_event() == PartitionsRevoked(HELD, number=1)
     assert runner.group.callback == 1
     runner.callbacks.completed(1, None)
     assert runner.done == 1
@@ -60,15 +60,15 @@ def test_a_callback_that_raised_runs_again_with_the_same_partitions(
 ) -> None:
     runner = Runner()
     runner.run(event)
-    runner.asked()
+    runner.take_event()
     for _ in range(3):
         runner.callbacks.completed(1, ValueError("no"))
         assert runner.done == 0
-        assert runner.asked() is None, "not before the application polls"
+        assert runner.take_event() is None, "not before the application polls"
         runner.callbacks.retry()
-        assert runner.asked() == replace(event, number=1)
+        assert runner.take_event() == replace(event, number=1)
         runner.callbacks.retry()
-        assert runner.asked() is None, "once"
+        assert runner.take_event() is None, "once"
     runner.callbacks.completed(1, None)
     assert runner.done == 1
 

@@ -80,7 +80,7 @@ def test_auto_does_not_fall_back_with_a_subscription_pattern() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "supported", "said"),
+    ("options", "supported", "message"),
     [
         ({}, True, ["uses 'consumer' (KIP-848) if the cluster supports it"]),
         ({}, False, ["uses 'consumer'", "the cluster does not support"]),
@@ -88,7 +88,7 @@ def test_auto_does_not_fall_back_with_a_subscription_pattern() -> None:
     ],
 )
 def test_the_log_has_the_choice_and_its_reason(
-    options: dict[str, Any], supported: bool, said: list[str], caplog: pytest.LogCaptureFixture
+    options: dict[str, Any], supported: bool, message: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
     member = ConsumerMember(group_protocol="auto", **options)
@@ -98,5 +98,5 @@ def test_the_log_has_the_choice_and_its_reason(
     else:
         member.send().future.fail(errors.UnsupportedVersionError("no such request"))
     lines = [each for each in caplog.messages if "group_protocol='auto'" in each]
-    assert len(lines) == len(said)
-    assert all(part in line for part, line in zip(said, lines, strict=True))
+    assert len(lines) == len(message)
+    assert all(part in line for part, line in zip(message, lines, strict=True))

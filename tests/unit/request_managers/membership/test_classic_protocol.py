@@ -22,17 +22,17 @@ from tests.unit.request_managers.membership.member import (
     BOTH,
     MEMBER,
     Member,
-    heartbeat_answer,
-    joined_answer,
-    leading_answer,
-    left_answer,
-    synced_answer,
+    heartbeat_response,
+    joined_response,
+    leading_response,
+    left_response,
+    synced_response,
 )
 from tests.unit.request_managers.world import (
     NODE_1,
     World,
-    a_broker_answers_with,
-    coordinator_answer,
+    coordinator_response,
+    has_error_code,
 )
 
 HELD = frozenset(BOTH)
@@ -62,13 +62,13 @@ def test_join_sync_assign() -> None:
     assert join.message.rebalance_timeout_ms == 60_000
     assert join.timeout_ms > 60_000
     assert member.quiet(after_ms=1_000)
-    member.answer(join, joined_answer())
+    member.respond(join, joined_response())
     assert member.state is State.COMPLETING_REBALANCE
     sync = member.send()
     assert kind(sync) is SyncGroupRequest
     assert (sync.message.generation_id, sync.message.member_id) == (4, MEMBER)
-    member.answer(sync, synced_answer())
-    assert member.told() == PartitionsAssigned(HELD, HELD)
+    member.respond(sync, synced_response())
+    assert member.take_event() == PartitionsAssigned(HELD, HELD)
     assert member.world.identity.metadata.generation_id == 4
 
 
@@ -76,7 +76,7 @@ def test_the_leader_computes_the_assignment() -> None:
     member = Member()
     member.application_polls()
     join = member.send()
-    member.answer(join, leading_answer(join, MEMBER, "member-2"))
+    member.respond(join, leading_response(join, MEMBER, "member-2"))
     sync = member.send()
     assert {a.member_id for a in sync.message.assignments} == {MEMBER, "member-2"}
 
@@ -86,14 +86,14 @@ def test_only_joining_may_take_as_long_as_the_slowest_member() -> None:
     member.application_polls()
     join = member.send()
     assert join.timeout_ms == 305_000
-    member.answer(join, joined_answer())
+    member.respond(join, joined_response())
     assert member.send().timeout_ms == 20_000
 
 
 def test_a_member_id_that_is_required_is_used_at_once() -> None:
     member = Member()
     member.application_polls()
-    member.answer(member.send(), joined_answer(errors.MemberIdRequiredError, "given"))
+    member.respond(member.send(), joined_response(errors.MemberIdRequiredError, "given"))
     assert member.send().message.member_id == "given"
 
 
@@ -105,13 +105,13 @@ def test_reactions_to_join_errors(step: str, error: type[Exception], reaction: R
     member.application_polls()
     unsent = member.send()
     if step == "sync":
-        member.answer(unsent, joined_answer())
+        member.respond(unsent, joined_response())
         unsent = member.send()
-    if not a_broker_answers_with(error):
+    if not has_error_code(error):
         unsent.future.fail(error("lost"))
     else:
-        failure = joined_answer(error, "") if step == "join" else synced_answer(error=error)
-        member.answer(unsent, failure)
+        failure = joined_response(error, "") if step == "join" else synced_response(error=error)
+        member.respond(unsent, failure)
     world = member.world
     if reaction is Reaction.FAIL:
         assert [type(each) for each in world.raised()] == [error]
@@ -128,7 +128,7 @@ def test_reactions_to_join_errors(step: str, error: type[Exception], reaction: R
     assert [type(each) for each in world.raised()] == [error] * (reaction is Reaction.RAISE)
     assert world.group.coordinator.known is (reaction is not Reaction.REDISCOVER)
     if reaction is Reaction.REDISCOVER:
-        world.answer(world.sent(world.group.coordinator), coordinator_answer(NODE_1))
+        world.respond(world.sent(world.group.coordinator), coordinator_response(NODE_1))
     _, again = world.wait_and_send(member.manager)
     assert kind(again) is JoinGroupRequest
     if reaction is Reaction.LOST:
@@ -143,7 +143,7 @@ def test_a_thousand_failed_joins_back_off() -> None:
     member.application_polls()
     for _ in range(1_000):
         _, unsent = member.world.wait_and_send(member.manager)
-        member.answer(unsent, joined_answer(errors.CoordinatorLoadInProgressError))
+        member.respond(unsent, joined_response(errors.CoordinatorLoadInProgressError))
         member.application_polls()
     assert member.world.now_ms - began_ms > 100_000
 
@@ -155,7 +155,7 @@ def test_a_response_of_an_ended_membership_is_dropped() -> None:
     member.leave()
     member.world.subscription.subscribe(["orders"])
     member.application_polls()
-    member.answer(old, joined_answer(member_id="old"))
+    member.respond(old, joined_response(member_id="old"))
     assert member.world.identity.metadata.member_id == ""
 
 
@@ -178,7 +178,7 @@ def test_heartbeats_begin_after_an_interval() -> None:
     assert kind(beat) is HeartbeatRequest
     assert (beat.message.generation_id, beat.message.member_id) == (4, MEMBER)
     assert member.quiet(after_ms=2_500), "64: one heartbeat in flight"
-    member.answer(beat, heartbeat_answer())
+    member.respond(beat, heartbeat_response())
     assert kind(member.send()) is HeartbeatRequest
 
 
@@ -188,28 +188,28 @@ def test_reactions_of_a_heartbeat(error: type[Exception], reaction: Reaction) ->
     member = Member()
     member.join()
     beat = member.send(after_ms=3_000)
-    if not a_broker_answers_with(error):
+    if not has_error_code(error):
         beat.future.fail(error("lost"))
     else:
-        member.answer(beat, heartbeat_answer(error))
+        member.respond(beat, heartbeat_response(error))
     world = member.world
     if reaction is Reaction.FAIL:
         assert [type(each) for each in world.raised()] == [error]
         assert member.quiet(after_ms=60_000)
     elif reaction is Reaction.LOST:
-        assert member.told() == PartitionsLost(HELD)
+        assert member.take_event() == PartitionsLost(HELD)
         assert member.quiet(after_ms=1_000), "85: silent until the listener is done"
         member.callback_done(ValueError("84: it rejoins all the same"))
         assert world.subscription.assigned == {}
         assert kind(member.send()) is JoinGroupRequest
     elif reaction is Reaction.REJOIN:
         world.poll(member.manager)
-        assert member.told() == PartitionsRevoked(HELD)
+        assert member.take_event() == PartitionsRevoked(HELD)
     else:
         assert member.state is State.STABLE
         assert world.group.coordinator.known is (reaction is not Reaction.REDISCOVER)
         if reaction is Reaction.REDISCOVER:
-            world.answer(world.sent(world.group.coordinator), coordinator_answer(NODE_1))
+            world.respond(world.sent(world.group.coordinator), coordinator_response(NODE_1))
         waited_ms, again = world.wait_and_send(member.manager)
         assert kind(again) is HeartbeatRequest
         assert waited_ms <= 120
@@ -219,10 +219,10 @@ def test_reactions_of_a_heartbeat(error: type[Exception], reaction: Reaction) ->
 def test_partitions_are_marked_before_the_listener_runs_and_heartbeats_continue() -> None:
     member = Member()
     member.join()
-    member.answer(member.send(after_ms=3_000), heartbeat_answer(errors.RebalanceInProgressError))
+    member.respond(member.send(after_ms=3_000), heartbeat_response(errors.RebalanceInProgressError))
     member.world.poll(member.manager)
     assert all(s.pending_revocation for s in member.world.subscription.assigned.values())
-    assert member.told() == PartitionsRevoked(HELD)
+    assert member.take_event() == PartitionsRevoked(HELD)
     _, unsent = member.world.wait_and_send(member.manager)
     assert kind(unsent) is HeartbeatRequest, "88: a slow listener keeps the membership"
     member.callback_done()
@@ -236,12 +236,12 @@ def test_a_listener_that_raises_is_called_again_by_the_next_poll() -> None:
     member.join()
     member.manager.enforce_rebalance("because")
     member.world.poll(member.manager)
-    first = member.asked()
+    first = member.take_numbered_event()
     member.callback_done(ValueError("no"))
-    assert member.asked() is None
+    assert member.take_numbered_event() is None
     assert set(member.world.subscription.assigned) == HELD
     member.application_polls()
-    assert member.asked() == first
+    assert member.take_numbered_event() == first
 
 
 @pytest.mark.behaviour(44)
@@ -250,7 +250,7 @@ def test_a_changed_subscription_rejoins() -> None:
     member.join()
     member.world.subscription.subscribe(["orders", "more"])
     member.world.poll(member.manager)
-    assert member.told() == PartitionsRevoked(HELD)
+    assert member.take_event() == PartitionsRevoked(HELD)
     member.callback_done()
     join = member.send()
     assert b"more" in bytes(join.message.protocols[0].metadata)
@@ -266,9 +266,9 @@ def test_a_member_that_does_not_poll_leaves_the_group() -> None:
         if kind(unsent) is LeaveGroupRequest:
             leave = unsent
         else:
-            member.answer(unsent, heartbeat_answer())
+            member.respond(unsent, heartbeat_response())
     assert 11_000 <= member.world.now_ms <= 1_000 + 10_000 + 1_000
-    assert member.told() == PartitionsLost(HELD)
+    assert member.take_event() == PartitionsLost(HELD)
     assert member.quiet(after_ms=60_000)
     member.callback_done()
     assert member.quiet(after_ms=60_000), "not before the application polls"
@@ -288,7 +288,7 @@ def test_leaving_ends_with_any_response() -> None:
     (identity,) = unsent.message.members
     assert (identity.member_id, identity.reason) == (MEMBER, "enough")
     assert not future.done
-    member.answer(unsent, left_answer())
+    member.respond(unsent, left_response())
     assert future.done
     assert member.world.identity.metadata.generation_id == -1
     assert member.quiet(after_ms=60_000)
@@ -309,7 +309,7 @@ def test_a_static_member_stays_in_the_group() -> None:
 def test_leaving_while_joining_does_not_wait_for_the_join() -> None:
     member = Member()
     member.application_polls()
-    member.answer(member.send(), joined_answer(errors.MemberIdRequiredError, "given"))
+    member.respond(member.send(), joined_response(errors.MemberIdRequiredError, "given"))
     member.send()
     member.leave()
     unsent = member.send()

@@ -26,11 +26,11 @@ from tests.unit.request_managers.membership.member import (
     BOTH,
     MEMBER,
     Member,
-    heartbeat_answer,
-    joined_answer,
-    leading_answer,
-    left_answer,
-    synced_answer,
+    heartbeat_response,
+    joined_response,
+    leading_response,
+    left_response,
+    synced_response,
 )
 from tests.unit.request_managers.world import NODE_1, TP, TP1
 
@@ -51,13 +51,13 @@ def owned(join: UnsentRequest) -> list[tuple[str, int]]:
     return [(each.topic, n) for each in described(join).owned_partitions for n in each.partitions]
 
 
-def sent_when_given_back(member: Member, wanted: type[Any]) -> UnsentRequest:
+def sent_after_revocation(member: Member, wanted: type[Any]) -> UnsentRequest:
     """Releases everything; returns the JoinGroup, or the SyncGroup after it."""
-    member.asked()
+    member.take_numbered_event()
     member.callback_done()
     unsent = member.send()
     if wanted is SyncGroupRequest:
-        member.answer(unsent, joined_answer())
+        member.respond(unsent, joined_response())
         unsent = member.send()
     assert kind(unsent) is wanted
     return unsent
@@ -66,7 +66,7 @@ def sent_when_given_back(member: Member, wanted: type[Any]) -> UnsentRequest:
 def rebalance(member: Member) -> None:
     """Respond to a heartbeat with REBALANCE_IN_PROGRESS."""
     beat = member.send(after_ms=3_000)
-    member.answer(beat, heartbeat_answer(errors.RebalanceInProgressError))
+    member.respond(beat, heartbeat_response(errors.RebalanceInProgressError))
 
 
 # --- joining -----------------------------------------------------------------------------------
@@ -77,11 +77,11 @@ def test_kip_394_the_assigned_member_id_is_used_immediately_and_kept() -> None:
     member.application_polls()
     first = member.send()
     assert first.message.member_id == ""
-    member.answer(first, joined_answer(errors.MemberIdRequiredError, "given"))
+    member.respond(first, joined_response(errors.MemberIdRequiredError, "given"))
     assert member.world.identity.metadata.generation_id == -1
     second = member.send()
     assert second.message.member_id == "given"
-    member.answer(second, joined_answer(member_id="given"))
+    member.respond(second, joined_response(member_id="given"))
     assert member.send().message.member_id == "given"
     assert member.world.identity.metadata.member_id == "given"
 
@@ -89,7 +89,7 @@ def test_kip_394_the_assigned_member_id_is_used_immediately_and_kept() -> None:
 def test_members_without_a_common_assignor_get_an_explanation() -> None:
     member = Member(partition_assignment_strategy=[RangePartitionAssignor])
     member.application_polls()
-    member.answer(member.send(), joined_answer(errors.InconsistentGroupProtocolError, ""))
+    member.respond(member.send(), joined_response(errors.InconsistentGroupProtocolError, ""))
     (error,) = member.world.raised()
     assert isinstance(error, errors.InconsistentGroupProtocolError)
     assert "'readers' has no assignor in common" in str(error)
@@ -101,10 +101,10 @@ def test_the_leader_waits_for_topics_it_does_not_know() -> None:
     member.application_polls()
     join = member.send()
     member.world.managers.metadata._response_topics = frozenset()
-    member.answer(join, leading_answer(join))
+    member.respond(join, leading_response(join))
     (beat,) = member.world.poll(member.manager).unsent
     assert kind(beat) is HeartbeatRequest
-    member.answer(beat, heartbeat_answer())
+    member.respond(beat, heartbeat_response())
     result = member.world.poll(member.manager)
     assert not result.unsent
     assert result.wait_ms <= 5_000
@@ -120,11 +120,11 @@ def test_the_leader_does_not_wait_forever() -> None:
     member.application_polls()
     join = member.send()
     member.world.managers.metadata._response_topics = frozenset()
-    member.answer(join, leading_answer(join))
+    member.respond(join, leading_response(join))
     began_ms = member.world.now_ms
     _, unsent = member.world.wait_and_send(member.manager)
     while kind(unsent) is HeartbeatRequest:
-        member.answer(unsent, heartbeat_answer())
+        member.respond(unsent, heartbeat_response())
         _, unsent = member.world.wait_and_send(member.manager)
     assert kind(unsent) is SyncGroupRequest
     assert member.world.now_ms - began_ms == 5_000
@@ -135,32 +135,32 @@ def test_the_leader_rebalances_when_a_topic_grows() -> None:
     member = Member()
     member.application_polls()
     join = member.send()
-    member.answer(join, leading_answer(join))
-    member.answer(member.send(), synced_answer())
+    member.respond(join, leading_response(join))
+    member.respond(member.send(), synced_response())
     member.apply()
     member.callback_done()
     assert member.quiet()
     member.world.lead(1, 1, 2, 2)
     member.world.poll(member.manager)
-    assert member.told() == PartitionsRevoked(HELD)
+    assert member.take_event() == PartitionsRevoked(HELD)
 
 
 def test_kip_814_a_leader_that_skips_the_assignment_watches_the_topics() -> None:
     member = Member()
     member.application_polls()
     join = member.send()
-    answer = leading_answer(join)
-    answer.skip_assignment = True
-    member.answer(join, answer)
+    response = leading_response(join)
+    response.skip_assignment = True
+    member.respond(join, response)
     sync = member.send()
     assert sync.message.assignments == []
-    member.answer(sync, synced_answer())
+    member.respond(sync, synced_response())
     member.apply()
     member.callback_done()
     assert member.quiet()
     member.world.lead(1, 1, 2, 2)
     member.world.poll(member.manager)
-    assert member.told() == PartitionsRevoked(HELD)
+    assert member.take_event() == PartitionsRevoked(HELD)
 
 
 @pytest.mark.parametrize("step", [JoinGroupRequest, SyncGroupRequest])
@@ -168,19 +168,19 @@ def test_a_stale_response_is_dropped(step: type[Any]) -> None:
     member = Member()
     member.application_polls()
     old = member.send()
-    answer: Any = joined_answer(member_id="old")
+    response: Any = joined_response(member_id="old")
     if step is SyncGroupRequest:
-        member.answer(old, joined_answer())
-        old, answer = member.send(), synced_answer()
+        member.respond(old, joined_response())
+        old, response = member.send(), synced_response()
     member.leave()
     while member.world.poll(member.manager).unsent:
         pass
     member.application_polls()
     new = member.send()
-    member.answer(old, answer)
+    member.respond(old, response)
     assert member.state is State.PREPARING_REBALANCE
-    assert member.asked() is None
-    member.answer(new, joined_answer(member_id="new"))
+    assert member.take_numbered_event() is None
+    member.respond(new, joined_response(member_id="new"))
     assert member.world.identity.metadata.member_id == "new"
 
 
@@ -190,28 +190,28 @@ def test_a_heartbeat_of_an_older_generation_is_dropped() -> None:
     old = member.send(after_ms=3_000)
     member.manager.enforce_rebalance("because")
     member.world.poll(member.manager)
-    member.asked()
+    member.take_numbered_event()
     member.callback_done()
-    answer = joined_answer()
-    answer.generation_id = 5
-    member.answer(member.send(), answer)
-    member.answer(old, heartbeat_answer(errors.UnknownMemberIdError))
-    assert member.asked() is None
+    response = joined_response()
+    response.generation_id = 5
+    member.respond(member.send(), response)
+    member.respond(old, heartbeat_response(errors.UnknownMemberIdError))
+    assert member.take_numbered_event() is None
     assert member.state is State.COMPLETING_REBALANCE
 
 
 def test_a_join_has_the_reason_and_the_assignors_metadata() -> None:
     member = Member(partition_assignment_strategy=[StickyPartitionAssignor])
     member.application_polls()
-    joined, synced = joined_answer(), synced_answer()
+    joined, synced = joined_response(), synced_response()
     joined.protocol_name = synced.protocol_name = StickyPartitionAssignor.name
-    member.answer(member.send(), joined)
-    member.answer(member.send(), synced)
+    member.respond(member.send(), joined)
+    member.respond(member.send(), synced)
     member.apply((TP, TP1))
     member.callback_done()
     member.manager.enforce_rebalance("new machine")
     member.world.poll(member.manager)
-    member.asked()
+    member.take_numbered_event()
     member.callback_done()
     join = member.send()
     assert join.message.reason == "new machine"
@@ -228,23 +228,23 @@ def test_eager_members_release_everything_before_joining() -> None:
     rebalance(member)
     _, unsent = member.world.wait_and_send(member.manager)
     assert kind(unsent) is HeartbeatRequest, "the listener comes first"
-    assert member.told() == PartitionsRevoked(HELD)
+    assert member.take_event() == PartitionsRevoked(HELD)
     member.callback_done()
     join = member.send()
     assert kind(join) is JoinGroupRequest
     assert owned(join) == []
-    member.answer(join, joined_answer())
-    member.answer(member.send(), synced_answer((TP,)))
-    assert member.told() == PartitionsAssigned(frozenset({TP}), frozenset({TP}))
+    member.respond(join, joined_response())
+    member.respond(member.send(), synced_response((TP,)))
+    assert member.take_event() == PartitionsAssigned(frozenset({TP}), frozenset({TP}))
 
 
 @pytest.mark.behaviour(67)
 def test_the_listener_is_called_for_an_empty_assignment_too() -> None:
     member = Member()
     member.application_polls()
-    member.answer(member.send(), joined_answer())
-    member.answer(member.send(), synced_answer(()))
-    assert member.told() == PartitionsAssigned(frozenset(), frozenset())
+    member.respond(member.send(), joined_response())
+    member.respond(member.send(), synced_response(()))
+    assert member.take_event() == PartitionsAssigned(frozenset(), frozenset())
 
 
 # --- cooperative -------------------------------------------------------------------------------
@@ -256,7 +256,7 @@ def test_cooperative_members_release_nothing_before_joining() -> None:
     rebalance(member)
     join = member.send()
     assert kind(join) is JoinGroupRequest
-    assert member.asked() is None
+    assert member.take_numbered_event() is None
     assert owned(join) == [("orders", 0), ("orders", 1)]
     assert described(join).generation_id == 4
     assert not any(s.pending_revocation for s in member.world.subscription.assigned.values())
@@ -267,13 +267,13 @@ def test_cooperative_members_release_revoked_partitions_and_rejoin() -> None:
     member.join()
     rebalance(member)
     kept = member.world.subscription.assigned[TP]
-    member.answer(member.send(), joined_answer())
-    member.answer(member.send(), synced_answer((TP,)))
-    assert member.told() == PartitionsRevoked(frozenset({TP1}))
+    member.respond(member.send(), joined_response())
+    member.respond(member.send(), synced_response((TP,)))
+    assert member.take_event() == PartitionsRevoked(frozenset({TP1}))
     assert not kept.pending_revocation
     assert member.quiet(), "the listener comes first"
     member.callback_done()
-    assert member.told() == PartitionsAssigned(frozenset({TP}), frozenset())
+    assert member.take_event() == PartitionsAssigned(frozenset({TP}), frozenset())
     member.callback_done()
     again = member.send()
     assert kind(again) is JoinGroupRequest
@@ -287,9 +287,9 @@ def test_cooperative_members_keep_the_order_of_partitions() -> None:
     partitions = tuple(TopicPartition("orders", number) for number in range(12))
     member.join(partitions)
     rebalance(member)
-    member.answer(member.send(), joined_answer())
-    member.answer(member.send(), synced_answer(partitions[:10]))
-    member.asked()
+    member.respond(member.send(), joined_response())
+    member.respond(member.send(), synced_response(partitions[:10]))
+    member.take_numbered_event()
     member.callback_done()
     assert tuple(member.world.subscription.assigned) == partitions[:10]
 
@@ -302,7 +302,7 @@ def test_cooperative_members_release_unsubscribed_partitions_first() -> None:
     member.world.subscription.set_assigned([TP, TP1, more])
     member.world.subscription.subscribe(["orders"])
     member.world.poll(member.manager)
-    assert member.told() == PartitionsRevoked(frozenset({more}))
+    assert member.take_event() == PartitionsRevoked(frozenset({more}))
     member.callback_done()
     assert owned(member.send()) == [("orders", 0), ("orders", 1)]
 
@@ -310,8 +310,8 @@ def test_cooperative_members_release_unsubscribed_partitions_first() -> None:
 def test_cooperative_members_do_not_claim_lost_partitions() -> None:
     member = Member(partition_assignment_strategy=COOPERATIVE)
     member.join()
-    member.answer(member.send(after_ms=3_000), heartbeat_answer(errors.UnknownMemberIdError))
-    assert member.told() == PartitionsLost(HELD)
+    member.respond(member.send(after_ms=3_000), heartbeat_response(errors.UnknownMemberIdError))
+    assert member.take_event() == PartitionsLost(HELD)
     member.callback_done()
     join = member.send()
     assert owned(join) == []
@@ -324,7 +324,7 @@ def test_one_eager_assignor_makes_it_eager() -> None:
     member.join()
     rebalance(member)
     member.world.poll(member.manager)
-    assert member.told() == PartitionsRevoked(HELD)
+    assert member.take_event() == PartitionsRevoked(HELD)
 
 
 @pytest.mark.parametrize("in_flight", [JoinGroupRequest, SyncGroupRequest])
@@ -339,11 +339,11 @@ def test_a_heartbeat_response_during_a_rebalance_repeats_nothing(
     rebalance(member)
     _, beat = member.world.wait_and_send(member.manager)
     assert kind(beat) is HeartbeatRequest, "the listener is slow"
-    unsent = sent_when_given_back(member, in_flight)
-    member.answer(beat, heartbeat_answer(error))
+    unsent = sent_after_revocation(member, in_flight)
+    member.respond(beat, heartbeat_response(error))
     assert member.quiet(after_ms=500)
-    answer: Any = joined_answer() if in_flight is JoinGroupRequest else synced_answer()
-    member.answer(unsent, answer)
+    response: Any = joined_response() if in_flight is JoinGroupRequest else synced_response()
+    member.respond(unsent, response)
     expected = State.COMPLETING_REBALANCE if in_flight is JoinGroupRequest else State.STABLE
     assert member.state is expected
 
@@ -357,8 +357,8 @@ def test_a_heartbeat_response_during_a_rebalance_may_end_the_membership(
     beat = member.send(after_ms=3_000)
     member.manager.enforce_rebalance("why not")
     assert kind(member.send()) is JoinGroupRequest
-    member.answer(beat, heartbeat_answer(error))
-    assert member.told() == PartitionsLost(HELD)
+    member.respond(beat, heartbeat_response(error))
+    assert member.take_event() == PartitionsLost(HELD)
 
 
 # --- leaving -----------------------------------------------------------------------------------
@@ -390,7 +390,7 @@ def test_when_leave_group_is_sent(
     (identity,) = unsent.message.members
     assert (identity.member_id, identity.group_instance_id) == (MEMBER, instance)
     assert (getattr(unsent.message, "_min_version", 0) or 0) == (3 if instance else 0)
-    member.answer(unsent, left_answer())
+    member.respond(unsent, left_response())
     assert future.done
 
 
@@ -401,7 +401,7 @@ def test_leaving_does_not_wait_for_a_join(early: bool, parked: type[Any]) -> Non
     member.join()
     rebalance(member)
     member.world.poll(member.manager)
-    sent_when_given_back(member, parked)
+    sent_after_revocation(member, parked)
     if early:
         member.manager.prepare_to_leave()  # like unsubscribe() and close()
     member.leave()
@@ -430,9 +430,9 @@ def test_heartbeats_continue_while_the_listener_runs_before_leaving() -> None:
     member.manager.prepare_to_leave()
     beat = member.send(after_ms=3_000)
     assert kind(beat) is HeartbeatRequest
-    member.answer(beat, heartbeat_answer(errors.RebalanceInProgressError))
+    member.respond(beat, heartbeat_response(errors.RebalanceInProgressError))
     assert member.state is State.LEAVING
-    assert member.asked() is None
+    assert member.take_numbered_event() is None
     member.leave()
     assert kind(member.send()) is LeaveGroupRequest
 
@@ -441,8 +441,8 @@ def test_a_member_removed_while_leaving_reports_nothing() -> None:
     member = Member()
     member.join()
     member.manager.prepare_to_leave()
-    member.answer(member.send(after_ms=3_000), heartbeat_answer(errors.UnknownMemberIdError))
-    assert member.asked() is None
+    member.respond(member.send(after_ms=3_000), heartbeat_response(errors.UnknownMemberIdError))
+    assert member.take_numbered_event() is None
     future = member.leave()
-    member.answer(member.send(), left_answer())
+    member.respond(member.send(), left_response())
     assert future.done

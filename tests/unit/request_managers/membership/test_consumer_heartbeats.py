@@ -16,10 +16,10 @@ from tests.unit.request_managers.membership.consumer_member import (
     HELD,
     INTERVAL_MS,
     ConsumerMember,
-    beat_answer,
+    beat_response,
     owned,
 )
-from tests.unit.request_managers.world import NODE_1, TOPIC_ID, World, coordinator_answer
+from tests.unit.request_managers.world import NODE_1, TOPIC_ID, World, coordinator_response
 
 #: The fields that a heartbeat only has if necessary.
 OPTIONAL = (
@@ -33,7 +33,7 @@ OPTIONAL = (
 UNSAID: dict[str, Any] = {**dict.fromkeys(OPTIONAL), "rebalance_timeout_ms": -1}
 
 
-def said(message: Any) -> dict[str, Any]:
+def optional_fields(message: Any) -> dict[str, Any]:
     return {name: getattr(message, name) for name in OPTIONAL}
 
 
@@ -50,7 +50,7 @@ def test_only_the_first_heartbeat_has_all_fields() -> None:
     member.polls()
     join = member.send()
     assert join.destination == ToNode(NODE_1, Purpose.GROUP)
-    assert said(join.message) == {
+    assert optional_fields(join.message) == {
         "rack_id": "b",
         "rebalance_timeout_ms": 300_000,
         "subscribed_topic_names": ["more", "orders"],
@@ -60,10 +60,10 @@ def test_only_the_first_heartbeat_has_all_fields() -> None:
     }
     assert (join.message.member_epoch, join.message.instance_id) == (0, "one")
     assert len(join.message.member_id) == 22
-    member.answer(join, beat_answer(1, ()))
-    member.answer(member.send(after_ms=INTERVAL_MS), beat_answer(4))
+    member.respond(join, beat_response(1, ()))
+    member.respond(member.send(after_ms=INTERVAL_MS), beat_response(4))
     beat = member.send(after_ms=INTERVAL_MS)
-    assert said(beat.message) == UNSAID
+    assert optional_fields(beat.message) == UNSAID
     assert beat.message.group_id == "readers"
     assert beat.message.member_id == join.message.member_id
     assert (beat.message.member_epoch, beat.message.instance_id) == (4, "one")
@@ -93,15 +93,15 @@ def test_after_a_failure_all_fields_are_sent_again(error: type[Exception]) -> No
     assert owned(lost) == {TOPIC_ID: [0, 1]}
     member.fail(lost, error)
     if not member.world.group.coordinator.known:
-        found = coordinator_answer(NODE_1)
-        member.world.answer(member.world.sent(member.world.group.coordinator), found)
+        found = coordinator_response(NODE_1)
+        member.world.respond(member.world.sent(member.world.group.coordinator), found)
     _, again = member.world.wait_and_send(member.manager)
     assert owned(again) == {TOPIC_ID: [0, 1]}, "a lost acknowledgement is sent again"
     assert again.message.subscribed_topic_names == ["orders"]
     assert again.message.rebalance_timeout_ms == 300_000
     assert again.message.member_epoch == 1
-    member.answer(again, beat_answer(1))
-    assert said(member.send(after_ms=INTERVAL_MS).message) == UNSAID
+    member.respond(again, beat_response(1))
+    assert optional_fields(member.send(after_ms=INTERVAL_MS).message) == UNSAID
 
 
 @pytest.mark.behaviour(63)
@@ -113,8 +113,8 @@ def test_a_regular_expression_is_cancelled() -> None:
     join = member.send()
     assert join.message.subscribed_topic_regex == "o.*"
     assert join.message._min_version == 1
-    member.answer(join, beat_answer(1, ()))
-    member.answer(member.send(after_ms=INTERVAL_MS), beat_answer(1))
+    member.respond(join, beat_response(1, ()))
+    member.respond(member.send(after_ms=INTERVAL_MS), beat_response(1))
     member.world.subscription.unsubscribe()
     member.world.subscription.subscribe(["orders"])
     member.manager.subscription_changed()
@@ -154,10 +154,10 @@ def test_the_coordinator_sets_the_interval() -> None:
     member = ConsumerMember()
     member.settle()
     assert member.world.poll(member.manager).wait_ms == INTERVAL_MS
-    member.answer(member.send(after_ms=INTERVAL_MS), beat_answer(1, interval_ms=700))
+    member.respond(member.send(after_ms=INTERVAL_MS), beat_response(1, interval_ms=700))
     assert member.world.poll(member.manager).wait_ms == 700
     assert member.quiet(after_ms=699)
-    member.answer(member.send(after_ms=1), beat_answer(1, interval_ms=0))
+    member.respond(member.send(after_ms=1), beat_response(1, interval_ms=0))
     assert member.world.poll(member.manager).wait_ms >= 1
 
 
@@ -195,7 +195,7 @@ def test_reactions_to_heartbeat_errors(
     match reaction:
         case Reaction.REDISCOVER:
             assert member.quiet()
-            world.answer(world.sent(world.group.coordinator), coordinator_answer(NODE_1))
+            world.respond(world.sent(world.group.coordinator), coordinator_response(NODE_1))
             assert member.send().message.rebalance_timeout_ms == 300_000
             assert member.state is before
         case Reaction.RETRY:
@@ -206,7 +206,7 @@ def test_reactions_to_heartbeat_errors(
         case Reaction.LOST:
             if joined:
                 assert member.state is State.FENCED
-                assert member.asked() == PartitionsLost(HELD)
+                assert member.take_event() == PartitionsLost(HELD)
                 assert member.quiet(after_ms=60_000), "85"
                 member.done()
             assert member.send().message.member_epoch == 0
@@ -234,11 +234,11 @@ def test_a_static_member_recognises_its_own_instance_id() -> None:
     waited_ms, left = world.wait_and_send(member.manager)
     assert waited_ms >= 1
     assert (left.message.member_epoch, left.message.instance_id) == (-2, "one")
-    member.answer(left, beat_answer(-2))
+    member.respond(left, beat_response(-2))
     join = member.send()
     assert join.message.member_epoch == 0
     assert join.message.subscribed_topic_names == ["orders"]
-    member.answer(join, beat_answer(3, (0, 1)))
+    member.respond(join, beat_response(3, (0, 1)))
     assert member.state is State.RECONCILING
 
 
@@ -276,8 +276,8 @@ def test_a_wrong_coordinator_does_not_cause_spinning() -> None:
         _, unsent = world.wait_and_send(member.manager)
         member.fail(unsent, errors.NotCoordinatorError)
         member.polls()
-        _, look_up = world.wait_and_send(world.group.coordinator)
-        world.answer(look_up, coordinator_answer(NODE_1))
+        _, lookup = world.wait_and_send(world.group.coordinator)
+        world.respond(lookup, coordinator_response(NODE_1))
     assert world.now_ms - began_ms > 20_000
 
 
@@ -302,8 +302,8 @@ def test_an_unsupported_protocol_error_has_the_next_step(regex: str | None, advi
 def test_errors_have_the_coordinators_message() -> None:
     member = ConsumerMember(group_remote_assignor="what")
     member.polls()
-    refusal = beat_answer(-1, error=errors.UnsupportedAssignorError, text="only uniform, range")
-    member.answer(member.send(), refusal)
+    refusal = beat_response(-1, error=errors.UnsupportedAssignorError, text="only uniform, range")
+    member.respond(member.send(), refusal)
     (error,) = member.world.raised()
     assert "only uniform, range" in str(error)
 
@@ -311,8 +311,8 @@ def test_errors_have_the_coordinators_message() -> None:
 def test_an_invalid_regular_expression_is_fatal() -> None:
     member = ConsumerMember()
     member.polls()
-    member.answer(
-        member.send(), beat_answer(-1, error=InvalidRegularExpressionError, text="missing )")
+    member.respond(
+        member.send(), beat_response(-1, error=InvalidRegularExpressionError, text="missing )")
     )
     (error,) = member.world.raised()
     assert isinstance(error, InvalidRegularExpressionError)

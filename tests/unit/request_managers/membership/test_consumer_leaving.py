@@ -10,7 +10,7 @@ from tandem_kafka.types import LeaveOperation
 from tests.unit.request_managers.membership.consumer_member import (
     INTERVAL_MS,
     ConsumerMember,
-    beat_answer,
+    beat_response,
 )
 
 
@@ -40,7 +40,7 @@ def test_the_epoch_of_the_final_heartbeat(
         assert (unsent.message.member_epoch, unsent.message.instance_id) == (epoch, instance)
         assert unsent.message.topic_partitions is None
         assert not future.done
-        member.answer(unsent, beat_answer(epoch))
+        member.respond(unsent, beat_response(epoch))
         assert future.done
     assert member.state is State.UNSUBSCRIBED
     assert member.world.identity.metadata.generation_id == -1, "99"
@@ -63,12 +63,12 @@ def test_heartbeats_continue_while_the_listener_runs_and_targets_are_ignored() -
     member.settle()
     member.manager.prepare_to_leave()
     assert member.state is State.PREPARE_LEAVING
-    beat = member.beat(beat_answer(3, (2,)))
+    beat = member.beat(beat_response(3, (2,)))
     assert beat.message.member_epoch == 1
-    assert member.world.identity.metadata.generation_id == 3, "commits go on too"
-    assert member.beat(beat_answer(3)).message.member_epoch == 3
-    member.turn()
-    assert member.asked() is None
+    assert member.world.identity.metadata.generation_id == 3, "commits continue too"
+    assert member.beat(beat_response(3)).message.member_epoch == 3
+    member.iterate()
+    assert member.take_event() is None
     assert member.state is State.PREPARE_LEAVING
     member.leaves()
     assert member.send().message.member_epoch == -1
@@ -104,10 +104,10 @@ def test_a_response_of_the_previous_membership_is_dropped() -> None:
     member.send()
     member.polls()
     join = member.send()
-    member.answer(old, beat_answer(7, (2,)))
+    member.respond(old, beat_response(7, (2,)))
     assert member.world.identity.metadata.generation_id == -1
     assert member.state is State.JOINING
-    member.answer(join, beat_answer(8, (2,)))
+    member.respond(join, beat_response(8, (2,)))
     assert member.world.identity.metadata.generation_id == 8
 
 
@@ -126,7 +126,7 @@ def test_leaving_twice_sends_one() -> None:
     member = ConsumerMember()
     member.settle()
     first = member.leaves()
-    member.answer(member.send(), beat_answer(-1))
+    member.respond(member.send(), beat_response(-1))
     assert first.done
     assert member.leaves().done
     assert member.quiet(after_ms=60_000)
@@ -137,6 +137,6 @@ def test_leaving_again_while_leaving_ends_with_the_same_response() -> None:
     member.settle()
     first, second = member.leaves(), member.leaves()
     assert not second.done
-    member.answer(member.send(), beat_answer(-1))
+    member.respond(member.send(), beat_response(-1))
     assert first.done
     assert second.done

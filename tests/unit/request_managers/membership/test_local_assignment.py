@@ -29,7 +29,7 @@ from tandem_kafka.wire.versions import BrokerVersionData, choose_version
 from tests.unit.request_managers.membership.consumer_member import (
     INTERVAL_MS,
     ConsumerMember,
-    beat_answer,
+    beat_response,
 )
 from tests.unit.request_managers.world import (
     NODE_1,
@@ -39,7 +39,7 @@ from tests.unit.request_managers.world import (
     TP1,
     TP2,
     code,
-    coordinator_answer,
+    coordinator_response,
 )
 
 MEMBER = ConsumerGroupPrepareAssignmentResponse.Member
@@ -56,12 +56,12 @@ class Noted(PartitionAssignor):
     def __init__(self) -> None:
         self.given: list[Any] = []
         self.result: Any = {"other": [TP, TP2], "me": [TP1]}
-        self.says: Any = b"fast"
+        self.outcome: Any = b"fast"
 
     def metadata(self) -> bytes:
-        if isinstance(self.says, Exception):
-            raise self.says
-        return bytes(self.says)
+        if isinstance(self.outcome, Exception):
+            raise self.outcome
+        return bytes(self.outcome)
 
     def assign(
         self, members: Mapping[str, GroupMember], topics: Mapping[str, int]
@@ -88,12 +88,12 @@ def signalled(**options: Any) -> tuple[ConsumerMember, Noted, UnsentRequest]:
 
 
 def signal(member: ConsumerMember, epoch: int = 1) -> None:
-    answer = beat_answer(epoch)
-    answer.should_compute_assignment = True
-    member.beat(answer)
+    response = beat_response(epoch)
+    response.should_compute_assignment = True
+    member.beat(response)
 
 
-def state_answer(error: type[Exception] | None = None, assignor: str = "noted") -> Any:
+def state_response(error: type[Exception] | None = None, assignor: str = "noted") -> Any:
     owned = MEMBER.OwnedPartitions(topic_id=TOPIC_ID, partitions=[0])
     gone = MEMBER.OwnedPartitions(topic_id=OTHER_ID, partitions=[5])
     target = MEMBER.TargetPartitions(topic_id=TOPIC_ID, partitions=[0, 1])
@@ -134,7 +134,7 @@ def state_answer(error: type[Exception] | None = None, assignor: str = "noted") 
     )
 
 
-def taken(error: type[Exception] | None = None) -> Any:
+def install_response(error: type[Exception] | None = None) -> Any:
     return ConsumerGroupInstallAssignmentResponse(
         throttle_time_ms=0, error_code=0 if error is None else code(error), error_message=None
     )
@@ -171,14 +171,14 @@ def test_only_the_join_announces_all_assignors() -> None:
     member.polls()
     join = member.send()
     assert announced(join) == [("noted", 0, 2, 3, 0, b"fast")]
-    member.answer(join, beat_answer(1, ()))
-    member.turn()
-    member.takes_over()
-    member.answer(acknowledgement := member.send(), beat_answer(1))
+    member.respond(join, beat_response(1, ()))
+    member.iterate()
+    member.apply_assignment()
+    member.respond(acknowledgement := member.send(), beat_response(1))
     assert announced(acknowledgement) is None
-    noted.says, noted.reason = b"slow", 4
-    assert announced(member.beat(beat_answer(1))) == [("noted", 0, 2, 3, 4, b"slow")]
-    assert announced(member.beat(beat_answer(1))) is None
+    noted.outcome, noted.reason = b"slow", 4
+    assert announced(member.beat(beat_response(1))) == [("noted", 0, 2, 3, 4, b"slow")]
+    assert announced(member.beat(beat_response(1))) is None
 
 
 def test_after_a_failure_the_assignors_are_announced_again() -> None:
@@ -196,17 +196,17 @@ def test_without_assignors_nothing_is_announced() -> None:
 
 def test_failed_metadata_stays_unchanged_and_is_reported() -> None:
     member, noted = started()
-    noted.says = ValueError("no disk")
-    assert announced(member.beat(beat_answer(1))) is None
+    noted.outcome = ValueError("no disk")
+    assert announced(member.beat(beat_response(1))) is None
     error = raised(member)
     assert isinstance(error, LocalAssignorError)
-    assert error.__cause__ is noted.says
-    member.beat(beat_answer(1))
+    assert error.__cause__ is noted.outcome
+    member.beat(beat_response(1))
     assert not member.world.raised(), "reported only once"
-    noted.says = b"fast"
-    member.beat(beat_answer(1))
-    noted.says = ValueError("no disk again")
-    member.beat(beat_answer(1))
+    noted.outcome = b"fast"
+    member.beat(beat_response(1))
+    noted.outcome = ValueError("no disk again")
+    member.beat(beat_response(1))
     assert isinstance(raised(member), LocalAssignorError)
 
 
@@ -225,7 +225,7 @@ def test_on_request_it_prepares_computes_and_installs() -> None:
     assert isinstance(question.message, ConsumerGroupPrepareAssignmentRequest)
     assert question.destination == ToNode(NODE_1, Purpose.GROUP)
     assert (question.message.member_id, question.message.member_epoch) == (me, 1)
-    member.answer(question, state_answer())
+    member.respond(question, state_response())
     ((members, topics),) = noted.given
     assert topics == {"orders": 3}
     assert members["me"] == GroupMember(
@@ -253,33 +253,33 @@ def test_on_request_it_prepares_computes_and_installs() -> None:
 
 def test_without_a_request_nothing_is_computed() -> None:
     member, _ = started()
-    member.beat(beat_answer(1))
-    member.turn()
+    member.beat(beat_response(1))
+    member.iterate()
 
 
 def test_the_result_is_sent_with_the_current_epoch() -> None:
     member, _, question = signalled()
-    member.answer(question, state_answer())
+    member.respond(question, state_response())
     heartbeat = member.chosen._apply_response
-    heartbeat(beat_answer(4))
+    heartbeat(beat_response(4))
     assert member.send().message.member_epoch == 4
 
 
 def test_only_one_request_is_in_flight() -> None:
     member, noted, question = signalled()
     signal(member)
-    member.turn()
-    member.answer(question, state_answer())
+    member.iterate()
+    member.respond(question, state_response())
     result = member.send()
-    member.turn()
-    member.answer(result, taken())
-    member.turn()
+    member.iterate()
+    member.respond(result, install_response())
+    member.iterate()
     assert len(noted.given) == 1
     signal(member)
     assert isinstance(member.send().message, ConsumerGroupPrepareAssignmentRequest)
 
 
-REFUSALS = [
+REJECTIONS = [
     errors.StaleMemberEpochError,
     errors.UnknownMemberIdError,
     errors.GroupIdNotFoundError,
@@ -289,18 +289,18 @@ REFUSALS = [
 ]
 
 
-def refuse(member: ConsumerMember, unsent: UnsentRequest, error: Any, answer: Any) -> None:
+def reject(member: ConsumerMember, unsent: UnsentRequest, error: Any, response: Any) -> None:
     if error is KafkaConnectionError:
         unsent.future.fail(error("lost"))
     else:
-        member.answer(unsent, answer(error))
+        member.respond(unsent, response(error))
 
 
-@pytest.mark.parametrize("error", REFUSALS)
+@pytest.mark.parametrize("error", REJECTIONS)
 def test_a_rejected_request_waits_for_the_next_signal(error: type[Exception]) -> None:
     member, noted, question = signalled()
-    refuse(member, question, error, state_answer)
-    member.turn()
+    reject(member, question, error, state_response)
+    member.iterate()
     assert not noted.given
     assert member.state is State.STABLE, "the next heartbeat reports the reason"
     assert member.world.background.take() is None
@@ -308,67 +308,67 @@ def test_a_rejected_request_waits_for_the_next_signal(error: type[Exception]) ->
     member.send()
 
 
-@pytest.mark.parametrize("error", REFUSALS)
+@pytest.mark.parametrize("error", REJECTIONS)
 def test_a_rejected_result_is_dropped_until_the_next_signal(error: type[Exception]) -> None:
     member, noted, question = signalled()
-    member.answer(question, state_answer())
-    refuse(member, member.send(), error, taken)
-    member.turn()
+    member.respond(question, state_response())
+    reject(member, member.send(), error, install_response)
+    member.iterate()
     assert member.world.background.take() is None
     signal(member)
-    member.answer(member.send(), state_answer())
+    member.respond(member.send(), state_response())
     assert len(noted.given) == 2
 
 
 def test_a_new_coordinator_gets_a_new_request() -> None:
     member, noted, question = signalled()
     member.world.group.coordinator.mark_unknown(errors.NotCoordinatorError())
-    member.turn()
+    member.iterate()
     (lookup,) = member.world.poll(member.world.group.coordinator, after_ms=1_000).unsent
-    member.answer(lookup, coordinator_answer(NODE_2))
+    member.respond(lookup, coordinator_response(NODE_2))
     signal(member)
     again = member.send()
     assert again.destination == ToNode(NODE_2, Purpose.GROUP)
-    member.answer(question, state_answer())
+    member.respond(question, state_response())
     assert not noted.given, "the previous coordinator's response is ignored"
-    member.answer(again, state_answer())
+    member.respond(again, state_response())
     assert len(noted.given) == 1
 
 
 def test_a_member_that_leaves_stops_computing() -> None:
     member, _, question = signalled()
-    member.answer(question, state_answer())
+    member.respond(question, state_response())
     member.leaves()
     assert member.send().message.member_epoch == -1
-    member.turn()
+    member.iterate()
 
 
 def test_a_member_fenced_meanwhile_installs_nothing() -> None:
     member, noted, question = signalled()
-    member.beat(beat_answer(-1, error=errors.FencedMemberEpochError))
-    member.answer(question, state_answer())
+    member.beat(beat_response(-1, error=errors.FencedMemberEpochError))
+    member.respond(question, state_response())
     assert not noted.given
-    member.turn()
+    member.iterate()
 
 
 def test_a_result_does_not_outlive_the_membership() -> None:
     member, noted, question = signalled()
-    member.answer(question, state_answer())
+    member.respond(question, state_response())
     assert noted.given
     member.chosen._handle_keep_alive_error(errors.FencedMemberEpochError())
-    member.asked()
+    member.take_event()
     member.done()
     join = member.send()
     assert join.message.member_epoch == 0
-    member.answer(join, beat_answer(9, ()))
-    member.turn()
+    member.respond(join, beat_response(9, ()))
+    member.iterate()
 
 
 # --- failing assignors ---------------------------------------------------------------------------
 
 BAD: list[Any] = [
     ValueError("no idea"),
-    {"me": [TopicPartition("stale_ownership-of", 0)]},
+    {"me": [TopicPartition("unknown", 0)]},
     {"me": None},
     ["me"],
 ]
@@ -380,31 +380,31 @@ def test_an_assignors_error_goes_to_the_coordinator_and_the_application(
 ) -> None:
     member, noted, question = signalled()
     noted.result = result
-    member.answer(question, state_answer())
-    told = member.send()
-    assert (told.message.error_code, told.message.members) == (-1, [])
+    member.respond(question, state_response())
+    result = member.send()
+    assert (result.message.error_code, result.message.members) == (-1, [])
     error = raised(member)
     assert isinstance(error, LocalAssignorError)
     assert "assign() of assignor noted failed" in str(error)
-    member.answer(told, taken())
-    member.turn()
+    member.respond(result, install_response())
+    member.iterate()
     assert member.world.background.take() is None, "once"
     assert member.state is State.STABLE
 
 
 def test_an_unknown_assignor_counts_as_failed() -> None:
     member, _, question = signalled()
-    member.answer(question, state_answer(assignor="stale_ownership-of"))
+    member.respond(question, state_response(assignor="unknown"))
     assert member.send().message.error_code == -1
     assert isinstance(raised(member), LocalAssignorError)
 
 
 def test_an_invalid_result_is_raised() -> None:
     member, _, question = signalled()
-    member.answer(question, state_answer())
-    member.answer(member.send(), taken(InvalidAssignmentError))
+    member.respond(question, state_response())
+    member.respond(member.send(), install_response(InvalidAssignmentError))
     assert isinstance(raised(member), InvalidAssignmentError)
-    member.turn()
+    member.iterate()
 
 
 # --- clusters without support --------------------------------------------------------------------
@@ -420,9 +420,9 @@ def test_an_unsupporting_cluster_is_rejected(protocol: str) -> None:
     member = ConsumerMember(group_local_assignors=[Noted], group_protocol=protocol)
     member.polls()
     join = member.send()
-    with pytest.raises(UnsupportedVersionError, match="PrepareAssignment") as refused:
+    with pytest.raises(UnsupportedVersionError, match="PrepareAssignment") as rejected:
         unsupported(join)()
-    join.future.fail(refused.value)
+    join.future.fail(rejected.value)
     assert member.state is State.FATAL, "no protocol to fall back to"
     error = raised(member)
     assert isinstance(error, UnsupportedVersionError)
@@ -431,5 +431,5 @@ def test_an_unsupporting_cluster_is_rejected(protocol: str) -> None:
 
 def test_a_heartbeat_without_announcement_goes_to_any_cluster() -> None:
     member, _ = started()
-    beat = member.beat(beat_answer(1))
+    beat = member.beat(beat_response(1))
     assert unsupported(beat)() == 1

@@ -11,13 +11,13 @@ from tandem_kafka.metrics import AGES, COORDINATOR, SENSORS
 from tests.unit.request_managers.membership.consumer_member import (
     INTERVAL_MS,
     ConsumerMember,
-    beat_answer,
+    beat_response,
 )
 from tests.unit.request_managers.membership.member import (
     Member,
-    heartbeat_answer,
-    joined_answer,
-    synced_answer,
+    heartbeat_response,
+    joined_response,
+    synced_response,
 )
 from tests.unit.request_managers.world import World
 
@@ -95,21 +95,21 @@ def test_a_kip_848_rebalance_lasts_until_the_target_is_applied() -> None:
     member.polls()
     joining = member.send()
     wait(world, 50)
-    member.answer(joining, beat_answer(1, (0, 1)))
-    member.turn()
+    member.respond(joining, beat_response(1, (0, 1)))
+    member.iterate()
     wait(world, 700)
     assert rebalances(world) == [0, 0, 0]
-    member.takes_over()
+    member.apply_assignment()
     assert rebalances(world) == [1, 700, 0]
-    member.answer(member.send(), beat_answer(1))
+    member.respond(member.send(), beat_response(1))
     wait(world, 4_000)
     assert measured(world, "last-rebalance-seconds-ago", "last-heartbeat-seconds-ago") == [4, 4]
-    member.beat(beat_answer(2, (0,)))
-    member.turn()
+    member.beat(beat_response(2, (0,)))
+    member.iterate()
     wait(world, 200)
-    member.asked()
+    member.take_event()
     member.done()
-    member.takes_over()
+    member.apply_assignment()
     assert rebalances(world) == [2, 900, 0]
     latencies = measured(world, "rebalance-latency-avg", "rebalance-latency-max")
     assert latencies == [450, 700]
@@ -121,12 +121,12 @@ def test_a_kip_848_rebalance_lasts_until_the_target_is_applied() -> None:
 def test_a_kip_848_rebalance_that_fails(end: str) -> None:
     member = ConsumerMember()
     member.settle()
-    member.beat(beat_answer(2, (0,)))
+    member.beat(beat_response(2, (0,)))
     match end:
         case "fenced":
-            member.beat(beat_answer(error=errors.UnknownMemberIdError))
+            member.beat(beat_response(error=errors.UnknownMemberIdError))
         case "fatal":
-            member.beat(beat_answer(error=errors.GroupAuthorizationFailedError))
+            member.beat(beat_response(error=errors.GroupAuthorizationFailedError))
         case "leaves":
             member.leaves()
         case _:
@@ -148,8 +148,8 @@ def test_a_classic_rebalance_lasts_from_revocation_to_assignment() -> None:
     member.application_polls()
     join = member.send()
     wait(world, 300)
-    member.answer(join, joined_answer())
-    member.answer(member.send(), synced_answer())
+    member.respond(join, joined_response())
+    member.respond(member.send(), synced_response())
     member.apply()
     wait(world, 40)
     assert rebalances(world) == [0, 0, 0]
@@ -158,10 +158,10 @@ def test_a_classic_rebalance_lasts_from_revocation_to_assignment() -> None:
     beat = member.send(after_ms=3_000)
     wait(world, 2_000)
     assert measured(world, "last-rebalance-seconds-ago", "last-heartbeat-seconds-ago") == [5, 2]
-    member.answer(beat, heartbeat_answer(errors.RebalanceInProgressError))
+    member.respond(beat, heartbeat_response(errors.RebalanceInProgressError))
     assert member.quiet(), "the listener revokes everything first"
     wait(world, 1_000)
-    member.asked()
+    member.take_numbered_event()
     member.callback_done()
     member.send()
     member.leave()
@@ -171,5 +171,5 @@ def test_a_classic_rebalance_lasts_from_revocation_to_assignment() -> None:
 def test_a_classic_member_removed_while_joining() -> None:
     member = Member()
     member.application_polls()
-    member.answer(member.send(), joined_answer(errors.UnknownMemberIdError))
+    member.respond(member.send(), joined_response(errors.UnknownMemberIdError))
     assert rebalances(member.world) == [0, 0, 1]
