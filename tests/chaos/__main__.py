@@ -11,11 +11,15 @@ from tests.chaos.run import Chaos
 
 
 def main() -> None:
-    """Run, print a line for every fault, and end with 1 if something did not hold."""
+    """Run, print a line for every fault, and exit with 1 if an invariant is violated."""
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
-    parser.add_argument("--seconds", type=float, default=300.0, help="how long to do harm (300)")
-    parser.add_argument("--members", type=int, default=3, help="of each of the two groups (3)")
-    parser.add_argument("--seed", type=int, help="of the choice of faults (a new one)")
+    parser.add_argument(
+        "--seconds", type=float, default=300.0, help="how long to inject faults (300)"
+    )
+    parser.add_argument(
+        "--members", type=int, default=3, help="members of each of the two groups (3)"
+    )
+    parser.add_argument("--seed", type=int, help="selects the faults (default: random)")
     arguments = parser.parse_args()
     seed = secrets.randbelow(10**6) if arguments.seed is None else arguments.seed
     begun = time.monotonic()
@@ -30,7 +34,7 @@ def main() -> None:
     say(
         f"{chaos.faults} faults survived, {read:,} records read and committed, none lost; "
         f"longest time in which a partition was not read {seconds:.1f} s ({what}); "
-        f"{chaos.repeated:,} records were handed out twice, {chaos.corrupted} bytes corrupted"
+        f"{chaos.repeated:,} records were returned twice, {chaos.corrupted} bytes corrupted"
     )
 
 

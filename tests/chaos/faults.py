@@ -1,4 +1,4 @@
-"""What is done to brokers, members and the wires between them."""
+"""Faults of brokers, members and connections."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ __all__ = ["Fault", "World", "draw"]
 
 @dataclass
 class World:
-    """What faults are done to.
+    """The targets of faults.
 
     Attributes:
-        brokers: With the proxy before each, by node id.
-        members: Those that run, of all groups.
-        replace: Starts another member in the place of one that is gone.
+        brokers: The proxies of the brokers, by node id.
+        members: The running members of all groups.
+        replace: Starts another member for one that has ended.
     """
 
     random: Random
@@ -32,11 +32,11 @@ class World:
 
 @dataclass(frozen=True)
 class Fault:
-    """Something bad, and how it ends.
+    """A fault, and how it ends.
 
     Attributes:
-        what: For the report.
-        lasts_s: How long it stays.
+        what: Its description in the report.
+        lasts_s: Its duration.
     """
 
     what: str
@@ -46,7 +46,7 @@ class Fault:
 
 
 def draw(world: World) -> Fault:
-    """Choose one."""
+    """Choose a fault."""
     return world.random.choice(_FAULTS)(world)
 
 

@@ -1,7 +1,7 @@
-"""A member of a group in a process of its own, which tells what it does on its standard output.
+"""A member of a group in its own process; it reports its actions on standard output.
 
-Each line is a JSON list: the time on the clock that all processes share, what happened, and with
-what. The line of a record stands before its commit.
+Each line is a JSON list: the time on a clock that all processes share, the action and its
+arguments. The line of a record precedes its commit.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tests.kafka.security import PASSWORD
 
 __all__ = ["PROTOCOLS"]
 
-#: The groups there are, and the options of their members.
+#: The groups and the options of their members.
 PROTOCOLS: dict[str, dict[str, Any]] = {
     "classic": {
         "group_protocol": "classic",
@@ -40,38 +40,38 @@ PROTOCOLS: dict[str, dict[str, Any]] = {
 }
 
 
-def tell(what: str, *about: object) -> None:
+def report(what: str, *about: object) -> None:
     """Write a line at once, in one piece."""
     os.write(1, (json.dumps([time.monotonic(), what, *about]) + "\n").encode())
 
 
-class Teller:
-    """A listener that tells what it is told."""
+class ReportingListener:
+    """A listener that reports its calls."""
 
     def on_partitions_assigned(self, partitions: set[TopicPartition]) -> None:
-        tell("assigned", sorted(tp.partition for tp in partitions))
+        report("assigned", sorted(tp.partition for tp in partitions))
 
     def on_partitions_revoked(self, partitions: set[TopicPartition]) -> None:
-        tell("revoked", sorted(tp.partition for tp in partitions))
+        report("revoked", sorted(tp.partition for tp in partitions))
 
     def on_partitions_lost(self, partitions: set[TopicPartition]) -> None:
-        tell("lost", sorted(tp.partition for tp in partitions))
+        report("lost", sorted(tp.partition for tp in partitions))
 
 
 def take(consumer: KafkaConsumer) -> bool:
-    """Poll once and tell what came; True if something did."""
+    """Poll once and report the records; returns whether there were any."""
     try:
         batch = consumer.poll(timeout_ms=200)
     except CorruptRecordError as error:
-        tell("corrupt", str(error))
+        report("corrupt", str(error))
         for tp in consumer.assignment():
-            consumer.seek(tp, consumer.position(tp))  # what was damaged on its way is asked again
+            consumer.seek(tp, consumer.position(tp))  # fetch records damaged in transit again
         return False
     for tp, records in batch.items():
         for record in records:
             if record.value.rstrip(FILLER) != b"%d" % record.offset:
                 raise AssertionError(f"not what was written: {record}")
-        tell("read", tp.partition, records[0].offset, records[-1].offset, len(records))
+        report("read", tp.partition, records[0].offset, records[-1].offset, len(records))
     return bool(batch)
 
 
@@ -93,19 +93,19 @@ def main(bootstrap: str, topic: str, protocol: str, commits: str) -> None:
         **PROTOCOLS[protocol],
     )
     signal.signal(signal.SIGTERM, lambda *_: consumer.wakeup())
-    consumer.subscribe([topic], listener=Teller())
-    tell("began")
+    consumer.subscribe([topic], listener=ReportingListener())
+    report("began")
     try:
         while True:
             if take(consumer) and commits == "by hand":
                 try:
                     consumer.commit(timeout_ms=5_000)
                 except (CommitFailedError, RetriableCommitFailedError, KafkaTimeoutError) as error:
-                    tell("commit failed", type(error).__name__)
+                    report("commit failed", type(error).__name__)
     except WakeupError:
-        tell("closing")
+        report("closing")
     consumer.close()
-    tell("ended")
+    report("ended")
 
 
 if __name__ == "__main__":

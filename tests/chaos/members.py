@@ -1,4 +1,4 @@
-"""Processes of members: started, paused, killed and ended, and what each of them told."""
+"""Processes of members that can be paused, killed and ended; each reports its events."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ import threading
 import time
 from pathlib import Path
 
-__all__ = ["MemberProcess", "Told"]
+__all__ = ["Event", "MemberProcess"]
 
 _ROOT = Path(__file__).resolve().parents[2]
 
-#: A time, what happened, and with what.
-Told = tuple[float, str, list[object]]
+#: A time, an action and its arguments.
+Event = tuple[float, str, list[object]]
 
 
 class MemberProcess:
     """One process that runs `tests.chaos.member`.
 
     Attributes:
-        told: What it said so far, in order.
-        doubtful: Since when it cannot know what it owns: it was paused or killed.
+        events: Its reports so far, in order.
+        doubtful: Times at which it was paused or killed: its ownership is unknown from then on.
     """
 
     def __init__(self, name: str, arguments: list[str]) -> None:
         self.name = name
         self.protocol = arguments[2]
-        self.told: list[Told] = []
+        self.events: list[Event] = []
         self.doubtful: list[float] = []
         command = [sys.executable, "-W", "ignore", "-m", "tests.chaos.member", *arguments]
         self._process = subprocess.Popen(
@@ -48,7 +48,7 @@ class MemberProcess:
         assert self._process.stdout is not None
         for line in self._process.stdout:
             at, what, *about = json.loads(line)
-            self.told.append((at, what, about))
+            self.events.append((at, what, about))
 
     def _listen_to_complaints(self) -> None:
         assert self._process.stderr is not None
@@ -60,31 +60,31 @@ class MemberProcess:
         return self._process.poll() is None
 
     def check(self) -> None:
-        """See that it runs, or ended as it was told to."""
+        """Check that it runs, or ended as expected."""
         status = self._process.poll()
         if status is not None and status not in self._expected:
             complaints = "".join(self._complaints[-40:])
             raise AssertionError(f"{self.name} ended with {status}:\n{complaints}")
 
     def pause(self) -> None:
-        """Stop it where it is; nobody is told."""
+        """Stop the process without notice."""
         self.doubtful.append(time.monotonic())
         self._process.send_signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Let it go on."""
+        """Continue the process."""
         self._process.send_signal(signal.SIGCONT)
 
     def kill(self) -> None:
-        """End it without a word."""
+        """Kill the process."""
         self.doubtful.append(time.monotonic())
         self._expected.add(-signal.SIGKILL)
         self._process.kill()
         self._join(10.0)
 
     def ask_to_end(self) -> None:
-        """Have it close its consumer."""
-        # One that has not begun yet knows no better way than this.
+        """Ask the process to close its consumer."""
+        # Before its handler is installed, SIGTERM ends it with this status.
         self._expected.add(-signal.SIGTERM)
         self._process.terminate()
 

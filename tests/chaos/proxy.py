@@ -1,4 +1,4 @@
-"""A proxy that does harm: what passes may be late or wrong."""
+"""A proxy that delays and corrupts bytes."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from tests.kafka.proxy import Proxy
 
 __all__ = ["FILLER", "HarmfulProxy"]
 
-#: Values are made of this but for their number: bytes that a batch's checksum covers.
+#: Values consist of a number and this padding, which the checksum of a batch covers.
 FILLER = b"x"
 
 _RUN = FILLER * 32
 
 
 class HarmfulProxy(Proxy):
-    """Stands before one listener of a broker.
+    """A proxy before one listener of a broker.
 
     Attributes:
-        delay_s: How much later each chunk goes on.
-        corrupt: Share of chunks on their way to the client in which a byte of a value is changed.
-        corrupted: How many were.
+        delay_s: The delay of each chunk.
+        corrupt: The share of chunks to the client in which a byte of a value is changed.
+        corrupted: The number of changed bytes.
     """
 
     def __init__(self, target: str, random: Random) -> None:

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.errors import KafkaTimeoutError
 from tandem_kafka.runtime import Random
-from tests.chaos.books import Books
 from tests.chaos.faults import Fault, World, draw
+from tests.chaos.ledger import Ledger
 from tests.chaos.member import PROTOCOLS
 from tests.chaos.members import MemberProcess
 from tests.chaos.proxy import FILLER, HarmfulProxy
@@ -26,16 +26,16 @@ _LISTENER = "SASL_PLAINTEXT"
 
 
 class Chaos:
-    """One run; used with `with`, it ends what it started.
+    """One run; `close` ends everything that it started.
 
     Args:
-        seed: Decides about the faults; what comes of them is up to the machine.
-        members: Of each group.
-        say: Takes a line of the report.
+        seed: Determines the faults; their effects depend on the machine.
+        members: The number of members of each group.
+        say: Prints a line of the report.
 
     Attributes:
-        faults: How many were survived.
-        worst: The longest time in which some group did not read some partition, and why.
+        faults: The number of faults that were survived.
+        worst: The longest time in which a group did not read a partition, and its fault.
     """
 
     def __init__(self, seed: int, members: int, say: Callable[[str], None]) -> None:
@@ -43,7 +43,7 @@ class Chaos:
         self._size = members
         self._say = say
         self._proxies: dict[int, HarmfulProxy] = {}
-        self._books = {protocol: Books(_PARTITIONS) for protocol in PROTOCOLS}
+        self._ledgers = {protocol: Ledger(_PARTITIONS) for protocol in PROTOCOLS}
         self._running: list[MemberProcess] = []
         self._topic = f"chaos-{uuid.uuid4().hex[:8]}"
         self._cluster = KafkaCluster(brokers=3, advertise=self._behind_a_proxy)
@@ -67,10 +67,10 @@ class Chaos:
     # --- the run -------------------------------------------------------------------------------
 
     def run(self, seconds: float) -> int:
-        """Do harm for so long, then see that everything is well; return how much was read.
+        """Inject faults for `seconds`, then check everything; return the number of records read.
 
         Raises:
-            AssertionError: Something does not hold that must.
+            AssertionError: An invariant is violated.
         """
         with self._cluster as cluster:
             cluster.admin.create_topic(self._topic, _PARTITIONS, replicas=3)
@@ -104,14 +104,14 @@ class Chaos:
         time.sleep(fault.lasts_s)
         fault.end()
         end = self._wait_for_records(time.monotonic(), fault.what)
-        silence_s = max(books.longest_silence(begin, end) for books in self._books.values())
+        silence_s = max(ledger.longest_silence(begin, end) for ledger in self._ledgers.values())
         self.faults += 1
         self.worst = max(self.worst, (silence_s, fault.what))
-        self._say(f"{fault.what}: some partition was not read for {silence_s:.1f} s")
+        self._say(f"{fault.what}: a partition was not read for {silence_s:.1f} s")
         self._check()
 
     def _finish(self, sent: int) -> None:
-        """See that all was read and committed; end the members and look at it all once more."""
+        """Check that everything was read and committed, end the members, and check again."""
         everything = dict.fromkeys(range(_PARTITIONS), sent)
         for protocol in PROTOCOLS:
             end = time.monotonic() + _PATIENCE_S
@@ -122,47 +122,47 @@ class Chaos:
             member.ask_to_end()
         for member in self._running:
             member.wait_ended()
-        for protocol, books in self._books.items():
-            for number, offsets in books.read().items():
+        for protocol, ledger in self._ledgers.items():
+            for number, offsets in ledger.read().items():
                 missing = set(range(sent)) - offsets
                 assert not missing, f"{protocol}, partition {number}: {sorted(missing)[:5]} missing"
         self._check()
 
     @property
     def repeated(self) -> int:
-        """How many records were handed out more than once."""
-        return sum(books.repeated() for books in self._books.values())
+        """The number of records that were returned more than once."""
+        return sum(ledger.repeated() for ledger in self._ledgers.values())
 
     @property
     def corrupted(self) -> int:
-        """How many bytes were changed on their way."""
+        """The number of bytes that were changed in transit."""
         return sum(proxy.corrupted for proxy in self._proxies.values())
 
     # --- members -------------------------------------------------------------------------------
 
     def _start(self, protocol: str) -> None:
-        books = self._books[protocol]
+        ledger = self._ledgers[protocol]
         bootstrap = ",".join(proxy.address for proxy in self._proxies.values())
         commits = self._random.choice(["automatic", "by hand"])
-        name = f"{protocol} member {len(books.members) + 1}"
+        name = f"{protocol} member {len(ledger.members) + 1}"
         member = MemberProcess(name, [bootstrap, self._topic, protocol, commits])
-        books.members.append(member)
+        ledger.members.append(member)
         self._running.append(member)
 
     def _replace(self, member: MemberProcess) -> None:
         self._running.remove(member)
         self._start(member.protocol)
 
-    # --- what must hold ------------------------------------------------------------------------
+    # --- invariants ----------------------------------------------------------------------------
 
     def _wait_for_records(self, since: float, what: str) -> float:
-        """Wait until both groups have read every partition; return when they had."""
+        """Wait until both groups have read every partition; return that time."""
         last = since
-        for protocol, books in self._books.items():
+        for protocol, ledger in self._ledgers.items():
             while True:
                 for member in self._running:
                     member.check()
-                read = books.first_read_after(since)
+                read = ledger.first_read_after(since)
                 if len(read) == _PARTITIONS:
                     last = max(last, *read.values())
                     break
@@ -172,11 +172,11 @@ class Chaos:
         return last
 
     def _check(self) -> None:
-        for protocol, books in self._books.items():
+        for protocol, ledger in self._ledgers.items():
             try:
                 self._check_commits(protocol)
-                books.check_order()
-                books.check_owners()
+                ledger.check_order()
+                ledger.check_owners()
             except AssertionError as error:
                 error.add_note(f"in the group of {protocol} members")
                 raise
@@ -185,8 +185,8 @@ class Chaos:
         committed, end = self._committed(protocol), time.monotonic() + 10.0
         while True:
             try:
-                self._books[protocol].check_commits(committed)
-            except AssertionError:  # the line that a record was read may be on its way
+                self._ledgers[protocol].check_commits(committed)
+            except AssertionError:  # the report of a read may still be in transit
                 if time.monotonic() > end:
                     raise
                 time.sleep(0.1)
@@ -194,12 +194,12 @@ class Chaos:
                 return
 
     def _committed(self, protocol: str) -> dict[int, int]:
-        """What a group has committed, without a proxy; nothing while there is no coordinator."""
+        """Return the commits of a group, without a proxy; empty without a coordinator."""
         with KafkaConsumer(
             bootstrap_servers=self._cluster.bootstrap(), group_id=f"{self._topic}-{protocol}"
-        ) as onlooker:
+        ) as observer:
             tps = [TopicPartition(self._topic, number) for number in range(_PARTITIONS)]
             try:
-                return {tp.partition: onlooker.committed(tp, timeout_ms=5_000) or 0 for tp in tps}
+                return {tp.partition: observer.committed(tp, timeout_ms=5_000) or 0 for tp in tps}
             except KafkaTimeoutError:
                 return {}

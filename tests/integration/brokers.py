@@ -1,4 +1,4 @@
-"""Clusters whose brokers fail: real ones, and simulated ones that have to do the same."""
+"""Clusters whose brokers fail: real ones, and simulated ones that must behave the same."""
 
 from __future__ import annotations
 
@@ -6,64 +6,64 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from tandem_kafka.testing import Simulation
+from tests.integration.connections import Connection, RealConnection, SimulatedConnection
 from tests.integration.hosts import Host, RealHost, SimulatedHost
-from tests.integration.lines import Line, RealLine, SimulatedLine
 from tests.integration.polling import Consume
 from tests.integration.worlds import Cluster, RealCluster, SimulatedCluster
 from tests.kafka.broker import KafkaCluster
 
 __all__ = ["Brokers", "RealBrokers", "SimulatedBrokers"]
 
-#: So long a controller waits for a word of a broker: `broker.session.timeout.ms` of the real one.
+#: The time until a controller fences a silent broker: `broker.session.timeout.ms`.
 _BROKER_SESSION_MS = 3_000
 
 
 class Brokers(Cluster, Protocol):
-    """What the two kinds of clusters are asked for besides; brokers are named by their ids."""
+    """The interface of clusters with several brokers, by broker id."""
 
     @property
     def node_ids(self) -> list[int]: ...
 
-    def line(self, node_id: int) -> Line:
-        """A connection to a broker that runs, beside those of the members."""
+    def connect(self, node_id: int) -> Connection:
+        """Return a new connection to a running broker."""
 
     def stop(self, node_id: int) -> None:
-        """End it in order: what it leads and coordinates moves first."""
+        """Shut it down cleanly: leaders and coordinators move first."""
 
     def kill(self, *node_ids: int) -> None:
-        """End them without a word: nobody takes over until a majority has missed them."""
+        """Kill brokers: no other takes over until a majority has noticed."""
 
     def start(self) -> None:
-        """Start all that are not running."""
+        """Start all brokers that are not running."""
 
     def pause(self, node_id: int) -> None:
-        """It does nothing any more, its connections stay."""
+        """Pause a broker; its connections stay open."""
 
     def resume(self, node_id: int) -> None:
-        """It goes on after `pause`."""
+        """Resume a paused broker."""
 
     def set_session_timeout(self, group_id: str, timeout_ms: int) -> None:
-        """Give the members of a KIP-848 group another session."""
+        """Set the session timeout of a KIP-848 group."""
 
     def host(self) -> Host:
-        """A process for members."""
+        """Return a process for members."""
 
 
 class SimulatedBrokers(SimulatedCluster):
-    """What controllers do, a test has to: whom they miss, and who takes over."""
+    """Simulated brokers; this class does the work of the controllers."""
 
     def __init__(self, simulation: Simulation) -> None:
         super().__init__(simulation)
         self._cluster = simulation.cluster
-        self._lines = 0
+        self._connections = 0
 
     @property
     def node_ids(self) -> list[int]:
         return list(self._cluster.brokers)
 
-    def line(self, node_id: int) -> Line:
-        self._lines -= 1  # connections of members count upwards
-        return _LineTo(self._simulation, self._lines, node_id)
+    def connect(self, node_id: int) -> Connection:
+        self._connections -= 1  # connections of members count upwards
+        return _ConnectionTo(self._simulation, self._connections, node_id)
 
     def stop(self, node_id: int) -> None:
         self._cluster.stop(node_id, elect=True)
@@ -86,7 +86,7 @@ class SimulatedBrokers(SimulatedCluster):
         self._cluster.resume(node_id)
 
     def _miss(self) -> None:
-        """A majority of controllers finds out who is silent; without one nobody does anything."""
+        """Replace silent brokers, if a majority of brokers serves."""
 
         def find_out() -> None:
             brokers = self._cluster.brokers.values()
@@ -104,7 +104,7 @@ class SimulatedBrokers(SimulatedCluster):
         return SimulatedHost(self._simulation)
 
 
-class _LineTo(SimulatedLine):
+class _ConnectionTo(SimulatedConnection):
     def __init__(self, simulation: Simulation, number: int, node_id: int) -> None:
         super().__init__(simulation, number)
         self._broker = simulation.cluster.brokers[node_id]
@@ -115,7 +115,7 @@ class _LineTo(SimulatedLine):
 
 
 class RealBrokers(RealCluster):
-    """Brokers of the tests' own; `close` leaves all of them running."""
+    """Real brokers of the tests; `close` leaves all of them running."""
 
     def __init__(self, kafka: KafkaCluster, consume: Consume) -> None:
         super().__init__(kafka, consume)
@@ -125,11 +125,11 @@ class RealBrokers(RealCluster):
     def node_ids(self) -> list[int]:
         return self._kafka.node_ids
 
-    def line(self, node_id: int) -> Line:
+    def connect(self, node_id: int) -> Connection:
         address = next(each for each in self._kafka.addresses if each.node_id == node_id)
-        line = RealLine(f"127.0.0.1:{address.ports['PLAINTEXT']}")
-        self._to_close.append(line.close)
-        return line
+        connection = RealConnection(f"127.0.0.1:{address.ports['PLAINTEXT']}")
+        self._to_close.append(connection.close)
+        return connection
 
     def stop(self, node_id: int) -> None:
         self._kafka.stop(node_id)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tandem_kafka import KafkaConsumer
-from tests.integration.choice_of_world import chosen
+from tests.integration.broker_choice import chosen_broker
 from tests.integration.group_members import stop_all
 from tests.integration.polling import Consume, wait_until
 from tests.integration.raw_worlds import (
@@ -26,10 +26,10 @@ from tests.kafka.broker import KafkaCluster
 
 @pytest.fixture
 def consume(network_threads: Callable[[], list[str]], kafka: KafkaCluster) -> Iterator[Consume]:
-    """Makes consumers that start at the earliest offset and commit only when told to.
+    """Makes consumers that start at the earliest offset, without auto-commit.
 
-    All of them are closed when the test ends, those of members that a failed test has left
-    running too, and then no thread of theirs may be left.
+    All are closed when the test ends, also those of members that a failed test left running.
+    No thread of theirs may then exist.
     """
     made: list[KafkaConsumer] = []
 
@@ -52,7 +52,7 @@ def consume(network_threads: Callable[[], list[str]], kafka: KafkaCluster) -> It
 
 @pytest.fixture
 def with_kafka_python() -> Iterator[None]:
-    """kafka-python's consumer leaves sockets open; no other test is to find them."""
+    """kafka-python's consumer leaves sockets open; collect them before the next test."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)
         yield
@@ -69,7 +69,7 @@ def ctrl_c() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def guarded() -> Iterator[KafkaCluster]:
-    """A cluster that asks for permissions, and where asking for a topic may create it."""
+    """A cluster with an authorizer, in which metadata requests can create topics."""
     config = {"auto.create.topics.enable": "true"}
     with KafkaCluster(authorizer=True, config=config) as cluster:
         yield cluster
@@ -77,14 +77,14 @@ def guarded() -> Iterator[KafkaCluster]:
 
 @pytest.fixture(scope="session")
 def raw_topic(kafka: KafkaCluster) -> str:
-    """A topic that nobody writes to, for members that are nothing but their requests."""
+    """A topic without records, for raw members."""
     return kafka.admin.create_topic(f"raw-{uuid.uuid4().hex[:8]}", PARTITIONS)
 
 
 @pytest.fixture(params=["simulated", "real"])
 def raw(request: pytest.FixtureRequest) -> Iterator[RawWorld]:
     """A group of raw members, of a real coordinator and of the simulated one."""
-    if chosen(request) == "simulated":
+    if chosen_broker(request) == "simulated":
         with simulated_world() as world:
             yield world
     else:

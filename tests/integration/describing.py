@@ -1,4 +1,4 @@
-"""What a coordinator tells of a group to who asks for its description."""
+"""Descriptions of groups by their coordinator."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from typing import Any
 from kafka.protocol.admin.groups import DescribeGroupsRequest, DescribeGroupsResponse
 
 from tandem_kafka.wire.messages import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
-from tests.integration.lines import Line
+from tests.integration.connections import Connection
 
 __all__ = ["described", "described_as_classic"]
 
 
-def described(line: Line, group: str) -> Any:
-    """Ask for the description of a KIP-848 group; returns what is answered about it."""
+def described(connection: Connection, group: str) -> Any:
+    """Return the description of a KIP-848 group."""
     request = ConsumerGroupDescribeRequest(group_ids=[group], include_authorized_operations=False)
-    (told,) = line.ask(request, ConsumerGroupDescribeResponse, 1).groups
-    return told
+    (group,) = connection.exchange(request, ConsumerGroupDescribeResponse, 1).groups
+    return group
 
 
-def described_as_classic(line: Line, group: str, version: int = 6) -> Any:
-    """Ask for the description of a classic group; returns what is answered about it."""
+def described_as_classic(connection: Connection, group: str, version: int = 6) -> Any:
+    """Return the description of a classic group."""
     request = DescribeGroupsRequest(groups=[group], include_authorized_operations=False)
-    (told,) = line.ask(request, DescribeGroupsResponse, version).groups
-    return told
+    (group,) = connection.exchange(request, DescribeGroupsResponse, version).groups
+    return group

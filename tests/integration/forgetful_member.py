@@ -6,7 +6,7 @@ from demo.consume import Consume, main
 
 
 class Forgetful(Consume):
-    """Steps over one record of the first partition that it has read from."""
+    """Skips one record of the first partition that it has read."""
 
     def __init__(self, bootstrap: str, group: str, topic: str) -> None:
         super().__init__(bootstrap, group, topic)

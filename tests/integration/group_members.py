@@ -1,4 +1,4 @@
-"""Members of a group for tests: each consumes on a thread of its own and writes everything down."""
+"""Members of a group for tests: each consumes on its own thread and records everything."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ __all__ = [
     "exactly_once",
     "options_of",
     "owned",
+    "rebalance_calls",
     "settled",
     "stop_all",
-    "told",
 ]
 
-#: Ways of rebalancing that a test of both protocols goes through.
+#: The kinds of members that tests of both protocols cover.
 PROTOCOLS = ("eager", "cooperative", "consumer")
 
 SESSION_TIMEOUT_MS = 6_000
@@ -46,12 +46,12 @@ _OPTIONS: dict[str, dict[str, Any]] = {
 
 
 def options_of(protocol: str) -> dict[str, Any]:
-    """Options that make a member of this kind."""
+    """Return the options of a member of this kind."""
     return dict(_OPTIONS[protocol])
 
 
 class _Listener(Listener):
-    """Commits what a rebalance has refused so far, before it is somebody else's."""
+    """Commits the remaining records before their partitions are revoked."""
 
     def __init__(self, commit: Callable[[], None]) -> None:
         super().__init__()
@@ -103,15 +103,15 @@ class Member:
                 self._note_generation()
                 if batch:
                     self._handler(self)
-                # A rebalance that has begun is gone through by poll(); the commit comes after it.
+                # poll() completes a rebalance that has begun; the commit comes after it.
                 with contextlib.suppress(CommitDuringRebalanceError):
                     self._commit_rest()
-        except BaseException as error:  # noqa: BLE001 - the test looks at it
+        except BaseException as error:  # noqa: BLE001 - the test checks it
             self.error = error
 
     @property
     def _rest(self) -> int:
-        """How many records are not committed."""
+        """The number of records that are not committed."""
         return len(self.records) - self.handled
 
     def _commit_rest(self) -> None:
@@ -127,7 +127,7 @@ class Member:
 
     @property
     def values(self) -> list[bytes]:
-        """What was handed out, in order."""
+        """The values that were read, in order."""
         return [record.value for record in self.records]
 
     def stop(self, **how: Any) -> None:
@@ -136,32 +136,32 @@ class Member:
         self.consumer.close(**how)
 
     def stall(self) -> None:
-        """End the thread and leave the consumer open, as a program that hangs does."""
+        """End the thread and leave the consumer open, like a program that hangs."""
         Member.running.discard(self)
         self._stopping = True
         self._thread.join(90)
-        assert not self._thread.is_alive(), "the handler goes on"
+        assert not self._thread.is_alive(), "the handler has not ended"
 
 
 def stop_all() -> None:
-    """End the threads of members that a test has not stopped; their consumers are left open."""
+    """End the threads of members that a test has not stopped; their consumers stay open."""
     for member in list(Member.running):
         member.stall()
 
 
 def commit_if_possible(member: Member) -> None:
-    """Commit, unless the group has moved on meanwhile; for members made with `commit=False`."""
+    """Commit, unless the member has lost its partitions; for members with `commit=False`."""
     with contextlib.suppress(CommitFailedError):
         member.consumer.commit()
 
 
-def told(listener: Listener) -> list[tuple[str, set[TopicPartition]]]:
-    """What a listener was told of partitions; "nothing new" may come at any time."""
+def rebalance_calls(listener: Listener) -> list[tuple[str, set[TopicPartition]]]:
+    """Return the calls of a listener that have partitions; empty calls may come at any time."""
     return [(what, partitions) for what, partitions in listener.calls if partitions]
 
 
 def owned(member: Member) -> set[TopicPartition]:
-    """The partitions that a member has, as its listener was told."""
+    """Return the partitions of a member, by the calls of its listener."""
     mine: set[TopicPartition] = set()
     for what, partitions in member.listener.calls:
         mine = mine | partitions if what == "assigned" else mine - partitions
@@ -169,7 +169,7 @@ def owned(member: Member) -> set[TopicPartition]:
 
 
 def check_pairs(listener: Listener) -> None:
-    """What was assigned was given back once, in the end all of it; never nothing is given back."""
+    """Check that each assigned partition was revoked once, and that no revocation was empty."""
     mine: set[TopicPartition] = set()
     for what, partitions in listener.calls:
         if what == "assigned":
@@ -183,22 +183,22 @@ def check_pairs(listener: Listener) -> None:
 
 
 def settled(members: Iterable[Member], count: int) -> bool:
-    """Wait until the members own `count` partitions between them, each something, none twice."""
+    """Wait until the members own all `count` partitions, each member at least one, none twice."""
     members = list(members)
 
-    def shared_out() -> bool:
+    def fully_assigned() -> bool:
         for member in members:
             if member.error is not None:
                 raise member.error
         shares = [owned(member) for member in members]
         return all(shares) and sum(map(len, shares)) == count == len(set.union(*shares))
 
-    wait_until(shared_out)
+    wait_until(fully_assigned)
     return True
 
 
 def exactly_once(sent: Iterable[bytes], members: Iterable[Member]) -> bool:
-    """Wait until everything sent was handed out, then tell whether nothing was twice."""
+    """Wait until every record was read; return whether none was read twice."""
     wanted = Counter(sent)
     members = list(members)
 

@@ -1,6 +1,6 @@
-"""Members of KIP-848 groups that are nothing but their heartbeats, sent as a test wants them.
+"""Raw members of KIP-848 groups: a test chooses each heartbeat.
 
-They speak to a real coordinator or to the simulated one, which has to answer alike.
+They connect to a real or to a simulated coordinator. Both must respond alike.
 """
 
 from __future__ import annotations
@@ -12,25 +12,25 @@ from uuid import UUID
 
 from tandem_kafka.errors import InvalidRegularExpressionError, for_code
 from tandem_kafka.wire.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
-from tests.integration.lines import Line
+from tests.integration.connections import Connection
 
-__all__ = ["Answer", "Owned", "RawMember"]
+__all__ = ["HeartbeatResult", "Owned", "RawMember"]
 
 Owned = Mapping[UUID, list[int]]
 
 _VERSION = 1
 _OWNED = ConsumerGroupHeartbeatRequest.TopicPartitions
-#: Those that kafka-python has no class for.
+#: Errors for which kafka-python has no class.
 _OTHERS = {error.errno: error for error in (InvalidRegularExpressionError,)}
 
 
-class Answer:
-    """What a coordinator answers to a heartbeat.
+class HeartbeatResult:
+    """The response to a heartbeat.
 
     Attributes:
-        error: Name of the error's class, None if there was none.
-        member_id: What it says the member is called; None with an error.
-        assigned: The assignment, None if the answer says nothing of it.
+        error: The name of the error's class, or None.
+        member_id: The member id in the response; None with an error.
+        assigned: The assignment; None if the response has none.
     """
 
     def __init__(self, message: Any) -> None:
@@ -46,23 +46,23 @@ class Answer:
 
     @property
     def count(self) -> int:
-        """How many partitions are assigned by this answer."""
+        """The number of partitions in the assignment."""
         return sum(map(len, (self.assigned or {}).values()))
 
     def __repr__(self) -> str:
-        return f"Answer({self.error}, {self.epoch}, {self.assigned})"
+        return f"HeartbeatResult({self.error}, {self.epoch}, {self.assigned})"
 
 
 class RawMember:
-    """Speaks to the coordinator; keeps no epoch and no assignment of its own.
+    """Sends heartbeats; keeps neither an epoch nor an assignment.
 
     Attributes:
-        rebalance_ms: How long it may take to give back, as it says in full heartbeats.
-        topics: What it subscribes to, as it says in full heartbeats.
+        rebalance_ms: The rebalance timeout in full heartbeats.
+        topics: The subscription in full heartbeats.
     """
 
     def __init__(
-        self, coordinator: Line, group: str, topic: str, instance: str | None = None
+        self, coordinator: Connection, group: str, topic: str, instance: str | None = None
     ) -> None:
         self._coordinator = coordinator
         self.member_id = uuid.uuid4().hex
@@ -71,8 +71,8 @@ class RawMember:
         self.rebalance_ms = 30_000
         self.topics = [topic]
 
-    def join(self, owned: Owned | None = None, *, assignor: str | None = None) -> Answer:
-        """A heartbeat of epoch 0 that says everything, and that nothing is owned."""
+    def join(self, owned: Owned | None = None, *, assignor: str | None = None) -> HeartbeatResult:
+        """Send a full heartbeat of epoch 0 that owns nothing."""
         return self.beat(0, owned or {}, full=True, assignor=assignor)
 
     def beat(
@@ -83,8 +83,8 @@ class RawMember:
         full: bool = False,
         regex: str = "",
         assignor: str | None = None,
-    ) -> Answer:
-        """Send a heartbeat and return its answer; a full one names the subscription too."""
+    ) -> HeartbeatResult:
+        """Send a heartbeat and return its response; a full one has the subscription too."""
         fields: dict[str, Any] = {}
         if full:
             fields = {
@@ -97,10 +97,10 @@ class RawMember:
                 _OWNED(topic_id=topic_id, partitions=list(numbers))
                 for topic_id, numbers in owned.items()
             ]
-        return self.say(member_epoch=epoch, server_assignor=assignor, **fields)
+        return self.send_heartbeat(member_epoch=epoch, server_assignor=assignor, **fields)
 
-    def say(self, version: int = _VERSION, **fields: Any) -> Answer:
-        """Send a heartbeat of these fields, which need not make sense; returns its answer."""
+    def send_heartbeat(self, version: int = _VERSION, **fields: Any) -> HeartbeatResult:
+        """Send a heartbeat with any fields, valid or not; returns its response."""
         named = {
             "group_id": self._group,
             "member_id": self.member_id,
@@ -108,20 +108,22 @@ class RawMember:
             **fields,
         }
         request = ConsumerGroupHeartbeatRequest(**named)
-        return Answer(self._coordinator.ask(request, ConsumerGroupHeartbeatResponse, version))
+        return HeartbeatResult(
+            self._coordinator.exchange(request, ConsumerGroupHeartbeatResponse, version)
+        )
 
     def pause(self, seconds: float) -> None:
         """Let time pass."""
         self._coordinator.sleep(seconds)
 
     def beat_until(
-        self, epoch: int, news: Callable[[Answer], object], owned: Owned | None = None
-    ) -> Answer:
-        """Repeat a heartbeat until its answer brings news; an error is none."""
+        self, epoch: int, news: Callable[[HeartbeatResult], object], owned: Owned | None = None
+    ) -> HeartbeatResult:
+        """Repeat a heartbeat until `news(response)`; an error fails the test."""
         for _ in range(200):
-            answer = self.beat(epoch, owned)
-            assert answer.error is None, answer
-            if news(answer):
-                return answer
+            response = self.beat(epoch, owned)
+            assert response.error is None, response
+            if news(response):
+                return response
             self._coordinator.sleep(0.05)
-        raise AssertionError(f"no news; {answer}")
+        raise AssertionError(f"no news; {response}")

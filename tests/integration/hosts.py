@@ -1,4 +1,4 @@
-"""Processes that members live in and that can be stopped and killed, real and simulated ones."""
+"""Processes with members that can be stopped and killed, real and simulated ones."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ _FOREVER_MS = 10**9
 
 
 class Host(Protocol):
-    """A process. Its members must not be touched while it is stopped, nor once it is gone."""
+    """A process. Its members must not be used while it is stopped, or after it was killed."""
 
     def consumer(self, **options: Any) -> KafkaConsumer: ...
 
     def stop(self) -> None:
-        """Both threads of its members stop where they are; their connections stay."""
+        """Stop both threads of its members; their connections stay open."""
 
     def resume(self) -> None:
-        """It goes on after `stop`."""
+        """Continue after `stop`."""
 
     def kill(self) -> None:
-        """It is gone without a word, and so are its connections."""
+        """Kill the process; its connections close."""
 
 
 class SimulatedHost:
-    """Consumers of a simulation whose network threads get no turn."""
+    """Consumers of a simulation whose network threads can be stopped."""
 
     def __init__(self, simulation: Simulation) -> None:
         self._simulation = simulation
@@ -61,14 +61,14 @@ class SimulatedHost:
         for parked in self._parked():
             parked.transport.close()
         for consumer in self._consumers:
-            consumer._core.closed = True  # nobody closes it
+            consumer._core.closed = True  # a killed process does not close it
 
     def _parked(self) -> list[Parked]:
         return [consumer._core.driver.parked for consumer in self._consumers]  # type: ignore[attr-defined]
 
 
 class RealHost:
-    """A process of its own."""
+    """A real process."""
 
     def __init__(self, bootstrap: str) -> None:
         self._bootstrap = bootstrap
@@ -84,15 +84,15 @@ class RealHost:
         return cast(KafkaConsumer, _Far(self, number))
 
     def order(self, number: int, method: str, *arguments: Any, **options: Any) -> Any:
-        """Have a consumer do something; returns what came of it and what its listener was told."""
+        """Run a command; returns its result and the calls of the consumer's listener."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         pickle.dump((number, method, arguments, options), self._process.stdin)
         self._process.stdin.flush()
-        worked, result, told = pickle.load(self._process.stdout)
+        worked, result, calls = pickle.load(self._process.stdout)
         if not worked:
             raise result
-        return result, told
+        return result, calls
 
     def stop(self) -> None:
         self._process.send_signal(signal.SIGSTOP)
@@ -111,7 +111,7 @@ class RealHost:
 
 
 class _Far:
-    """A consumer in another process; its listener here is told what the one there was told."""
+    """A consumer in another process; its listener here copies the calls of the one there."""
 
     def __init__(self, host: RealHost, number: int) -> None:
         self._host = host
@@ -119,9 +119,9 @@ class _Far:
         self._listener: Listener | None = None
 
     def _order(self, method: str, *arguments: Any, **options: Any) -> Any:
-        result, told = self._host.order(self._number, method, *arguments, **options)
+        result, calls = self._host.order(self._number, method, *arguments, **options)
         if self._listener is not None:
-            self._listener.calls[:] = told
+            self._listener.calls[:] = calls
         return result
 
     def subscribe(self, topics: list[str], *, listener: Listener) -> None:

@@ -1,6 +1,6 @@
-"""Members of classic groups that are nothing but their requests, sent as a test wants them.
+"""Raw members of classic groups: a test chooses each request.
 
-Each has a line of its own to a real coordinator or to the simulated one: a JoinGroup may be parked.
+Each has its own connection to a real or simulated coordinator, because a JoinGroup may be parked.
 """
 
 from __future__ import annotations
@@ -19,43 +19,43 @@ from tandem_kafka.wire.messages import (
     SyncGroupRequest,
     SyncGroupResponse,
 )
-from tests.integration.lines import Line
+from tests.integration.connections import Connection
 
 __all__ = ["RawClassicMember", "name_of"]
 
 _PARKED_S = 0.3
-_GLANCE_S = 0.02
-_GLANCES = 1_500
+_INTERVAL_S = 0.02
+_ATTEMPTS = 1_500
 _SYNC_VERSION = 5
 _HEARTBEAT_VERSION = 4
 _LEAVE_VERSION = 5
 
 
 def name_of(code: int) -> str | None:
-    """Return the name of an error's class, None if there was none."""
+    """Return the name of an error's class, or None."""
     return for_code(code).__name__ if code else None
 
 
 class RawClassicMember:
-    """Speaks to the coordinator; keeps its id, and nothing else.
+    """Sends requests to the coordinator; keeps only its member id.
 
     Attributes:
-        member_id: The id that it was given; empty as long as it has none.
-        session_ms: The session that it asks for when it joins.
+        member_id: The assigned member id; empty at first.
+        session_ms: Its session timeout.
         rebalance_ms: Its rebalance timeout.
-        protocols: What it says in JoinGroup, by the name of each protocol, most preferred first.
+        protocols: Its metadata in JoinGroup by protocol, most preferred first.
     """
 
     def __init__(
         self,
-        line: Line,
+        connection: Connection,
         group: str,
         instance: str | None = None,
         *,
         session_ms: int = 10_000,
         rebalance_ms: int = 20_000,
     ) -> None:
-        self._line = line
+        self._connection = connection
         self._group = group
         self._instance = instance
         self._version = 9
@@ -64,8 +64,8 @@ class RawClassicMember:
         self.rebalance_ms = rebalance_ms
         self.protocols = {"range": b"said"}
 
-    def ask_to_join(self, version: int = 9) -> None:
-        """Send JoinGroup, with the id that the member has."""
+    def send_join(self, version: int = 9) -> None:
+        """Send JoinGroup with the member id."""
         self._version = version
         entry = JoinGroupRequest.JoinGroupRequestProtocol
         request = JoinGroupRequest(
@@ -75,32 +75,32 @@ class RawClassicMember:
             member_id=self.member_id,
             group_instance_id=self._instance,
             protocol_type="consumer",
-            protocols=[entry(name=n, metadata=said) for n, said in self.protocols.items()],
+            protocols=[entry(name=n, metadata=metadata) for n, metadata in self.protocols.items()],
             reason=None,
         )
-        self._line.say(request, version)
+        self._connection.send_request(request, version)
 
     def is_parked(self) -> bool:
-        """Tell whether the answer does not come at once."""
-        return not self._line.answered(_PARKED_S)
+        """Return whether no response arrives at once."""
+        return not self._connection.has_response(_PARKED_S)
 
-    def joined(self) -> Any:
-        """Return the answer to JoinGroup; the member takes its id from it."""
-        answer = self._line.hear(JoinGroupResponse, self._version)
-        self.member_id = answer.member_id
-        return answer
+    def receive_join(self) -> Any:
+        """Return the response to JoinGroup; the member adopts its member id."""
+        response = self._connection.receive_response(JoinGroupResponse, self._version)
+        self.member_id = response.member_id
+        return response
 
     def join(self, version: int = 9) -> Any:
-        """Join, once more if the coordinator has to name the member first; returns the answer."""
-        self.ask_to_join(version)
-        answer = self.joined()
-        if name_of(answer.error_code) == "MemberIdRequiredError":
-            self.ask_to_join(version)
-            answer = self.joined()
-        return answer
+        """Join, twice if the coordinator must assign a member id first; returns the response."""
+        self.send_join(version)
+        response = self.receive_join()
+        if name_of(response.error_code) == "MemberIdRequiredError":
+            self.send_join(version)
+            response = self.receive_join()
+        return response
 
-    def ask_to_sync(self, generation: int, **assigned: bytes) -> None:
-        """Send SyncGroup; a leader names everybody's assignment by the member's id."""
+    def send_sync(self, generation: int, **assigned: bytes) -> None:
+        """Send SyncGroup; a leader sends the assignments by member id."""
         entry = SyncGroupRequest.SyncGroupRequestAssignment
         request = SyncGroupRequest(
             group_id=self._group,
@@ -111,12 +111,12 @@ class RawClassicMember:
             protocol_name=next(iter(self.protocols)),
             assignments=[entry(member_id=m, assignment=a) for m, a in assigned.items()],
         )
-        self._line.say(request, _SYNC_VERSION)
+        self._connection.send_request(request, _SYNC_VERSION)
 
-    def synced(self) -> tuple[str | None, bytes]:
-        """Return the error and the assignment that SyncGroup brought."""
-        answer = self._line.hear(SyncGroupResponse, _SYNC_VERSION)
-        return name_of(answer.error_code), bytes(answer.assignment)
+    def receive_sync(self) -> tuple[str | None, bytes]:
+        """Return the error and the assignment in the response to SyncGroup."""
+        response = self._connection.receive_response(SyncGroupResponse, _SYNC_VERSION)
+        return name_of(response.error_code), bytes(response.assignment)
 
     def beat(self, generation: int) -> str | None:
         """Send a heartbeat; returns the error."""
@@ -126,32 +126,34 @@ class RawClassicMember:
             member_id=self.member_id,
             group_instance_id=self._instance,
         )
-        self._line.say(request, _HEARTBEAT_VERSION)
-        return name_of(self._line.hear(HeartbeatResponse, _HEARTBEAT_VERSION).error_code)
+        self._connection.send_request(request, _HEARTBEAT_VERSION)
+        return name_of(
+            self._connection.receive_response(HeartbeatResponse, _HEARTBEAT_VERSION).error_code
+        )
 
     @property
     def is_static(self) -> bool:
-        """True with an instance id; who has none is handed a member id before it may join."""
+        """True with an instance id; other members get a member id before they can join."""
         return self._instance is not None
 
-    def is_called_in(self, generation: int) -> bool:
-        """Send a heartbeat; tells whether the answer is that it has to join again."""
+    def must_rejoin(self, generation: int) -> bool:
+        """Send a heartbeat; returns whether the member must rejoin."""
         return self.beat(generation) == "RebalanceInProgressError"
 
-    def await_round(self, generation: int) -> None:
-        """Wait until it has to join again.
+    def await_rebalance(self, generation: int) -> None:
+        """Wait until the member must rejoin.
 
-        Requests of several connections are not handled in the order in which they are sent: what
-        another member has asked before may still be on its way.
+        The broker may process requests of several connections in another order. An earlier
+        request of another member may still be in flight.
         """
-        for _ in range(_GLANCES):
-            if self.is_called_in(generation):
+        for _ in range(_ATTEMPTS):
+            if self.must_rejoin(generation):
                 return
-            self._line.sleep(_GLANCE_S)
-        raise AssertionError("there is no round")
+            self._connection.sleep(_INTERVAL_S)
+        raise AssertionError("there is no rebalance")
 
     def leave(self, *others: RawClassicMember) -> list[str | None]:
-        """Leave, and have others leave; returns the error of each."""
+        """Leave together with other members; returns the error of each."""
         entry = LeaveGroupRequest.MemberIdentity
         request = LeaveGroupRequest(
             group_id=self._group,
@@ -160,7 +162,7 @@ class RawClassicMember:
                 for m in (self, *others)
             ],
         )
-        self._line.say(request, _LEAVE_VERSION)
-        answer = self._line.hear(LeaveGroupResponse, _LEAVE_VERSION)
-        assert not answer.error_code, name_of(answer.error_code)
-        return [name_of(each.error_code) for each in answer.members]
+        self._connection.send_request(request, _LEAVE_VERSION)
+        response = self._connection.receive_response(LeaveGroupResponse, _LEAVE_VERSION)
+        assert not response.error_code, name_of(response.error_code)
+        return [name_of(each.error_code) for each in response.members]

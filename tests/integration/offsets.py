@@ -1,4 +1,4 @@
-"""Commits and lookups of committed offsets that are nothing but their requests."""
+"""Raw requests that commit and fetch offsets."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from tandem_kafka.wire.messages import (
     OffsetFetchRequest,
     OffsetFetchResponse,
 )
+from tests.integration.connections import Connection
 from tests.integration.joining import name_of
-from tests.integration.lines import Line
 
 __all__ = ["RawOffsets", "entries_of"]
 
-#: The last versions that name topics and not their ids.
+#: The last versions with topic names instead of ids.
 _COMMIT_VERSION = 9
 _FETCH_VERSION = 9
 _PARTITIONS = range(4)
 
 
 def entries_of(kind: Any, offsets: Mapping[str, int]) -> list[Any]:
-    """Return what a commit says of the partitions that are named as in `p0=5`."""
+    """Return the partitions of a commit, which are given as in `p0=5`."""
     return [
         kind(
             partition_index=int(name[1:]),
@@ -36,17 +36,17 @@ def entries_of(kind: Any, offsets: Mapping[str, int]) -> list[Any]:
 
 
 class RawOffsets:
-    """Sends requests to the coordinator in the name of any member."""
+    """Sends requests to the coordinator as any member."""
 
-    def __init__(self, line: Line, group: str, topic: str) -> None:
-        self._line = line
+    def __init__(self, connection: Connection, group: str, topic: str) -> None:
+        self._connection = connection
         self._group = group
         self._topic = topic
 
     def commit(
         self, member_id: str, generation: int, instance: str | None = None, **offsets: int
     ) -> str | None:
-        """Commit offsets of partitions by `p0=5`; returns the error, which all of them have."""
+        """Commit offsets, given as in `p0=5`; returns the error, the same for all partitions."""
         topic = OffsetCommitRequest.OffsetCommitRequestTopic
         entries = entries_of(topic.OffsetCommitRequestPartition, offsets)
         request = OffsetCommitRequest(
@@ -56,12 +56,12 @@ class RawOffsets:
             group_instance_id=instance,
             topics=[topic(name=self._topic, partitions=entries)],
         )
-        answer = self._line.ask(request, OffsetCommitResponse, _COMMIT_VERSION)
-        (code,) = {p.error_code for told in answer.topics for p in told.partitions}
+        response = self._connection.exchange(request, OffsetCommitResponse, _COMMIT_VERSION)
+        (code,) = {p.error_code for topic in response.topics for p in topic.partitions}
         return name_of(code)
 
     def committed(self) -> dict[int, int]:
-        """Return what is committed, by partition."""
+        """Return the committed offsets by partition."""
         error, found = self.fetch(None, -1)
         assert error is None
         return found
@@ -69,9 +69,9 @@ class RawOffsets:
     def fetch(
         self, member_id: str | None, epoch: int, *, stable: bool = False
     ) -> tuple[str | None, dict[int, int]]:
-        """Ask as a member for what is committed; returns the error of the group, and the offsets.
+        """Fetch the committed offsets as a member; returns the error of the group, and the offsets.
 
-        A partition whose offset is not to be told yet is not among them.
+        A partition with an unstable offset is not among them.
         """
         group = OffsetFetchRequest.OffsetFetchRequestGroup
         topic = group.OffsetFetchRequestTopics(
@@ -83,8 +83,10 @@ class RawOffsets:
             ],
             require_stable=stable,
         )
-        (told,) = self._line.ask(request, OffsetFetchResponse, _FETCH_VERSION).groups
-        entries = [entry for each in told.topics for entry in each.partitions]
+        (group_result,) = self._connection.exchange(
+            request, OffsetFetchResponse, _FETCH_VERSION
+        ).groups
+        entries = [entry for each in group_result.topics for entry in each.partitions]
         assert {name_of(e.error_code) for e in entries} <= {None, "UnstableOffsetCommitError"}
         found = {e.partition_index: e.committed_offset for e in entries if e.committed_offset >= 0}
-        return name_of(told.error_code), found
+        return name_of(group_result.error_code), found

@@ -1,4 +1,4 @@
-"""What several integration tests need: to read, to wait for something, to measure."""
+"""Reading, waiting and measuring, for several integration tests."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ __all__ = [
     "when_blocked",
 ]
 
-#: Long enough for a slow machine; a test that works never waits for it.
-_PATIENCE_S = 120.0
+#: Long enough for a slow machine; a passing test never waits that long.
+_TIMEOUT_S = 120.0
 
 
 class Consume(Protocol):
-    """Makes a consumer that is closed when the test ends."""
+    """Creates a consumer that is closed when the test ends."""
 
     def __call__(self, *topics: str, **options: Any) -> KafkaConsumer: ...
 
 
 class Listener:
-    """Writes down what it is told: `("assigned", {...})`, and the thread that told it."""
+    """Records its calls, as `("assigned", {...})`, and their threads."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, set[TopicPartition]]] = []
@@ -71,7 +71,7 @@ class Clock:
 
     @property
     def seconds(self) -> float:
-        """Since this was made."""
+        """The time since the start."""
         return time.monotonic() - self._start
 
 
@@ -81,19 +81,21 @@ def partitions_of(topic: str, count: int) -> list[TopicPartition]:
 
 
 def wait_until(ready: Callable[[], object], what: str = "it") -> None:
-    """Look again and again until `ready()`, without touching a consumer."""
-    end = time.monotonic() + _PATIENCE_S
+    """Wait until `ready()`, without using a consumer."""
+    end = time.monotonic() + _TIMEOUT_S
     while not ready():
         assert time.monotonic() < end, f"{what} did not happen"
         time.sleep(0.005)
 
 
 def poll_until(consumer: KafkaConsumer, ready: Callable[[], object]) -> list[ConsumerRecord]:
-    """Poll until `ready()`; returns what came."""
-    end = time.monotonic() + _PATIENCE_S
+    """Poll until `ready()`; returns the records."""
+    end = time.monotonic() + _TIMEOUT_S
     records: list[ConsumerRecord] = []
     while not ready():
-        assert time.monotonic() < end, f"polled in vain; {len(records)} records came"
+        assert time.monotonic() < end, (
+            f"the condition did not hold; {len(records)} records were read"
+        )
         for some in consumer.poll(timeout_ms=50).values():
             records += some
     return records
@@ -102,8 +104,8 @@ def poll_until(consumer: KafkaConsumer, ready: Callable[[], object]) -> list[Con
 def read_all(
     consumer: KafkaConsumer, count: int, max_records: int | None = None
 ) -> list[ConsumerRecord]:
-    """Poll until `count` records came; no more may come with them."""
-    end = time.monotonic() + _PATIENCE_S
+    """Poll until exactly `count` records were read."""
+    end = time.monotonic() + _TIMEOUT_S
     records: list[ConsumerRecord] = []
     while len(records) < count:
         assert time.monotonic() < end, f"only {len(records)} of {count} records came"
@@ -114,21 +116,21 @@ def read_all(
 
 
 def assigned(consumer: KafkaConsumer, expected: list[TopicPartition]) -> None:
-    """Poll until exactly these partitions are assigned; no record may come before."""
+    """Poll until exactly these partitions are assigned, without reading a record."""
     records = poll_until(consumer, lambda: consumer.assignment() == set(expected))
     assert records == []
 
 
 def metric(consumer: KafkaConsumer, group: str, name: str) -> float:
-    """Return a value out of `metrics()`."""
+    """Return one value of `metrics()`."""
     value: float = consumer.metrics()[group][name]
     return value
 
 
 def cpu_share(action: Callable[[], object]) -> float:
-    """Run something that takes a while and return the share of one core that it used.
+    """Run an action and return the share of one core that it used.
 
-    A collection of everything that the tests so far have left is not counted.
+    The garbage of earlier tests is not collected meanwhile.
     """
     gc.disable()
     try:
@@ -141,7 +143,7 @@ def cpu_share(action: Callable[[], object]) -> float:
 
 @contextmanager
 def when_blocked(consumer: KafkaConsumer, action: Callable[[], object]) -> Iterator[Clock]:
-    """Do something on another thread as soon as this one waits inside the consumer.
+    """Run an action on another thread as soon as this one waits inside the consumer.
 
     Yields a clock that starts at that moment.
     """

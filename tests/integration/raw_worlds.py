@@ -1,4 +1,4 @@
-"""Two worlds for raw requests of one group: a real coordinator, and the simulated one.
+"""Two environments for raw requests of one group: a real and a simulated coordinator.
 
 `--broker=real` or `--broker=simulated` runs one of the two.
 """
@@ -15,10 +15,10 @@ from typing import Any
 
 from tandem_kafka.testing import Simulation
 from tandem_kafka.wire.messages import FindCoordinatorRequest, FindCoordinatorResponse
+from tests.integration.connections import Connection, RealConnection, SimulatedConnection
 from tests.integration.describing import described, described_as_classic
 from tests.integration.heartbeating import RawMember
 from tests.integration.joining import RawClassicMember, name_of
-from tests.integration.lines import Line, RealLine, SimulatedLine
 from tests.integration.offsets import RawOffsets
 from tests.integration.transactions import RawTransaction, RealTransaction, SimulatedTransaction
 from tests.kafka.broker import KafkaCluster
@@ -26,12 +26,12 @@ from tests.kafka.broker import KafkaCluster
 __all__ = ["RawWorld", "real_world", "simulated_world"]
 
 PARTITIONS = 4
-_PATIENCE_S = 60.0
-_GLANCE_S = 0.02
+_TIMEOUT_S = 60.0
+_INTERVAL_S = 0.02
 
 
 class RawWorld(ABC):
-    """A coordinator, and members of one group that are nothing but their requests.
+    """A coordinator, and raw members of one group.
 
     Attributes:
         topic: A topic of four partitions.
@@ -43,7 +43,7 @@ class RawWorld(ABC):
         self.group = f"group-{uuid.uuid4().hex[:8]}"
 
     @abstractmethod
-    def line(self) -> Line:
+    def connect(self) -> Connection:
         """Return a new connection to the coordinator."""
 
     @abstractmethod
@@ -55,59 +55,59 @@ class RawWorld(ABC):
         """Let time pass."""
 
     def classic(self, instance: str | None = None, **fields: Any) -> RawClassicMember:
-        """Return a classic member that has not spoken yet, with a line of its own."""
-        return RawClassicMember(self.line(), self.group, instance, **fields)
+        """Return a classic member with its own connection, before its first request."""
+        return RawClassicMember(self.connect(), self.group, instance, **fields)
 
     def modern(self, instance: str | None = None) -> RawMember:
-        """Return a KIP-848 member that has not spoken yet."""
-        return RawMember(self.line(), self.group, self.topic, instance)
+        """Return a KIP-848 member before its first heartbeat."""
+        return RawMember(self.connect(), self.group, self.topic, instance)
 
     def offsets(self) -> RawOffsets:
-        """Return who commits and asks for committed offsets of the topic."""
-        return RawOffsets(self.line(), self.group, self.topic)
+        """Return a client that commits and fetches offsets of the topic."""
+        return RawOffsets(self.connect(), self.group, self.topic)
 
     @abstractmethod
     def transaction(self) -> RawTransaction:
-        """Return a transaction of a new producer, which commits offsets of the topic."""
+        """Return a transaction of a new producer that commits offsets of the topic."""
 
     def described(self) -> tuple[str | None, str]:
-        """Ask for the description as a KIP-848 group; returns the error and the group's state."""
-        told = described(self.line(), self.group)
-        return name_of(told.error_code), told.group_state
+        """Describe the group as a KIP-848 group; returns the error and the state."""
+        group = described(self.connect(), self.group)
+        return name_of(group.error_code), group.group_state
 
     def classic_members(self) -> set[str]:
-        """Ask for the ids of the members of a classic group; also of those that wait."""
-        told = described_as_classic(self.line(), self.group)
-        return {each.member_id for each in told.members}
+        """Return the member ids of a classic group, including members that wait."""
+        group = described_as_classic(self.connect(), self.group)
+        return {each.member_id for each in group.members}
 
     def epochs(self) -> tuple[int, int]:
-        """Ask for the epochs of the group and of its target."""
-        told = described(self.line(), self.group)
-        return told.group_epoch, told.assignment_epoch
+        """Return the epochs of the group and of its target."""
+        group = described(self.connect(), self.group)
+        return group.group_epoch, group.assignment_epoch
 
     def assigned_to(self, member: RawMember) -> int:
-        """Ask how many partitions a member has by its description."""
-        members = described(self.line(), self.group).members
-        (told,) = (each for each in members if each.member_id == member.member_id)
-        return sum(len(topic.partitions) for topic in told.assignment.topic_partitions)
+        """Return the number of partitions of a member in the description."""
+        members = described(self.connect(), self.group).members
+        (group,) = (each for each in members if each.member_id == member.member_id)
+        return sum(len(topic.partitions) for topic in group.assignment.topic_partitions)
 
     def wait_until(self, done: Callable[[], object]) -> None:
         """Wait until `done()`."""
-        end_s = self.now_s() + _PATIENCE_S
+        end_s = self.now_s() + _TIMEOUT_S
         while not done():
             assert self.now_s() < end_s, "it did not happen"
-            self.sleep(_GLANCE_S)
+            self.sleep(_INTERVAL_S)
 
 
 class _Real(RawWorld):
     def __init__(self, kafka: KafkaCluster, topic: str) -> None:
         super().__init__(topic)
         self._kafka = kafka
-        self._lines: list[RealLine] = []
+        self._connections: list[RealConnection] = []
 
-    def line(self) -> Line:
-        self._lines.append(RealLine(self._kafka.bootstrap()))
-        return self._lines[-1]
+    def connect(self) -> Connection:
+        self._connections.append(RealConnection(self._kafka.bootstrap()))
+        return self._connections[-1]
 
     def now_s(self) -> float:
         return time.monotonic()
@@ -116,25 +116,25 @@ class _Real(RawWorld):
         time.sleep(seconds)
 
     def transaction(self) -> RawTransaction:
-        made = RealTransaction(self.line(), self.group, self.topic)
+        made = RealTransaction(self.connect(), self.group, self.topic)
         self.wait_until(made.begin)
         return made
 
     def await_coordinator(self) -> None:
         """Wait until the group has a coordinator that has read its log."""
-        line, nobody = self.line(), self.classic()
+        connection, nobody = self.connect(), self.classic()
 
         def serves() -> bool:
             request = FindCoordinatorRequest(
                 key=self.group, key_type=0, coordinator_keys=[self.group]
             )
-            line.ask(request, FindCoordinatorResponse, 4)
+            connection.exchange(request, FindCoordinatorResponse, 4)
             return nobody.beat(1) == "UnknownMemberIdError"
 
         self.wait_until(serves)
 
     def close(self) -> None:
-        for each in self._lines:
+        for each in self._connections:
             each.close()
 
 
@@ -144,8 +144,8 @@ class _Simulated(RawWorld):
         self._simulation = simulation
         self._numbers = itertools.count()
 
-    def line(self) -> Line:
-        return SimulatedLine(self._simulation, next(self._numbers))
+    def connect(self) -> Connection:
+        return SimulatedConnection(self._simulation, next(self._numbers))
 
     def transaction(self) -> RawTransaction:
         return SimulatedTransaction(
@@ -161,7 +161,7 @@ class _Simulated(RawWorld):
 
 @contextmanager
 def real_world(kafka: KafkaCluster, topic: str) -> Iterator[RawWorld]:
-    """A group of its own at a real broker, which has the topic."""
+    """Yield a new group at a real broker that has the topic."""
     world = _Real(kafka, topic)
     try:
         world.await_coordinator()
@@ -172,7 +172,7 @@ def real_world(kafka: KafkaCluster, topic: str) -> Iterator[RawWorld]:
 
 @contextmanager
 def simulated_world(**settings: Any) -> Iterator[RawWorld]:
-    """The same, with the settings that the tests' broker has."""
+    """Yield a new group at a simulated broker with the settings of the real one."""
     with Simulation("raw") as simulation:
         world = _Simulated(simulation, "raw")
         simulation.cluster.create_topic(world.topic, PARTITIONS)

@@ -11,7 +11,7 @@ __all__ = ["in_kafka_python"]
 
 
 def in_kafka_python(program: str, *topics: str, **options: Any) -> Any:
-    """Run a program with kafka-python's `consumer`; return what it leaves in `result`."""
+    """Run a program with kafka-python's `consumer`; return its `result`."""
     start = f"""
 import json, sys
 from kafka import KafkaConsumer, TopicPartition

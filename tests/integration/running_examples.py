@@ -86,12 +86,12 @@ class RunningExample:
 
     @property
     def output(self) -> str:
-        """What it has printed so far."""
+        """The output so far."""
         return self._output.read_text()
 
     @property
     def errors(self) -> str:
-        """What it has written to stderr so far."""
+        """The text on stderr so far."""
         return self._errors.read_text()
 
     def wait_until(self, ready: Callable[[], object], what: str) -> None:
@@ -109,7 +109,7 @@ class RunningExample:
         return self.output.split()[0]
 
     def end(self, number: signal.Signals | None = None) -> str:
-        """Send a signal, if one is given, and wait for the end; returns the output.
+        """Send a signal, if any, and wait for the end; returns the output.
 
         The example must exit with status 0 and without a traceback.
         """

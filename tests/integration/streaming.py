@@ -1,4 +1,4 @@
-"""A producer that goes on while brokers come and go, and a reader that keeps count."""
+"""A producer that continues while brokers restart, and a reader with a ledger."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from tandem_kafka.errors import KafkaError
 
 __all__ = ["Ledger", "Stream", "while_running"]
 
-_PATIENCE_S = 90.0
+_TIMEOUT_S = 90.0
 
 
 class Stream:
     """Produces 0, 1, 2, ... to each partition of a topic, exactly once, until stopped.
 
     Args:
-        pause_s: Between one number and the next.
-        padding: What stands behind each number.
+        pause_s: The pause after each number.
+        padding: The bytes after each number.
 
     Attributes:
-        sent: How many per partition; final once stopped.
+        sent: The number of records per partition; final once stopped.
     """
 
     def __init__(
@@ -50,10 +50,10 @@ class Stream:
             {
                 "bootstrap.servers": bootstrap,
                 "enable.idempotence": True,
-                # Several in flight can end in a fatal error when the broker goes meanwhile.
+                # Several in flight can cause a fatal error if the broker stops meanwhile.
                 "max.in.flight.requests.per.connection": 1,
                 "linger.ms": 2,
-                "delivery.timeout.ms": int(_PATIENCE_S * 1_000),
+                "delivery.timeout.ms": int(_TIMEOUT_S * 1_000),
                 "reconnect.backoff.max.ms": 500,
                 "log_level": 0,
             }
@@ -87,11 +87,11 @@ class Stream:
             self._failures.append(str(error))
 
     def stop(self) -> None:
-        """Send what is left; everything must have been delivered."""
+        """Send the remaining records; all must be delivered."""
         if not self._stopped.is_set():
             self._stopped.set()
             self._thread.join()
-            assert self._producer.flush(_PATIENCE_S) == 0
+            assert self._producer.flush(_TIMEOUT_S) == 0
             assert self._failures[:3] == []
 
 
@@ -104,7 +104,7 @@ class Ledger:
 
     @property
     def next(self) -> dict[TopicPartition, int]:
-        """The offset that comes next, by partition."""
+        """The next offset by partition."""
         return {tp: len(values) for tp, values in self._values.items()}
 
     def read(self) -> None:
@@ -117,7 +117,7 @@ class Ledger:
 
     def read_until(self, ready: Callable[[], object], what: str) -> None:
         """Poll until `ready()`."""
-        end = time.monotonic() + _PATIENCE_S
+        end = time.monotonic() + _TIMEOUT_S
         while not ready():
             assert time.monotonic() < end, f"{what} did not happen; read {self.next}"
             self.read()
@@ -128,7 +128,7 @@ class Ledger:
         self.read_until(lambda: all(self.next[tp] >= goal[tp] for tp in goal), "more records")
 
     def read_to_end(self, bootstrap: str, at_least: int) -> None:
-        """Poll to the end of all partitions, and compare with what another client reads."""
+        """Poll to the end of all partitions, and compare with another client."""
         log = {tp: _read_log(bootstrap, tp) for tp in self._values}
         assert all(len(values) >= at_least for values in log.values())
         self.read_until(lambda: all(self.next[tp] >= len(log[tp]) for tp in log), "the end")
@@ -142,11 +142,11 @@ def _read_log(bootstrap: str, tp: TopicPartition) -> list[bytes]:
     reader = confluent_kafka.Consumer({"bootstrap.servers": bootstrap, "group.id": "unused"})
     try:
         start = confluent_kafka.TopicPartition(tp.topic, tp.partition, 0)
-        _, end = reader.get_watermark_offsets(start, _PATIENCE_S)
+        _, end = reader.get_watermark_offsets(start, _TIMEOUT_S)
         reader.assign([start])
         messages: list[confluent_kafka.Message] = []
         while len(messages) < end:
-            some = reader.consume(min(end - len(messages), 10_000), timeout=_PATIENCE_S)
+            some = reader.consume(min(end - len(messages), 10_000), timeout=_TIMEOUT_S)
             assert some, f"{len(messages)} of {end} records came"
             messages += [message for message in some if not message.error()]
         return [message.value() or b"" for message in messages]

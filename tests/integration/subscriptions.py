@@ -1,14 +1,14 @@
-"""What classic consumers say in JoinGroup, for members that say it by hand."""
+"""The metadata of classic consumers in JoinGroup, for raw members."""
 
 from __future__ import annotations
 
 from kafka.protocol.consumer.metadata import ConsumerProtocolSubscription
 
-__all__ = ["said"]
+__all__ = ["subscription_metadata"]
 
 
-def said(topics: list[str], *owned: tuple[str, int]) -> bytes:
-    """Return what a cooperative consumer says that subscribes to topics and has partitions."""
+def subscription_metadata(topics: list[str], *owned: tuple[str, int]) -> bytes:
+    """Return the metadata of a cooperative consumer with a subscription and partitions."""
     entry = ConsumerProtocolSubscription.TopicPartition
     message = ConsumerProtocolSubscription(
         version=3,

@@ -20,8 +20,8 @@ from tandem_kafka.errors import (
     UnreleasedInstanceIdError,
 )
 from tandem_kafka.testing import Simulation
-from tests.integration.choice_of_world import chosen
-from tests.integration.group_members import PROTOCOLS, check_pairs, options_of, told
+from tests.integration.broker_choice import chosen_broker
+from tests.integration.group_members import PROTOCOLS, check_pairs, options_of, rebalance_calls
 from tests.integration.heartbeating import RawMember
 from tests.integration.polling import Listener
 from tests.integration.worlds import RealCluster, SimulatedCluster, World
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.parametrize("protocol", PROTOCOLS)
 
 @pytest.fixture(params=["simulated", "real"])
 def world(request: pytest.FixtureRequest) -> Iterator[World]:
-    if chosen(request) == "simulated":
+    if chosen_broker(request) == "simulated":
         with Simulation() as simulation:
             yield World(SimulatedCluster(simulation))
     else:
@@ -65,7 +65,9 @@ def everything_read(world: World, count: int) -> bool:
 # --- shares --------------------------------------------------------------------------------------
 
 
-def test_a_second_member_takes_its_share_and_gives_it_back(world: World, protocol: str) -> None:
+def test_a_second_member_gets_its_share_and_returns_it_when_it_leaves(
+    world: World, protocol: str
+) -> None:
     partitions = world.topic(4)
     fill(world, partitions)
     first, first_told = join(world, protocol, partitions)
@@ -80,13 +82,15 @@ def test_a_second_member_takes_its_share_and_gives_it_back(world: World, protoco
     first.close()
     for listener in (first_told, second_told):
         check_pairs(listener)
-        assert "lost" not in {what for what, _ in told(listener)}
-    revoked = [tps for what, tps in told(first_told) if what == "revoked"]
+        assert "lost" not in {what for what, _ in rebalance_calls(listener)}
+    revoked = [tps for what, tps in rebalance_calls(first_told) if what == "revoked"]
     assert revoked[0] == (set(partitions) if protocol == "eager" else moved)
-    assert len(world.read) == 40, "what is committed is not read again"
+    assert len(world.read) == 40, "committed records are not read again"
 
 
-def test_range_gives_each_the_same_numbers_of_both_topics(world: World, protocol: str) -> None:
+def test_range_assigns_the_same_partition_numbers_of_both_topics(
+    world: World, protocol: str
+) -> None:
     """The assigning side differs: the leader of a classic group, or the coordinator."""
     partitions = world.topic(3, "bills") + world.topic(3, "orders")
     options = {**options_of(protocol), "partition_assignment_strategy": [RangePartitionAssignor]}
@@ -104,7 +108,7 @@ def test_range_gives_each_the_same_numbers_of_both_topics(world: World, protocol
     ]
 
 
-def test_a_new_member_goes_on_at_the_commit(world: World, protocol: str) -> None:
+def test_a_new_member_starts_at_the_committed_offset(world: World, protocol: str) -> None:
     partitions = world.topic(1)
     fill(world, partitions)
     first, _ = join(world, protocol, partitions)
@@ -119,28 +123,29 @@ def test_a_new_member_goes_on_at_the_commit(world: World, protocol: str) -> None
     assert (kept.offset, kept.metadata) == (4, "so far")
 
 
-def test_who_unsubscribes_leaves_everything_to_the_other(world: World, protocol: str) -> None:
+def test_a_member_that_unsubscribes_releases_its_partitions(world: World, protocol: str) -> None:
     partitions = world.topic(4)
     (first, _), (second, second_told) = (join(world, protocol, partitions) for _ in range(2))
     world.settle(partitions, first, second)
     second.unsubscribe()
-    assert told(second_told)[-1][0] == "revoked"
+    assert rebalance_calls(second_told)[-1][0] == "revoked"
     world.settle(partitions, first)
     assert second.assignment() == set()
 
 
-def test_partitions_that_are_added_are_shared_out_too(world: World, protocol: str) -> None:
+@pytest.mark.design("000", "Co-ordinator 6", "Partition changes 1-4")
+def test_added_partitions_are_assigned(world: World, protocol: str) -> None:
     partitions = world.topic(2)
     members = [join(world, protocol, partitions, metadata_max_age_ms=300)[0] for _ in range(2)]
     world.settle(partitions, *members)
-    world.cluster.grow(partitions[0].topic, 4)
+    world.cluster.add_partitions(partitions[0].topic, 4)
     grown = [TopicPartition(partitions[0].topic, number) for number in range(4)]
     world.settle(grown, *members)
     fill(world, grown)
     world.poll_until(lambda: everything_read(world, 40), *members)
 
 
-def test_a_topic_that_appears_is_taken_by_the_pattern(world: World, protocol: str) -> None:
+def test_a_new_topic_that_matches_the_pattern_is_assigned(world: World, protocol: str) -> None:
     first = world.topic(1, "first")
     consumer = world.consumer(**options_of(protocol), metadata_max_age_ms=300)
     consumer.subscribe(pattern=f"^{world.name}-.*")
@@ -149,7 +154,7 @@ def test_a_topic_that_appears_is_taken_by_the_pattern(world: World, protocol: st
     world.settle(first + second, consumer)
 
 
-def test_a_group_without_members_takes_the_other_protocol(world: World, protocol: str) -> None:
+def test_an_empty_group_accepts_the_other_protocol(world: World, protocol: str) -> None:
     (tp,) = world.topic(1)
     fill(world, [tp])
     before, _ = join(world, protocol, [tp])
@@ -162,7 +167,10 @@ def test_a_group_without_members_takes_the_other_protocol(world: World, protocol
     assert [record.offset for record in world.read] == list(range(20))
 
 
-def test_members_roll_to_the_other_protocol_and_back(world: World, protocol: str) -> None:
+@pytest.mark.design("all", "Change of the group protocol")
+def test_members_change_the_protocol_in_a_rolling_restart_and_back(
+    world: World, protocol: str
+) -> None:
     partitions = world.topic(4)
     fill(world, partitions)
     members = [join(world, protocol, partitions)[0] for _ in range(2)]
@@ -179,7 +187,7 @@ def test_members_roll_to_the_other_protocol_and_back(world: World, protocol: str
     )
 
 
-def test_a_member_of_a_group_that_has_become_classic_is_told(world: World, protocol: str) -> None:
+def test_a_kip_848_heartbeat_to_a_classic_group_is_rejected(world: World, protocol: str) -> None:
     partitions = world.topic(2)
     other, _ = join(world, "cooperative" if protocol == "consumer" else protocol, partitions)
     world.settle(partitions, other)
@@ -189,38 +197,44 @@ def test_a_member_of_a_group_that_has_become_classic_is_told(world: World, proto
     assert raw.beat(-1).error == "GroupIdNotFoundError"
 
 
-# --- those that are gone -------------------------------------------------------------------------
+# --- members that left or were removed -----------------------------------------------------------
 
 
-def test_60_84_who_is_expelled_loses_all_and_comes_back(world: World, protocol: str) -> None:
+@pytest.mark.behaviour(60, 84)
+def test_an_expelled_member_loses_all_partitions_and_rejoins(world: World, protocol: str) -> None:
     partitions = world.topic(2)
     consumer, listener = join(world, protocol, partitions)
     world.settle(partitions, consumer)
     before = consumer.group_metadata()
     world.expel(consumer, protocol)
-    world.poll_until(lambda: len(told(listener)) == 3, consumer)
-    assert told(listener) == [
+    world.poll_until(lambda: len(rebalance_calls(listener)) == 3, consumer)
+    assert rebalance_calls(listener) == [
         ("assigned", set(partitions)),
         ("lost", set(partitions)),
         ("assigned", set(partitions)),
     ]
     after = consumer.group_metadata()
-    # The name of a KIP-848 member is its own, that of a classic one was given to it.
+    # A KIP-848 member chooses its member id, the coordinator assigns that of a classic one.
     assert (after.member_id == before.member_id) == (protocol == "consumer")
 
 
+@pytest.mark.behaviour(104)
 @pytest.mark.parametrize("end", ["close", "unsubscribe"])
-def test_104_who_is_expelled_and_goes_has_lost_all(world: World, protocol: str, end: str) -> None:
+def test_an_expelled_member_that_leaves_has_lost_all_partitions(
+    world: World, protocol: str, end: str
+) -> None:
     partitions = world.topic(2)
     consumer, listener = join(world, protocol, partitions)
     world.settle(partitions, consumer)
     world.expel(consumer, protocol)
     world.wait_until(lambda: consumer.group_metadata().state == "<unjoined>")
     getattr(consumer, end)()
-    assert told(listener) == [("assigned", set(partitions)), ("lost", set(partitions))]
+    assert rebalance_calls(listener) == [("assigned", set(partitions)), ("lost", set(partitions))]
 
 
-def test_125_the_commit_of_an_expelled_member_fails(world: World, protocol: str) -> None:
+@pytest.mark.behaviour(125)
+@pytest.mark.design("000", "Offset commits during rebalance 3")
+def test_the_commit_of_an_expelled_member_fails(world: World, protocol: str) -> None:
     partitions = world.topic(1)
     fill(world, partitions)
     consumer, listener = join(world, protocol, partitions)
@@ -228,13 +242,14 @@ def test_125_the_commit_of_an_expelled_member_fails(world: World, protocol: str)
     world.expel(consumer, protocol)
     with pytest.raises(CommitFailedError):
         consumer.commit()
-    world.poll_until(lambda: len(told(listener)) == 3, consumer)
+    world.poll_until(lambda: len(rebalance_calls(listener)) == 3, consumer)
     world.poll_until(lambda: everything_read(world, 20), consumer)
     consumer.commit()
     assert consumer.committed(partitions[0]) == 10
 
 
-def test_86_who_does_not_poll_is_replaced_and_comes_back(world: World, protocol: str) -> None:
+@pytest.mark.behaviour(86)
+def test_a_member_that_does_not_poll_is_replaced_and_rejoins(world: World, protocol: str) -> None:
     partitions = world.topic(2)
     stalled, listener = join(world, protocol, partitions, max_poll_interval_ms=1_500)
     world.settle(partitions, stalled)
@@ -242,23 +257,25 @@ def test_86_who_does_not_poll_is_replaced_and_comes_back(world: World, protocol:
     world.settle(partitions, other)
     assert stalled.assignment(), "nothing changes outside of poll()"
     world.settle(partitions, stalled, other)
-    assert [what for what, _ in told(listener)] == ["assigned", "lost", "assigned"]
+    assert [what for what, _ in rebalance_calls(listener)] == ["assigned", "lost", "assigned"]
 
 
-def test_96_a_static_member_that_restarts_is_not_noticed(world: World, protocol: str) -> None:
+@pytest.mark.behaviour(96)
+def test_a_static_member_restarts_without_a_rebalance(world: World, protocol: str) -> None:
     partitions = world.topic(2)
     first, first_told = join(world, protocol, partitions, group_instance_id="first")
     second, _ = join(world, protocol, partitions, group_instance_id="second")
     world.settle(partitions, first, second)
-    mine, before = second.assignment(), told(first_told)
+    mine, before = second.assignment(), rebalance_calls(first_told)
     second.close()
     again, _ = join(world, protocol, partitions, group_instance_id="second")
     world.poll_until(again.assignment, first, again)
     assert again.assignment() == mine
-    assert told(first_told) == before
+    assert rebalance_calls(first_told) == before
 
 
-def test_93_one_instance_id_is_for_one_member(world: World, protocol: str) -> None:
+@pytest.mark.behaviour(93)
+def test_two_members_cannot_share_an_instance_id(world: World, protocol: str) -> None:
     partitions = world.topic(2)
     first, _ = join(world, protocol, partitions, group_instance_id="one")
     world.settle(partitions, first)
@@ -284,7 +301,7 @@ def test_without_a_commit_and_a_policy_there_is_no_position(world: World, protoc
         world.poll_until(lambda: False, consumer)
 
 
-def test_an_offset_that_is_not_there_is_an_error_or_reset(world: World, protocol: str) -> None:
+def test_an_offset_out_of_range_is_an_error_or_reset(world: World, protocol: str) -> None:
     (tp,) = world.topic(1)
     fill(world, [tp])
     strict, _ = join(world, protocol, [tp], auto_offset_reset="none", group_id=f"{world.name}-2")
@@ -299,7 +316,9 @@ def test_an_offset_that_is_not_there_is_an_error_or_reset(world: World, protocol
     assert world.read[0].offset == 0
 
 
-def test_a_seek_inside_assigned_comes_before_any_record(world: World, protocol: str) -> None:
+def test_a_seek_inside_on_partitions_assigned_precedes_any_record(
+    world: World, protocol: str
+) -> None:
     partitions = world.topic(2)
     fill(world, partitions)
     consumer = world.consumer(**options_of(protocol))

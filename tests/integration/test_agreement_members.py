@@ -1,7 +1,7 @@
 """The same scripts with real and simulated members that are stopped, killed, replaced, upgraded.
 
-Most scripts have a group of every protocol, so that they wait once for all. Scenarios are named by
-document and section. `--broker=real` or `--broker=simulated` runs one world.
+Most scripts have a group of every protocol, so that they wait once for all.
+`--broker=real` or `--broker=simulated` runs one side.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from kafka.protocol.consumer.metadata import ConsumerProtocolSubscription
 
 from tandem_kafka.errors import CommitFailedError
 from tandem_kafka.wire.messages import JoinGroupRequest
-from tests.integration.group_members import SESSION_TIMEOUT_MS, told
+from tests.integration.group_members import SESSION_TIMEOUT_MS, rebalance_calls
+from tests.integration.group_scenes import Group, Scene, check_commits, scene_of, states_of
 from tests.integration.joining import RawClassicMember, name_of
-from tests.integration.teams import Scene, Team, check_commits, scene_of, seen_by
 from tests.integration.watching import Sent
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
-#: No commit but where the consumer has to make one.
+#: Without commits on the interval.
 BY_ITSELF = {"enable_auto_commit": True, "auto_commit_interval_ms": 600_000}
 
 
@@ -34,203 +34,217 @@ def scene(request: pytest.FixtureRequest) -> Iterator[Scene]:
 # --- 000 "Failure detection protocol", "Slow consumers" ------------------------------------------
 
 
-def test_000_slow_consumers_1_2_5_commits_3_4_who_is_silent_is_left_out_and_comes_back(
+@pytest.mark.design(
+    "000",
+    "Failure detection protocol 3",
+    "Offset commits during rebalance 3",
+    "Offset commits during rebalance 4",
+    "Slow consumers 1, 2, 5",
+    "Slow consumers 4",
+    "Slow consumers 7, consumer failures",
+)
+def test_a_silent_member_is_removed_and_rejoins(
     scene: Scene,
 ) -> None:
     """Of three members one is stopped and one is killed; then a new member begins a rebalance."""
-    slow, doomed = scene.cluster.host(), scene.cluster.host()
-    teams = scene.teams(session_timeout_ms=15_000)
-    for team in teams:
-        team.create_topic(6)
-        for host in (None, slow, doomed):
-            team.join(host)
-    scene.settle(*teams)
-    scene.read_more(*teams)
-    check_commits(teams)
+    slow, killed = scene.cluster.host(), scene.cluster.host()
+    groups = scene.groups(session_timeout_ms=15_000)
+    for group in groups:
+        group.create_topic(6)
+        for host in (None, slow, killed):
+            group.join(host)
+    scene.settle(*groups)
+    scene.read_more(*groups)
+    check_commits(groups)
     slow.stop()
-    doomed.kill()
-    silent = {team: team.members[1] for team in teams}
-    before = {team: len(silent[team].heard) for team in teams}
-    for team in teams:
-        del team.members[1:]
-    newcomers_join(scene, teams)
-    scene.read_more(*teams)
-    check_commits(teams)
+    killed.kill()
+    silent = {group: group.members[1] for group in groups}
+    before = {group: len(silent[group].rebalance_events) for group in groups}
+    for group in groups:
+        del group.members[1:]
+    new_members_join(scene, groups)
+    scene.read_more(*groups)
+    check_commits(groups)
     slow.resume()
-    for team in teams:
+    for group in groups:
         with pytest.raises(CommitFailedError):
-            silent[team].consumer.commit()
-        team.members.append(silent[team])
-    scene.settle(*teams)
-    scene.read_more(*teams)
-    check_commits(teams)
-    for team in teams:
-        assert silent[team].heard[before[team] :][:2] == ["lost", "assigned"], team
-        assert silent[team].heard.count("lost") == 1
-        assert "lost" not in team.members[0].heard + team.members[1].heard
+            silent[group].consumer.commit()
+        group.members.append(silent[group])
+    scene.settle(*groups)
+    scene.read_more(*groups)
+    check_commits(groups)
+    for group in groups:
+        assert silent[group].rebalance_events[before[group] :][:2] == ["lost", "assigned"], group
+        assert silent[group].rebalance_events.count("lost") == 1
+        assert "lost" not in group.members[0].rebalance_events + group.members[1].rebalance_events
 
 
-def newcomers_join(scene: Scene, teams: list[Team]) -> None:
-    """000 slow consumers 7: a round takes long, as sessions have to end before it is complete.
+def new_members_join(scene: Scene, groups: list[Group]) -> None:
+    """000 slow consumers 7: a rebalance completes only when the sessions of silent members end.
 
-    The new member of a classic group abandons its JoinGroup before that, and sends it again.
+    The new member of a classic group abandons its JoinGroup before, and sends it again.
     """
     joins = {}
-    for team in teams:
-        newcomer = team.newcomer(max_poll_interval_ms=4_000, request_timeout_ms=5_000)
-        joins[team] = Sent(newcomer.consumer)
-        newcomer.consumer.subscribe([team.partitions[0].topic], listener=newcomer.listener)
-    classic = [team for team in teams if team.protocol != "consumer"]
+    for group in groups:
+        new_member = group.add_member(max_poll_interval_ms=4_000, request_timeout_ms=5_000)
+        joins[group] = Sent(new_member.consumer)
+        new_member.consumer.subscribe([group.partitions[0].topic], listener=new_member.listener)
+    classic = [group for group in groups if group.protocol != "consumer"]
     scene.poll_until(
-        lambda team: team not in classic or len(joins[team].of(JoinGroupRequest)) >= 3, *teams
+        lambda group: group not in classic or len(joins[group].of(JoinGroupRequest)) >= 3, *groups
     )
-    for team in classic:
-        assert not team.members[1].consumer.assignment(), "the sessions are not over"
-    scene.settle(*teams)
-    for team in classic:
-        _, *named = (request.member_id for request in joins[team].of(JoinGroupRequest))
-        assert {*named} == {team.members[1].membership[0]}, "it is the same one"
+    for group in classic:
+        assert not group.members[1].consumer.assignment(), "the sessions are not over"
+    scene.settle(*groups)
+    for group in classic:
+        _, *named = (request.member_id for request in joins[group].of(JoinGroupRequest))
+        assert {*named} == {group.members[1].membership[0]}, "it is the same one"
 
 
-def test_000_slow_consumers_3_who_is_back_within_its_session_is_not_missed(scene: Scene) -> None:
+@pytest.mark.design("000", "Slow consumers 3")
+def test_a_pause_shorter_than_the_session_timeout_causes_no_rebalance(scene: Scene) -> None:
     host = scene.cluster.host()
-    teams = scene.teams(session_timeout_ms=10_000)
-    for team in teams:
-        team.create_topic(4)
-        team.join()
-        team.join(host)
-    scene.settle(*teams)
-    before = seen_by(teams)
+    groups = scene.groups(session_timeout_ms=10_000)
+    for group in groups:
+        group.create_topic(4)
+        group.join()
+        group.join(host)
+    scene.settle(*groups)
+    before = states_of(groups)
     host.stop()
     stopped_s = scene.cluster.now_s()
     scene.wait_until(lambda: scene.cluster.now_s() > stopped_s + 2)  # several heartbeats are due
     host.resume()
-    scene.read_more(*teams)
-    check_commits(teams)
-    assert seen_by(teams) == before
+    scene.read_more(*groups)
+    check_commits(groups)
+    assert states_of(groups) == before
 
 
 # --- 000 "Offset commits during rebalance", "Wildcard Subscription"; 003 "Assign", "Subscribe" ----
 
 
-def test_000_commits_1_what_was_read_is_committed_before_others_have_it(scene: Scene) -> None:
-    teams = scene.teams(**BY_ITSELF)
-    for team in teams:
-        team.create_topic(4)
-        team.join()
-        team.fill()
-    scene.settle(*teams)
-    for team in teams:
-        assert team.committed == 0
-        team.join()
-    scene.settle(*teams)
-    for team in teams:
-        moved = team.members[1].consumer.assignment()
-        offsets = {tp: team.members[1].consumer.committed(tp) for tp in moved}
-        assert offsets == dict.fromkeys(moved, 5), team
-        team.fill()
-    scene.settle(*teams)
-    check_commits(teams)
+@pytest.mark.design("000", "Offset commits during rebalance 1")
+def test_positions_are_committed_before_partitions_move(scene: Scene) -> None:
+    groups = scene.groups(**BY_ITSELF)
+    for group in groups:
+        group.create_topic(4)
+        group.join()
+        group.fill()
+    scene.settle(*groups)
+    for group in groups:
+        assert group.committed == 0
+        group.join()
+    scene.settle(*groups)
+    for group in groups:
+        moved = group.members[1].consumer.assignment()
+        offsets = {tp: group.members[1].consumer.committed(tp) for tp in moved}
+        assert offsets == dict.fromkeys(moved, 5), group
+        group.fill()
+    scene.settle(*groups)
+    check_commits(groups)
 
 
-def test_000_wildcard_topics_that_match_are_found_and_others_are_not(scene: Scene) -> None:
-    teams = scene.teams()
-    for team in teams:
-        team.create_topic(2)
+@pytest.mark.design("000", "Wildcard Subscription")
+def test_only_topics_that_match_the_pattern_are_found(scene: Scene) -> None:
+    groups = scene.groups()
+    for group in groups:
+        group.create_topic(2)
         for _ in range(2):
-            member = team.newcomer(metadata_max_age_ms=300)
-            # Whose coordinator resolves an expression (KIP-848) may take ten seconds more.
-            pattern = f"^{team.name}-orders"
+            member = group.add_member(metadata_max_age_ms=300)
+            # With KIP-848, the coordinator matches the pattern, up to ten seconds later.
+            pattern = f"^{group.name}-orders"
             member.consumer.subscribe(pattern=pattern, listener=member.listener)
-    scene.settle(*teams)
-    for team in teams:
-        team.cluster.create_topic(f"{team.name}-payments", 2)
-        team.create_topic(2, suffix="orders-abroad")
-        team.fill()
-    scene.settle(*teams)
-    for team in teams:
-        assert all(len(member.consumer.assignment()) == 2 for member in team.members), team
+    scene.settle(*groups)
+    for group in groups:
+        group.cluster.create_topic(f"{group.name}-payments", 2)
+        group.create_topic(2, suffix="orders-abroad")
+        group.fill()
+    scene.settle(*groups)
+    for group in groups:
+        assert all(len(member.consumer.assignment()) == 2 for member in group.members), group
 
 
-def test_003_unsubscribing_and_assigning_nothing_give_back_and_leave(scene: Scene) -> None:
-    teams = scene.teams(**BY_ITSELF)
-    for team in teams:
-        team.create_topic(6)
+@pytest.mark.design("003", "Assign, Subscribe")
+def test_unsubscribing_and_assigning_nothing_revoke_and_leave(scene: Scene) -> None:
+    groups = scene.groups(**BY_ITSELF)
+    for group in groups:
+        group.create_topic(6)
         for _ in range(3):
-            team.join()
-    scene.settle(*teams)
-    scene.read_more(*teams)
-    for team in teams:
+            group.join()
+    scene.settle(*groups)
+    scene.read_more(*groups)
+    for group in groups:
         for arguments in ((), ([],)):
-            member = team.members.pop()
+            member = group.members.pop()
             membership, had = member.membership, member.consumer.assignment()
             leave = member.consumer.assign if arguments else member.consumer.unsubscribe
             leave(*arguments)
-            assert told(member.listener)[-1] == ("revoked", had)
+            assert rebalance_calls(member.listener)[-1] == ("revoked", had)
             assert (member.consumer.assignment(), member.consumer.subscription()) == (set(), None)
-            assert scene.beat_as(team, membership) == "UnknownMemberIdError", "it has left"
+            assert scene.heartbeat_as(group, membership) == "UnknownMemberIdError", "it has left"
             assert {member.consumer.committed(tp) for tp in had} == {5}
-            scene.settle(team)
+            scene.settle(group)
 
 
 # --- 002 "Phase 2: Synchronizing Group State", "Rolling Upgrades (Consumer)" ----------------------
 
 
-def test_002_phase_2_case_3_a_follower_that_does_not_sync_is_removed_and_all_join_again(
+@pytest.mark.design("002", "Phase 2, case 3")
+def test_a_follower_that_does_not_sync_is_removed_and_the_group_rejoins(
     scene: Scene,
 ) -> None:
-    """One is killed while it waits for the answer to its JoinGroup, one never meant to sync.
+    """One member is killed with its JoinGroup in flight, one never sends SyncGroup.
 
-    The round is complete with them; when their sessions are over, there is one without them.
+    The rebalance completes with them. When their sessions end, another one excludes them.
     """
     options = {"partition_assignment_strategy": [RangePartitionAssignor]}
-    bereft, misled = scene.teams("eager", "eager", **options)
+    bereft, misled = scene.groups("eager", "eager", **options)
     host = scene.cluster.host()
     bereft.create_topic(6)
-    late, doomed = bereft.join(), bereft.join(host)
+    late, killed = bereft.join(), bereft.join(host)
     scene.settle(bereft)
     generation = late.membership[1]
-    newcomer = bereft.join()
-    bereft.poll_until(lambda: doomed.awaits_others, doomed.consumer, newcomer.consumer)
+    new_member = bereft.join()
+    bereft.poll_until(lambda: killed.join_or_sync_in_flight, killed.consumer, new_member.consumer)
     host.kill()
-    bereft.members.remove(doomed)
+    bereft.members.remove(killed)
 
     misled.create_topic(4)
     leader = misled.join()
     scene.settle(misled)
     follower = follower_of(scene, misled)
     scene.poll_until(lambda _: len(leader.consumer.assignment()) == 2, misled)
-    joined = follower.joined()
+    joined = follower.receive_join()
     assert (joined.generation_id, joined.leader) == leader.membership[::-1]
 
-    scene.poll_until(lambda _: len(newcomer.consumer.assignment()) == 2, bereft)
-    assert late.membership[1] == newcomer.membership[1] == generation + 1
+    scene.poll_until(lambda _: len(new_member.consumer.assignment()) == 2, bereft)
+    assert late.membership[1] == new_member.membership[1] == generation + 1
     scene.settle(bereft, misled)
-    assert late.membership[1] == newcomer.membership[1] == generation + 2
+    assert late.membership[1] == new_member.membership[1] == generation + 2
     assert leader.membership[1] == joined.generation_id + 1
     assert follower.beat(joined.generation_id) == "UnknownMemberIdError"
-    assert leader.heard == ["assigned", "revoked", "assigned", "revoked", "assigned"]
+    assert leader.rebalance_events == ["assigned", "revoked", "assigned", "revoked", "assigned"]
 
 
-def follower_of(scene: Scene, team: Team) -> RawClassicMember:
-    """A member that is nothing but its JoinGroup; the answer waits for the others."""
-    follower = RawClassicMember(scene.cluster.line(scene.coordinator_of(team)), team.name)
-    subscription = ConsumerProtocolSubscription(topics=[team.partitions[0].topic], user_data=b"")
+def follower_of(scene: Scene, group: Group) -> RawClassicMember:
+    """A raw member with a JoinGroup in flight; its response waits for the other members."""
+    follower = RawClassicMember(scene.cluster.connect(scene.coordinator_of(group)), group.name)
+    subscription = ConsumerProtocolSubscription(topics=[group.partitions[0].topic], user_data=b"")
     follower.protocols = {"range": subscription.encode(version=0)}
     follower.session_ms = SESSION_TIMEOUT_MS
-    follower.ask_to_join()
-    assert name_of(follower.joined().error_code) == "MemberIdRequiredError"
-    follower.ask_to_join()
+    follower.send_join()
+    assert name_of(follower.receive_join().error_code) == "MemberIdRequiredError"
+    follower.send_join()
     return follower
 
 
 OLD, NEW = RoundRobinPartitionAssignor, RangePartitionAssignor
 
 
-def chosen(team: Team) -> str:
+def chosen_broker(group: Group) -> str:
     """Which of the two has assigned six partitions to three members."""
     numbers = [
-        frozenset(tp.partition for tp in member.consumer.assignment()) for member in team.members
+        frozenset(tp.partition for tp in member.consumer.assignment()) for member in group.members
     ]
     ways = {
         frozenset(map(frozenset, ({0, 3}, {1, 4}, {2, 5}))): OLD.name,
@@ -239,20 +253,21 @@ def chosen(team: Team) -> str:
     return ways[frozenset(numbers)]
 
 
-def test_002_rolling_upgrade_of_strategies_phases_1_to_4(scene: Scene) -> None:
-    (team,) = scene.teams("eager")
-    team.create_topic(6)
+@pytest.mark.design("002", "Rolling Upgrades (Consumer), phases 1-4")
+def test_strategies_change_in_a_rolling_upgrade(scene: Scene) -> None:
+    (group,) = scene.groups("eager")
+    group.create_topic(6)
     for _ in range(3):
-        team.join(partition_assignment_strategy=[OLD])
-    scene.settle(team)
-    phases = [chosen(team)]
+        group.join(partition_assignment_strategy=[OLD])
+    scene.settle(group)
+    phases = [chosen_broker(group)]
     for _ in range(3):
-        scene.read_more(team)
-        for member in team.members:
+        scene.read_more(group)
+        for member in group.members:
             member.consumer.commit()
-        team.members.pop(0).consumer.close()
-        team.join(partition_assignment_strategy=[NEW, OLD])
-        scene.settle(team)
-        phases.append(chosen(team))
+        group.members.pop(0).consumer.close()
+        group.join(partition_assignment_strategy=[NEW, OLD])
+        scene.settle(group)
+        phases.append(chosen_broker(group))
     assert phases == ["roundrobin", "roundrobin", "roundrobin", "range"]
-    check_commits([team])
+    check_commits([group])

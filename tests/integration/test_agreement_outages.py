@@ -1,7 +1,7 @@
-"""The same scripts with three real brokers and three simulated ones that fail: who coordinates.
+"""Outages of coordinators: the same scripts with three real and three simulated brokers.
 
-Each script has a group of every protocol, all of one coordinator, so that one outage serves all.
-Scenarios are named by document and section. `--broker=real` or `--broker=simulated` runs one world.
+Each script has a group of every protocol with the same coordinator, so that one outage affects all.
+`--broker=real` or `--broker=simulated` runs one side.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from tandem_kafka.errors import KafkaTimeoutError
+from tests.integration.group_scenes import Group, Member, Scene, check_commits, scene_of, states_of
 from tests.integration.hosts import Host
-from tests.integration.teams import Member, Scene, Team, check_commits, scene_of, seen_by
 from tests.kafka.broker import KafkaCluster
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
@@ -34,135 +34,150 @@ def scene(request: pytest.FixtureRequest) -> Iterator[Scene]:
     yield from scene_of(request, "three")
 
 
-def at_rest(scene: Scene, *, replicas: int, host: Host | None = None, **options: Any) -> list[Team]:
-    """Teams of two members that have shared out, read and committed what there is.
+def at_rest(
+    scene: Scene, *, replicas: int, host: Host | None = None, **options: Any
+) -> list[Group]:
+    """Groups of two members that have assigned, read and committed everything.
 
-    The first member of each lives in the `host`, if there is one; the second one is static.
+    The first member of each runs in the `host`, if there is one. The second is static.
     """
-    teams = scene.teams(**options)
-    for team in teams:
-        team.create_topic(6, replicas)
-        team.join(host)
-        team.join(**STATIC)
-    scene.settle(*teams)
-    scene.read_more(*teams)
-    check_commits(teams)
-    return teams
+    groups = scene.groups(**options)
+    for group in groups:
+        group.create_topic(6, replicas)
+        group.join(host)
+        group.join(**STATIC)
+    scene.settle(*groups)
+    scene.read_more(*groups)
+    check_commits(groups)
+    return groups
 
 
-def test_000_failover_2_consumer_3_coordinator_failure_1_to_3_002_phase_1_another_one_goes_on(
+@pytest.mark.design(
+    "000", "Consumer 3", "Co-ordinator failover 2", "Co-ordinator failure during rebalance 1-5"
+)
+@pytest.mark.design("002", "Phase 1: Joining the Group")
+def test_another_coordinator_continues_the_group(
     scene: Scene,
 ) -> None:
-    """The coordinator of nine groups is stopped; three of them are at rest: nobody joins again.
+    """The coordinator of nine groups is stopped. In the three stable ones, no member rejoins.
 
-    In three a new member has begun a rebalance, in three another member has done its part as well;
-    one of each is stopped, so that it does not end before the coordinator does.
+    In three groups a new member has started a rebalance, in three another member has joined it too.
+    One member of each is stopped, so that the rebalance does not end before the coordinator.
     """
-    calm = at_rest(scene, replicas=3)
-    gone = scene.coordinator_of(calm[0])
+    stable = at_rest(scene, replicas=3)
+    gone = scene.coordinator_of(stable[0])
     host = scene.cluster.host()
     options = {"host": host, "coordinator": gone, "session_timeout_ms": 20_000}
-    told, joined = at_rest(scene, replicas=3, **options), at_rest(scene, replicas=3, **options)
-    before = seen_by(calm)
+    joining, joined = at_rest(scene, replicas=3, **options), at_rest(scene, replicas=3, **options)
+    before = states_of(stable)
     host.stop()
-    for team in told + joined:
-        early = team.members[1]
-        newcomer = team.join()
-        team.poll_until(partial(scene.is_rebalancing, team), newcomer.consumer)
-        if team in joined:
-            team.poll_until(partial(has_begun, team, early), newcomer.consumer, early.consumer)
+    for group in joining + joined:
+        early = group.members[1]
+        new_member = group.join()
+        group.poll_until(partial(scene.is_rebalancing, group), new_member.consumer)
+        if group in joined:
+            group.poll_until(partial(has_begun, group, early), new_member.consumer, early.consumer)
     scene.stop(gone)
-    assert scene.coordinator_of(calm[0], besides=gone) != gone
+    assert scene.coordinator_of(stable[0], other_than=gone) != gone
     moved_s = scene.cluster.now_s()
-    assert {team.committed for team in calm} == {6 * 5}
-    scene.read_more(*calm)
+    assert {group.committed for group in stable} == {6 * 5}
+    scene.read_more(*stable)
     host.resume()
-    scene.settle(*told, *joined)
-    scene.read_more(*told, *joined)
-    check_commits(told + joined)
-    members = [member for team in told + joined for member in team.members]
-    assert not [member for member in members if "lost" in member.heard]
+    scene.settle(*joining, *joined)
+    scene.read_more(*joining, *joined)
+    check_commits(joining + joined)
+    members = [member for group in joining + joined for member in group.members]
+    assert not [member for member in members if "lost" in member.rebalance_events]
     scene.start()
-    # Longer than a session: it is the other one that the heartbeats go to.
-    scene.poll_until(lambda _: scene.cluster.now_s() > moved_s + 7, *calm)
-    check_commits(calm)
-    assert seen_by(calm) == before
-    for team in calm:
-        restarted = team.members.pop().consumer
+    # Longer than a session: heartbeats reach the new coordinator.
+    scene.poll_until(lambda _: scene.cluster.now_s() > moved_s + 7, *stable)
+    check_commits(stable)
+    assert states_of(stable) == before
+    for group in stable:
+        restarted = group.members.pop().consumer
         had = restarted.assignment()
         restarted.close()
-        again = team.join(**STATIC).consumer
-        scene.poll_until(lambda team: team.members[1].consumer.assignment(), team)
-        assert again.assignment() == had, "the other one knows who it was"
-    scene.read_more(*calm)
-    check_commits(calm)
-    assert [team.members[0].seen for team in calm] == before[::2]
+        again = group.join(**STATIC).consumer
+        scene.poll_until(lambda group: group.members[1].consumer.assignment(), group)
+        assert again.assignment() == had, "the new coordinator knows the static member"
+    scene.read_more(*stable)
+    check_commits(stable)
+    assert [group.members[0].state for group in stable] == before[::2]
 
 
-def has_begun(team: Team, member: Member) -> bool:
-    """Whether it has done its part of a rebalance, and waits for the others."""
-    return "revoked" in member.heard if team.protocol == "consumer" else member.awaits_others
+def has_begun(group: Group, member: Member) -> bool:
+    """Return whether it has joined a rebalance and waits for the other members."""
+    return (
+        "revoked" in member.rebalance_events
+        if group.protocol == "consumer"
+        else member.join_or_sync_in_flight
+    )
 
 
-def test_000_failover_3_coordinator_4_without_a_coordinator_nobody_is_missed_until_there_is_one(
+@pytest.mark.design("000", "Co-ordinator 1, 4", "Co-ordinator failover 3")
+def test_no_session_expires_without_a_coordinator(
     scene: Scene,
 ) -> None:
-    """Two of three controllers are gone: for longer than a session nobody can take over.
+    """Two of three controllers are down, so no coordinator is elected for longer than a session.
 
-    All go on fetching. Members that are gone as well are replaced when a session has passed again.
+    All members continue to fetch. Killed members are replaced one session after the election.
     """
-    teams = at_rest(scene, replicas=1)
-    coordinator = scene.coordinator_of(teams[0])
+    groups = at_rest(scene, replicas=1)
+    coordinator = scene.coordinator_of(groups[0])
     host = scene.cluster.host()
-    bereft = at_rest(scene, replicas=1, host=host, coordinator=coordinator)
+    orphaned = at_rest(scene, replicas=1, host=host, coordinator=coordinator)
     left, other = (node_id for node_id in scene.cluster.node_ids if node_id != coordinator)
-    elsewhere = {team: scene.led_by(left, team) for team in teams}
+    elsewhere = {group: scene.partitions_led_by(left, group) for group in groups}
     scene.kill(coordinator, other)
     host.kill()
     gone_s = scene.cluster.now_s()
-    for team in bereft:
-        del team.members[0]
-    before = seen_by(teams + bereft)
+    for group in orphaned:
+        del group.members[0]
+    before = states_of(groups + orphaned)
     for _ in range(4):
-        for team in teams:
-            team.fill(elsewhere[team])
-        scene.poll_until(lambda team: team.all_read, *teams, *bereft)
-    scene.poll_until(lambda _: scene.cluster.now_s() > gone_s + 7, *teams, *bereft)
-    for team in teams:
+        for group in groups:
+            group.fill(elsewhere[group])
+        scene.poll_until(lambda group: group.all_read, *groups, *orphaned)
+    scene.poll_until(lambda _: scene.cluster.now_s() > gone_s + 7, *groups, *orphaned)
+    for group in groups:
         with pytest.raises(KafkaTimeoutError):
-            team.members[0].consumer.commit(timeout_ms=200)
-    assert seen_by(teams + bereft) == before
+            group.members[0].consumer.commit(timeout_ms=200)
+    assert states_of(groups + orphaned) == before
     scene.start()
-    scene.read_more(*teams)
-    scene.settle(*bereft)
-    scene.read_more(*bereft)
-    check_commits(teams + bereft)
-    assert seen_by(teams) == before[: 2 * len(teams)]
-    assert not [team for team in bereft if "lost" in team.members[0].heard]
+    scene.read_more(*groups)
+    scene.settle(*orphaned)
+    scene.read_more(*orphaned)
+    check_commits(groups + orphaned)
+    assert states_of(groups) == before[: 2 * len(groups)]
+    assert not [group for group in orphaned if "lost" in group.members[0].rebalance_events]
 
 
-def test_000_failure_detection_4_003_timeouts_a_paused_coordinator_is_given_up(
+@pytest.mark.design("000", "Failure detection protocol 4")
+@pytest.mark.design("003", "Timeout Policy")
+def test_a_paused_coordinator_is_given_up(
     scene: Scene,
 ) -> None:
-    teams = at_rest(scene, replicas=1, session_timeout_ms=45_000, request_timeout_ms=5_000)
-    before = seen_by(teams)
-    paused = scene.coordinator_of(teams[0])
+    groups = at_rest(scene, replicas=1, session_timeout_ms=45_000, request_timeout_ms=5_000)
+    before = states_of(groups)
+    paused = scene.coordinator_of(groups[0])
     others = [node_id for node_id in scene.cluster.node_ids if node_id != paused]
-    elsewhere = {team: [tp for n in others for tp in scene.led_by(n, team)] for team in teams}
+    elsewhere = {
+        group: [tp for n in others for tp in scene.partitions_led_by(n, group)] for group in groups
+    }
     scene.pause(paused)
-    for team in teams:
-        team.fill(elsewhere[team])
+    for group in groups:
+        group.fill(elsewhere[group])
         began_s = scene.cluster.now_s()
-        team.go_round()
+        group.poll_each()
         with pytest.raises(KafkaTimeoutError):
-            team.members[0].consumer.commit(timeout_ms=100)
-        assert scene.cluster.now_s() - began_s < 4, "nobody waits for the coordinator"
-    assert scene.coordinator_of(teams[0], besides=paused) != paused
-    scene.poll_until(lambda team: team.all_read, *teams)
-    check_commits(teams)  # by way of the new one
+            group.members[0].consumer.commit(timeout_ms=100)
+        assert scene.cluster.now_s() - began_s < 4, "no member waits for the coordinator"
+    assert scene.coordinator_of(groups[0], other_than=paused) != paused
+    scene.poll_until(lambda group: group.all_read, *groups)
+    check_commits(groups)  # by way of the new one
     scene.resume(paused)
-    for team in teams:
-        team.fill()
-    scene.poll_until(lambda team: team.all_read, *teams)
-    check_commits(teams)
-    assert seen_by(teams) == before
+    for group in groups:
+        group.fill()
+    scene.poll_until(lambda group: group.all_read, *groups)
+    check_commits(groups)
+    assert states_of(groups) == before

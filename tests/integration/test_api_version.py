@@ -1,4 +1,4 @@
-"""`api_version` of releases old and new, given for a broker of Kafka 4.3."""
+"""`api_version` of old and new releases, with a broker of Kafka 4.3."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def test_a_group_reads_and_commits(
     assert len(read_all(consumer, 10)) == 10
     consumer.commit()
     assert consumer.committed(TopicPartition(topic, 0)) == 10
-    told = [
+    warnings_logged = [
         record.getMessage()
         for record in caplog.records
         if record.name.startswith("tandem_kafka") and record.levelno >= logging.WARNING
     ]
-    assert len(told) == (1 if release < (0, 11) else 0)
+    assert len(warnings_logged) == (1 if release < (0, 11) else 0)

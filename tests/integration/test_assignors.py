@@ -19,7 +19,7 @@ from tests.kafka.assignors import assigned_by_kafka
 Group = tuple[list[Member], Topics]
 
 GROUPS = 1_500
-#: Kafka goes through its members in the order of a hash map. That of these ids is alphabetical.
+#: Kafka iterates over a hash map of members. For these ids, its order is alphabetical.
 MEMBER_IDS = "abcdefghijkl"
 ASSIGNORS: dict[str, Callable[..., Assignment]] = {
     "range": assign_range,
@@ -65,7 +65,7 @@ def group_of(seed: str, *, alike: bool, contradict: bool) -> Group:
     """A group whose members own nothing, something or everything.
 
     Args:
-        seed: Makes the same group again.
+        seed: Determines the group.
         alike: All members subscribe to the same topics.
         contradict: Some partitions are claimed from an older generation too.
     """
@@ -96,7 +96,7 @@ def as_sets(assignment: Assignment) -> dict[str, set[TopicPartition]]:
 
 @pytest.mark.parametrize("alike", [True, False], ids=["alike", "different"])
 @pytest.mark.parametrize("name", ASSIGNORS)
-def test_ours_assign_what_kafkas_own_assign(
+def test_assignors_match_those_of_kafka(
     name: str, alike: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     returned: list[TopicPartition] = []
@@ -122,7 +122,7 @@ def test_ours_assign_what_kafkas_own_assign(
         returned.clear()
         found = as_sets(ASSIGNORS[name](*group))
         if returned:
-            # Which partition returns to where it was is left to the order of a hash set in Kafka.
+            # In Kafka, the order of a hash set decides which partition returns.
             undecided += 1
         else:
             assert found == expected, group

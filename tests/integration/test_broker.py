@@ -1,4 +1,4 @@
-"""The broker that the other tests rely on does what they rely on."""
+"""The test broker behaves as the other tests expect."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def read(config: dict[str, str], topic: str, partitions: int, count: int) -> lis
 
 
 @pytest.mark.partitions(3)
-def test_what_is_produced_is_read(kafka: KafkaCluster, topic: str) -> None:
+def test_produced_records_are_read(kafka: KafkaCluster, topic: str) -> None:
     records = [Record(b"%d" % number, partition=number % 3) for number in range(300)]
     assert kafka.admin.produce(topic, records) == 300
     values = read({"bootstrap.servers": kafka.bootstrap()}, topic, 3, 300)
@@ -53,7 +53,7 @@ SASL = {"sasl.username": "alice", "sasl.password": PASSWORD}
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
 @pytest.mark.parametrize("listener", ["SASL_PLAINTEXT", "SASL_SSL"])
-def test_sasl_users_are_let_in(
+def test_sasl_users_can_log_in(
     kafka: KafkaCluster, topic: str, listener: str, mechanism: str
 ) -> None:
     kafka.admin.produce(topic, [b"secret"])
@@ -103,7 +103,7 @@ def cluster() -> Iterator[KafkaCluster]:
 
 
 @pytest.mark.slow
-def test_a_broker_comes_back_to_its_ports_and_data(cluster: KafkaCluster) -> None:
+def test_a_restarted_broker_keeps_its_ports_and_data(cluster: KafkaCluster) -> None:
     topic = cluster.admin.create_topic("comes-back", 3, replicas=3)
     cluster.admin.produce(topic, [Record(b"before", partition=part) for part in range(3)])
     before = cluster.bootstrap()
@@ -118,7 +118,7 @@ def test_a_broker_comes_back_to_its_ports_and_data(cluster: KafkaCluster) -> Non
 
 
 @pytest.mark.slow
-def test_paused_brokers_do_not_answer(cluster: KafkaCluster) -> None:
+def test_paused_brokers_do_not_respond(cluster: KafkaCluster) -> None:
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap(), "group.id": "unused"})
     consumer.list_topics(timeout=20.0)
     cluster.pause()
@@ -129,7 +129,7 @@ def test_paused_brokers_do_not_answer(cluster: KafkaCluster) -> None:
     consumer.close()
 
 
-def test_permissions_are_asked_for_with_an_authorizer() -> None:
+def test_an_authorizer_checks_permissions() -> None:
     with KafkaCluster(authorizer=True) as cluster:
         topic = cluster.admin.create_topic("guarded")
         config = {

@@ -1,4 +1,4 @@
-"""Commits: of what was handed out and nothing else, in order, with what goes with an offset."""
+"""Commits: what they cover, their order, and the metadata of an offset."""
 
 from __future__ import annotations
 
@@ -50,8 +50,9 @@ def consumer(consume: Consume, group: str, tp: TopicPartition) -> KafkaConsumer:
     return consumer
 
 
+@pytest.mark.behaviour(118)
 @pytest.mark.partitions(2)
-def test_118_commit_covers_what_poll_returned_while_reading_ahead(
+def test_commit_covers_what_poll_returned_while_reading_ahead(
     kafka: KafkaCluster, topic: str, consumer: KafkaConsumer
 ) -> None:
     partitions = partitions_of(topic, 2)
@@ -66,7 +67,8 @@ def test_118_commit_covers_what_poll_returned_while_reading_ahead(
         assert {tp: consumer.committed(tp) or 0 for tp in partitions} == returned
 
 
-def test_118_commit_async_covers_what_poll_returned_when_it_was_called(
+@pytest.mark.behaviour(118)
+def test_commit_async_covers_what_poll_returned_when_it_was_called(
     kafka: KafkaCluster, tp: TopicPartition, consumer: KafkaConsumer
 ) -> None:
     kafka.admin.produce(tp.topic, [b"x"] * 20)
@@ -78,7 +80,8 @@ def test_118_commit_async_covers_what_poll_returned_when_it_was_called(
     assert future.value[tp].offset == 5
 
 
-def test_119_callbacks_run_in_order_on_this_thread_before_commit_returns(
+@pytest.mark.behaviour(119)
+def test_callbacks_run_in_order_on_this_thread_before_commit_returns(
     tp: TopicPartition, consumer: KafkaConsumer
 ) -> None:
     seen: list[tuple[int, threading.Thread]] = []
@@ -96,7 +99,8 @@ def test_119_callbacks_run_in_order_on_this_thread_before_commit_returns(
     assert consumer.committed(tp) == 9
 
 
-def test_120_a_failed_commit_async_does_not_fail_commit(
+@pytest.mark.behaviour(120)
+def test_a_failed_commit_async_does_not_fail_commit(
     tp: TopicPartition, consumer: KafkaConsumer
 ) -> None:
     errors: list[Exception | None] = []
@@ -107,8 +111,9 @@ def test_120_a_failed_commit_async_does_not_fail_commit(
     assert consumer.committed(tp) == 2
 
 
+@pytest.mark.behaviour(121)
 @pytest.mark.parametrize("call", ["poll", "commit", "close"])
-def test_121_callbacks_run_only_in_poll_commit_and_close(
+def test_callbacks_run_only_in_poll_commit_and_close(
     consume: Consume, group: str, tp: TopicPartition, consumer: KafkaConsumer, call: str
 ) -> None:
     seen: list[object] = []
@@ -126,7 +131,10 @@ def test_121_callbacks_run_only_in_poll_commit_and_close(
     assert seen == [threading.current_thread()]
 
 
-def test_121_a_callback_ends_the_wait_of_poll(tp: TopicPartition, consumer: KafkaConsumer) -> None:
+@pytest.mark.behaviour(121)
+def test_a_commit_callback_ends_the_wait_of_poll(
+    tp: TopicPartition, consumer: KafkaConsumer
+) -> None:
     """Not poll() itself, but the wait in it: the callback runs long before poll() returns."""
     ran: list[float] = []
     clock = Clock()
@@ -138,7 +146,8 @@ def test_121_a_callback_ends_the_wait_of_poll(tp: TopicPartition, consumer: Kafk
     assert ran[0] < 10
 
 
-def test_122_commit_async_before_the_coordinator_is_known(
+@pytest.mark.behaviour(122)
+def test_commit_async_before_the_coordinator_is_known(
     consume: Consume, group: str, tp: TopicPartition
 ) -> None:
     consumer = consume(group_id=group, bootstrap_timeout_ms=0)
@@ -150,7 +159,8 @@ def test_122_commit_async_before_the_coordinator_is_known(
     assert consumer.committed(tp) == 4
 
 
-def test_125_commit_of_a_member_the_group_knows_no_more(
+@pytest.mark.behaviour(125)
+def test_a_commit_of_a_removed_member_fails(
     kafka: KafkaCluster, topic: str, consume: Consume, group: str, tp: TopicPartition
 ) -> None:
     kafka.admin.produce(topic, [b"x"] * 3)
@@ -170,7 +180,8 @@ def member_to_remove(consumer: KafkaConsumer) -> Any:
     return MemberToRemove(member_id=consumer.group_metadata().member_id)
 
 
-def test_128_and_auto_commit_on_the_interval(
+@pytest.mark.behaviour(128)
+def test_auto_commit_follows_the_interval(
     kafka: KafkaCluster, topic: str, consume: Consume, group: str, tp: TopicPartition
 ) -> None:
     options = {"enable_auto_commit": True, "auto_commit_interval_ms": 100}
@@ -187,7 +198,8 @@ def test_128_and_auto_commit_on_the_interval(
     poll_until(consumer, lambda: other.committed(tp) == 10)
 
 
-def test_128_auto_commit_sends_nothing_without_a_position(
+@pytest.mark.behaviour(128)
+def test_auto_commit_sends_nothing_without_a_position(
     topic: str, consume: Consume, group: str
 ) -> None:
     options = {"enable_auto_commit": True, "auto_commit_interval_ms": 10}
@@ -198,7 +210,8 @@ def test_128_auto_commit_sends_nothing_without_a_position(
     assert metric(consumer, "consumer-coordinator-metrics", "commit-total") == 0
 
 
-def test_128_auto_commit_waits_for_the_interval(
+@pytest.mark.behaviour(128)
+def test_auto_commit_waits_for_the_interval(
     kafka: KafkaCluster, topic: str, consume: Consume, group: str, tp: TopicPartition
 ) -> None:
     kafka.admin.produce(topic, [b"x"] * 10)
@@ -210,8 +223,10 @@ def test_128_auto_commit_waits_for_the_interval(
     assert consumer.committed(tp) is None
 
 
+@pytest.mark.behaviour(130)
+@pytest.mark.design("003", "Assign, commit")
 @pytest.mark.partitions(2)
-def test_130_assign_commits_what_was_read_before(
+def test_assign_commits_the_positions_of_former_partitions(
     kafka: KafkaCluster, topic: str, consume: Consume, group: str
 ) -> None:
     first, second = partitions_of(topic, 2)
@@ -226,9 +241,8 @@ def test_130_assign_commits_what_was_read_before(
     assert [other.committed(tp) for tp in (first, second)] == [9, 5]
 
 
-def test_131_metadata_and_leader_epoch_come_back(
-    tp: TopicPartition, consumer: KafkaConsumer
-) -> None:
+@pytest.mark.behaviour(131)
+def test_metadata_and_leader_epoch_are_stored(tp: TopicPartition, consumer: KafkaConsumer) -> None:
     for metadata in ("plain", "", "täglich ✓ 日本", "x" * 4_096):
         committed = OffsetAndMetadata(0, metadata, 0)
         consumer.commit({tp: committed})
@@ -238,7 +252,8 @@ def test_131_metadata_and_leader_epoch_come_back(
     assert consumer.committed(tp) == 7
 
 
-def test_131_the_epoch_of_what_was_read_is_committed(
+@pytest.mark.behaviour(131)
+def test_a_commit_has_the_leader_epoch_of_the_last_record(
     kafka: KafkaCluster, tp: TopicPartition, consumer: KafkaConsumer, consume: Consume, group: str
 ) -> None:
     kafka.admin.produce(tp.topic, [b"x"] * 3)
@@ -251,13 +266,15 @@ def test_131_the_epoch_of_what_was_read_is_committed(
     assert [record.value for record in read_all(other, 1)] == [b"y"]
 
 
-def test_131_metadata_that_are_too_long(tp: TopicPartition, consumer: KafkaConsumer) -> None:
+@pytest.mark.behaviour(131)
+def test_metadata_that_is_too_long_is_rejected(tp: TopicPartition, consumer: KafkaConsumer) -> None:
     with pytest.raises(OffsetMetadataTooLargeError):
         consumer.commit({tp: TOO_LONG})
     assert consumer.committed(tp) is None
 
 
-def test_132_committed_of_what_was_never_committed(
+@pytest.mark.behaviour(132)
+def test_committed_is_none_without_a_commit(
     topic: str, tp: TopicPartition, consumer: KafkaConsumer
 ) -> None:
     assert consumer.committed(tp) is None
@@ -266,10 +283,11 @@ def test_132_committed_of_what_was_never_committed(
     assert consumer.committed(TopicPartition(f"not-{topic}", 0), timeout_ms=3_000) is None
 
 
-def test_132_committed_of_a_deleted_topic(
+@pytest.mark.behaviour(132)
+def test_committed_is_none_for_a_deleted_topic(
     kafka: KafkaCluster, tp: TopicPartition, consumer: KafkaConsumer
 ) -> None:
-    """The consumer asks with an id that the broker does not know any more."""
+    """The consumer sends a topic id that the broker no longer knows."""
     consumer.poll(0)
     consumer.commit({tp: offset(1)})
     consumer.unsubscribe()
@@ -278,7 +296,8 @@ def test_132_committed_of_a_deleted_topic(
     wait_until(lambda: consumer.committed(tp, timeout_ms=1_500) is None)
 
 
-def test_134_committed_waits_for_an_open_transaction(
+@pytest.mark.behaviour(134)
+def test_committed_waits_for_an_open_transaction(
     kafka: KafkaCluster, tp: TopicPartition, consumer: KafkaConsumer, group: str
 ) -> None:
     consumer.commit({tp: offset(1)})
@@ -298,7 +317,8 @@ def test_134_committed_waits_for_an_open_transaction(
     assert consumer.committed(tp) == 8
 
 
-def test_137_a_member_that_left_commits_offsets_of_its_choice(
+@pytest.mark.behaviour(137)
+def test_a_member_that_left_commits_explicit_offsets(
     kafka: KafkaCluster, topic: str, consume: Consume, group: str, tp: TopicPartition
 ) -> None:
     kafka.admin.produce(topic, [b"x"] * 3)
@@ -313,7 +333,7 @@ def test_137_a_member_that_left_commits_offsets_of_its_choice(
     assert [record.offset for record in read_all(consumer, 1)] == [2]
 
 
-def test_a_member_commits_and_the_next_goes_on(
+def test_the_next_member_starts_at_the_commit(
     kafka: KafkaCluster, topic: str, consume: Consume, group: str
 ) -> None:
     kafka.admin.produce(topic, [b"%d" % n for n in range(10)])
@@ -325,7 +345,7 @@ def test_a_member_commits_and_the_next_goes_on(
     assert [record.offset for record in read_all(second, 4)] == [6, 7, 8, 9]
 
 
-def test_auto_commit_on_close_and_only_if_wanted(
+def test_close_commits_only_with_auto_commit(
     kafka: KafkaCluster, topic: str, consume: Consume, group: str, tp: TopicPartition
 ) -> None:
     kafka.admin.produce(topic, [b"x"] * 9)
@@ -337,7 +357,7 @@ def test_auto_commit_on_close_and_only_if_wanted(
         assert look.committed(tp) == committed
 
 
-def test_a_with_block_commits_only_if_it_ends_well(
+def test_a_with_block_commits_only_without_an_exception(
     kafka: KafkaCluster, topic: str, consume: Consume, group: str, tp: TopicPartition
 ) -> None:
     kafka.admin.produce(topic, [b"x"] * 9)

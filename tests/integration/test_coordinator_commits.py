@@ -1,4 +1,4 @@
-"""Who may commit offsets of a group and ask for them, with both coordinators."""
+"""Which clients can commit and fetch the offsets of a group, with both coordinators."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import pytest
 from tests.integration.heartbeating import Owned
 from tests.integration.pairs import Pair
 from tests.integration.raw_worlds import RawWorld
-from tests.integration.subscriptions import said
+from tests.integration.subscriptions import subscription_metadata
 
 UNKNOWN, STALE = "UnknownMemberIdError", "StaleMemberEpochError"
 ILLEGAL, FENCED = "IllegalGenerationError", "FencedInstanceIdError"
 
 
-def test_anybody_commits_for_a_group_without_members(raw: RawWorld) -> None:
+def test_any_client_commits_for_a_group_without_members(raw: RawWorld) -> None:
     offsets = raw.offsets()
     assert offsets.commit("x", 3, p0=1) == "GroupIdNotFoundError"
     assert offsets.commit("", -1, p0=1) is None
@@ -28,10 +28,10 @@ def test_anybody_commits_for_a_group_without_members(raw: RawWorld) -> None:
     assert offsets.committed() == {0: 3, 1: 2}
 
 
-def test_a_classic_member_commits_by_its_id_name_and_generation(raw: RawWorld) -> None:
+def test_a_classic_member_commits_with_its_ids_and_generation(raw: RawWorld) -> None:
     pair, offsets, static = Pair(raw), raw.offsets(), raw.classic("two")
-    static.ask_to_join()
-    pair.leader.await_round(pair.generation)
+    static.send_join()
+    pair.leader.await_rebalance(pair.generation)
     assert set(pair.join_again(static).values()) == {3}
     pair.sync_leader(3)
     leader = pair.leader.member_id
@@ -45,13 +45,16 @@ def test_a_classic_member_commits_by_its_id_name_and_generation(raw: RawWorld) -
         (static.member_id, 3, "two", None),
         (static.member_id, 3, None, None),
     ):
-        told = offsets.commit(member_id, generation, instance, p0=1)
-        assert told == error, (member_id, generation, instance)
+        response = offsets.commit(member_id, generation, instance, p0=1)
+        assert response == error, (member_id, generation, instance)
     for member_id, generation in ((leader, 3), (leader, 9), ("x", 9)):
-        assert offsets.fetch(member_id, generation) == (None, {0: 1}), "anybody may ask"
+        assert offsets.fetch(member_id, generation) == (None, {0: 1}), (
+            "any client can fetch offsets"
+        )
 
 
-def test_001_a_kip_848_member_commits_and_asks_at_its_epoch(raw: RawWorld) -> None:
+@pytest.mark.design("001", "OffsetCommit, OffsetFetch and TxnOffsetCommit of members")
+def test_a_kip_848_member_commits_and_fetches_offsets_at_its_epoch(raw: RawWorld) -> None:
     offsets, member = raw.offsets(), raw.modern()
     assert offsets.fetch("x", 3) == (None, {}), "there is no group"
     epoch = member.join().epoch
@@ -67,7 +70,7 @@ def test_001_a_kip_848_member_commits_and_asks_at_its_epoch(raw: RawWorld) -> No
         assert offsets.commit(member_id, wrong, p0=9) == error
         assert offsets.fetch(member_id, wrong) == (error, {})
     assert offsets.fetch(who, epoch) == (None, {0: 1})
-    assert offsets.committed() == {0: 1}, "somebody without membership may ask"
+    assert offsets.committed() == {0: 1}, "a client without membership can fetch offsets"
     assert member.beat(-1).error is None
     assert offsets.commit(who, epoch, p0=9) == offsets.fetch(who, epoch)[0] == UNKNOWN
     assert offsets.commit("", -1, p0=2) is None
@@ -78,19 +81,20 @@ def numbers(owned: Owned | None) -> list[int]:
     return sorted(number for each in owned.values() for number in each)
 
 
-def test_001_an_older_epoch_is_good_for_what_the_member_has_had_since_then(raw: RawWorld) -> None:
-    """KIP-1251: an answer that is under way does not fence the commits before it."""
+@pytest.mark.design("001", "OffsetCommit, OffsetFetch and TxnOffsetCommit of members")
+def test_an_older_epoch_may_commit_partitions_owned_since_then(raw: RawWorld) -> None:
+    """KIP-1251: a response in flight does not fence the commits before it."""
     offsets, first, second, third = raw.offsets(), raw.modern(), raw.modern(), raw.modern()
     who = first.member_id
     begun = first.join()
     assert begun.count == 4
     assert second.join().error is None
-    told = first.beat_until(begun.epoch, lambda a: a.assigned is not None, begun.assigned)
-    kept = numbers(told.assigned)
+    response = first.beat_until(begun.epoch, lambda a: a.assigned is not None, begun.assigned)
+    kept = numbers(response.assigned)
     gone = [number for number in range(4) if number not in kept]
     for number in (kept[0], gone[0]):
-        assert offsets.commit(who, begun.epoch, **{f"p{number}": 1}) is None, "not given back yet"
-    moved = first.beat_until(begun.epoch, lambda a: a.epoch > begun.epoch, told.assigned)
+        assert offsets.commit(who, begun.epoch, **{f"p{number}": 1}) is None, "not revoked yet"
+    moved = first.beat_until(begun.epoch, lambda a: a.epoch > begun.epoch, response.assigned)
     one, other = f"p{kept[0]}", f"p{gone[0]}"
     for epoch, offset, error in (
         (begun.epoch, {one: 2}, None),
@@ -99,7 +103,7 @@ def test_001_an_older_epoch_is_good_for_what_the_member_has_had_since_then(raw: 
         (begun.epoch - 1, {one: 9}, STALE),
         (moved.epoch + 1, {one: 9}, STALE),
         (moved.epoch, {one: 3}, None),
-        (moved.epoch, {other: 3}, None),  # nobody looks whose a partition is
+        (moved.epoch, {other: 3}, None),  # the owner of a partition is not checked
     ):
         assert offsets.commit(who, epoch, **offset) == error, (epoch, offset)
     assert offsets.fetch(who, begun.epoch)[0] == STALE, "asking is no committing"
@@ -108,32 +112,38 @@ def test_001_an_older_epoch_is_good_for_what_the_member_has_had_since_then(raw: 
     assert offsets.commit(second.member_id, got.epoch, **{other: 4}) is None
     assert offsets.committed() == {kept[0]: 3, gone[0]: 4}
     assert third.join().error is None
-    told = first.beat_until(moved.epoch, lambda a: a.assigned is not None or a.epoch > moved.epoch)
-    if told.epoch == moved.epoch:  # it has one to give back, and commits it at its oldest epoch
-        (left,) = set(kept) - set(numbers(told.assigned))
+    response = first.beat_until(
+        moved.epoch, lambda a: a.assigned is not None or a.epoch > moved.epoch
+    )
+    if (
+        response.epoch == moved.epoch
+    ):  # it must revoke one partition, and commits it at its oldest epoch
+        (left,) = set(kept) - set(numbers(response.assigned))
         assert offsets.commit(who, begun.epoch, **{f"p{left}": 5}) is None
 
 
-def test_001_what_a_member_is_given_again_it_has_from_then_on(raw: RawWorld) -> None:
+@pytest.mark.design("001", "OffsetCommit, OffsetFetch and TxnOffsetCommit of members")
+def test_a_partition_assigned_again_is_owned_from_the_new_epoch(raw: RawWorld) -> None:
     offsets, first, second = raw.offsets(), raw.modern(), raw.modern()
     begun = first.join()
     assert second.join().error is None
-    told = first.beat_until(begun.epoch, lambda a: a.assigned is not None, begun.assigned)
-    moved = first.beat_until(begun.epoch, lambda a: a.epoch > begun.epoch, told.assigned)
-    gone = next(number for number in range(4) if number not in numbers(told.assigned))
+    response = first.beat_until(begun.epoch, lambda a: a.assigned is not None, begun.assigned)
+    moved = first.beat_until(begun.epoch, lambda a: a.epoch > begun.epoch, response.assigned)
+    gone = next(number for number in range(4) if number not in numbers(response.assigned))
     assert second.beat(-1).error is None
-    more = first.beat_until(moved.epoch, lambda a: a.epoch > moved.epoch, told.assigned)
+    more = first.beat_until(moved.epoch, lambda a: a.epoch > moved.epoch, response.assigned)
     assert more.count == 4
     for epoch, error in ((begun.epoch, STALE), (moved.epoch, STALE), (more.epoch, None)):
         assert offsets.commit(first.member_id, epoch, **{f"p{gone}": 1}) == error
-    kept = numbers(told.assigned)[0]
+    kept = numbers(response.assigned)[0]
     for epoch in (begun.epoch, moved.epoch, more.epoch):
         assert offsets.commit(first.member_id, epoch, **{f"p{kept}": epoch}) is None
     assert first.join().error is None
     assert offsets.commit(first.member_id, begun.epoch, **{f"p{kept}": 1}) is None
 
 
-def test_001_a_static_member_that_was_away_has_what_it_had(raw: RawWorld) -> None:
+@pytest.mark.design("001", "Static members")
+def test_a_static_member_that_returns_keeps_its_partitions(raw: RawWorld) -> None:
     offsets, first, back = raw.offsets(), raw.modern("one"), raw.modern("one")
     begun = first.join()
     assert first.beat(-2).error is None
@@ -142,14 +152,17 @@ def test_001_a_static_member_that_was_away_has_what_it_had(raw: RawWorld) -> Non
     assert (again.error, again.epoch, again.assigned) == (None, begun.epoch, begun.assigned)
     assert offsets.commit(first.member_id, begun.epoch, p0=9) == UNKNOWN
     for epoch in (again.epoch, again.epoch - 1):
-        assert offsets.commit(back.member_id, epoch, p0=1) is None, "nobody had it before"
+        assert offsets.commit(back.member_id, epoch, p0=1) is None, (
+            "no other member owned it before"
+        )
     assert offsets.commit(back.member_id, again.epoch + 1, p0=9) == STALE
 
 
-def test_001_a_classic_member_of_a_kip_848_group_has_generations(raw: RawWorld) -> None:
+@pytest.mark.design("001", "OffsetCommit, OffsetFetch and TxnOffsetCommit of members")
+def test_a_classic_member_of_a_kip_848_group_has_generations(raw: RawWorld) -> None:
     offsets, modern, classic = raw.offsets(), raw.modern(), raw.classic()
     assert modern.join().error is None
-    classic.protocols = {"range": said([raw.topic])}
+    classic.protocols = {"range": subscription_metadata([raw.topic])}
     generation = classic.join().generation_id
     who = classic.member_id
     assert offsets.commit(who, generation, p0=1) is None
@@ -162,7 +175,7 @@ def test_001_a_classic_member_of_a_kip_848_group_has_generations(raw: RawWorld) 
 
 
 @pytest.mark.parametrize("committed", [True, False])
-def test_what_a_transaction_commits_is_not_told_to_who_wants_it_stable(
+def test_stable_offset_fetches_wait_for_a_pending_transaction(
     raw: RawWorld, *, committed: bool
 ) -> None:
     offsets, transaction = raw.offsets(), raw.transaction()
@@ -197,7 +210,8 @@ def test_a_transaction_commits_for_a_classic_member_at_its_generation(raw: RawWo
     transaction.end(committed=False)
 
 
-def test_001_a_transaction_commits_for_a_kip_848_member_at_its_epoch(raw: RawWorld) -> None:
+@pytest.mark.design("001", "OffsetCommit, OffsetFetch and TxnOffsetCommit of members")
+def test_a_transaction_commits_for_a_kip_848_member_at_its_epoch(raw: RawWorld) -> None:
     transaction, member = raw.transaction(), raw.modern()
     epoch = member.join().epoch
     for member_id, generation, error in (

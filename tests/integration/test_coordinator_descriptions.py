@@ -6,79 +6,80 @@ import pytest
 
 from tests.integration.describing import described_as_classic
 from tests.integration.joining import name_of
-from tests.integration.pairs import Pair, alone
+from tests.integration.pairs import Pair, form_group
 from tests.integration.raw_worlds import RawWorld
-from tests.integration.subscriptions import said
+from tests.integration.subscriptions import subscription_metadata
 
 NOT_FOUND = "GroupIdNotFoundError"
 
 
 def state(raw: RawWorld, version: int = 6) -> tuple[str | None, str]:
-    told = described_as_classic(raw.line(), raw.group, version)
-    return name_of(told.error_code), told.group_state
+    group = described_as_classic(raw.connect(), raw.group, version)
+    return name_of(group.error_code), group.group_state
 
 
 def members(raw: RawWorld) -> dict[str, tuple[str | None, bytes, bytes]]:
-    """What is said of each member: its name, what it said, and what it was assigned."""
-    told = described_as_classic(raw.line(), raw.group).members
+    """Return the instance id, metadata and assignment of each member."""
+    group = described_as_classic(raw.connect(), raw.group).members
     return {
         each.member_id: (each.group_instance_id, each.member_metadata, each.member_assignment)
-        for each in told
+        for each in group
     }
 
 
 def test_a_classic_group_goes_through_its_states(raw: RawWorld) -> None:
     assert state(raw) == (NOT_FOUND, "Dead")
     pair = Pair(raw)
-    leader, follower, newcomer = pair.leader, pair.follower, pair.newcomers[0]
+    leader, follower, new_member = pair.leader, pair.follower, pair.new_members[0]
     assert state(raw) == (None, "Stable")
-    told = described_as_classic(raw.line(), raw.group)
-    assert (told.protocol_type, told.protocol_data) == ("consumer", "range")
+    group = described_as_classic(raw.connect(), raw.group)
+    assert (group.protocol_type, group.protocol_data) == ("consumer", "range")
     assert members(raw) == {
         leader.member_id: (None, b"said", b"one"),
         follower.member_id: (None, b"said", b"two"),
     }
-    pair.come(newcomer)
+    pair.join_new(new_member)
     assert state(raw) == (None, "PreparingRebalance")
-    told = described_as_classic(raw.line(), raw.group)
-    assert (told.protocol_type, told.protocol_data) == ("consumer", "")
+    group = described_as_classic(raw.connect(), raw.group)
+    assert (group.protocol_type, group.protocol_data) == ("consumer", "")
     assert members(raw) == {
         leader.member_id: (None, b"", b"one"),
         follower.member_id: (None, b"", b"two"),
-        newcomer.member_id: (None, b"", b""),
+        new_member.member_id: (None, b"", b""),
     }
-    pair.join_again(newcomer)
+    pair.join_again(new_member)
     assert state(raw) == (None, "CompletingRebalance")
     assert {what for _, what, _ in members(raw).values()} == {b""}
     pair.sync_leader(3)
     assert state(raw) == (None, "Stable")
-    assert members(raw)[newcomer.member_id] == (None, b"said", b"")
-    assert leader.leave(follower, newcomer) == [None, None, None]
+    assert members(raw)[new_member.member_id] == (None, b"said", b"")
+    assert leader.leave(follower, new_member) == [None, None, None]
     assert state(raw) == (None, "Empty")
 
 
-def test_a_static_member_is_described_by_its_name(raw: RawWorld) -> None:
+def test_a_static_member_is_described_with_its_instance_id(raw: RawWorld) -> None:
     static = raw.classic("one")
-    alone(static)
+    form_group(static)
     assert members(raw) == {static.member_id: ("one", b"said", b"all")}
 
 
-def test_who_was_handed_an_id_is_no_member_of_a_group_that_there_is(raw: RawWorld) -> None:
+def test_a_pending_member_is_not_described(raw: RawWorld) -> None:
     idle = raw.classic()
-    idle.ask_to_join()
-    assert name_of(idle.joined().error_code) == "MemberIdRequiredError"
+    idle.send_join()
+    assert name_of(idle.receive_join().error_code) == "MemberIdRequiredError"
     assert (state(raw), members(raw)) == ((None, "Empty"), {})
 
 
+@pytest.mark.design("001", "Describe")
 @pytest.mark.parametrize(("version", "error"), [(6, NOT_FOUND), (5, None)])
-def test_a_kip_848_group_is_dead_to_who_asks_for_a_classic_one(
+def test_a_kip_848_group_described_as_classic_is_dead(
     raw: RawWorld, version: int, error: str | None
 ) -> None:
     modern, classic = raw.modern(), raw.classic()
     assert modern.join().error is None
-    classic.protocols = {"range": said([raw.topic])}
+    classic.protocols = {"range": subscription_metadata([raw.topic])}
     assert classic.join().error_code == 0
     assert state(raw, version) == (error, "Dead")
     assert modern.beat(-1).error is None
-    assert state(raw, version) == (None, "PreparingRebalance"), "it has become a classic one"
+    assert state(raw, version) == (None, "PreparingRebalance"), "the group has become classic"
     assert raw.described()[0] == NOT_FOUND

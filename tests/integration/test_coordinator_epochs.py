@@ -10,24 +10,24 @@ from typing import Any
 
 import pytest
 
-from tests.integration.heartbeating import Answer, Owned, RawMember
+from tests.integration.heartbeating import HeartbeatResult, Owned, RawMember
 from tests.integration.raw_worlds import RawWorld
-from tests.integration.subscriptions import said
+from tests.integration.subscriptions import subscription_metadata
 
 #: `group.consumer.session.timeout.ms` of the tests' broker.
 SESSION_S = 6.0
 
 
-def joined(member: RawMember) -> Answer:
+def join_empty_group(member: RawMember) -> HeartbeatResult:
     """Join an empty group and acknowledge all four partitions."""
-    answer = member.join()
-    assert (answer.error, answer.count) == (None, 4)
-    assert member.beat(answer.epoch, answer.assigned).error is None
-    return answer
+    response = member.join()
+    assert (response.error, response.count) == (None, 4)
+    assert member.beat(response.epoch, response.assigned).error is None
+    return response
 
 
-def nobody_of(group: RawWorld) -> dict[str, Any]:
-    """What a member that joins has to say, and who is new each time."""
+def unknown_member_of(group: RawWorld) -> dict[str, Any]:
+    """Return the fields of a joining member, with a new member id each time."""
     return {
         "member_id": uuid.uuid4().hex,
         "member_epoch": 0,
@@ -40,6 +40,7 @@ def nobody_of(group: RawWorld) -> dict[str, Any]:
 # --- "ConsumerGroupHeartbeat": requests that make no sense -------------------------------------
 
 
+@pytest.mark.design("001", "INVALID_REQUEST")
 @pytest.mark.parametrize(
     "fields",
     [
@@ -57,12 +58,13 @@ def nobody_of(group: RawWorld) -> dict[str, Any]:
     ],
     ids=repr,
 )
-def test_001_what_a_request_has_to_say_is_checked(raw: RawWorld, fields: dict[str, Any]) -> None:
-    answer = raw.modern().say(**{**nobody_of(raw), **fields})
-    assert (answer.error, answer.member_id) == ("InvalidRequestError", None)
-    assert raw.described()[0] == "GroupIdNotFoundError", "nobody has joined"
+def test_required_fields_of_a_heartbeat_are_checked(raw: RawWorld, fields: dict[str, Any]) -> None:
+    response = raw.modern().send_heartbeat(**{**unknown_member_of(raw), **fields})
+    assert (response.error, response.member_id) == ("InvalidRequestError", None)
+    assert raw.described()[0] == "GroupIdNotFoundError", "no member has joined"
 
 
+@pytest.mark.design("001", "INVALID_REQUEST")
 @pytest.mark.parametrize(
     "fields",
     [
@@ -74,70 +76,78 @@ def test_001_what_a_request_has_to_say_is_checked(raw: RawWorld, fields: dict[st
     ],
     ids=repr,
 )
-def test_001_what_makes_little_sense_is_taken(raw: RawWorld, fields: dict[str, Any]) -> None:
-    said = {**nobody_of(raw), **fields}
-    answer = raw.modern().say(**said)
-    assert (answer.error, answer.member_id) == (None, said["member_id"])
-    assert answer.count == (4 if said["subscribed_topic_names"] == [raw.topic] else 0)
+def test_unusual_heartbeats_are_accepted(raw: RawWorld, fields: dict[str, Any]) -> None:
+    sent_fields = {**unknown_member_of(raw), **fields}
+    response = raw.modern().send_heartbeat(**sent_fields)
+    assert (response.error, response.member_id) == (None, sent_fields["member_id"])
+    assert response.count == (4 if sent_fields["subscribed_topic_names"] == [raw.topic] else 0)
 
 
-def test_001_a_member_of_the_first_version_is_given_an_id(raw: RawWorld) -> None:
+@pytest.mark.design("001", "Heartbeat handling 1")
+def test_a_heartbeat_of_version_0_without_a_member_id_gets_one(raw: RawWorld) -> None:
     member = raw.modern()
-    answer = member.say(0, **{**nobody_of(raw), "member_id": ""})
-    assert answer.error is None
-    assert answer.member_id
-    member.member_id = answer.member_id
-    assert member.beat(answer.epoch, answer.assigned).error is None
+    response = member.send_heartbeat(0, **{**unknown_member_of(raw), "member_id": ""})
+    assert response.error is None
+    assert response.member_id
+    member.member_id = response.member_id
+    assert member.beat(response.epoch, response.assigned).error is None
 
 
 # --- "ConsumerGroupHeartbeat" 4 and 5: changes, reconciliation -----------------------------------
 
 
-def test_001_4_a_changed_subscription_raises_the_epoch_and_is_reconciled(raw: RawWorld) -> None:
+@pytest.mark.design("001", "Heartbeat handling 4, 5")
+def test_a_changed_subscription_raises_the_epoch_and_is_reconciled(raw: RawWorld) -> None:
     first, second = raw.modern(), raw.modern()
-    begun = joined(first)
+    begun = join_empty_group(first)
     assert second.join().error is None
-    told = first.beat_until(begun.epoch, lambda a: a.assigned is not None)
-    moved = first.beat_until(begun.epoch, lambda a: a.epoch > begun.epoch, told.assigned)
+    response = first.beat_until(begun.epoch, lambda a: a.assigned is not None)
+    moved = first.beat_until(begun.epoch, lambda a: a.epoch > begun.epoch, response.assigned)
     share = second.beat_until(begun.epoch, lambda a: a.count)
     assert second.beat(share.epoch, share.assigned).error is None
     second.topics = ["nowhere"]
     to_give = second.beat(share.epoch, share.assigned, full=True)
     assert (to_give.error, to_give.epoch) == (None, share.epoch)
-    assert to_give.assigned == {}, "it has to give back first, and is told so before all others"
-    newer = first.beat_until(moved.epoch, lambda a: a.epoch > moved.epoch, told.assigned)
+    assert to_give.assigned == {}, "it must revoke first, and gets that target first"
+    newer = first.beat_until(moved.epoch, lambda a: a.epoch > moved.epoch, response.assigned)
     assert newer.epoch == moved.epoch + 1
-    assert newer.count in {0, 2}, "what the second has is not given on yet"
+    assert newer.count in {0, 2}, "partitions of the second member are not assigned yet"
     given = second.beat_until(share.epoch, lambda a: a.epoch > share.epoch, {})
     assert given.epoch == newer.epoch
     assert first.beat_until(newer.epoch, lambda a: a.count).count == 4
 
 
-def test_001_5_what_a_member_names_that_it_was_not_given_is_of_no_account(raw: RawWorld) -> None:
+@pytest.mark.design("001", "Heartbeat handling 4, 5")
+def test_owned_partitions_that_were_never_assigned_are_ignored(raw: RawWorld) -> None:
     first, second = raw.modern(), raw.modern()
-    begun = joined(first)
+    begun = join_empty_group(first)
     assert begun.assigned is not None
     more: Owned = {**{topic_id: [0, 1, 2, 3, 77] for topic_id in begun.assigned}, uuid.uuid4(): [0]}
-    answer = first.beat(begun.epoch, more, full=True)
-    assert (answer.error, answer.epoch, answer.assigned) == (None, begun.epoch, begun.assigned)
+    response = first.beat(begun.epoch, more, full=True)
+    assert (response.error, response.epoch, response.assigned) == (
+        None,
+        begun.epoch,
+        begun.assigned,
+    )
     joining = second.join()
     assert joining.count == 0
     lied = second.beat(joining.epoch, begun.assigned)
     assert (lied.error, lied.count) == (None, 0)
-    told = first.beat_until(begun.epoch, lambda a: a.assigned is not None)
-    assert told.count == 2
+    response = first.beat_until(begun.epoch, lambda a: a.assigned is not None)
+    assert response.count == 2
 
 
-# --- sessions, and the time there is to give back ------------------------------------------------
+# --- session and rebalance timeouts --------------------------------------------------------------
 
 
-def test_001_who_is_silent_or_away_for_its_session_is_gone(raw: RawWorld) -> None:
+@pytest.mark.design("001", "Static members")
+def test_a_member_that_is_silent_for_its_session_timeout_is_removed(raw: RawWorld) -> None:
     """One wait for a dynamic member, for a static one that is away, and for a silent one."""
     stays, silent, away, back = (raw.modern(name) for name in (None, None, "one", "two"))
-    begun = joined(stays)
+    begun = join_empty_group(stays)
     since_s = raw.now_s()
-    answers = {each: each.join() for each in (silent, away, back)}
-    assert {answer.error for answer in answers.values()} == {None}
+    responses = {each: each.join() for each in (silent, away, back)}
+    assert {response.error for response in responses.values()} == {None}
     for each in (away, back):
         assert each.beat(-2).epoch == -2
     assert back.join().error is None
@@ -145,18 +155,18 @@ def test_001_who_is_silent_or_away_for_its_session_is_gone(raw: RawWorld) -> Non
 
     def alone_again() -> bool:
         nonlocal epoch, owned
-        answer = stays.beat(epoch, owned)
-        assert answer.error is None, answer
-        if answer.assigned is not None:
-            owned = answer.assigned
-        epoch = answer.epoch
-        back_answer = back.beat(answers[back].epoch)
+        response = stays.beat(epoch, owned)
+        assert response.error is None, response
+        if response.assigned is not None:
+            owned = response.assigned
+        epoch = response.epoch
+        back_answer = back.beat(responses[back].epoch)
         if back_answer.error is None:
-            answers[back] = back_answer
+            responses[back] = back_answer
         return silent_is_gone()
 
     def silent_is_gone() -> bool:
-        # An epoch that no member has: who is in is fenced, and not heard of by that.
+        # An unknown epoch fences the member, and does not extend its session.
         return silent.beat(77).error == away.beat(77).error == "UnknownMemberIdError"
 
     raw.wait_until(alone_again)
@@ -164,42 +174,44 @@ def test_001_who_is_silent_or_away_for_its_session_is_gone(raw: RawWorld) -> Non
     assert back.beat(77).error == "FencedMemberEpochError", "it was away, and is back"
 
 
-def test_001_who_does_not_give_back_in_time_is_gone(raw: RawWorld) -> None:
+@pytest.mark.design("001", "Heartbeat handling 4, 5")
+def test_a_member_that_does_not_revoke_in_time_is_removed(raw: RawWorld) -> None:
     slow, second = raw.modern(), raw.modern()
     slow.rebalance_ms = 1_000
-    begun = joined(slow)
+    begun = join_empty_group(slow)
     since_s = raw.now_s()
     assert second.join().error is None
-    told = slow.beat_until(begun.epoch, lambda a: a.assigned is not None)
-    assert (told.epoch, told.count) == (begun.epoch, 2)
+    response = slow.beat_until(begun.epoch, lambda a: a.assigned is not None)
+    assert (response.epoch, response.count) == (begun.epoch, 2)
 
     def gone() -> bool:
-        answer = slow.beat(begun.epoch, begun.assigned)  # it still has everything
-        assert answer.error in {None, "UnknownMemberIdError"}
-        return answer.error is not None
+        response = slow.beat(begun.epoch, begun.assigned)  # it still has everything
+        assert response.error in {None, "UnknownMemberIdError"}
+        return response.error is not None
 
     raw.wait_until(gone)
     assert raw.now_s() - since_s >= slow.rebalance_ms / 1_000
     assert second.beat_until(begun.epoch, lambda a: a.count == 4).count == 4
     again = slow.join()
-    assert again.error is None, "it may come back"
+    assert again.error is None, "it can rejoin"
 
 
 # --- LeaveGroup ----------------------------------------------------------------------------------
 
 
-def test_001_members_of_either_protocol_can_be_removed_by_leave_group(raw: RawWorld) -> None:
+@pytest.mark.design("001", "Leaving and being removed")
+def test_members_of_either_protocol_can_be_removed_by_leave_group(raw: RawWorld) -> None:
     modern, static, stays = raw.modern(), raw.modern("one"), raw.modern()
     assert {each.join().error for each in (modern, static, stays)} == {None}
     classic, named = raw.classic(), raw.classic("two")
     for each in (classic, named):
-        each.protocols = {"range": said([raw.topic])}
+        each.protocols = {"range": subscription_metadata([raw.topic])}
         assert each.join().error_code == 0
     by_id, by_name, stranger, wrong = (raw.classic(name) for name in (None, "one", None, "two"))
     by_id.member_id, stranger.member_id = modern.member_id, "somebody"
     wrong.member_id = classic.member_id
-    told = by_id.leave(by_name, stranger, wrong)
-    assert told == [None, None, "UnknownMemberIdError", "FencedInstanceIdError"]
+    response = by_id.leave(by_name, stranger, wrong)
+    assert response == [None, None, "UnknownMemberIdError", "FencedInstanceIdError"]
     assert modern.beat(77).error == static.beat(77).error == "UnknownMemberIdError"
     assert stays.beat(77).error == "FencedMemberEpochError", "it is in"
     two = raw.classic("two")
@@ -208,10 +220,11 @@ def test_001_members_of_either_protocol_can_be_removed_by_leave_group(raw: RawWo
     assert raw.described()[0] is None
 
 
-def test_001_who_removes_the_last_kip_848_member_leaves_a_classic_group(raw: RawWorld) -> None:
+@pytest.mark.design("001", "Leaving and being removed")
+def test_removing_the_last_kip_848_member_leaves_a_classic_group(raw: RawWorld) -> None:
     modern, classic, remover = raw.modern(), raw.classic(), raw.classic()
     assert modern.join().error is None
-    classic.protocols = {"range": said([raw.topic])}
+    classic.protocols = {"range": subscription_metadata([raw.topic])}
     generation = classic.join().generation_id
     remover.member_id = modern.member_id
     assert remover.leave() == [None]
@@ -223,25 +236,26 @@ def test_001_who_removes_the_last_kip_848_member_leaves_a_classic_group(raw: Raw
 # --- "ConsumerGroupDescribe": states --------------------------------------------------------------
 
 
-def test_001_describe_a_group_goes_through_its_states(raw: RawWorld) -> None:
+@pytest.mark.design("001", "Describe")
+def test_a_described_group_goes_through_its_states(raw: RawWorld) -> None:
     first, second = raw.modern(), raw.modern()
     assert raw.described() == ("GroupIdNotFoundError", "")
-    begun = joined(first)
+    begun = join_empty_group(first)
     assert raw.described() == (None, "Stable")
     assert second.join().count == 0
     epochs = raw.epochs()
     if epochs[0] > epochs[1]:  # not if the machine stood still
         assert raw.described() == (None, "Assigning")
-    told = first.beat_until(begun.epoch, lambda a: a.assigned is not None)
+    response = first.beat_until(begun.epoch, lambda a: a.assigned is not None)
     assert raw.described() == (None, "Reconciling")
     assert raw.epochs() == (begun.epoch + 1, begun.epoch + 1)
-    assert raw.assigned_to(first) == 4, "also what it has to give back"
-    moved = first.beat_until(begun.epoch, lambda a: a.epoch > begun.epoch, told.assigned)
+    assert raw.assigned_to(first) == 4, "including partitions to revoke"
+    moved = first.beat_until(begun.epoch, lambda a: a.epoch > begun.epoch, response.assigned)
     assert raw.assigned_to(first) == 2
-    assert raw.described() == (None, "Reconciling"), "the other has not been told yet"
+    assert raw.described() == (None, "Reconciling"), "the other member has no response yet"
     assert second.beat_until(begun.epoch, lambda a: a.count, {}).epoch == moved.epoch
     assert raw.described() == (None, "Stable")
     for each in (first, second):
         assert each.beat(-1).error is None
     assert raw.described() == (None, "Empty")
-    assert raw.epochs()[0] > moved.epoch, "who goes raises the epoch"
+    assert raw.epochs()[0] > moved.epoch, "a member that leaves raises the epoch"

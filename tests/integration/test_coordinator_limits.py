@@ -1,4 +1,4 @@
-"""A coordinator that lets few members in and waits for more: a real one and the simulated one."""
+"""`group.max.size` and the initial rebalance delay, with a real and a simulated coordinator."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.integration.choice_of_world import chosen
+from tests.integration.broker_choice import chosen_broker
 from tests.integration.joining import RawClassicMember, name_of
-from tests.integration.pairs import joined
+from tests.integration.pairs import receive_joins
 from tests.integration.raw_worlds import (
     PARTITIONS,
     RawWorld,
@@ -25,7 +25,7 @@ REBALANCE_MS = 3_000
 
 @pytest.fixture(scope="module")
 def strict() -> Iterator[KafkaCluster]:
-    """A broker whose groups are small, and wait when they begin."""
+    """A broker with small groups and an initial rebalance delay."""
     config = {
         "group.max.size": str(ROOM),
         "group.consumer.max.size": str(ROOM),
@@ -38,7 +38,7 @@ def strict() -> Iterator[KafkaCluster]:
 
 @pytest.fixture(params=["simulated", "real"])
 def raw(request: pytest.FixtureRequest) -> Iterator[RawWorld]:
-    if chosen(request) == "simulated":
+    if chosen_broker(request) == "simulated":
         settings = {"classic_max_size": ROOM, "consumer_max_size": ROOM}
         with simulated_world(initial_rebalance_delay_ms=DELAY_MS, **settings) as world:
             yield world
@@ -47,115 +47,117 @@ def raw(request: pytest.FixtureRequest) -> Iterator[RawWorld]:
             yield world
 
 
-def named(raw: RawWorld, rebalance_ms: int = 60_000) -> RawClassicMember:
-    """Return who was handed an id, and has not come with it."""
+def pending_member(raw: RawWorld, rebalance_ms: int = 60_000) -> RawClassicMember:
+    """Return a member that has an id and has not joined with it."""
     member = raw.classic(session_ms=60_000, rebalance_ms=rebalance_ms)
-    member.ask_to_join()
-    assert name_of(member.joined().error_code) == "MemberIdRequiredError"
+    member.send_join()
+    assert name_of(member.receive_join().error_code) == "MemberIdRequiredError"
     return member
 
 
 # --- how many ------------------------------------------------------------------------------------
 
 
-def test_001_who_comes_to_a_group_that_is_full_is_refused(raw: RawWorld) -> None:
+@pytest.mark.design("001", "GROUP_MAX_SIZE_REACHED")
+def test_a_full_group_rejects_a_new_member(raw: RawWorld) -> None:
     first, second, third, classic = raw.modern(), raw.modern(), raw.modern(), raw.classic()
     assert (first.join().error, second.join().error) == (None, None)
     assert third.join().error == "GroupMaxSizeReachedError"
-    classic.ask_to_join()
-    assert name_of(classic.joined().error_code) == "GroupMaxSizeReachedError"
-    assert third.beat(1).error == "GroupMaxSizeReachedError", "whatever it says"
+    classic.send_join()
+    assert name_of(classic.receive_join().error_code) == "GroupMaxSizeReachedError"
+    assert third.beat(1).error == "GroupMaxSizeReachedError", "whatever its metadata"
     assert third.beat(-1).error == "UnknownMemberIdError", "but that it leaves"
     assert first.join().error is None, "it is in already"
     assert second.beat(-1).error is None
     assert third.join().error is None
 
 
-def test_001_nobody_takes_the_place_of_a_static_member_in_a_group_that_is_full(
+@pytest.mark.design("001", "GROUP_MAX_SIZE_REACHED")
+def test_a_full_group_keeps_the_place_of_a_static_member(
     raw: RawWorld,
 ) -> None:
     first, second, another = raw.modern(), raw.modern("two"), raw.modern("two")
     assert (first.join().error, second.join().error) == (None, None)
     assert second.beat(-2).error is None
-    assert another.join().error == "GroupMaxSizeReachedError", "not even who has its name"
+    assert another.join().error == "GroupMaxSizeReachedError", "not even with its instance id"
     assert second.join().error is None
 
 
-def test_who_comes_to_a_classic_group_that_is_full_is_refused(raw: RawWorld) -> None:
-    leader, follower, third = named(raw), named(raw), raw.classic()
-    leader.ask_to_join()
-    follower.ask_to_join()
-    assert set(joined(leader, follower).values()) == {1}
-    third.ask_to_join()
-    assert name_of(third.joined().error_code) == "GroupMaxSizeReachedError"
+def test_a_full_classic_group_rejects_a_new_member(raw: RawWorld) -> None:
+    leader, follower, third = pending_member(raw), pending_member(raw), raw.classic()
+    leader.send_join()
+    follower.send_join()
+    assert set(receive_joins(leader, follower).values()) == {1}
+    third.send_join()
+    assert name_of(third.receive_join().error_code) == "GroupMaxSizeReachedError"
     assert (leader.beat(1), follower.beat(1)) == (None, None)
 
 
-def test_in_a_round_there_is_room_for_those_who_come_first(raw: RawWorld) -> None:
-    leader, follower = (named(raw, REBALANCE_MS) for _ in range(2))
-    leader.ask_to_join()
-    follower.ask_to_join()
-    answers = {each: each.joined() for each in (leader, follower)}
-    assert {answer.generation_id for answer in answers.values()} == {1}
-    if answers[follower].leader == follower.member_id:
+def test_a_round_accepts_the_first_members_up_to_the_limit(raw: RawWorld) -> None:
+    leader, follower = (pending_member(raw, REBALANCE_MS) for _ in range(2))
+    leader.send_join()
+    follower.send_join()
+    responses = {each: each.receive_join() for each in (leader, follower)}
+    assert {response.generation_id for response in responses.values()} == {1}
+    if responses[follower].leader == follower.member_id:
         leader, follower = follower, leader
-    leader.ask_to_sync(1)
-    assert leader.synced()[0] is None
+    leader.send_sync(1)
+    assert leader.receive_sync()[0] is None
     since_s = raw.now_s()
-    leader.ask_to_join()
-    follower.await_round(1)
-    newcomer = named(raw, REBALANCE_MS)
-    newcomer.ask_to_join()
-    raw.wait_until(lambda: newcomer.member_id in raw.classic_members())
-    follower.ask_to_join()
-    assert name_of(follower.joined().error_code) == "GroupMaxSizeReachedError"
-    assert set(joined(leader, newcomer).values()) == {2}
-    assert raw.now_s() - since_s >= REBALANCE_MS / 1_000, "they are not answered earlier"
+    leader.send_join()
+    follower.await_rebalance(1)
+    new_member = pending_member(raw, REBALANCE_MS)
+    new_member.send_join()
+    raw.wait_until(lambda: new_member.member_id in raw.classic_members())
+    follower.send_join()
+    assert name_of(follower.receive_join().error_code) == "GroupMaxSizeReachedError"
+    assert set(receive_joins(leader, new_member).values()) == {2}
+    assert raw.now_s() - since_s >= REBALANCE_MS / 1_000, "the responses wait for the timeout"
 
 
 # --- the initial delay ---------------------------------------------------------------------------
 
 
-def test_a_group_that_was_empty_waits_for_more_members(raw: RawWorld) -> None:
+def test_an_empty_group_waits_for_more_members(raw: RawWorld) -> None:
     since_s = raw.now_s()
-    leader, follower = named(raw), named(raw)
-    leader.ask_to_join()
-    follower.ask_to_join()
-    assert set(joined(leader, follower).values()) == {1}
-    assert raw.now_s() - since_s >= 2 * DELAY_S, "once more, for the one that has come meanwhile"
+    leader, follower = pending_member(raw), pending_member(raw)
+    leader.send_join()
+    follower.send_join()
+    assert set(receive_joins(leader, follower).values()) == {1}
+    assert raw.now_s() - since_s >= 2 * DELAY_S, "once more, for the member that joined meanwhile"
 
 
-def test_who_was_handed_an_id_is_not_waited_for_when_a_group_begins(raw: RawWorld) -> None:
+def test_an_initial_rebalance_does_not_wait_for_a_pending_member(raw: RawWorld) -> None:
     since_s = raw.now_s()
-    first, second = named(raw), named(raw)
-    first.ask_to_join()
-    assert joined(first) == {first.member_id: 1}
+    first, second = pending_member(raw), pending_member(raw)
+    first.send_join()
+    assert receive_joins(first) == {first.member_id: 1}
     assert raw.now_s() - since_s >= DELAY_S
-    second.ask_to_join()
-    first.await_round(1)
-    first.ask_to_join()
-    assert set(joined(first, second).values()) == {2}
+    second.send_join()
+    first.await_rebalance(1)
+    first.send_join()
+    assert set(receive_joins(first, second).values()) == {2}
 
 
-def test_who_leaves_while_a_group_begins_does_not_end_its_wait(raw: RawWorld) -> None:
-    first, second, remover = named(raw), named(raw), raw.classic()
+def test_a_member_that_leaves_does_not_end_the_initial_delay(raw: RawWorld) -> None:
+    first, second, remover = pending_member(raw), pending_member(raw), raw.classic()
     since_s = raw.now_s()
-    first.ask_to_join()
-    second.ask_to_join()
+    first.send_join()
+    second.send_join()
     raw.wait_until(lambda: second.member_id in raw.classic_members())
     remover.member_id = second.member_id
     assert remover.leave() == [None]
-    assert name_of(second.joined().error_code) == "UnknownMemberIdError"
-    assert joined(first) == {first.member_id: 1}
+    assert name_of(second.receive_join().error_code) == "UnknownMemberIdError"
+    assert receive_joins(first) == {first.member_id: 1}
     assert raw.now_s() - since_s >= 2 * DELAY_S
 
 
-def test_a_group_that_all_leave_while_it_begins_goes_on_beginning(raw: RawWorld) -> None:
-    first, second, remover = named(raw), named(raw), raw.classic()
-    first.ask_to_join()
+def test_the_initial_delay_continues_when_all_members_leave(raw: RawWorld) -> None:
+    first, second, remover = pending_member(raw), pending_member(raw), raw.classic()
+    first.send_join()
     raw.wait_until(lambda: first.member_id in raw.classic_members())
     remover.member_id = first.member_id
     assert remover.leave() == [None]
-    assert name_of(first.joined().error_code) == "UnknownMemberIdError"
-    second.ask_to_join()
-    assert joined(second) == {second.member_id: 1}, "there was no generation without members"
+    assert name_of(first.receive_join().error_code) == "UnknownMemberIdError"
+    second.send_join()
+    assert receive_joins(second) == {second.member_id: 1}, "there was no generation without members"

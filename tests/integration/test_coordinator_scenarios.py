@@ -1,13 +1,15 @@
-"""Scenarios of documents 000 and 002 that are the coordinator's alone, by their sections.
+"""Scenarios of documents 000 and 002 that concern only the coordinator.
 
-Requests are put to it as a client would never send them, to a real one and to the simulated one.
-What passes to the millisecond is in `tests/simulation/test_scenarios_of_coordinators.py`.
+Raw members send requests that no client would send, to a real and a simulated coordinator.
+`tests/simulation/test_scenarios_of_coordinators.py` checks milliseconds.
 """
 
 from __future__ import annotations
 
+import pytest
+
 from tests.integration.joining import name_of
-from tests.integration.pairs import Pair, joined
+from tests.integration.pairs import Pair, receive_joins
 from tests.integration.raw_worlds import RawWorld
 
 SESSION_MS = 2_000
@@ -17,7 +19,8 @@ SESSION_S = SESSION_MS / 1_000
 # --- 000 "Failure detection protocol", "Offset commits during rebalance" -------------------------
 
 
-def test_000_failure_detection_2_id_and_generation_are_checked(raw: RawWorld) -> None:
+@pytest.mark.design("000", "Failure detection protocol 2")
+def test_a_heartbeat_needs_the_member_id_and_generation(raw: RawWorld) -> None:
     never_was = raw.classic()
     assert never_was.beat(2) == "UnknownMemberIdError"
     pair = Pair(raw)
@@ -29,7 +32,8 @@ def test_000_failure_detection_2_id_and_generation_are_checked(raw: RawWorld) ->
     assert pair.beats(2) == (None, None)
 
 
-def test_000_commits_2_one_of_a_higher_generation_is_refused(raw: RawWorld) -> None:
+@pytest.mark.design("000", "Offset commits during rebalance 2")
+def test_a_commit_of_a_higher_generation_is_rejected(raw: RawWorld) -> None:
     pair, offsets = Pair(raw), raw.offsets()
     leader = pair.leader.member_id
     assert offsets.commit(leader, 3, p0=5) == "IllegalGenerationError"
@@ -38,12 +42,13 @@ def test_000_commits_2_one_of_a_higher_generation_is_refused(raw: RawWorld) -> N
     assert offsets.committed() == {0: 5}
 
 
-def test_000_commits_3_one_of_an_older_generation_is_refused(raw: RawWorld) -> None:
+@pytest.mark.design("000", "Offset commits during rebalance 3")
+def test_a_commit_of_an_older_generation_is_rejected(raw: RawWorld) -> None:
     pair, offsets = Pair(raw), raw.offsets()
     leader, follower = pair.leader.member_id, pair.follower.member_id
-    pair.come(pair.newcomers[0])
-    assert offsets.commit(leader, 2, p0=5) is None, "a round is on, and nobody is told to wait"
-    assert pair.join_again(pair.newcomers[0])[leader] == 3
+    pair.join_new(pair.new_members[0])
+    assert offsets.commit(leader, 2, p0=5) is None, "a rebalance does not block commits"
+    assert pair.join_again(pair.new_members[0])[leader] == 3
     assert offsets.commit(follower, 2, p0=7) == "IllegalGenerationError"
     assert offsets.commit(follower, 3, p0=7) == "RebalanceInProgressError", "not assigned yet"
     pair.sync_leader(3)
@@ -53,7 +58,8 @@ def test_000_commits_3_one_of_an_older_generation_is_refused(raw: RawWorld) -> N
     assert offsets.committed() == {0: 7}
 
 
-def test_000_a_session_has_limits(raw: RawWorld) -> None:
+@pytest.mark.design("000", "Maximum session timeout")
+def test_a_session_timeout_has_limits(raw: RawWorld) -> None:
     for session_ms, error in (
         (499, "InvalidSessionTimeoutError"),
         (1_800_001, "InvalidSessionTimeoutError"),
@@ -61,14 +67,15 @@ def test_000_a_session_has_limits(raw: RawWorld) -> None:
         (1_800_000, "MemberIdRequiredError"),
     ):
         member = raw.classic(session_ms=session_ms)
-        member.ask_to_join()
-        assert name_of(member.joined().error_code) == error, session_ms
+        member.send_join()
+        assert name_of(member.receive_join().error_code) == error, session_ms
 
 
 # --- 000 "Consumer id assignment" ----------------------------------------------------------------
 
 
-def test_000_ids_1_a_member_is_known_by_the_id_that_its_first_join_brought(raw: RawWorld) -> None:
+@pytest.mark.design("000", "Consumer id assignment 1")
+def test_a_member_keeps_the_id_of_its_first_join_response(raw: RawWorld) -> None:
     pair, offsets, stranger = Pair(raw), raw.offsets(), raw.classic()
     assert pair.follower.beat(2) is None
     assert offsets.commit(pair.follower.member_id, 2, p2=1) is None
@@ -79,94 +86,101 @@ def test_000_ids_1_a_member_is_known_by_the_id_that_its_first_join_brought(raw: 
     assert offsets.committed() == {2: 1}
 
 
-def test_000_ids_2_who_names_its_id_is_not_waited_for_as_another(raw: RawWorld) -> None:
-    """Nobody has to time out: sessions are of a minute, and answers come within seconds."""
+@pytest.mark.design("000", "Consumer id assignment 2")
+def test_a_rejoin_with_its_member_id_waits_for_no_former_member(raw: RawWorld) -> None:
+    """No timeout is needed: sessions last a minute, and the responses arrive within seconds."""
     pair = Pair(raw)
-    leader, follower, newcomer = pair.leader, pair.follower, pair.newcomers[0]
+    leader, follower, new_member = pair.leader, pair.follower, pair.new_members[0]
     before = leader.member_id, follower.member_id
-    pair.come(newcomer)
-    told = pair.join_again(newcomer)
+    pair.join_new(new_member)
+    generations = pair.join_again(new_member)
     assert (leader.member_id, follower.member_id) == before
-    assert told == dict.fromkeys((*before, newcomer.member_id), 3)
+    assert generations == dict.fromkeys((*before, new_member.member_id), 3)
 
 
-def test_000_ids_2_who_joins_without_its_id_has_its_old_self_waited_for(raw: RawWorld) -> None:
+@pytest.mark.design("000", "Consumer id assignment 2")
+def test_a_rejoin_without_a_member_id_waits_for_the_former_member(raw: RawWorld) -> None:
     pair = Pair(raw, session_ms=SESSION_MS)
-    forgetful = pair.newcomers[0]
-    pair.come(forgetful)
+    forgetful = pair.new_members[0]
+    pair.join_new(forgetful)
     assert pair.lead_alone() == {pair.leader.member_id, forgetful.member_id}
-    assert joined(forgetful) == {forgetful.member_id: 3}
+    assert receive_joins(forgetful) == {forgetful.member_id: 3}
     assert raw.now_s() - pair.since_s >= SESSION_S, "not before the session is over"
     assert pair.follower.beat(3) == "UnknownMemberIdError"
 
 
-def test_000_ids_3_each_that_has_none_gets_one_of_its_own(raw: RawWorld) -> None:
+@pytest.mark.design("000", "Consumer id assignment 3")
+def test_each_join_without_a_member_id_gets_its_own(raw: RawWorld) -> None:
     pair = Pair(raw)
-    for each in pair.newcomers:
-        pair.come(each)
-    told = pair.join_again(*pair.newcomers)
-    everybody = [pair.leader, pair.follower, *pair.newcomers]
-    assert told == {each.member_id: 3 for each in everybody}
-    assert len(told) == 5
+    for each in pair.new_members:
+        pair.join_new(each)
+    generations = pair.join_again(*pair.new_members)
+    everybody = [pair.leader, pair.follower, *pair.new_members]
+    assert generations == {each.member_id: 3 for each in everybody}
+    assert len(generations) == 5
 
 
-def test_000_ids_4_an_unknown_id_is_refused_and_the_others_notice_nothing(raw: RawWorld) -> None:
+@pytest.mark.design("000", "Consumer id assignment 4")
+def test_an_unknown_member_id_is_rejected_without_a_rebalance(raw: RawWorld) -> None:
     pair, stranger = Pair(raw), raw.classic()
     stranger.member_id = "somebody"
-    stranger.ask_to_join()
-    assert name_of(stranger.joined().error_code) == "UnknownMemberIdError"
+    stranger.send_join()
+    assert name_of(stranger.receive_join().error_code) == "UnknownMemberIdError"
     assert pair.beats(2) == (None, None)
 
 
 # --- 000 "Heartbeats during rebalance" -----------------------------------------------------------
 
 
-def test_000_heartbeats_3_who_waits_for_the_answer_to_its_join_is_not_missed(raw: RawWorld) -> None:
+@pytest.mark.design("000", "Heartbeats during rebalance 3")
+def test_the_session_of_a_member_with_a_join_in_flight_does_not_expire(raw: RawWorld) -> None:
     pair = Pair(raw, session_ms=SESSION_MS)
-    leader, follower, newcomer = pair.leader, pair.follower, pair.newcomers[0]
-    pair.come(newcomer)
-    follower.ask_to_join()
+    leader, follower, new_member = pair.leader, pair.follower, pair.new_members[0]
+    pair.join_new(new_member)
+    follower.send_join()
     raw.sleep(2.5 * SESSION_S)
     assert leader.beat(2) == "RebalanceInProgressError"
     since_s = raw.now_s()
-    assert pair.lead_alone() == {each.member_id for each in (leader, follower, newcomer)}
-    assert set(joined(follower, newcomer).values()) == {3}
+    assert pair.lead_alone() == {each.member_id for each in (leader, follower, new_member)}
+    assert set(receive_joins(follower, new_member).values()) == {3}
     pair.sync_leader(3)
-    newcomer.ask_to_sync(3)
-    leader.await_round(3)
-    assert raw.now_s() - since_s >= SESSION_S, "its session began with the answer"
-    newcomer.ask_to_join()
-    assert pair.lead_alone() == {leader.member_id, newcomer.member_id}
+    new_member.send_sync(3)
+    leader.await_rebalance(3)
+    assert raw.now_s() - since_s >= SESSION_S, "its session began with the response"
+    new_member.send_join()
+    assert pair.lead_alone() == {leader.member_id, new_member.member_id}
 
 
-def test_000_heartbeats_3_who_is_silent_before_it_joins_is_left_out(raw: RawWorld) -> None:
+@pytest.mark.design("000", "Heartbeats during rebalance 3")
+def test_a_member_that_is_silent_before_it_joins_is_left_out(raw: RawWorld) -> None:
     pair = Pair(raw, session_ms=SESSION_MS)
-    newcomer = pair.newcomers[0]
-    pair.come(newcomer)
-    assert pair.lead_alone() == {pair.leader.member_id, newcomer.member_id}
-    assert joined(newcomer) == {newcomer.member_id: 3}
+    new_member = pair.new_members[0]
+    pair.join_new(new_member)
+    assert pair.lead_alone() == {pair.leader.member_id, new_member.member_id}
+    assert receive_joins(new_member) == {new_member.member_id: 3}
     assert raw.now_s() - pair.since_s >= SESSION_S
 
 
-def test_000_commits_4_who_does_not_join_within_the_rebalance_timeout_is_left_out(
+@pytest.mark.design("000", "Offset commits during rebalance 4")
+def test_a_member_that_does_not_join_within_the_rebalance_timeout_is_left_out(
     raw: RawWorld,
 ) -> None:
-    """Its session is not over, and it goes on with its heartbeats."""
+    """Its session has not ended, and it still sends heartbeats."""
     pair, offsets = Pair(raw), raw.offsets()
-    leader, follower, newcomer = pair.leader, pair.follower, pair.newcomers[0]
-    for each in (leader, follower, newcomer):
+    leader, follower, new_member = pair.leader, pair.follower, pair.new_members[0]
+    for each in (leader, follower, new_member):
         each.rebalance_ms = 3_000
     assert set(pair.join_again().values()) == {3}  # from now on the group has that timeout
     pair.sync_leader(3)
-    follower.ask_to_sync(3)
-    assert follower.synced()[0] is None
+    follower.send_sync(3)
+    assert follower.receive_sync()[0] is None
     since_s = raw.now_s()
-    pair.come(newcomer)
-    leader.ask_to_join()
+    pair.join_new(new_member)
+    leader.send_join()
     assert follower.beat(3) == "RebalanceInProgressError"
-    answer = leader.joined()
+    response = leader.receive_join()
     assert raw.now_s() - since_s >= 3
-    assert {each.member_id for each in answer.members} == {leader.member_id, newcomer.member_id}
+    assert {each.member_id for each in response.members} == {leader.member_id, new_member.member_id}
     assert follower.beat(3) == "UnknownMemberIdError"
     assert offsets.commit(follower.member_id, 3, p0=5) == "UnknownMemberIdError"
 
@@ -175,41 +189,44 @@ def test_000_commits_4_who_does_not_join_within_the_rebalance_timeout_is_left_ou
 
 
 def silent(raw: RawWorld) -> Pair:
-    """The follower was not heard of for its session, and the leader is told to join again."""
+    """The follower is silent for its session timeout, and the leader must rejoin."""
     pair = Pair(raw, session_ms=SESSION_MS)
-    pair.leader.await_round(2)
+    pair.leader.await_rebalance(2)
     assert raw.now_s() - pair.since_s >= SESSION_S
     assert pair.lead_alone() == {pair.leader.member_id}
     return pair
 
 
-def test_000_slow_consumers_4_who_comes_back_after_the_rebalance_is_told_so(raw: RawWorld) -> None:
+@pytest.mark.design("000", "Slow consumers 4")
+def test_a_member_that_returns_after_the_rebalance_is_rejected(raw: RawWorld) -> None:
     pair, offsets = silent(raw), raw.offsets()
-    # Its generation is over too; Kafka tells it first that it is no member.
+    # Its generation has ended too; Kafka checks the membership first.
     for generation in (2, 3):
         assert pair.follower.beat(generation) == "UnknownMemberIdError"
-        refused = offsets.commit(pair.follower.member_id, generation, p0=1)
-        assert refused == "UnknownMemberIdError"
-    pair.follower.ask_to_sync(3)
-    assert pair.follower.synced()[0] == "UnknownMemberIdError"
+        rejected = offsets.commit(pair.follower.member_id, generation, p0=1)
+        assert rejected == "UnknownMemberIdError"
+    pair.follower.send_sync(3)
+    assert pair.follower.receive_sync()[0] == "UnknownMemberIdError"
 
 
-def test_000_slow_consumers_6_who_comes_when_the_others_are_answered_begins_another_round(
+@pytest.mark.design("000", "Slow consumers 6")
+def test_a_member_that_joins_after_the_round_starts_another_one(
     raw: RawWorld,
 ) -> None:
     pair = silent(raw)
-    slow = pair.newcomers[0]
-    pair.come(slow)
+    slow = pair.new_members[0]
+    pair.join_new(slow)
     assert pair.leader.beat(3) == "RebalanceInProgressError"
-    pair.leader.ask_to_join()
-    told = joined(pair.leader, slow)
-    assert told == {pair.leader.member_id: 4, slow.member_id: 4}
+    pair.leader.send_join()
+    generations = receive_joins(pair.leader, slow)
+    assert generations == {pair.leader.member_id: 4, slow.member_id: 4}
 
 
 # --- 002 "Phase 2: Synchronizing Group State" ----------------------------------------------------
 
 
-def test_002_phase_2_id_generation_and_protocol_are_checked(raw: RawWorld) -> None:
+@pytest.mark.design("002", "Phase 2: Synchronizing Group State")
+def test_a_sync_needs_the_member_id_generation_and_protocol(raw: RawWorld) -> None:
     pair, stranger = Pair(raw), raw.classic("nobody")
     stranger.member_id = pair.follower.member_id
     for member, generation, error in (
@@ -217,17 +234,18 @@ def test_002_phase_2_id_generation_and_protocol_are_checked(raw: RawWorld) -> No
         (pair.follower, 3, "IllegalGenerationError"),
         (stranger, 2, "UnknownMemberIdError"),
     ):
-        member.ask_to_sync(generation)
-        assert member.synced()[0] == error
+        member.send_sync(generation)
+        assert member.receive_sync()[0] == error
     pair.follower.protocols = {"other": b""}
-    pair.follower.ask_to_sync(2)
-    assert pair.follower.synced()[0] == "InconsistentGroupProtocolError"
+    pair.follower.send_sync(2)
+    assert pair.follower.receive_sync()[0] == "InconsistentGroupProtocolError"
     pair.follower.protocols = {"range": b"said"}
-    pair.follower.ask_to_sync(2)
-    assert pair.follower.synced() == (None, b"two"), "as often as it asks"
+    pair.follower.send_sync(2)
+    assert pair.follower.receive_sync() == (None, b"two"), "each time"
 
 
-def test_002_phase_2_case_3_a_follower_that_does_not_sync_is_removed_and_all_join_again(
+@pytest.mark.design("002", "Phase 2, case 3")
+def test_a_follower_that_does_not_sync_is_removed_and_the_group_rejoins(
     raw: RawWorld,
 ) -> None:
     pair = Pair(raw, session_ms=SESSION_MS)
@@ -235,21 +253,22 @@ def test_002_phase_2_case_3_a_follower_that_does_not_sync_is_removed_and_all_joi
     assert set(pair.join_again().values()) == {3}
     pair.sync_leader(3)
     assert pair.leader.beat(3) is None
-    pair.leader.await_round(3)
+    pair.leader.await_rebalance(3)
     assert raw.now_s() - since_s >= SESSION_S
     assert pair.lead_alone() == {pair.leader.member_id}
 
 
-def test_002_phase_2_case_4_who_joins_meanwhile_ends_the_round_for_all(raw: RawWorld) -> None:
+@pytest.mark.design("002", "Phase 2, case 4")
+def test_a_join_during_the_round_ends_it_for_all_members(raw: RawWorld) -> None:
     pair = Pair(raw)
     assert set(pair.join_again().values()) == {3}
-    pair.follower.ask_to_sync(3)
+    pair.follower.send_sync(3)
     assert pair.follower.is_parked()
-    pair.come(pair.newcomers[0])
-    assert pair.follower.synced() == ("RebalanceInProgressError", b"")
-    pair.leader.ask_to_sync(3)
-    assert pair.leader.synced() == ("RebalanceInProgressError", b"")
+    pair.join_new(pair.new_members[0])
+    assert pair.follower.receive_sync() == ("RebalanceInProgressError", b"")
+    pair.leader.send_sync(3)
+    assert pair.leader.receive_sync() == ("RebalanceInProgressError", b"")
     assert pair.beats(3) == ("RebalanceInProgressError",) * 2
-    told = pair.join_again(pair.newcomers[0])
-    assert set(told.values()) == {4}
-    assert len(told) == 3
+    generations = pair.join_again(pair.new_members[0])
+    assert set(generations.values()) == {4}
+    assert len(generations) == 3

@@ -44,7 +44,8 @@ class Once:
         return self._function(*args, **kwargs)
 
 
-def test_40_an_error_between_two_polls_is_raised_by_the_next_one_once(
+@pytest.mark.behaviour(40)
+def test_an_error_between_two_polls_is_raised_by_the_next_one_once(
     kafka: KafkaCluster, topic: str, member: KafkaConsumer
 ) -> None:
     member._core.engine.background.add_error(ErrorEvent(KafkaError("in between")))
@@ -54,7 +55,8 @@ def test_40_an_error_between_two_polls_is_raised_by_the_next_one_once(
     works_on(kafka, member, topic)
 
 
-def test_41_of_two_errors_the_first_is_raised_and_the_rest_is_dealt_with(
+@pytest.mark.behaviour(41)
+def test_the_first_of_two_errors_is_raised_and_other_events_are_processed(
     topic: str, member: KafkaConsumer, caplog: pytest.LogCaptureFixture
 ) -> None:
     background = member._core.engine.background
@@ -68,8 +70,9 @@ def test_41_of_two_errors_the_first_is_raised_and_the_rest_is_dealt_with(
     assert member.poll(0) == {}
 
 
+@pytest.mark.behaviour(42)
 @pytest.mark.parametrize("manager", ["metadata", "fetch", "positions", "list_offsets"])
-def test_42_a_manager_that_fails(
+def test_an_exception_in_a_manager_does_not_stop_the_consumer(
     kafka: KafkaCluster,
     topic: str,
     member: KafkaConsumer,
@@ -83,7 +86,8 @@ def test_42_a_manager_that_fails(
     works_on(kafka, member, topic)
 
 
-def test_42_an_event_that_fails(
+@pytest.mark.behaviour(42)
+def test_an_exception_in_an_event_does_not_stop_the_consumer(
     kafka: KafkaCluster, topic: str, member: KafkaConsumer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     positions = member._core.engine.loop._managers.positions
@@ -93,7 +97,8 @@ def test_42_an_event_that_fails(
     works_on(kafka, member, topic)
 
 
-def test_42_an_answer_that_cannot_be_dealt_with(
+@pytest.mark.behaviour(42)
+def test_an_unusable_response_does_not_stop_the_consumer(
     kafka: KafkaCluster, topic: str, member: KafkaConsumer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     metadata = member._core.engine.loop._managers.metadata

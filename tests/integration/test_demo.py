@@ -1,4 +1,4 @@
-"""The demo as a whole, on its own cluster: it ends well, and it notices what a member misses."""
+"""The whole demo on its own cluster: it succeeds, and it detects a missed record."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def run(*command: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.slow
-def test_the_demo_ends_well() -> None:
+def test_the_demo_succeeds() -> None:
     ran = run("-m", "demo")
     assert ran.returncode == 0, ran.stdout + ran.stderr
     for event in (
@@ -40,7 +40,7 @@ def test_the_demo_ends_well() -> None:
 
 
 @pytest.mark.slow
-def test_a_record_that_a_member_misses_makes_it_fail() -> None:
+def test_a_missing_record_makes_the_demo_fail() -> None:
     tell = "import sys, demo.__main__; sys.exit(demo.__main__.main(sys.argv[1]))"
     ran = run("-c", tell, "tests.integration.forgetful_member")
     assert ran.returncode == 1, ran.stdout + ran.stderr

@@ -1,4 +1,4 @@
-"""Read, process, write: a transactional producer of kafka-python commits what we have read."""
+"""Read, process, write: a transactional producer of kafka-python commits our offsets."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def begin(kafka: KafkaCluster, topic: str) -> Iterator[Begin]:
         producer.close(timeout=10)
 
 
-def test_records_and_their_offsets_count_together(
+def test_records_and_offsets_are_committed_in_one_transaction(
     kafka: KafkaCluster, topic: str, consume: Consume, begin: Begin, protocol: str
 ) -> None:
     results = kafka.admin.create_topic(f"results-{topic}", 1)
@@ -73,10 +73,11 @@ def test_records_and_their_offsets_count_together(
     assert consume(group_id=topic, isolation_level="read_committed").committed(tp) == 10
 
 
-def test_99_what_is_committed_for_a_member_that_was_expelled_is_refused(
+@pytest.mark.behaviour(99)
+def test_a_transactional_commit_of_an_expelled_member_is_rejected(
     kafka: KafkaCluster, topic: str, consume: Consume, begin: Begin, protocol: str
 ) -> None:
-    """Also when the member knows, its listener does not, and the group is empty."""
+    """Even if the member knows of its expulsion, its listener does not, and the group is empty."""
     kafka.admin.produce(topic, [Record(b"x")] * 3)
     tp = TopicPartition(topic, 0)
     consumer = consume(topic, group_id=topic, **options_of(protocol))

@@ -275,8 +275,8 @@ def test_a_signal_ends_a_container_cleanly(
 
 
 def _get(url: str) -> str:
-    with urllib.request.urlopen(url, timeout=30) as answer:  # noqa: S310 - it is ours
-        content: bytes = answer.read()
+    with urllib.request.urlopen(url, timeout=30) as response:  # noqa: S310 - it is ours
+        content: bytes = response.read()
     return content.decode()
 
 

@@ -1,4 +1,4 @@
-"""What is measured of fetching, per partition and in total."""
+"""Fetch metrics, per partition and in total."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from tests.kafka.broker import KafkaCluster
 FETCHING = "consumer-fetch-manager-metrics"
 
 
+@pytest.mark.behaviour(168)
 @pytest.mark.partitions(2)
-def test_168_lag_and_lead_come_and_go_with_the_partition(
+def test_lag_and_lead_come_and_go_with_the_partition(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
     kafka.admin.produce(topic, [Record(b"x", partition=part) for part in (0, 1)] * 20)
@@ -44,7 +45,10 @@ def test_168_lag_and_lead_come_and_go_with_the_partition(
     wait_until(lambda: not partition_metrics(consumer, second), "the end of the metrics")
 
 
-def test_168_the_same_in_a_group(kafka: KafkaCluster, topic: str, consume: Consume) -> None:
+@pytest.mark.behaviour(168)
+def test_lag_and_lead_of_a_revoked_partition_vanish(
+    kafka: KafkaCluster, topic: str, consume: Consume
+) -> None:
     kafka.admin.produce(topic, [b"x"] * 20)
     (tp,) = partitions_of(topic, 1)
     consumer = consume(topic, group_id=f"group-of-{topic}")
@@ -55,7 +59,9 @@ def test_168_the_same_in_a_group(kafka: KafkaCluster, topic: str, consume: Consu
     wait_until(lambda: not partition_metrics(consumer, tp), "the end of the metrics")
 
 
-def test_totals_count_what_was_read(kafka: KafkaCluster, topic: str, consume: Consume) -> None:
+def test_totals_count_the_records_that_were_read(
+    kafka: KafkaCluster, topic: str, consume: Consume
+) -> None:
     kafka.admin.produce(topic, [b"x" * 100] * 50)
     consumer = consume(max_poll_records=10)
     consumer.assign(partitions_of(topic, 1))
@@ -66,7 +72,7 @@ def test_totals_count_what_was_read(kafka: KafkaCluster, topic: str, consume: Co
     assert metric(consumer, f"{FETCHING}.topic-{topic}", "records-consumed-total") == 50
 
 
-def test_what_is_read_ahead_is_measured_and_bounded(
+def test_the_read_ahead_is_measured_and_bounded(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
     kafka.admin.produce(topic, [b"x" * 1_000] * 500, {"batch.size": 10_000})
@@ -82,6 +88,6 @@ def test_what_is_read_ahead_is_measured_and_bounded(
     while consumer.position(tp) < 500:
         consumer.poll(timeout_ms=500)
         most = max(most, metric(consumer, "consumer-metrics", held))
-    # One answer may come in while there is room for a byte.
+    # One response can arrive while a single byte is free.
     assert 40_000 <= most <= 60_000 + 20_000 + 10_000
     wait_until(lambda: metric(consumer, "consumer-metrics", held) == 0)

@@ -60,10 +60,10 @@ def forbid(cluster: KafkaCluster, topic: str, operation: AclOperation) -> None:
 
 
 def poll_for_refusal(consumer: KafkaConsumer, topic: str) -> list[bytes]:
-    """Poll until a topic is refused; returns what came in between."""
+    """Poll until a topic is rejected; returns the values read before."""
     values: list[bytes] = []
 
-    def refused() -> bool:
+    def rejected() -> bool:
         try:
             batch = consumer.poll(timeout_ms=50)
         except TopicAuthorizationFailedError as error:
@@ -71,7 +71,7 @@ def poll_for_refusal(consumer: KafkaConsumer, topic: str) -> list[bytes]:
         values.extend(record.value for records in batch.values() for record in records)
         return False
 
-    poll_until_true(refused)
+    poll_until_true(rejected)
     return values
 
 
@@ -82,7 +82,8 @@ def poll_until_true(done: Callable[[], bool]) -> None:
     pytest.fail("polled in vain")
 
 
-def test_167_a_refused_topic_is_raised_and_the_others_flow(
+@pytest.mark.behaviour(167)
+def test_an_unauthorized_topic_raises_and_other_topics_are_read(
     guarded: KafkaCluster, consume: Consume, request: pytest.FixtureRequest
 ) -> None:
     name = request.node.name
@@ -116,7 +117,8 @@ def test_167_a_refused_topic_is_raised_and_the_others_flow(
     assert got == [b"2"] * 5
 
 
-def test_167_an_application_that_takes_its_time_finds_one_error_not_many(
+@pytest.mark.behaviour(167)
+def test_a_slow_application_finds_one_error(
     guarded: KafkaCluster, consume: Consume, request: pytest.FixtureRequest
 ) -> None:
     name = request.node.name[:80]
@@ -140,7 +142,7 @@ def test_167_an_application_that_takes_its_time_finds_one_error_not_many(
     assert consumer.position(TopicPartition(shut, 0)) == 5
 
 
-def test_the_end_of_a_topic_that_may_not_be_described(
+def test_end_offsets_of_an_unauthorized_topic_raise(
     guarded: KafkaCluster, consume: Consume, request: pytest.FixtureRequest
 ) -> None:
     topic = guarded.admin.create_topic(request.node.name)

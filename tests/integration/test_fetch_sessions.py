@@ -1,4 +1,4 @@
-"""Fetch sessions: what is said, what is left out, and what happens when the broker forgets."""
+"""Fetch sessions: which partitions a request names, and lost sessions."""
 
 from __future__ import annotations
 
@@ -34,8 +34,11 @@ def forgotten(sent: Sent) -> list[int]:
     )
 
 
+@pytest.mark.behaviour(157)
 @pytest.mark.partitions(4)
-def test_157_only_what_changed_is_named(kafka: KafkaCluster, topic: str, consume: Consume) -> None:
+def test_a_session_request_has_only_changed_partitions(
+    kafka: KafkaCluster, topic: str, consume: Consume
+) -> None:
     consumer = consume(fetch_max_wait_ms=50)
     sent = Sent(consumer)
     consumer.assign(partitions_of(topic, 4))
@@ -61,14 +64,15 @@ def test_157_only_what_changed_is_named(kafka: KafkaCluster, topic: str, consume
     ]
 
 
+@pytest.mark.behaviour(157)
 @pytest.mark.partitions(4)
-def test_157_what_is_no_longer_wanted_is_forgotten(
+def test_a_session_forgets_partitions_that_are_not_fetched(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
-    """No fetch asks for it any more, be it by what its session remembers.
+    """No fetch requests it any more, not even through its session.
 
-    A partition that is resumed may come back in another session, and a session in which nothing is
-    left is not told so: it is not asked through either.
+    A resumed partition may return in another session. A session without partitions is not
+    updated, because it is no longer used.
     """
     partitions = partitions_of(topic, 4)
     consumer = consume(fetch_max_wait_ms=50)
@@ -104,9 +108,10 @@ def lose_count(session: FetchSession) -> None:
     session._epoch += 7
 
 
+@pytest.mark.behaviour(157)
 @pytest.mark.parametrize("spoil", [lose_id, lose_count])
 @pytest.mark.partitions(4)
-def test_157_a_lost_session_begins_anew(
+def test_a_lost_session_is_replaced_by_a_new_one(
     kafka: KafkaCluster, topic: str, consume: Consume, spoil: Callable[[FetchSession], None]
 ) -> None:
     consumer = consume(fetch_max_wait_ms=50)
@@ -126,7 +131,8 @@ def test_157_a_lost_session_begins_anew(
     wait_until(lambda: all(session._epoch > 2 for session in sessions(consumer)))
 
 
-def test_157_a_topic_made_anew_is_read_from_its_beginning(
+@pytest.mark.behaviour(157)
+def test_a_recreated_topic_is_read_from_its_beginning(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
     tp = TopicPartition(topic, 0)
@@ -147,7 +153,8 @@ def test_157_a_topic_made_anew_is_read_from_its_beginning(
     assert ids[0] == old_id != ids[-1]
 
 
-def test_157_a_topic_made_anew_behind_our_back(
+@pytest.mark.behaviour(157)
+def test_a_topic_recreated_between_two_polls_is_read(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
     """Nothing is polled between the end of the old topic and the first record of the new."""

@@ -32,7 +32,7 @@ CODE = """
 """
 
 
-def test_kafka_broker_is_the_one_that_the_environment_names(
+def test_kafka_broker_uses_the_address_of_the_environment(
     kafka: KafkaCluster, topic: str, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(str(ROOT))

@@ -1,4 +1,4 @@
-"""What may happen inside a rebalance callback: long work, commits, a wake-up."""
+"""Inside a rebalance listener: long work, commits, a wakeup."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from tandem_kafka import KafkaConsumer, SubscriptionPattern, TopicPartition
 from tandem_kafka.errors import WakeupError
-from tests.integration.group_members import PROTOCOLS, Member, options_of, owned, told
+from tests.integration.group_members import PROTOCOLS, Member, options_of, owned, rebalance_calls
 from tests.integration.polling import Consume, Listener, poll_until, wait_until
 from tests.kafka.admin import Record
 from tests.kafka.broker import KafkaCluster
@@ -22,7 +22,7 @@ LONG_S = 2.0
 
 
 class Slow(Listener):
-    """Takes long in both callbacks, and commits in the one that gives partitions back."""
+    """Is slow in both methods, and commits in `on_partitions_revoked`."""
 
     def __init__(self, consumer: KafkaConsumer) -> None:
         super().__init__()
@@ -36,8 +36,9 @@ class Slow(Listener):
         super()._note(what, partitions)
 
 
+@pytest.mark.behaviour(74, 80, 88)
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_74_80_88_a_slow_listener_keeps_its_membership_and_may_commit(
+def test_a_slow_listener_keeps_its_membership_and_can_commit(
     kafka: KafkaCluster, topic: str, consume: Consume, protocol: str
 ) -> None:
     kafka.admin.produce(topic, [Record(b"x", partition=n) for n in (0, 1)])
@@ -50,15 +51,16 @@ def test_74_80_88_a_slow_listener_keeps_its_membership_and_may_commit(
     assert len(poll_until(consumer, lambda: _positions(consumer) == 2)) == 2
     other = Member(consume(group_id=f"group-{topic}", **options), [topic])
     poll_until(consumer, lambda: len(owned(other)) == 1 and len(consumer.assignment()) == 1)
-    assert "lost" not in [what for what, _ in told(listener)]
+    assert "lost" not in [what for what, _ in rebalance_calls(listener)]
     assert listener.threads == {threading.current_thread()}
     wait_until(lambda: kafka.admin.committed(f"group-{topic}", topic) >= 1)
     assert other.records == []
     other.stop()
 
 
+@pytest.mark.behaviour(79)
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_79_a_wakeup_inside_a_callback_comes_out_and_the_rebalance_goes_on(
+def test_a_wakeup_inside_a_listener_leaves_poll_and_the_rebalance_continues(
     kafka: KafkaCluster, topic: str, consume: Consume, protocol: str
 ) -> None:
     kafka.admin.produce(topic, [Record(b"x", partition=n) for n in (0, 1)])
@@ -67,7 +69,7 @@ def test_79_a_wakeup_inside_a_callback_comes_out_and_the_rebalance_goes_on(
     class Woken(Listener):
         def _note(self, what: str, partitions: set[TopicPartition]) -> None:
             super()._note(what, partitions)
-            if what == "assigned" and len(told(self)) == 1 and partitions:
+            if what == "assigned" and len(rebalance_calls(self)) == 1 and partitions:
                 consumer.wakeup()
                 consumer.position(next(iter(partitions)))
 
@@ -83,7 +85,8 @@ def _positions(consumer: KafkaConsumer) -> int:
     return sum(consumer.position(tp) for tp in consumer.assignment())
 
 
-def test_51_offsets_of_other_topics_while_subscribed_by_regex(
+@pytest.mark.behaviour(51)
+def test_offsets_of_other_topics_while_subscribed_by_regex(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
     other = kafka.admin.create_topic(f"other-{topic}", 1)
@@ -97,7 +100,8 @@ def test_51_offsets_of_other_topics_while_subscribed_by_regex(
     assert len(poll_until(consumer, lambda: _positions(consumer) == 1)) == 1
 
 
-def test_20_enforce_rebalance_says_that_it_has_no_effect(
+@pytest.mark.behaviour(20)
+def test_enforce_rebalance_warns_that_it_has_no_effect(
     topic: str, consume: Consume, caplog: pytest.LogCaptureFixture
 ) -> None:
     consumer = consume(topic, group_id=f"group-{topic}", **options_of("consumer"))

@@ -1,4 +1,4 @@
-"""A cluster whose coordinators speak the classic protocol only."""
+"""A cluster whose coordinators support only the classic protocol."""
 
 from __future__ import annotations
 
@@ -36,16 +36,18 @@ def topic(classic: KafkaCluster) -> str:
     return classic.admin.create_topic("orders", 2)
 
 
-def test_92_kip_848_says_what_to_do_and_auto_does_it(
+@pytest.mark.behaviour(92)
+def test_the_error_without_kip_848_has_the_next_step_and_auto_takes_it(
     consume: Consume, topic: str, options: dict[str, Any]
 ) -> None:
-    refused = consume(topic, **{**options, "group_protocol": "consumer"})
+    rejected = consume(topic, **{**options, "group_protocol": "consumer"})
     with pytest.raises(UnsupportedVersionError, match="group_protocol='classic'"):
-        refused.poll(60_000)
+        rejected.poll(60_000)
     assigned(consume(topic, **options), partitions_of(topic, 2))
 
 
-def test_53_a_pattern_for_the_coordinator_is_refused(
+@pytest.mark.behaviour(53)
+def test_a_subscription_pattern_is_rejected_without_kip_848(
     consume: Consume, topic: str, options: dict[str, Any]
 ) -> None:
     consumer = consume(**options)

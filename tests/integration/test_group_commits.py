@@ -18,7 +18,7 @@ def _joining(kafka: KafkaCluster, group: str) -> bool:
 
 
 @pytest.mark.partitions(2)
-def test_a_commit_does_not_wait_for_a_rebalance_that_another_member_holds_up(
+def test_a_commit_does_not_wait_for_a_rebalance_that_another_member_delays(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
     group = f"group-{topic}"
@@ -27,7 +27,7 @@ def test_a_commit_does_not_wait_for_a_rebalance_that_another_member_holds_up(
     settled([idle, busy], 2)
     for member in (idle, busy):
         member.stall()
-    # To join again a member first gives back its partitions, which takes a poll; one polls.
+    # A member revokes its partitions inside poll() before it rejoins; only one polls.
     idle.consumer.enforce_rebalance("somebody joins")
     poll_until(idle.consumer, lambda: _joining(kafka, group))
     mine = {TopicPartition(topic, 0): OffsetAndMetadata(1, "", -1)}

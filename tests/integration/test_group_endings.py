@@ -1,4 +1,4 @@
-"""What a member keeps, what it loses, and how it goes."""
+"""State that a member keeps and loses, and how it leaves."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tandem_kafka import KafkaConsumer, OffsetAndMetadata, TopicPartition
-from tests.integration.group_members import PROTOCOLS, Member, options_of, owned, told
+from tests.integration.group_members import PROTOCOLS, Member, options_of, owned, rebalance_calls
 from tests.integration.polling import (
     Clock,
     Consume,
@@ -22,10 +22,11 @@ from tests.kafka.broker import KafkaCluster
 pytestmark = [pytest.mark.parametrize("protocol", PROTOCOLS), pytest.mark.partitions(4)]
 
 
-def test_75_what_stays_keeps_its_state_and_what_comes_back_has_none(
+@pytest.mark.behaviour(75)
+def test_retained_partitions_keep_their_state_and_reassigned_ones_do_not(
     kafka: KafkaCluster, topic: str, consume: Consume, protocol: str
 ) -> None:
-    """The eager protocol gives everything back: there nothing stays."""
+    """The eager protocol revokes everything, so nothing is retained."""
     kafka.admin.produce(topic, [Record(b"x", partition=n % 4) for n in range(40)])
     consumer = consume(topic, group_id=f"group-{topic}", **options_of(protocol))
     partitions = partitions_of(topic, 4)
@@ -44,12 +45,13 @@ def test_75_what_stays_keeps_its_state_and_what_comes_back_has_none(
     poll_until(consumer, lambda: len(consumer.assignment()) == 4)
     back = set(partitions) - stayed
     assert not consumer.paused() & back
-    # What the other has committed, or where nobody has, the beginning; not where we stood.
+    # The commit of the other member, or the beginning; not our former position.
     assert {consumer.position(tp) for tp in back} <= {0, 10}
     assert {consumer.position(tp) for tp in stayed} <= {7}
 
 
-def test_87_one_long_poll_is_polling(topic: str, consume: Consume, protocol: str) -> None:
+@pytest.mark.behaviour(87)
+def test_one_long_poll_keeps_the_membership(topic: str, consume: Consume, protocol: str) -> None:
     # Long enough for a machine that stands still now and then.
     options = {**options_of(protocol), "max_poll_interval_ms": 4_000}
     consumer = consume(group_id=f"group-{topic}", **options)
@@ -59,10 +61,11 @@ def test_87_one_long_poll_is_polling(topic: str, consume: Consume, protocol: str
     before = consumer.group_metadata()
     assert not consumer.poll(timeout_ms=6_000)
     assert consumer.group_metadata() == before
-    assert [what for what, _ in told(listener)] == ["assigned"]
+    assert [what for what, _ in rebalance_calls(listener)] == ["assigned"]
 
 
-def test_105_an_interrupt_does_not_stop_close(
+@pytest.mark.behaviour(105)
+def test_an_interrupt_does_not_stop_close(
     kafka: KafkaCluster, topic: str, consume: Consume, protocol: str
 ) -> None:
     class Interrupted(Listener):
@@ -76,10 +79,11 @@ def test_105_an_interrupt_does_not_stop_close(
     with pytest.raises(KeyboardInterrupt):
         consumer.close()
     assert kafka.admin.members(f"group-{topic}") == 0
-    assert [what for what, _ in told(listener)] == ["assigned", "revoked"]
+    assert [what for what, _ in rebalance_calls(listener)] == ["assigned", "revoked"]
 
 
-def test_108_a_static_member_leaves_at_once_if_told_to(
+@pytest.mark.behaviour(108)
+def test_a_static_member_leaves_on_request_only(
     kafka: KafkaCluster, topic: str, consume: Consume, protocol: str
 ) -> None:
     def static() -> KafkaConsumer:
@@ -93,7 +97,8 @@ def test_108_a_static_member_leaves_at_once_if_told_to(
         assert kafka.admin.members(f"group-{topic}") == left
 
 
-def test_110_114_close_ends_commits_and_waits_for_no_fetch(
+@pytest.mark.behaviour(110, 114)
+def test_close_completes_commits_and_does_not_wait_for_a_fetch(
     kafka: KafkaCluster, topic: str, consume: Consume, protocol: str
 ) -> None:
     options = {**options_of(protocol), "fetch_max_wait_ms": 60_000, "request_timeout_ms": 90_000}
@@ -117,8 +122,9 @@ def silent() -> Iterator[KafkaCluster]:
         yield cluster
 
 
+@pytest.mark.behaviour(106)
 @pytest.mark.parametrize("limit", ["timeout_ms", "request_timeout_ms"])
-def test_106_close_keeps_to_its_timeout_when_no_broker_answers(
+def test_close_keeps_to_its_timeout_when_no_broker_answers(
     silent: KafkaCluster, consume: Consume, protocol: str, limit: str
 ) -> None:
     """Without one of its own it takes no longer than a request may, though 30 s are its default."""

@@ -1,6 +1,6 @@
-"""What a coordinator answers to heartbeats out of the ordinary, a real one and the simulated one.
+"""Responses to unusual heartbeats, of a real and a simulated coordinator.
 
-The invariants of the simulated group tests are worth what the simulated coordinator is.
+The simulated group tests are only as good as the simulated coordinator.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.integration.connections import RealConnection
 from tests.integration.describing import described
-from tests.integration.heartbeating import Answer, Owned, RawMember
-from tests.integration.lines import RealLine
+from tests.integration.heartbeating import HeartbeatResult, Owned, RawMember
 from tests.integration.polling import Consume, poll_until
 from tests.integration.raw_worlds import RawWorld
 from tests.kafka.broker import KafkaCluster
@@ -26,12 +26,12 @@ def member(raw: RawWorld) -> Join:
     return raw.modern
 
 
-def joined(member: RawMember) -> Answer:
+def join_empty_group(member: RawMember) -> HeartbeatResult:
     """Join an empty group and acknowledge all four partitions."""
-    answer = member.join()
-    assert (answer.error, answer.count) == (None, 4)
-    assert member.beat(answer.epoch, answer.assigned).error is None
-    return answer
+    response = member.join()
+    assert (response.error, response.count) == (None, 4)
+    assert member.beat(response.epoch, response.assigned).error is None
+    return response
 
 
 def part(owned: Owned | None, *numbers: int) -> Owned:
@@ -39,116 +39,131 @@ def part(owned: Owned | None, *numbers: int) -> Owned:
     return {topic_id: list(numbers) for topic_id in owned}
 
 
-def shrunk(answer: Answer) -> bool:
-    return answer.assigned is not None
+def shrunk(response: HeartbeatResult) -> bool:
+    return response.assigned is not None
 
 
-def test_who_joins_again_is_told_again_whatever_epoch_it_had(member: Join) -> None:
-    """Its answer may have been lost, or it has lost everything itself: neither waits."""
+@pytest.mark.design("001", "Heartbeat handling 3, edge case of a lost response")
+def test_a_rejoin_gets_the_assignment_again_from_any_epoch(member: Join) -> None:
+    """Its response may have been lost, or it may have lost its state: neither waits."""
     first, second = member(), member()
-    begun = joined(first)
+    begun = join_empty_group(first)
     again = first.join()
     assert (again.error, again.epoch, again.assigned) == (None, begun.epoch, begun.assigned)
     second.join()
-    told = first.beat_until(begun.epoch, shrunk)
-    assert told.count == 2
-    moved = first.beat_until(begun.epoch, lambda a: a.epoch > begun.epoch, told.assigned)
+    response = first.beat_until(begun.epoch, shrunk)
+    assert response.count == 2
+    moved = first.beat_until(begun.epoch, lambda a: a.epoch > begun.epoch, response.assigned)
     got = second.beat_until(begun.epoch, lambda a: a.count)
-    # An epoch that is neither the last nor the one before, and all the same:
-    for each, assigned in ((first, told.assigned), (second, got.assigned)):
+    # Even if its epoch is neither the last nor the previous one:
+    for each, assigned in ((first, response.assigned), (second, got.assigned)):
         again = each.join()
         assert (again.error, again.epoch, again.assigned) == (None, moved.epoch, assigned)
         assert each.beat(moved.epoch).error is None
 
 
-def test_who_joins_again_has_given_back_what_it_was_to_give_back(member: Join) -> None:
+def test_a_rejoin_completes_pending_revocations(member: Join) -> None:
     first, second = member(), member()
-    begun = joined(first)
+    begun = join_empty_group(first)
     second.join()
-    told = first.beat_until(begun.epoch, shrunk)
-    assert (told.epoch, told.count) == (begun.epoch, 2)
+    response = first.beat_until(begun.epoch, shrunk)
+    assert (response.epoch, response.count) == (begun.epoch, 2)
     again = first.join()
     assert again.epoch > begun.epoch
-    assert again.assigned == told.assigned
+    assert again.assigned == response.assigned
     assert second.beat_until(begun.epoch, lambda a: a.count).count == 2
 
 
-def test_who_joins_owns_nothing(member: Join) -> None:
+@pytest.mark.design("001", "INVALID_REQUEST")
+def test_a_joining_member_must_own_nothing(member: Join) -> None:
     first = member()
-    begun = joined(first)
+    begun = join_empty_group(first)
     assert first.join(begun.assigned).error == "InvalidRequestError"
     assert first.beat(begun.epoch).error is None
 
 
-def test_what_a_member_names_it_keeps_and_what_it_does_not_name_it_loses(member: Join) -> None:
-    """A partition that is not named is free at once, even if nobody was told of that."""
+@pytest.mark.design("001", "Heartbeat handling 4, 5")
+def test_a_member_keeps_exactly_the_partitions_that_it_reports(member: Join) -> None:
+    """A partition that is not reported is free at once, even without a revocation."""
     first, second = member(), member()
-    begun = joined(first)
+    begun = join_empty_group(first)
     second.join()
-    told = first.beat_until(begun.epoch, shrunk)
+    response = first.beat_until(begun.epoch, shrunk)
     still = first.beat(begun.epoch, begun.assigned, full=True)
-    assert (still.error, still.epoch, still.assigned) == (None, begun.epoch, told.assigned)
+    assert (still.error, still.epoch, still.assigned) == (
+        None,
+        begun.epoch,
+        response.assigned,
+    )
     assert second.beat_until(begun.epoch, lambda a: a.epoch > begun.epoch).count == 0
     assert first.beat(begun.epoch, {}, full=True).epoch > begun.epoch
     assert second.beat_until(begun.epoch + 1, lambda a: a.count).count == 2
 
 
-def test_the_epoch_before_is_good_for_a_full_heartbeat_that_owns_no_more(member: Join) -> None:
+@pytest.mark.design(
+    "001", "Heartbeat handling 2, 3", "Heartbeat handling 3, edge case of a lost response"
+)
+def test_the_previous_epoch_is_accepted_with_a_full_heartbeat_without_extra_partitions(
+    member: Join,
+) -> None:
     first, second = member(), member()
-    begun = joined(first)
+    begun = join_empty_group(first)
     second.join()
-    told = first.beat_until(begun.epoch, shrunk)
-    moved = first.beat_until(begun.epoch, lambda a: a.epoch > begun.epoch, told.assigned)
-    late = first.beat(begun.epoch, told.assigned, full=True)
-    assert (late.error, late.epoch, late.assigned) == (None, moved.epoch, told.assigned)
-    assert first.beat(begun.epoch, part(told.assigned), full=True).epoch == moved.epoch
-    for refused in (
+    response = first.beat_until(begun.epoch, shrunk)
+    moved = first.beat_until(begun.epoch, lambda a: a.epoch > begun.epoch, response.assigned)
+    late = first.beat(begun.epoch, response.assigned, full=True)
+    assert (late.error, late.epoch, late.assigned) == (None, moved.epoch, response.assigned)
+    assert first.beat(begun.epoch, part(response.assigned), full=True).epoch == moved.epoch
+    for rejected in (
         first.beat(begun.epoch, begun.assigned, full=True),
         first.beat(begun.epoch),
         first.beat(moved.epoch + 1),
     ):
-        assert refused.error == "FencedMemberEpochError"
-    assert first.beat(moved.epoch).error is None, "being refused has cost nothing"
+        assert rejected.error == "FencedMemberEpochError"
+    assert first.beat(moved.epoch).error is None, "a rejection has no effect"
 
 
-def test_who_is_not_known_is_told_so(member: Join) -> None:
-    joined(member())
+@pytest.mark.design("001", "Heartbeat handling 2, 3")
+def test_an_unknown_member_id_is_rejected(member: Join) -> None:
+    join_empty_group(member())
     stranger = member()
     assert stranger.beat(3).error == "UnknownMemberIdError"
     assert stranger.beat(-1).error == "UnknownMemberIdError"
     assert member("nobody").beat(-2).error == "UnknownMemberIdError"
 
 
-def test_a_group_that_never_was_is_none(member: Join) -> None:
+@pytest.mark.design("001", "Heartbeat handling 1")
+def test_a_heartbeat_to_an_unknown_group_is_rejected(member: Join) -> None:
     stranger = member()
     assert stranger.beat(3).error == "GroupIdNotFoundError"
     assert stranger.beat(-1).error == "GroupIdNotFoundError"
     assert member("nobody").beat(-2).error == "GroupIdNotFoundError"
 
 
-def test_a_group_whose_members_left_is_one_still(member: Join) -> None:
+def test_an_empty_group_still_exists(member: Join) -> None:
     first = member()
-    joined(first)
+    join_empty_group(first)
     assert first.beat(-1).epoch == -1
     assert first.beat(-1).error == "UnknownMemberIdError"
     assert member().beat(3).error == "UnknownMemberIdError"
 
 
-def test_who_is_refused_for_its_expression_has_not_joined(member: Join) -> None:
-    refused = member()
-    answer = refused.beat(0, {}, full=True, regex="orders(")
-    assert answer.error == "InvalidRegularExpressionError"
-    assert refused.beat(1).error == "GroupIdNotFoundError"
+def test_a_join_with_an_invalid_regex_creates_no_member(member: Join) -> None:
+    rejected = member()
+    response = rejected.beat(0, {}, full=True, regex="orders(")
+    assert response.error == "InvalidRegularExpressionError"
+    assert rejected.beat(1).error == "GroupIdNotFoundError"
     first = member()
-    begun = joined(first)
-    answer = first.beat(begun.epoch, begun.assigned, full=True, regex="orders(")
-    assert answer.error == "InvalidRegularExpressionError"
-    assert first.beat(begun.epoch).error is None, "it has what it had"
+    begun = join_empty_group(first)
+    response = first.beat(begun.epoch, begun.assigned, full=True, regex="orders(")
+    assert response.error == "InvalidRegularExpressionError"
+    assert first.beat(begun.epoch).error is None, "it keeps its assignment"
 
 
-def test_who_has_left_joins_as_if_new(member: Join) -> None:
+@pytest.mark.design("001", "Leaving and being removed")
+def test_a_member_that_left_joins_as_a_new_one(member: Join) -> None:
     first = member()
-    begun = joined(first)
+    begun = join_empty_group(first)
     assert first.beat(-1).epoch == -1
     assert first.beat(begun.epoch).error == "UnknownMemberIdError"
     again = first.join()
@@ -156,10 +171,12 @@ def test_who_has_left_joins_as_if_new(member: Join) -> None:
     assert first.beat_until(again.epoch, lambda a: a.count) if not again.count else True
 
 
-def test_93_96_a_static_member_joins_again_only_after_it_left(member: Join) -> None:
-    """Not even the one that is in, so that a join whose answer was lost is refused."""
+@pytest.mark.behaviour(93, 96)
+@pytest.mark.design("001", "UNRELEASED_INSTANCE_ID", "Leaving and being removed")
+def test_a_static_member_rejoins_only_after_it_left(member: Join) -> None:
+    """A join is rejected even from the current member, for example after a lost response."""
     first, second = member("one"), member("one")
-    begun = joined(first)
+    begun = join_empty_group(first)
     assert first.join().error == "UnreleasedInstanceIdError"
     assert second.join().error == "UnreleasedInstanceIdError"
     for epoch in (-1, -2):
@@ -176,12 +193,14 @@ def test_93_96_a_static_member_joins_again_only_after_it_left(member: Join) -> N
     assert first.beat(begun.epoch).error == "FencedInstanceIdError"
 
 
-def test_91_an_assignor_that_is_not_there_is_refused_whoever_asks(member: Join) -> None:
+@pytest.mark.behaviour(91)
+@pytest.mark.design("001", "UNSUPPORTED_ASSIGNOR")
+def test_an_unknown_assignor_is_rejected_for_any_member(member: Join) -> None:
     first = member()
     assert first.join(assignor="nobody").error == "UnsupportedAssignorError"
     assert first.join(assignor="").error == "UnsupportedAssignorError"
     assert first.beat(1).error == "GroupIdNotFoundError", "it has not joined"
-    epoch = joined(first).epoch
+    epoch = join_empty_group(first).epoch
     for wrong in (epoch, 77, -1):
         assert first.beat(wrong, assignor="nobody").error == "UnsupportedAssignorError"
     assert first.beat(epoch).error is None, "it has not left"
@@ -189,52 +208,55 @@ def test_91_an_assignor_that_is_not_there_is_refused_whoever_asks(member: Join) 
 
 
 def settle(*members: RawMember) -> list[list[int]]:
-    """Have members take and give back until each has a share; returns the shares."""
+    """Let members reconcile until each has partitions; returns their partitions."""
     owned: list[Owned] = [{} for _ in members]
-    answers = [each.join() for each in members]
+    responses = [each.join() for each in members]
     for _ in range(200):
         for at, each in enumerate(members):
-            assigned = answers[at].assigned
+            assigned = responses[at].assigned
             if assigned is not None:
                 owned[at] = assigned
-            answers[at] = each.beat(answers[at].epoch, owned[at])
-            assert answers[at].error is None, answers[at]
+            responses[at] = each.beat(responses[at].epoch, owned[at])
+            assert responses[at].error is None, responses[at]
         shares = [sorted(n for part in each.values() for n in part) for each in owned]
         if all(shares) and sum(map(len, shares)) == 4:
             return shares
         members[0].pause(0.05)
-    raise AssertionError(f"they do not settle: {answers}")
+    raise AssertionError(f"they do not settle: {responses}")
 
 
-def test_91_range_goes_by_member_ids_and_one_vote_is_enough_if_nobody_else_has_any(
+@pytest.mark.behaviour(91)
+def test_range_follows_member_ids_and_needs_one_vote(
     member: Join,
 ) -> None:
     first, second = member(), member()
     first.member_id, second.member_id = f"b-{first.member_id}", f"a-{second.member_id}"
-    joined(first)
+    join_empty_group(first)
     second.join(assignor="range")
     assert settle(first, second) == [[2, 3], [0, 1]]
 
 
-def test_91_a_choice_that_changes_counts_with_the_next_target(member: Join) -> None:
+@pytest.mark.behaviour(91)
+def test_a_changed_assignor_takes_effect_with_the_next_target(member: Join) -> None:
     first, second = member(), member()
     first.member_id, second.member_id = f"b-{first.member_id}", f"a-{second.member_id}"
-    joined(first)
+    join_empty_group(first)
     second.join()
     before = settle(first, second)
     assert list(map(len, before)) == [2, 2]
     epoch = first.join().epoch
     assert first.beat(epoch, assignor="range").error is None
     for _ in range(30):  # longer than the time between two assignments
-        answer = first.beat(epoch)
-        assert (answer.error, answer.epoch, answer.assigned) == (None, epoch, None)
+        response = first.beat(epoch)
+        assert (response.error, response.epoch, response.assigned) == (None, epoch, None)
         first.pause(0.05)
     third = member()
     third.member_id = f"c-{third.member_id}"
     assert settle(first, second, third) == [[2], [0, 1], [3]]
 
 
-def test_97_the_rack_reaches_the_coordinator(
+@pytest.mark.behaviour(97)
+def test_the_rack_reaches_the_coordinator(
     kafka: KafkaCluster, raw_topic: str, consume: Consume
 ) -> None:
     """Its assignors may heed it; those of Kafka 4.3 do not yet."""
@@ -243,7 +265,7 @@ def test_97_the_rack_reaches_the_coordinator(
     first, second = (consume(raw_topic, client_rack=f"rack-{n}", **options) for n in (1, 2))
     poll_until(first, first.assignment)
     poll_until(first, lambda: (second.poll(50), second.assignment())[1])
-    coordinator = RealLine(kafka.bootstrap())
+    coordinator = RealConnection(kafka.bootstrap())
     members = described(coordinator, group).members
     coordinator.close()
     assert sorted(member.rack_id for member in members) == ["rack-1", "rack-2"]

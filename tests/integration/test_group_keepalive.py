@@ -1,6 +1,6 @@
 """Applications that hold the GIL for longer than a session, in one call into C.
 
-Neither thread of the consumer can run meanwhile: the native transport speaks for the member.
+Neither thread of the consumer can run meanwhile: the native transport sends its heartbeats.
 """
 
 from __future__ import annotations
@@ -17,7 +17,12 @@ import pytest
 
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.native import native_available
-from tests.integration.group_members import PROTOCOLS, SESSION_TIMEOUT_MS, options_of, told
+from tests.integration.group_members import (
+    PROTOCOLS,
+    SESSION_TIMEOUT_MS,
+    options_of,
+    rebalance_calls,
+)
 from tests.integration.polling import Consume, Listener, poll_until, read_all
 from tests.kafka.admin import Record
 from tests.kafka.broker import KafkaCluster
@@ -40,17 +45,17 @@ def hold_the_gil(seconds: float) -> float:
 
 def options(protocol: str, **more: Any) -> dict[str, Any]:
     """Short sessions where the client may choose."""
-    chosen = options_of(protocol)
+    chosen_broker = options_of(protocol)
     if protocol != "consumer":
-        chosen.update(session_timeout_ms=SHORT_SESSION_MS, heartbeat_interval_ms=200)
-    return {**chosen, **more}
+        chosen_broker.update(session_timeout_ms=SHORT_SESSION_MS, heartbeat_interval_ms=200)
+    return {**chosen_broker, **more}
 
 
 def session_s(protocol: str) -> float:
     return (SESSION_TIMEOUT_MS if protocol == "consumer" else SHORT_SESSION_MS) / 1000
 
 
-def joined(
+def join_group(
     consume: Consume, topic: str, count: int, **options: Any
 ) -> tuple[KafkaConsumer, Listener]:
     consumer = consume(group_id=f"group-{topic}", **options)
@@ -81,7 +86,7 @@ while True:
 def another_member(
     kafka: KafkaCluster, topic: str, protocol: str
 ) -> Iterator[subprocess.Popen[str]]:
-    """A member in a process of its own, which writes down how many partitions it has, and when."""
+    """A member in its own process that reports the number of its partitions, with the time."""
     process = subprocess.Popen(
         [sys.executable, "-W", "ignore", "-c", _OTHER, kafka.bootstrap(), topic, protocol],
         stdout=subprocess.PIPE,
@@ -105,10 +110,10 @@ def when_it_had(process: subprocess.Popen[str], count: int) -> float:
     raise AssertionError("the other member has ended")
 
 
-def test_three_sessions_cost_no_membership(
+def test_three_session_timeouts_keep_the_membership(
     kafka: KafkaCluster, topic: str, consume: Consume, protocol: str
 ) -> None:
-    consumer, listener = joined(consume, topic, 2, **options(protocol))
+    consumer, listener = join_group(consume, topic, 2, **options(protocol))
     kafka.admin.produce(topic, [Record(b"one", partition=0)])
     generation = consumer.group_metadata().generation_id
     hold_the_gil(3 * session_s(protocol))
@@ -119,28 +124,30 @@ def test_three_sessions_cost_no_membership(
     consumer.poll(timeout_ms=200)
     consumer.commit()
     assert consumer.group_metadata().generation_id == generation
-    assert [what for what, _ in told(listener)] == ["assigned"]
+    assert [what for what, _ in rebalance_calls(listener)] == ["assigned"]
 
 
-def test_a_rebalance_meanwhile_is_taken_part_in_afterwards(
+def test_a_member_joins_a_missed_rebalance_afterwards(
     kafka: KafkaCluster, topic: str, consume: Consume, protocol: str
 ) -> None:
-    consumer, listener = joined(consume, topic, 2, **options(protocol))
+    consumer, listener = join_group(consume, topic, 2, **options(protocol))
     with another_member(kafka, topic, protocol) as other:
         hold_the_gil(max(6.0, 2 * session_s(protocol)))
         poll_until(consumer, lambda: len(consumer.assignment()) == 1)
         when_it_had(other, 1)
-        assert "lost" not in [what for what, _ in told(listener)]
+        assert "lost" not in [what for what, _ in rebalance_calls(listener)]
         consumer.commit()
 
 
-def test_who_is_away_for_longer_than_allowed_is_replaced(
+def test_a_member_that_is_away_beyond_the_limit_is_replaced(
     kafka: KafkaCluster, topic: str, consume: Consume, protocol: str
 ) -> None:
-    consumer, listener = joined(consume, topic, 2, **options(protocol, max_poll_interval_ms=2_000))
+    consumer, listener = join_group(
+        consume, topic, 2, **options(protocol, max_poll_interval_ms=2_000)
+    )
     with another_member(kafka, topic, protocol) as other:
         poll_until(consumer, lambda: len(consumer.assignment()) == 1)
         back = hold_the_gil(2.5 + 2.5 * session_s(protocol) + 2.0)
         assert when_it_had(other, 2) < back
-        poll_until(consumer, lambda: "lost" in [what for what, _ in told(listener)])
+        poll_until(consumer, lambda: "lost" in [what for what, _ in rebalance_calls(listener)])
         poll_until(consumer, lambda: len(consumer.assignment()) == 1)

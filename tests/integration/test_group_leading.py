@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
+import pytest
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 
 from tests.integration.polling import Clock, Consume, assigned, partitions_of, poll_until
@@ -17,7 +18,8 @@ OPTIONS: dict[str, Any] = {
 }
 
 
-def test_57_a_static_leader_that_was_restarted_follows_its_topics_and_assigns_nothing(
+@pytest.mark.behaviour(57)
+def test_a_restarted_static_leader_watches_its_topics_and_assigns_nothing(
     kafka: KafkaCluster, consume: Consume
 ) -> None:
     led: list[int] = []
@@ -44,7 +46,8 @@ def test_57_a_static_leader_that_was_restarted_follows_its_topics_and_assigns_no
     again.close(leave_group="leave")
 
 
-def test_57_the_leader_follows_topics_that_only_others_subscribe_to(
+@pytest.mark.behaviour(57)
+def test_the_leader_watches_topics_that_only_other_members_subscribe_to(
     kafka: KafkaCluster, consume: Consume
 ) -> None:
     base = f"others-{uuid.uuid4().hex[:8]}"

@@ -6,7 +6,7 @@ import pytest
 
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.errors import ConsumerClosedError, RebalanceCallbackError
-from tests.integration.group_members import PROTOCOLS, Member, options_of, owned, told
+from tests.integration.group_members import PROTOCOLS, Member, options_of, owned, rebalance_calls
 from tests.integration.polling import Consume, Listener, poll_until, wait_until
 from tests.kafka.admin import Record
 from tests.kafka.broker import KafkaCluster
@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.parametrize("protocol", PROTOCOLS), pytest.mark.partit
 
 
 class Raising(Listener):
-    """Raises in one of its methods until it is told not to."""
+    """Raises in one of its methods until `method` is reset."""
 
     def __init__(self, method: str) -> None:
         super().__init__()
@@ -34,7 +34,8 @@ def _poll_until_raised(consumer: KafkaConsumer) -> BaseException:
     return raised.value
 
 
-def test_77_78_a_failed_assigned_callback_is_called_again_with_the_same_partitions(
+@pytest.mark.behaviour(77, 78)
+def test_a_failed_assigned_callback_is_called_again_with_the_same_partitions(
     kafka: KafkaCluster, topic: str, consume: Consume, protocol: str
 ) -> None:
     kafka.admin.produce(topic, [Record(b"x", partition=n) for n in (0, 1)])
@@ -46,7 +47,7 @@ def test_77_78_a_failed_assigned_callback_is_called_again_with_the_same_partitio
     listener.method = None
     assert len(poll_until(consumer, lambda: _done(consumer))) == 2
     both = {TopicPartition(topic, 0), TopicPartition(topic, 1)}
-    times = [partitions for what, partitions in told(listener) if what == "assigned"]
+    times = [partitions for what, partitions in rebalance_calls(listener) if what == "assigned"]
     assert len(times) >= 2
     assert all(partitions == both for partitions in times)
 
@@ -58,7 +59,8 @@ def _done(consumer: KafkaConsumer) -> bool:
     )
 
 
-def test_76_a_failed_revoked_callback_keeps_the_partitions_and_is_called_again(
+@pytest.mark.behaviour(76)
+def test_a_failed_revoked_callback_keeps_the_partitions_and_is_called_again(
     topic: str, consume: Consume, protocol: str
 ) -> None:
     listener = Raising("revoked")
@@ -76,7 +78,8 @@ def test_76_a_failed_revoked_callback_keeps_the_partitions_and_is_called_again(
     other.stop()
 
 
-def test_99_100_101_unsubscribe_runs_the_listener_once_and_close_not_again(
+@pytest.mark.behaviour(99, 100, 101)
+def test_unsubscribe_runs_the_listener_once_and_close_not_again(
     kafka: KafkaCluster, topic: str, consume: Consume, protocol: str
 ) -> None:
     listener = Listener()
@@ -92,10 +95,11 @@ def test_99_100_101_unsubscribe_runs_the_listener_once_and_close_not_again(
     assert consumer.group_metadata().generation_id == -1
     assert kafka.admin.members(f"group-{topic}") == 0
     consumer.close()
-    assert [what for what, _ in told(listener)] == ["assigned", "revoked"]
+    assert [what for what, _ in rebalance_calls(listener)] == ["assigned", "revoked"]
 
 
-def test_103_111_112_close_commits_then_revokes_then_leaves(
+@pytest.mark.behaviour(103, 111, 112)
+def test_close_commits_then_revokes_then_leaves(
     kafka: KafkaCluster, topic: str, consume: Consume, protocol: str
 ) -> None:
     kafka.admin.produce(topic, [Record(b"x", partition=n) for n in (0, 1)])
@@ -118,7 +122,8 @@ def test_103_111_112_close_commits_then_revokes_then_leaves(
     assert kafka.admin.members(f"group-{topic}") == 0
 
 
-def test_105_a_listener_that_raises_does_not_stop_close(
+@pytest.mark.behaviour(105)
+def test_a_listener_that_raises_does_not_stop_close(
     kafka: KafkaCluster, topic: str, consume: Consume, protocol: str
 ) -> None:
     consumer = consume(group_id=f"group-{topic}", **options_of(protocol))
@@ -131,7 +136,8 @@ def test_105_a_listener_that_raises_does_not_stop_close(
         consumer.poll()
 
 
-def test_107_close_with_no_time_still_leaves(
+@pytest.mark.behaviour(107)
+def test_close_with_a_timeout_of_0_still_leaves(
     kafka: KafkaCluster, topic: str, consume: Consume, protocol: str
 ) -> None:
     consumer = consume(topic, group_id=f"group-{topic}", **options_of(protocol))
@@ -140,7 +146,8 @@ def test_107_close_with_no_time_still_leaves(
     wait_until(lambda: kafka.admin.members(f"group-{topic}") == 0)
 
 
-def test_109_remain_keeps_a_dynamic_member_until_its_session_ends(
+@pytest.mark.behaviour(109)
+def test_remain_keeps_a_dynamic_member_until_its_session_ends(
     kafka: KafkaCluster, topic: str, consume: Consume, protocol: str
 ) -> None:
     consumer = consume(topic, group_id=f"group-{topic}", **options_of(protocol))
@@ -150,7 +157,8 @@ def test_109_remain_keeps_a_dynamic_member_until_its_session_ends(
     wait_until(lambda: kafka.admin.members(f"group-{topic}") == 0)
 
 
-def test_115_close_inside_a_callback(topic: str, consume: Consume, protocol: str) -> None:
+@pytest.mark.behaviour(115)
+def test_close_inside_a_callback(topic: str, consume: Consume, protocol: str) -> None:
     consumer = consume(group_id=f"group-{topic}", **options_of(protocol))
 
     class Closes:

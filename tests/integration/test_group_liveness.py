@@ -1,4 +1,4 @@
-"""Who counts as alive: slow handlers, crashes, members that stop polling, static members."""
+"""Liveness: slow handlers, crashes, members that stop polling, static members."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tests.integration.group_members import (
     Member,
     options_of,
     owned,
+    rebalance_calls,
     settled,
-    told,
 )
 from tests.integration.polling import Consume, cpu_share, poll_until, wait_until
 from tests.kafka.admin import Record
@@ -26,7 +26,7 @@ from tests.kafka.broker import KafkaCluster
 
 pytestmark = [pytest.mark.parametrize("protocol", PROTOCOLS), pytest.mark.partitions(2)]
 
-#: Short, so that three of them pass quickly; long enough for a machine that is busy elsewhere.
+#: Short, so that three of them pass quickly; long enough for a busy machine.
 SHORT_SESSION_MS = 2_500
 
 
@@ -53,7 +53,7 @@ def _burn(seconds: float) -> None:
 
 
 @pytest.mark.parametrize("work", [_sleep, _burn], ids=["sleeping", "computing"])
-def test_a_handler_three_sessions_long_costs_no_membership(
+def test_a_handler_of_three_session_timeouts_keeps_the_membership(
     kafka: KafkaCluster,
     topic: str,
     consume: Consume,
@@ -71,7 +71,7 @@ def test_a_handler_three_sessions_long_costs_no_membership(
     assert member.error is None
     assert member.generations[: len(before)] == before
     assert len([g for g in member.generations if g > 0]) == 1
-    assert [what for what, _ in told(member.listener)] == ["assigned", "revoked"]
+    assert [what for what, _ in rebalance_calls(member.listener)] == ["assigned", "revoked"]
 
 
 def _committed(kafka: KafkaCluster, topic: str) -> int:
@@ -94,7 +94,8 @@ while True:
 """
 
 
-def test_89_the_partitions_of_a_killed_member_are_taken_over(
+@pytest.mark.behaviour(89)
+def test_the_partitions_of_a_killed_member_are_taken_over(
     kafka: KafkaCluster, topic: str, consume: Consume, protocol: str
 ) -> None:
     crasher = subprocess.Popen(
@@ -116,7 +117,8 @@ def test_89_the_partitions_of_a_killed_member_are_taken_over(
     assert member.error is None
 
 
-def test_86_who_does_not_poll_is_replaced_and_comes_back(
+@pytest.mark.behaviour(86)
+def test_a_member_that_does_not_poll_is_replaced_and_rejoins(
     kafka: KafkaCluster, topic: str, consume: Consume, protocol: str
 ) -> None:
     options = {**options_of(protocol), "max_poll_interval_ms": 1_500}
@@ -129,11 +131,12 @@ def test_86_who_does_not_poll_is_replaced_and_comes_back(
     kafka.admin.produce(topic, [Record(b"x", partition=n) for n in (0, 1)])
     wait_until(lambda: len(other.records) == 2)
     poll_until(stalled.consumer, lambda: len(stalled.consumer.assignment()) == 1)
-    assert [what for what, _ in told(stalled.listener)][:2] == ["assigned", "lost"]
+    assert [what for what, _ in rebalance_calls(stalled.listener)][:2] == ["assigned", "lost"]
     other.stop()
 
 
-def test_96_a_static_member_that_restarts_gets_its_partitions_back_unnoticed(
+@pytest.mark.behaviour(96)
+def test_a_restarted_static_member_gets_its_partitions_without_a_rebalance(
     topic: str, consume: Consume, protocol: str
 ) -> None:
     def static(instance: str) -> Member:
@@ -143,17 +146,18 @@ def test_96_a_static_member_that_restarts_gets_its_partitions_back_unnoticed(
     first, second = static("first"), static("second")
     settled([first, second], 2)
     mine = owned(second)
-    quiet = told(first.listener)
+    quiet = rebalance_calls(first.listener)
     second.stop()
     again = static("second")
     wait_until(lambda: owned(again) == mine)
-    assert told(first.listener) == quiet
+    assert rebalance_calls(first.listener) == quiet
     again.stop(leave_group="leave")
     settled([first], 2)
     first.stop(leave_group="leave")
 
 
-def test_93_94_two_live_members_with_one_instance_id_do_not_both_stay(
+@pytest.mark.behaviour(93, 94)
+def test_one_of_two_live_members_with_the_same_instance_id_is_rejected(
     topic: str, consume: Consume, protocol: str
 ) -> None:
     options = {**options_of(protocol), "group_instance_id": "one"}
@@ -164,12 +168,12 @@ def test_93_94_two_live_members_with_one_instance_id_do_not_both_stay(
     loser, error = (first, FencedInstanceIdError), (second, UnreleasedInstanceIdError)
     member, expected = error if protocol == "consumer" else loser
     assert isinstance(member.error, expected)
-    for _ in range(3):  # it does not go away by itself
+    for _ in range(3):  # the error is permanent
         with pytest.raises(expected):
             member.consumer.poll(timeout_ms=1_000)
 
     def loop() -> None:
-        """What an application does that logs the error and tries again."""
+        """An application that logs the error and polls again."""
         for _ in range(20):
             with pytest.raises(expected):
                 member.consumer.poll(timeout_ms=1_000)

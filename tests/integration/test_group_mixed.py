@@ -141,7 +141,9 @@ def test_a_live_group_moves_between_the_protocols_by_a_rolling_restart(
         assert member.error is None
 
 
-def test_assignors_are_changed_in_two_rounds_and_not_in_one(topic: str, consume: Consume) -> None:
+def test_assignors_change_in_two_rolling_restarts_and_not_in_one(
+    topic: str, consume: Consume
+) -> None:
     def join(*assignors: type) -> Member:
         options = {**options_of("eager"), "partition_assignment_strategy": list(assignors)}
         return Member(consume(group_id=f"group-{topic}", **options), [topic])
@@ -161,8 +163,8 @@ def test_assignors_are_changed_in_two_rounds_and_not_in_one(topic: str, consume:
         member.stop()
 
 
-def test_the_sticky_assignor_leaves_partitions_where_they_are(topic: str, consume: Consume) -> None:
-    """Eager: all is given back, but everybody says in JoinGroup what it had."""
+def test_the_sticky_assignor_keeps_partitions_in_place(topic: str, consume: Consume) -> None:
+    """Eager: everything is revoked, but each member sends its former partitions in JoinGroup."""
 
     def join() -> Member:
         options = {
@@ -188,7 +190,7 @@ def test_the_sticky_assignor_leaves_partitions_where_they_are(topic: str, consum
 def test_the_sticky_assignor_is_shared_with_kafka_python(
     kafka: KafkaCluster, topic: str, consume: Consume, leader: str
 ) -> None:
-    """Whichever leads understands what the others say they had."""
+    """Any leader understands the former partitions of the others."""
     strategy = {"partition_assignment_strategy": [StickyPartitionAssignor]}
     ours: list[Member] = []
 
@@ -230,7 +232,8 @@ def test_the_sticky_assignor_is_shared_with_kafka_python(
         assert member.error is None
 
 
-def test_50_a_regex_is_matched_by_the_coordinator(topic: str, consume: Consume) -> None:
+@pytest.mark.behaviour(50)
+def test_a_regex_is_matched_by_the_coordinator(topic: str, consume: Consume) -> None:
     consumer = consume(group_id=f"group-{topic}", **options_of("consumer"))
     consumer.subscribe(pattern=SubscriptionPattern(f"{topic}.*"))
     poll_until(consumer, lambda: len(consumer.assignment()) == 4)
@@ -239,9 +242,8 @@ def test_50_a_regex_is_matched_by_the_coordinator(topic: str, consume: Consume) 
     poll_until(consumer, lambda: len(consumer.assignment()) == 4)
 
 
-def test_52_95_a_bad_regex_is_raised_by_every_poll_until_unsubscribed(
-    topic: str, consume: Consume
-) -> None:
+@pytest.mark.behaviour(52, 95)
+def test_every_poll_raises_an_invalid_regex_until_unsubscribe(topic: str, consume: Consume) -> None:
     consumer = consume(group_id=f"group-{topic}", **options_of("consumer"))
     consumer.subscribe(pattern=SubscriptionPattern("(("))
     for _ in range(3):
@@ -252,7 +254,8 @@ def test_52_95_a_bad_regex_is_raised_by_every_poll_until_unsubscribed(
     poll_until(consumer, lambda: len(consumer.assignment()) == 4)
 
 
-def test_91_an_unknown_remote_assignor_is_named_with_those_there_are(
+@pytest.mark.behaviour(91)
+def test_the_error_of_an_unknown_remote_assignor_lists_the_known_ones(
     topic: str, consume: Consume
 ) -> None:
     options = {**options_of("consumer"), "group_remote_assignor": "nobody"}
@@ -261,7 +264,7 @@ def test_91_an_unknown_remote_assignor_is_named_with_those_there_are(
         poll_until(consumer, lambda: False)
 
 
-def test_auto_takes_kip_848_here(
+def test_auto_selects_kip_848(
     topic: str, consume: Consume, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level("INFO"):

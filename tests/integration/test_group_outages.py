@@ -1,4 +1,4 @@
-"""The broker that coordinates a group goes while its members read and a producer writes."""
+"""The coordinator stops while the members read and a producer writes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from tandem_kafka.errors import GroupMaxSizeReachedError
-from tests.integration.group_books import Books
+from tests.integration.group_ledger import GroupLedger
 from tests.integration.group_members import (
     Member,
     commit_if_possible,
@@ -46,9 +46,9 @@ def new_topic(cluster: KafkaCluster) -> str:
 
 
 def coordinator_of(member: Member, other_than: int | None = None) -> int:
-    """The id of the broker that a member takes for its coordinator.
+    """Return the id of the coordinator that a member knows.
 
-    Until the others have noticed that a broker is dead, they still send members there.
+    Other brokers still name a dead coordinator until they have detected its failure.
     """
     manager = member.consumer._core.engine.loop._managers.group.coordinator
     seen: list[int] = []
@@ -63,12 +63,13 @@ def coordinator_of(member: Member, other_than: int | None = None) -> int:
     return seen[0]
 
 
+@pytest.mark.behaviour(98, 171)
 @pytest.mark.parametrize(
     ("protocol", "hard"),
     [("eager", False), ("cooperative", False), ("consumer", False), ("consumer", True)],
     ids=["eager-stopped", "cooperative-stopped", "consumer-stopped", "consumer-killed"],
 )
-def test_98_171_the_coordinator_goes_while_three_members_read(
+def test_the_coordinator_moves_while_three_members_read(
     cluster: KafkaCluster, consume: Consume, protocol: str, hard: bool
 ) -> None:
     topic = new_topic(cluster)
@@ -77,45 +78,46 @@ def test_98_171_the_coordinator_goes_while_three_members_read(
         "bootstrap_servers": cluster.bootstrap(),
         "reconnect_backoff_max_ms": 500,
     }
-    books = Books(consume(**common), partitions_of(topic, PARTITIONS))
+    ledger = GroupLedger(consume(**common), partitions_of(topic, PARTITIONS))
 
     def join() -> Member:
         consumer = consume(**common, **options_of(protocol))
         return Member(consumer, [topic], commit_if_possible, commit=False)
 
     with Stream(cluster.bootstrap(), topic, PARTITIONS, pause_s=0.05) as stream:
-        books.members = [join() for _ in range(3)]
-        settled(books.members, PARTITIONS)
-        books.read_more()
-        coordinator = coordinator_of(books.members[0])
+        ledger.members = [join() for _ in range(3)]
+        settled(ledger.members, PARTITIONS)
+        ledger.read_more()
+        coordinator = coordinator_of(ledger.members[0])
         end = cluster.kill if hard else cluster.stop
-        while_running(lambda: end(coordinator), books.check_commits)
-        for member in books.members:
+        while_running(lambda: end(coordinator), ledger.check_commits)
+        for member in ledger.members:
             coordinator_of(member, other_than=coordinator)
-        books.read_more()  # by way of the new coordinator
-        settled(books.members, PARTITIONS)
-        while_running(lambda: cluster.start_again(coordinator), books.check_commits)
-        books.read_more()
+        ledger.read_more()  # by way of the new coordinator
+        settled(ledger.members, PARTITIONS)
+        while_running(lambda: cluster.start_again(coordinator), ledger.check_commits)
+        ledger.read_more()
         stream.stop()
-    books.close(stream.sent)
+    ledger.close(stream.sent)
 
 
+@pytest.mark.behaviour(90)
 @pytest.mark.parametrize("protocol", ["eager", "consumer"])
-def test_90_a_member_too_many_is_told_so_and_disturbs_nobody(
+def test_a_full_group_rejects_a_member_without_a_rebalance(
     cluster: KafkaCluster, consume: Consume, protocol: str
 ) -> None:
     topic = new_topic(cluster)
     options = {"bootstrap_servers": cluster.bootstrap(), "group_id": topic, **options_of(protocol)}
     members = [Member(consume(**options), [topic]) for _ in range(GROUP_MAX_SIZE)]
     settled(members, PARTITIONS)
-    told = [list(member.listener.calls) for member in members]
+    calls_before = [list(member.listener.calls) for member in members]
     extra = consume(topic, **options)
     for _ in range(2):
         with pytest.raises(GroupMaxSizeReachedError):
             poll_until(extra, lambda: False)
     cluster.admin.produce(topic, [Record(b"x", partition=n) for n in range(PARTITIONS)])
     wait_until(lambda: sum(len(member.records) for member in members) == PARTITIONS)
-    assert [member.listener.calls for member in members] == told
+    assert [member.listener.calls for member in members] == calls_before
     members[0].stop()
     extra.unsubscribe()
     extra.subscribe([topic])  # now there is room

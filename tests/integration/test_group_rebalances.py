@@ -53,7 +53,8 @@ def join(consume: Consume, topic: str, protocol: str) -> Iterator[Join]:
         member.stall()
 
 
-def test_66_a_second_member_takes_its_share_and_gives_it_back(
+@pytest.mark.behaviour(66)
+def test_a_second_member_gets_its_share_and_returns_it_when_it_leaves(
     kafka: KafkaCluster, topic: str, join: Join, protocol: str
 ) -> None:
     sent = produce(kafka, topic, 0, 400)
@@ -76,7 +77,8 @@ def test_66_a_second_member_takes_its_share_and_gives_it_back(
         assert not moved[0] & kept
 
 
-def test_67_listeners_are_told_in_pairs_and_never_of_nothing_revoked(
+@pytest.mark.behaviour(67)
+def test_listeners_are_called_in_pairs_and_never_with_an_empty_revocation(
     join: Join,
 ) -> None:
     members = [join(), join(), join()]
@@ -91,7 +93,8 @@ def test_67_listeners_are_told_in_pairs_and_never_of_nothing_revoked(
         assert "lost" not in {what for what, _ in member.listener.calls}
 
 
-def test_68_69_revoked_partitions_are_still_ours_inside_the_callback(
+@pytest.mark.behaviour(68, 69)
+def test_revoked_partitions_are_still_assigned_inside_the_listener(
     kafka: KafkaCluster, topic: str, consume: Consume, join: Join, protocol: str
 ) -> None:
     produce(kafka, topic, 0, 40)
@@ -116,7 +119,8 @@ def test_68_69_revoked_partitions_are_still_ours_inside_the_callback(
     assert len(consumer.assignment()) == 2
 
 
-def test_70_seek_and_pause_inside_assigned_come_before_any_record(
+@pytest.mark.behaviour(70)
+def test_seek_and_pause_inside_on_partitions_assigned_precede_any_record(
     kafka: KafkaCluster, topic: str, consume: Consume, protocol: str
 ) -> None:
     produce(kafka, topic, 0, 400)
@@ -139,7 +143,8 @@ def test_70_seek_and_pause_inside_assigned_come_before_any_record(
     }
 
 
-def test_72_what_was_handed_out_is_committed_before_it_is_revoked(
+@pytest.mark.behaviour(72)
+def test_returned_records_are_committed_before_their_revocation(
     kafka: KafkaCluster, topic: str, consume: Consume, join: Join, protocol: str
 ) -> None:
     produce(kafka, topic, 0, 400)
@@ -167,7 +172,7 @@ def test_72_what_was_handed_out_is_committed_before_it_is_revoked(
     assert other.records == []
 
 
-def test_commits_that_meet_rebalances_are_done_after_them(
+def test_commits_during_a_rebalance_complete_after_it(
     kafka: KafkaCluster, topic: str, join: Join
 ) -> None:
     ended = threading.Event()
@@ -195,9 +200,8 @@ def test_commits_that_meet_rebalances_are_done_after_them(
         assert member.handled == len(member.records) > 0
 
 
-def test_57_partitions_that_are_added_are_read_too(
-    kafka: KafkaCluster, topic: str, join: Join
-) -> None:
+@pytest.mark.behaviour(57)
+def test_added_partitions_are_read(kafka: KafkaCluster, topic: str, join: Join) -> None:
     members = [join(metadata_max_age_ms=500), join(metadata_max_age_ms=500)]
     settled(members, 4)
     kafka.admin.add_partitions(topic, 6)

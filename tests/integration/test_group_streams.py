@@ -1,4 +1,4 @@
-"""Groups that change while a producer goes on: nothing is missed, and mostly nothing read twice."""
+"""Groups that change while a producer runs: no record is missed, and most are read once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import confluent_kafka
 import kafka as kafka_python
 import pytest
 
-from tests.integration.group_books import Books
+from tests.integration.group_ledger import GroupLedger
 from tests.integration.group_members import PROTOCOLS, Member, options_of, owned, settled
 from tests.integration.polling import Consume, partitions_of, wait_until
 from tests.integration.streaming import Stream, while_running
@@ -22,20 +22,20 @@ PARTITIONS = 4
 
 pytestmark = [pytest.mark.partitions(PARTITIONS), pytest.mark.timeout(300)]
 
-#: Two or three of these pass quickly, and a machine that is busy elsewhere keeps them.
+#: Short enough for several in one test, long enough for a busy machine.
 SESSION_MS = 2_500
 
 Join = Callable[..., Member]
 
 
 @pytest.fixture
-def books(consume: Consume, topic: str) -> Books:
-    return Books(consume(group_id=f"group-{topic}"), partitions_of(topic, PARTITIONS))
+def ledger(consume: Consume, topic: str) -> GroupLedger:
+    return GroupLedger(consume(group_id=f"group-{topic}"), partitions_of(topic, PARTITIONS))
 
 
 @pytest.fixture
-def join(kafka: KafkaCluster, consume: Consume, topic: str, books: Books) -> Join:
-    """Has a member join, whose session is short, and waits until the group has settled."""
+def join(kafka: KafkaCluster, consume: Consume, topic: str, ledger: GroupLedger) -> Join:
+    """Adds a member with a short session, and waits until the group is stable."""
     timeout_ms = str(SESSION_MS)
     kafka.admin.configure_group(f"group-{topic}", {"consumer.session.timeout.ms": timeout_ms})
 
@@ -46,18 +46,19 @@ def join(kafka: KafkaCluster, consume: Consume, topic: str, books: Books) -> Joi
         if protocol != "consumer":
             options.update(session_timeout_ms=SESSION_MS, heartbeat_interval_ms=300)
         consumer = consume(group_id=f"group-{topic}", **options, **more)
-        books.members.append(Member(consumer, [topic], handler))
-        settled(books.members, PARTITIONS)
-        return books.members[-1]
+        ledger.members.append(Member(consumer, [topic], handler))
+        settled(ledger.members, PARTITIONS)
+        return ledger.members[-1]
 
     return make
 
 
+@pytest.mark.behaviour(74)
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_74_members_come_and_go_and_one_is_slow(
-    kafka: KafkaCluster, topic: str, join: Join, books: Books, protocol: str
+def test_members_join_and_leave_and_one_is_slow(
+    kafka: KafkaCluster, topic: str, join: Join, ledger: GroupLedger, protocol: str
 ) -> None:
-    """A handler and a listener that take longer than the session cost nobody anything."""
+    """A handler and a listener slower than the session do not affect the group."""
     naps: list[str] = []
 
     def nap(where: str) -> None:
@@ -76,33 +77,34 @@ def test_74_members_come_and_go_and_one_is_slow(
 
         slow.listener.on_partitions_revoked = slowly  # type: ignore[method-assign]
         guest = join(protocol)
-        books.read_more()
-        books.leave(guest)
-        settled(books.members, PARTITIONS)
+        ledger.read_more()
+        ledger.leave(guest)
+        settled(ledger.members, PARTITIONS)
         join(protocol)
-        books.read_more()
+        ledger.read_more()
         stream.stop()
     assert naps == ["handler", "listener"]
     assert "lost" not in {what for what, _ in slow.listener.calls}
-    books.close(stream.sent, once=True)
+    ledger.close(stream.sent, once=True)
 
 
+@pytest.mark.behaviour(96)
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_96_a_static_member_restarts(
-    kafka: KafkaCluster, topic: str, join: Join, books: Books, protocol: str
+def test_a_static_member_restarts(
+    kafka: KafkaCluster, topic: str, join: Join, ledger: GroupLedger, protocol: str
 ) -> None:
     with Stream(kafka.bootstrap(), topic, PARTITIONS, pause_s=0.02) as stream:
         stays = join(protocol, group_instance_id="stays")
         goes = join(protocol, group_instance_id="goes")
-        books.read_more()
+        ledger.read_more()
         calls, mine = list(stays.listener.calls), owned(goes)
-        books.leave(goes)
+        ledger.leave(goes)
         again = join(protocol, group_instance_id="goes")
         assert owned(again) == mine
-        books.read_more()
+        ledger.read_more()
         assert stays.listener.calls == calls
         stream.stop()
-    books.close(stream.sent, once=True)
+    ledger.close(stream.sent, once=True)
 
 
 _CRASHER = """
@@ -120,9 +122,10 @@ for record in consumer:
 """
 
 
+@pytest.mark.behaviour(86, 89)
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_86_89_one_is_killed_and_one_stops_polling(
-    kafka: KafkaCluster, topic: str, join: Join, books: Books, protocol: str
+def test_one_member_is_killed_and_one_stops_polling(
+    kafka: KafkaCluster, topic: str, join: Join, ledger: GroupLedger, protocol: str
 ) -> None:
     with Stream(kafka.bootstrap(), topic, PARTITIONS, pause_s=0.02) as stream:
         command = [sys.executable, "-W", "ignore", "-c", _CRASHER]
@@ -136,38 +139,38 @@ def test_86_89_one_is_killed_and_one_stops_polling(
             crasher.wait(30)
             crasher.stdout.close()
         hangs = join(protocol, max_poll_interval_ms=3_000)
-        books.read_more()
+        ledger.read_more()
         hangs.stall()
-        books.retire(hangs)
-        join(protocol)  # settled: the one that hangs has given up everything
-        books.read_more()
+        ledger.remove(hangs)
+        join(protocol)  # stable: the hanging member has lost its partitions
+        ledger.read_more()
         stream.stop()
-    books.close(stream.sent)
+    ledger.close(stream.sent)
 
 
 @pytest.mark.parametrize("way", [("eager", "consumer"), ("consumer", "cooperative")], ids=str)
 def test_a_group_moves_to_the_other_protocol(
-    kafka: KafkaCluster, topic: str, join: Join, books: Books, way: tuple[str, str]
+    kafka: KafkaCluster, topic: str, join: Join, ledger: GroupLedger, way: tuple[str, str]
 ) -> None:
     before, after = way
     with Stream(kafka.bootstrap(), topic, PARTITIONS, pause_s=0.02) as stream:
         old = [join(before), join(before)]
         for member in old:
-            books.read_more()
-            books.leave(member)
+            ledger.read_more()
+            ledger.leave(member)
             join(after)
-        books.read_more()
+        ledger.read_more()
         stream.stop()
-    books.close(stream.sent, once=True)
+    ledger.close(stream.sent, once=True)
 
 
 @pytest.mark.parametrize("protocol", ["eager", "consumer"])
 def test_a_group_of_several_clients(
-    kafka: KafkaCluster, topic: str, join: Join, books: Books, protocol: str
+    kafka: KafkaCluster, topic: str, join: Join, ledger: GroupLedger, protocol: str
 ) -> None:
-    """A member of ours beside one of confluent-kafka and one of kafka-python.
+    """Our member beside one of confluent-kafka and one of kafka-python.
 
-    kafka-python has the classic protocol only: in a KIP-848 group it is a member all the same.
+    kafka-python supports only the classic protocol, but can be a member of a KIP-848 group.
     """
     group, bootstrap = f"group-{topic}", kafka.bootstrap()
     theirs: set[tuple[int, int]] = set()
@@ -205,7 +208,7 @@ def test_a_group_of_several_clients(
 
         try:
             while_running(all_have_a_share, read_theirs)
-            while_running(books.read_more, read_theirs)
+            while_running(ledger.read_more, read_theirs)
             stream.stop()
             everything = {(p, at) for p in range(PARTITIONS) for at in range(stream.sent)}
 

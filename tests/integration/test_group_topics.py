@@ -1,4 +1,4 @@
-"""Topics that come, grow and go while a group of several members is subscribed by a pattern."""
+"""Topics that are created, grow and are deleted under a subscription by pattern."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.integration.polling import Consume, wait_until
 from tests.kafka.admin import Record
 from tests.kafka.broker import KafkaCluster
 
-#: Who matches the names: the members, by their metadata, or the coordinator.
+#: The names are matched by the members, with their metadata, or by the coordinator.
 WAYS = ["eager", "cooperative", "consumer", "consumer-by-coordinator"]
 
 
@@ -23,8 +23,9 @@ def produce(kafka: KafkaCluster, topic: str, partitions: int, what: bytes) -> se
     return set(values)
 
 
+@pytest.mark.behaviour(46, 58)
 @pytest.mark.parametrize("way", WAYS)
-def test_46_58_a_group_follows_the_topics_of_its_pattern(
+def test_a_group_follows_the_topics_of_its_pattern(
     kafka: KafkaCluster, consume: Consume, way: str
 ) -> None:
     base = f"follow-{uuid.uuid4().hex[:8]}"
@@ -45,7 +46,7 @@ def test_46_58_a_group_follows_the_topics_of_its_pattern(
     settled(members, 8)
     sent = produce(kafka, old, 4, b"first") | produce(kafka, new, 4, b"first")
     wait_until(lambda: sent <= read(members), "everything read")
-    # A commit for a topic that is gone is tried again until it is out of time.
+    # A commit for a deleted topic is retried until its timeout.
     wait_until(lambda: all(each.handled == len(each.records) for each in members), "the commits")
     kafka.admin.delete_topic(new)
     settled(members, 4)

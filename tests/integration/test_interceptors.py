@@ -24,8 +24,9 @@ class Audit:
         self.committed += [each.offset for each in offsets.values()]
 
 
+@pytest.mark.behaviour(136, 174)
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_136_174_sync_async_and_automatic_commits(
+def test_interceptors_see_sync_async_and_automatic_commits(
     kafka: KafkaCluster, topic: str, consume: Consume, protocol: str
 ) -> None:
     class Broken:

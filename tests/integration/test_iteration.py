@@ -1,4 +1,4 @@
-"""`for record in consumer`: one record at a time, and the position goes with it."""
+"""`for record in consumer`: one record at a time; the position follows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def tp(topic: str) -> TopicPartition:
 
 @pytest.fixture
 def ten(kafka: KafkaCluster, consume: Consume, tp: TopicPartition) -> KafkaConsumer:
-    """Is to read ten records; gives up after a second without one."""
+    """A consumer with ten records that stops after a second without one."""
     kafka.admin.produce(tp.topic, [b"%d" % number for number in range(10)])
     consumer = consume(consumer_timeout_ms=1_000)
     consumer.assign([tp])
@@ -34,7 +34,7 @@ def test_the_position_moves_with_each_record(tp: TopicPartition, ten: KafkaConsu
             break
 
 
-def test_it_ends_after_the_timeout_and_may_go_on(
+def test_a_loop_ends_after_the_timeout_and_can_continue(
     kafka: KafkaCluster, tp: TopicPartition, ten: KafkaConsumer
 ) -> None:
     assert len(list(ten)) == 10
@@ -45,7 +45,7 @@ def test_it_ends_after_the_timeout_and_may_go_on(
     assert [record.value for record in ten] == [b"more"]
 
 
-def test_without_a_timeout_it_waits(
+def test_a_loop_without_a_timeout_waits(
     consume: Consume, tp: TopicPartition, producer: confluent_kafka.Producer
 ) -> None:
     def produce() -> None:
@@ -61,7 +61,7 @@ def test_without_a_timeout_it_waits(
             assert next(consumer).value == b"late"
 
 
-def test_a_commit_covers_only_what_the_loop_was_given(
+def test_a_commit_covers_only_records_that_the_loop_received(
     kafka: KafkaCluster, consume: Consume, tp: TopicPartition
 ) -> None:
     kafka.admin.produce(tp.topic, [b"x"] * 10)
@@ -78,10 +78,10 @@ def test_a_commit_covers_only_what_the_loop_was_given(
     assert look.committed(tp) == 5
 
 
-def test_auto_commit_on_the_interval_covers_only_what_the_loop_was_given(
+def test_auto_commit_covers_only_records_that_the_loop_received(
     kafka: KafkaCluster, consume: Consume, tp: TopicPartition
 ) -> None:
-    """A poll() of the loop's own commits; it must not count what waits for the loop."""
+    """The poll() inside a loop commits; it must not count records that wait for the loop."""
     kafka.admin.produce(tp.topic, [b"x"] * 10)
     group = f"group-of-{tp.topic}"
     options = {"enable_auto_commit": True, "auto_commit_interval_ms": 1, "max_poll_records": 4}
@@ -92,18 +92,20 @@ def test_auto_commit_on_the_interval_covers_only_what_the_loop_was_given(
         assert (look.committed(tp) or 0) <= expected
 
 
-def test_a_seek_drops_what_waits_for_the_loop(tp: TopicPartition, ten: KafkaConsumer) -> None:
+def test_a_seek_drops_records_that_wait_for_the_loop(
+    tp: TopicPartition, ten: KafkaConsumer
+) -> None:
     assert [next(ten).offset for _ in range(3)] == [0, 1, 2]
     ten.seek(tp, 8)
     assert [record.offset for record in ten] == [8, 9]
     ten.seek_to_beginning(tp)
     assert next(ten).offset == 0
-    ten.seek(tp, 1)  # to where it is: nothing is lost, nothing comes twice
+    ten.seek(tp, 1)  # to its position: no record is lost or repeated
     assert next(ten).offset == 1
 
 
 @pytest.mark.partitions(2)
-def test_a_paused_partition_waits_while_the_others_go_on(
+def test_a_loop_continues_with_the_partitions_that_are_not_paused(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
     kafka.admin.produce(topic, [Record(b"x", partition=n % 2) for n in range(20)])
@@ -119,7 +121,9 @@ def test_a_paused_partition_waits_while_the_others_go_on(
     assert [(r.partition, r.offset) for r in consumer] == [(begun, n) for n in range(1, 10)]
 
 
-def test_poll_goes_on_where_the_loop_stopped(tp: TopicPartition, ten: KafkaConsumer) -> None:
+def test_poll_continues_after_the_last_record_of_the_loop(
+    tp: TopicPartition, ten: KafkaConsumer
+) -> None:
     assert [next(ten).offset for _ in range(4)] == [0, 1, 2, 3]
     assert [record.offset for record in read_all(ten, 6)] == [4, 5, 6, 7, 8, 9]
     assert ten.position(tp) == 10
@@ -134,7 +138,9 @@ def test_poll_behind_a_loop_honours_max_records(ten: KafkaConsumer) -> None:
     assert [record.offset for record in read_all(ten, 6)] == [4, 5, 6, 7, 8, 9]
 
 
-def test_unsubscribe_drops_what_waits_for_the_loop(tp: TopicPartition, ten: KafkaConsumer) -> None:
+def test_unsubscribe_drops_records_that_wait_for_the_loop(
+    tp: TopicPartition, ten: KafkaConsumer
+) -> None:
     assert next(ten).offset == 0
     ten.unsubscribe()
     ten.assign([tp])

@@ -87,8 +87,9 @@ def read_to(kafka: KafkaCluster, topic: str, end: int) -> list[ConsumerRecord]:
 SURVIVORS = [*range(195, 199), 200, 201]
 
 
+@pytest.mark.behaviour(162)
 @pytest.mark.slow
-def test_162_compacted_gaps_are_passed_over(compacted: str, consume: Consume) -> None:
+def test_compacted_gaps_are_skipped(compacted: str, consume: Consume) -> None:
     consumer = consume()
     sent = Sent(consumer)
     consumer.assign(partitions_of(compacted, 1))
@@ -103,8 +104,9 @@ def test_162_compacted_gaps_are_passed_over(compacted: str, consume: Consume) ->
     assert offsets == sorted(set(offsets))
 
 
+@pytest.mark.behaviour(162)
 @pytest.mark.slow
-def test_162_a_seek_into_a_gap_goes_on_behind_it(compacted: str, consume: Consume) -> None:
+def test_a_seek_into_a_gap_continues_after_it(compacted: str, consume: Consume) -> None:
     tp = TopicPartition(compacted, 0)
     consumer = consume(auto_offset_reset="none")
     consumer.assign([tp])
@@ -114,8 +116,9 @@ def test_162_a_seek_into_a_gap_goes_on_behind_it(compacted: str, consume: Consum
         assert [record.offset for record in records] == [at for at in SURVIVORS if at >= offset]
 
 
+@pytest.mark.behaviour(162)
 @pytest.mark.slow
-def test_162_the_position_passes_over_what_is_missing_at_the_end_of_a_batch(
+def test_the_position_passes_records_missing_at_the_end_of_a_batch(
     compacted: str, consume: Consume
 ) -> None:
     tp = TopicPartition(compacted, 0)
@@ -131,13 +134,12 @@ def test_162_the_position_passes_over_what_is_missing_at_the_end_of_a_batch(
 @pytest.mark.parametrize(
     ("policy", "start"), [("earliest", 12), ("latest", 20), ("by_duration:PT1H", 16)]
 )
-def test_deleted_records_are_not_missed(
+def test_deleted_records_are_skipped(
     kafka: KafkaCluster, topic: str, consume: Consume, policy: str, start: int
 ) -> None:
     """The log's start moves past the position of a running consumer.
 
-    A fetch is parked until there is something for it: once it has ended nothing is fetched for a
-    partition that is paused.
+    A fetch is parked until there is data. After it, a paused partition is not fetched.
     """
     now_ms = int(time.time() * 1_000)
     stamps = [now_ms - 7_200_000] * 16 + [now_ms] * 4
@@ -155,7 +157,7 @@ def test_deleted_records_are_not_missed(
     state = consumer._core.engine.subscription.assigned[tp]
     wait_until(lambda: state.held_bytes > 0, "what the parked fetch brings")
     kafka.admin.delete_records(topic, {0: 12})
-    consumer.seek(tp, 8)  # what a parked fetch brought does not count
+    consumer.seek(tp, 8)  # records of a parked fetch do not count
     consumer.resume(tp)
     got = poll_until(consumer, lambda: consumer.position(tp) in (start, 20))
     kafka.admin.produce(topic, [b"20"])
@@ -170,7 +172,8 @@ def write_batches(kafka: KafkaCluster, topic: str, count: int, partition: int = 
     kafka.admin.produce(topic, records, {"batch.num.messages": 1})
 
 
-def test_164_a_corrupt_batch_is_raised_until_a_seek_past_it(
+@pytest.mark.behaviour(164)
+def test_a_corrupt_batch_is_raised_until_a_seek_past_it(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
     write_batches(kafka, topic, 6)
@@ -188,7 +191,10 @@ def test_164_a_corrupt_batch_is_raised_until_a_seek_past_it(
     assert [record.value for record in read_all(consumer, 2)] == [b"value 4", b"value 5"]
 
 
-def test_164_the_first_record_is_corrupt(kafka: KafkaCluster, topic: str, consume: Consume) -> None:
+@pytest.mark.behaviour(164)
+def test_a_corrupt_first_record_is_raised_until_a_seek(
+    kafka: KafkaCluster, topic: str, consume: Consume
+) -> None:
     write_batches(kafka, topic, 2)
     tp = TopicPartition(topic, 0)
     break_batch(kafka, tp, 0)
@@ -201,7 +207,7 @@ def test_164_the_first_record_is_corrupt(kafka: KafkaCluster, topic: str, consum
     assert [record.value for record in read_all(consumer, 1)] == [b"value 1"]
 
 
-def test_without_checking_the_broken_value_is_handed_out(
+def test_without_crc_checks_the_corrupt_value_is_returned(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
     write_batches(kafka, topic, 2)
@@ -211,8 +217,9 @@ def test_without_checking_the_broken_value_is_handed_out(
     assert [record.value for record in read_all(consumer, 2)] == [b"value 1", b"value 1"]
 
 
+@pytest.mark.behaviour(166)
 @pytest.mark.partitions(2)
-def test_166_an_error_waits_behind_another_partitions_data(
+def test_an_error_is_raised_after_the_records_of_another_partition(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
     write_batches(kafka, topic, 4, partition=0)
@@ -237,8 +244,9 @@ def test_166_an_error_waits_behind_another_partitions_data(
     assert len(read_all(consumer, 3)) == 3
 
 
+@pytest.mark.behaviour(164)
 @pytest.mark.partitions(2)
-def test_164_a_corrupt_partition_can_be_put_aside(
+def test_a_corrupt_partition_can_be_paused(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
     write_batches(kafka, topic, 4, partition=0)

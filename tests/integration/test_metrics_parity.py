@@ -57,7 +57,7 @@ def test_names_and_tags(kafka: KafkaCluster, consume: Consume, grouped: bool) ->
 
 
 def assert_plausible(theirs: Values, ours: Values) -> None:
-    """Compare what both have measured of the same reading."""
+    """Compare the metrics of both after the same reads."""
     fetching = "consumer-fetch-manager-metrics"
     assert ours[fetching]["records-lag-max"] == theirs[fetching]["records-lag-max"] == 0
     for group, name in (

@@ -1,4 +1,4 @@
-"""Options on a real broker: what kafka-python's consumer reads with, and shows, ours does too."""
+"""Options on a real broker: ours accepts and shows those of kafka-python's consumer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.kafka.broker import KafkaCluster
 
 pytestmark = pytest.mark.usefixtures("with_kafka_python")
 
-#: Options as people write them, by what is odd about them. `at` makes servers of addresses.
+#: Unusual forms of options. `at` converts addresses to servers.
 ODD: dict[str, Callable[[str], dict[str, Any]]] = {
     "a prefix": lambda at: {"bootstrap_servers": f"PLAINTEXT://{at}"},
     "another prefix": lambda at: {"bootstrap_servers": [f"kafka://{at}"]},
@@ -58,7 +58,7 @@ def filled(kafka: KafkaCluster) -> str:
 
 @pytest.mark.parametrize("odd", ODD)
 @pytest.mark.parametrize("kind", CONSUMERS, ids=["theirs", "ours"])
-def test_options_as_people_write_them(
+def test_options_accept_common_spellings(
     kafka: KafkaCluster, filled: str, kind: type[Any], odd: str
 ) -> None:
     written = ODD[odd](kafka.bootstrap())
@@ -86,7 +86,7 @@ def test_options_as_people_write_them(
         consumer.close()
 
 
-def test_config_is_what_kafka_python_shows(
+def test_config_matches_that_of_kafka_python(
     kafka: KafkaCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.ERROR)

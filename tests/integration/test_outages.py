@@ -1,4 +1,4 @@
-"""When brokers do not answer, or are gone: calls end in time, cost nothing, and recover."""
+"""Brokers that do not respond or are down: calls end in time, use no CPU, and recover."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def cluster() -> Iterator[KafkaCluster]:
 
 @pytest.fixture
 def paused(cluster: KafkaCluster) -> Iterator[Callable[[], None]]:
-    """Pauses the broker; it goes on when the test ends."""
+    """Pauses the broker until the test ends."""
     yield cluster.pause
     cluster.resume()
 
@@ -55,7 +55,7 @@ def tp(cluster: KafkaCluster, name: str) -> TopicPartition:
 
 @pytest.fixture
 def consumer(cluster: KafkaCluster, consume: Consume, tp: TopicPartition) -> KafkaConsumer:
-    """Has a partition and knows its coordinator."""
+    """A consumer with a partition and a known coordinator."""
     options: dict[str, Any] = {"bootstrap_servers": cluster.bootstrap(), **QUICK}
     consumer = consume(group_id=f"group-of-{tp.topic}", **options)
     consumer.assign([tp])
@@ -87,8 +87,9 @@ NOT_INTERRUPTIBLE: dict[str, Callable[[KafkaConsumer, TopicPartition, float], ob
 }
 
 
+@pytest.mark.behaviour(37)
 @pytest.mark.parametrize("call", [*BLOCKING, *NOT_INTERRUPTIBLE])
-def test_37_a_call_without_an_answer_ends_in_time(
+def test_a_call_without_a_response_ends_at_its_timeout(
     consumer: KafkaConsumer, tp: TopicPartition, paused: Callable[[], None], call: str
 ) -> None:
     paused()
@@ -103,8 +104,9 @@ def test_37_a_call_without_an_answer_ends_in_time(
     assert consumer._core.engine.loop._reaper.watched() == ()
 
 
+@pytest.mark.behaviour(32)
 @pytest.mark.parametrize("call", BLOCKING)
-def test_32_wakeup_ends_a_call_that_blocks(
+def test_wakeup_ends_a_call_that_blocks(
     cluster: KafkaCluster,
     consumer: KafkaConsumer,
     tp: TopicPartition,
@@ -120,9 +122,10 @@ def test_32_wakeup_ends_a_call_that_blocks(
     BLOCKING[call](consumer, tp, 30_000)
 
 
+@pytest.mark.behaviour(33)
 @pytest.mark.usefixtures("ctrl_c")
 @pytest.mark.parametrize("call", ["commit", "position", "end_offsets"])
-def test_33_ctrl_c_ends_a_call_that_blocks(
+def test_ctrl_c_ends_a_call_that_blocks(
     cluster: KafkaCluster,
     consumer: KafkaConsumer,
     tp: TopicPartition,
@@ -149,7 +152,8 @@ def test_33_ctrl_c_ends_a_call_that_blocks(
     consumer.close()
 
 
-def test_32_wakeup_does_not_end_what_may_not_be_interrupted(
+@pytest.mark.behaviour(32)
+def test_wakeup_does_not_end_calls_that_it_must_not_interrupt(
     cluster: KafkaCluster, consumer: KafkaConsumer, tp: TopicPartition, paused: Callable[[], None]
 ) -> None:
     paused()
@@ -164,7 +168,8 @@ def test_32_wakeup_does_not_end_what_may_not_be_interrupted(
         consumer.poll(0)
 
 
-def test_38_a_call_with_no_time_at_all_is_sent_all_the_same(
+@pytest.mark.behaviour(38)
+def test_a_call_with_a_timeout_of_0_is_still_sent(
     cluster: KafkaCluster, consumer: KafkaConsumer, tp: TopicPartition, paused: Callable[[], None]
 ) -> None:
     paused()
@@ -174,7 +179,8 @@ def test_38_a_call_with_no_time_at_all_is_sent_all_the_same(
     wait_until(lambda: consumer.committed(tp) == 7, "the commit")
 
 
-def test_123_commit_async_is_not_retried(
+@pytest.mark.behaviour(123)
+def test_commit_async_is_not_retried(
     cluster: KafkaCluster, consume: Consume, tp: TopicPartition, paused: Callable[[], None]
 ) -> None:
     options = {"request_timeout_ms": 600, "bootstrap_servers": cluster.bootstrap(), **QUICK}
@@ -193,7 +199,8 @@ def test_123_commit_async_is_not_retried(
     assert len(seen) == 1
 
 
-def test_124_commit_is_retried_until_it_works(
+@pytest.mark.behaviour(124)
+def test_commit_is_retried_until_it_works(
     cluster: KafkaCluster, consume: Consume, tp: TopicPartition, paused: Callable[[], None]
 ) -> None:
     options = {"request_timeout_ms": 600, "bootstrap_servers": cluster.bootstrap(), **QUICK}
@@ -210,10 +217,11 @@ def test_124_commit_is_retried_until_it_works(
     assert consumer.committed(tp) == 9
 
 
-def test_23_an_unreachable_cluster_costs_nothing_and_is_found_again(
+@pytest.mark.behaviour(23)
+def test_an_unreachable_cluster_uses_no_cpu_and_is_found_again(
     cluster: KafkaCluster, consume: Consume, tp: TopicPartition, paused: Callable[[], None]
 ) -> None:
-    """First it does not answer, then it is gone, then it is back; also 55's second half."""
+    """First it does not respond, then it is down, then it is back."""
     later = f"later-{tp.topic}"
     options: dict[str, Any] = {
         "bootstrap_servers": cluster.bootstrap(),
@@ -241,7 +249,8 @@ def test_23_an_unreachable_cluster_costs_nothing_and_is_found_again(
     wait_until(read)
 
 
-def test_23_a_cluster_that_was_never_there_costs_nothing(
+@pytest.mark.behaviour(23)
+def test_a_cluster_that_never_existed_uses_no_cpu(
     consume: Consume,
 ) -> None:
     nowhere = f"127.0.0.1:{free_ports(1)[0]}"
@@ -251,7 +260,7 @@ def test_23_a_cluster_that_was_never_there_costs_nothing(
         consumer.poll(30_000)
 
 
-def test_the_constructor_says_which_servers_do_not_answer(cluster: KafkaCluster) -> None:
+def test_the_constructor_names_the_servers_that_do_not_respond(cluster: KafkaCluster) -> None:
     nowhere = f"127.0.0.1:{free_ports(1)[0]}"
     clock = Clock()
     with pytest.raises(KafkaTimeoutError, match=f"300 ms.*{nowhere}"):
@@ -261,7 +270,7 @@ def test_the_constructor_says_which_servers_do_not_answer(cluster: KafkaCluster)
         assert consumer.bootstrap_connected()
 
 
-def test_a_member_that_was_idle_during_a_restart_goes_on(
+def test_an_idle_member_continues_after_a_restart(
     cluster: KafkaCluster, consume: Consume, tp: TopicPartition
 ) -> None:
     options: dict[str, Any] = {"bootstrap_servers": cluster.bootstrap(), **QUICK}

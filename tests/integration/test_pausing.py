@@ -1,4 +1,4 @@
-"""Paused partitions: what is fetched is kept, the others go on."""
+"""Paused partitions: fetched records are kept, other partitions continue."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ def half_read(consumer: KafkaConsumer, tp: TopicPartition) -> Sent:
     return sent
 
 
-def test_26_with_all_paused_a_poll_waits_and_burns_nothing(
+@pytest.mark.behaviour(26)
+def test_a_poll_with_all_partitions_paused_uses_no_cpu(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
     kafka.admin.produce(topic, [b"x"] * 100)
@@ -44,16 +45,17 @@ def test_26_with_all_paused_a_poll_waits_and_burns_nothing(
     assert consumer.position(tp) == 10
 
 
-def test_156_what_was_fetched_comes_after_resume_without_a_new_fetch(
+@pytest.mark.behaviour(156)
+def test_buffered_records_are_returned_after_resume_without_a_new_fetch(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
     kafka.admin.produce(topic, [b"x"] * 100)
     tp = TopicPartition(topic, 0)
-    # So long that the fetch behind the records stays parked: after it there would be another one.
+    # Long enough to keep the next fetch parked.
     consumer = consume(max_poll_records=10, fetch_max_wait_ms=25_000)
     sent = half_read(consumer, tp)
     assert consumer.poll(timeout_ms=200) == {}
-    kafka.pause()  # now nothing can come but what is here already
+    kafka.pause()  # now only buffered records can be returned
     try:
         consumer.resume(tp)
         assert consumer.paused() == set()
@@ -63,7 +65,8 @@ def test_156_what_was_fetched_comes_after_resume_without_a_new_fetch(
     assert sent.fetch_offsets()[0] == [0, 100]
 
 
-def test_156_a_seek_while_paused_makes_it_void(
+@pytest.mark.behaviour(156)
+def test_a_seek_while_paused_drops_buffered_records(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
     kafka.admin.produce(topic, [b"x"] * 100)
@@ -94,6 +97,7 @@ def test_pausing_between_polls_neither_loses_nor_doubles(
     assert offsets == list(range(1_000))
 
 
+@pytest.mark.behaviour(155)
 @pytest.mark.partitions(2)
 @pytest.mark.parametrize(
     "options",
@@ -104,7 +108,7 @@ def test_pausing_between_polls_neither_loses_nor_doubles(
         ),
     ],
 )
-def test_155_a_paused_partition_that_holds_data_stops_no_other(
+def test_a_paused_partition_with_data_does_not_block_others(
     kafka: KafkaCluster, topic: str, consume: Consume, options: dict[str, Any]
 ) -> None:
     paused, other = partitions_of(topic, 2)
@@ -125,8 +129,9 @@ def test_155_a_paused_partition_that_holds_data_stops_no_other(
     assert [record.offset for record in got] == list(range(10, 300))
 
 
+@pytest.mark.behaviour(155)
 @pytest.mark.partitions(2)
-def test_155_data_of_an_unassigned_partition_stops_no_other(
+def test_data_of_an_unassigned_partition_does_not_block_others(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
     gone, other = partitions_of(topic, 2)
@@ -142,8 +147,9 @@ def test_155_data_of_an_unassigned_partition_stops_no_other(
     assert consumer._core.engine.buffer.held_bytes == 0
 
 
+@pytest.mark.behaviour(155)
 @pytest.mark.partitions(2)
-def test_155_a_partition_without_a_position_stops_no_other(
+def test_a_partition_without_a_position_does_not_block_others(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
     """A partition that does not exist never gets one."""

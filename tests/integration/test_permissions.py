@@ -1,4 +1,4 @@
-"""A user without permissions is told, keeps what it may have, and goes on once it gets them."""
+"""A user without permissions gets errors, and recovers when access is granted."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tandem_kafka.errors import (
     KafkaError,
     TopicAuthorizationFailedError,
 )
-from tests.integration.group_members import told
+from tests.integration.group_members import rebalance_calls
 from tests.integration.polling import (
     Consume,
     Listener,
@@ -93,7 +93,7 @@ def _acls(
 
 
 def raises_until(consumer: KafkaConsumer, error: type[KafkaError], ready: Any) -> list[Any]:
-    """Poll until `ready(records)`; only `error` may come in between."""
+    """Poll until `ready(records)`; only `error` may be raised meanwhile."""
     records: list[Any] = []
 
     def look() -> bool:
@@ -108,7 +108,8 @@ def raises_until(consumer: KafkaConsumer, error: type[KafkaError], ready: Any) -
     return records
 
 
-def test_59_an_unauthorized_topic_is_raised_and_membership_is_kept(
+@pytest.mark.behaviour(59)
+def test_an_unauthorized_topic_raises_and_the_membership_is_kept(
     guarded: KafkaCluster, consume: Consume, alice: dict[str, Any], name: str
 ) -> None:
     mine, theirs = f"mine-{name}", f"theirs-{name}"
@@ -133,8 +134,9 @@ def test_59_an_unauthorized_topic_is_raised_and_membership_is_kept(
     assert consumer.group_metadata().member_id == member
 
 
+@pytest.mark.behaviour(102)
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_102_unsubscribe_and_close_do_not_raise_what_was_to_be_raised_by_poll(
+def test_unsubscribe_and_close_do_not_raise_pending_errors_of_poll(
     guarded: KafkaCluster, consume: Consume, alice: dict[str, Any], name: str, protocol: str
 ) -> None:
     allow(guarded, GROUP, name, READ)
@@ -154,9 +156,10 @@ def test_102_unsubscribe_and_close_do_not_raise_what_was_to_be_raised_by_poll(
     consumer.unsubscribe()
 
 
+@pytest.mark.behaviour(73)
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 @pytest.mark.parametrize("end", [KafkaConsumer.unsubscribe, KafkaConsumer.close])
-def test_73_a_commit_that_is_refused_does_not_stop_giving_back(
+def test_a_rejected_commit_does_not_stop_the_revocation(
     guarded: KafkaCluster,
     consume: Consume,
     alice: dict[str, Any],
@@ -178,15 +181,15 @@ def test_73_a_commit_that_is_refused_does_not_stop_giving_back(
     take_back(guarded, TOPIC, name, READ)
     wait_until_refused(another, ours(name))
     end(consumer)
-    assert told(listener) == [("assigned", {ours(name)}), ("revoked", {ours(name)})]
+    assert rebalance_calls(listener) == [("assigned", {ours(name)}), ("revoked", {ours(name)})]
     assert guarded.admin.members(name) == 0
     assert guarded.admin.committed(name, name) == 0
 
 
 def wait_until_refused(consumer: KafkaConsumer, tp: TopicPartition) -> None:
-    """Wait until the broker has taken in that nobody may commit."""
+    """Wait until the broker rejects commits."""
 
-    def refused() -> bool:
+    def rejected() -> bool:
         try:
             consumer.commit({tp: OffsetAndMetadata(1)})
         except TopicAuthorizationFailedError:
@@ -195,14 +198,14 @@ def wait_until_refused(consumer: KafkaConsumer, tp: TopicPartition) -> None:
             pass
         return False
 
-    wait_until(refused)
+    wait_until(rejected)
 
 
 def ours(topic: str) -> TopicPartition:
     return TopicPartition(topic, 0)
 
 
-def test_an_unauthorized_topic_that_is_assigned(
+def test_an_unauthorized_assigned_topic_raises(
     guarded: KafkaCluster, consume: Consume, alice: dict[str, Any], name: str
 ) -> None:
     guarded.admin.create_topic(name)
@@ -220,7 +223,7 @@ def test_an_unauthorized_topic_that_is_assigned(
     assert consumer.partitions_for_topic(name) == set()
     assert name not in consumer.topics()
     allow(guarded, TOPIC, name, DESCRIBE)
-    # It may be looked at now, but not read.
+    # It can be described now, but not read.
     wait_until(lambda: name in consumer.topics())
     assert consumer.partitions_for_topic(name) == {0}
     raises_until(consumer, TopicAuthorizationFailedError, lambda _: positioned(consumer, tp))
@@ -238,7 +241,7 @@ def positioned(consumer: KafkaConsumer, tp: TopicPartition) -> bool:
         return False
 
 
-def test_an_unauthorized_group_is_raised_until_it_is_joined_anew(
+def test_an_unauthorized_group_raises_until_it_is_joined_again(
     guarded: KafkaCluster, consume: Consume, alice: dict[str, Any], name: str
 ) -> None:
     guarded.admin.create_topic(name)
@@ -293,7 +296,8 @@ def test_an_unauthorized_group_without_membership(
     assert consumer.committed(tp) == 1
 
 
-def test_135_a_refused_commit_names_all_topics_that_are_not_allowed(
+@pytest.mark.behaviour(135)
+def test_a_rejected_commit_names_all_unauthorized_topics(
     guarded: KafkaCluster, consume: Consume, alice: dict[str, Any], name: str
 ) -> None:
     topics = [f"{name}-{number}" for number in range(3)]
@@ -309,9 +313,10 @@ def test_135_a_refused_commit_names_all_topics_that_are_not_allowed(
     assert consumer.committed(TopicPartition(topics[0], 0)) == 1
 
 
+@pytest.mark.behaviour(56)
 @pytest.mark.parametrize("way", ["subscribe", "assign"])
 @pytest.mark.parametrize("allowed", [True, False])
-def test_56_topics_are_created_only_if_both_sides_allow_it(
+def test_topics_are_created_only_if_both_sides_allow_it(
     guarded: KafkaCluster, consume: Consume, name: str, allowed: bool, way: str
 ) -> None:
     options = {"bootstrap_servers": guarded.bootstrap(), "allow_auto_create_topics": allowed}
@@ -323,7 +328,7 @@ def test_56_topics_are_created_only_if_both_sides_allow_it(
         if allowed:
             assigned(consumer, partitions)
         else:
-            wait_until(lambda: consumer.poll(50) == {} and joined(consumer))
+            wait_until(lambda: consumer.poll(50) == {} and has_joined(consumer))
     else:
         consumer.assign(partitions)
         if allowed:
@@ -333,11 +338,14 @@ def test_56_topics_are_created_only_if_both_sides_allow_it(
     assert (name in guarded.admin.client.list_topics(timeout=20).topics) == allowed
 
 
-def joined(consumer: KafkaConsumer) -> bool:
+def has_joined(consumer: KafkaConsumer) -> bool:
     return consumer.group_metadata().generation_id > 0
 
 
-def test_56_the_broker_may_refuse(kafka: KafkaCluster, consume: Consume, name: str) -> None:
+@pytest.mark.behaviour(56)
+def test_the_broker_can_forbid_topic_creation(
+    kafka: KafkaCluster, consume: Consume, name: str
+) -> None:
     consumer = consume(allow_auto_create_topics=True)
     assert consumer.partitions_for_topic(name) == set()
     consumer.assign(partitions_of(name, 1))
@@ -345,7 +353,7 @@ def test_56_the_broker_may_refuse(kafka: KafkaCluster, consume: Consume, name: s
     assert name not in kafka.admin.client.list_topics(timeout=20).topics
 
 
-def test_read_all_of_what_is_allowed(
+def test_all_authorized_topics_are_read(
     guarded: KafkaCluster, consume: Consume, alice: dict[str, Any], name: str
 ) -> None:
     guarded.admin.create_topic(name)

@@ -1,4 +1,4 @@
-"""poll(): it returns what there is, waits no longer than told, and costs nothing while it waits."""
+"""poll(): it returns available records, keeps to its timeout, and uses no CPU while it waits."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ def produce(kafka: KafkaCluster, topic: str, count: int, partition: int = 0) -> 
     kafka.admin.produce(topic, [Record(b"%d" % number, None, partition) for number in range(count)])
 
 
-def test_21_poll_0_in_a_loop_joins_and_reads(
+@pytest.mark.behaviour(21)
+def test_poll_0_in_a_loop_joins_and_reads(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
     produce(kafka, topic, 10)
@@ -46,8 +47,9 @@ def test_21_poll_0_in_a_loop_joins_and_reads(
     assert values == [b"%d" % number for number in range(10)]
 
 
+@pytest.mark.behaviour(22)
 @pytest.mark.slow
-def test_22_an_idle_member_waits_without_work(topic: str, consume: Consume) -> None:
+def test_an_idle_member_waits_without_work(topic: str, consume: Consume) -> None:
     consumer = consume(topic, group_id=f"group-of-{topic}")
     assigned(consumer, partitions_of(topic, 1))
     clock = Clock()
@@ -56,9 +58,10 @@ def test_22_an_idle_member_waits_without_work(topic: str, consume: Consume) -> N
     assert share < 0.02
 
 
+@pytest.mark.behaviour(24)
 @pytest.mark.slow
 @pytest.mark.parametrize("group", ["with a group", None])
-def test_24_assigned_without_data_does_not_spin(
+def test_assigned_without_data_does_not_spin(
     topic: str, consume: Consume, group: str | None
 ) -> None:
     consumer = consume(group_id=group and f"group-of-{topic}")
@@ -67,10 +70,11 @@ def test_24_assigned_without_data_does_not_spin(
     assert cpu_share(lambda: consumer.poll(2_000)) < 0.02
 
 
+@pytest.mark.behaviour(25)
 @pytest.mark.slow
 @pytest.mark.parametrize("missing", ["topic", "partition"])
-def test_25_without_a_back_off_it_does_not_spin(topic: str, consume: Consume, missing: str) -> None:
-    """What it waits for is not there, and is asked for again and again."""
+def test_a_backoff_of_0_does_not_spin(topic: str, consume: Consume, missing: str) -> None:
+    """It waits for a partition that does not exist, and looks it up repeatedly."""
     name = topic if missing == "partition" else f"not-{topic}"
     no_pause = {"retry_backoff_ms": 0, "reconnect_backoff_ms": 0}
     consumer = consume(group_id=f"group-of-{topic}", allow_auto_create_topics=False, **no_pause)
@@ -78,9 +82,12 @@ def test_25_without_a_back_off_it_does_not_spin(topic: str, consume: Consume, mi
     assert cpu_share(lambda: consumer.poll(2_000)) < 0.05
 
 
+@pytest.mark.behaviour(26)
 @pytest.mark.slow
 @pytest.mark.partitions(2)
-def test_26_all_partitions_paused(kafka: KafkaCluster, topic: str, consume: Consume) -> None:
+def test_a_poll_with_all_partitions_paused_is_idle(
+    kafka: KafkaCluster, topic: str, consume: Consume
+) -> None:
     produce(kafka, topic, 5, 0)
     consumer = consume()
     consumer.assign(partitions_of(topic, 2))
@@ -95,8 +102,9 @@ def test_26_all_partitions_paused(kafka: KafkaCluster, topic: str, consume: Cons
     read_all(consumer, 5)
 
 
+@pytest.mark.behaviour(26)
 @pytest.mark.slow
-def test_26_paused_with_records_fetched_already(
+def test_a_paused_partition_with_buffered_records_is_idle(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
     produce(kafka, topic, 50)
@@ -111,7 +119,8 @@ def test_26_paused_with_records_fetched_already(
     assert [record.offset for record in first + rest] == list(range(50))
 
 
-def test_27_an_empty_fetch_does_not_delay_what_comes_next(
+@pytest.mark.behaviour(27)
+def test_an_empty_fetch_does_not_delay_later_records(
     topic: str, consume: Consume, producer: confluent_kafka.Producer
 ) -> None:
     consumer = consume(fetch_max_wait_ms=200)
@@ -130,8 +139,9 @@ def test_27_an_empty_fetch_does_not_delay_what_comes_next(
         assert [record.value for record in records[TopicPartition(topic, 0)]] == [b"%d" % number]
 
 
+@pytest.mark.behaviour(28)
 @pytest.mark.partitions(2)
-def test_28_max_poll_records_caps_each_poll_and_the_rest_is_kept(
+def test_max_poll_records_caps_each_poll_and_the_rest_is_kept(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
     for partition in range(2):
@@ -157,7 +167,8 @@ def states(consumer: object) -> list[object]:
     return list(consumer._core.engine.subscription.assigned.values())  # type: ignore[attr-defined]
 
 
-def test_28_max_records_of_one_poll_overrides_the_option(
+@pytest.mark.behaviour(28)
+def test_max_records_of_one_poll_overrides_the_option(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
     produce(kafka, topic, 30)
@@ -169,7 +180,8 @@ def test_28_max_records_of_one_poll_overrides_the_option(
     assert consumer.poll(5_000).count == 1
 
 
-def test_34_position_of_a_partition_that_does_not_exist(topic: str, consume: Consume) -> None:
+@pytest.mark.behaviour(34)
+def test_position_of_a_partition_that_does_not_exist(topic: str, consume: Consume) -> None:
     consumer = consume(allow_auto_create_topics=False)
     consumer.assign([TopicPartition(topic, 9), TopicPartition(f"not-{topic}", 0)])
     for tp in consumer.assignment():
@@ -178,27 +190,30 @@ def test_34_position_of_a_partition_that_does_not_exist(topic: str, consume: Con
         assert 0.45 < clock.seconds < 10
 
 
-def test_35_and_36_offsets_of_partitions_that_do_not_exist(topic: str, consume: Consume) -> None:
+@pytest.mark.behaviour(35, 36)
+def test_offsets_of_partitions_that_do_not_exist_time_out(topic: str, consume: Consume) -> None:
     consumer = consume(allow_auto_create_topics=False)
     nowhere = TopicPartition(topic, 9)
-    for look_up in (consumer.beginning_offsets, consumer.end_offsets):
-        assert look_up([nowhere], 0) == {}
+    for lookup in (consumer.beginning_offsets, consumer.end_offsets):
+        assert lookup([nowhere], 0) == {}
         clock = Clock()
         with pytest.raises(KafkaTimeoutError, match=f"500 ms for .*{topic}-9"):
-            look_up([TopicPartition(topic, 0), nowhere], 500)
+            lookup([TopicPartition(topic, 0), nowhere], 500)
         assert 0.45 < clock.seconds < 10
     assert consumer.end_offsets([TopicPartition(topic, 0)]) == {TopicPartition(topic, 0): 0}
 
 
-def test_35_an_unknown_topic_has_no_partitions(topic: str, consume: Consume) -> None:
+@pytest.mark.behaviour(35)
+def test_an_unknown_topic_has_no_partitions(topic: str, consume: Consume) -> None:
     consumer = consume(allow_auto_create_topics=False)
     assert consumer.partitions_for_topic(f"not-{topic}") == set()
     assert consumer.partitions_for_topic(topic) == {0}
     assert topic in consumer.topics()
 
 
+@pytest.mark.behaviour(39)
 @pytest.mark.partitions(2)
-def test_39_poll_returns_empty_when_only_the_position_moved(
+def test_poll_returns_empty_when_only_the_position_moved(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
     """Records of an aborted transaction move the position, and no record is there to return."""

@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[2]
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 PARTITIONS = 3
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-_PATIENCE_S = 120.0
+_TIMEOUT_S = 120.0
 
 Rows = list[dict[str, Any]]
 
@@ -74,7 +74,7 @@ def batches_until(
 ) -> Iterator[Any]:
     """Poll for record batches until `ready(rows)`."""
     rows: Rows = []
-    end = time.monotonic() + _PATIENCE_S
+    end = time.monotonic() + _TIMEOUT_S
     while not ready(rows):
         assert time.monotonic() < end, f"polled in vain; {len(rows)} rows came"
         batch = consumer.poll_arrow(timeout_ms=200, **options)
@@ -83,7 +83,7 @@ def batches_until(
 
 
 def read_rows(consumer: KafkaConsumer, count: int, **options: Any) -> Rows:
-    """Poll until `count` rows came; no more may come with them."""
+    """Poll until exactly `count` rows were read."""
     batches = batches_until(consumer, lambda rows: len(rows) >= count, **options)
     rows = [row for batch in batches for row in batch.to_pylist()]
     assert len(rows) == count
@@ -92,7 +92,7 @@ def read_rows(consumer: KafkaConsumer, count: int, **options: Any) -> Rows:
 
 @pytest.mark.partitions(PARTITIONS)
 @pytest.mark.parametrize("binary_view", [False, True])
-def test_it_brings_what_poll_brings(
+def test_it_returns_the_records_of_poll(
     kafka: KafkaCluster, topic: str, consume: Consume, binary_view: bool
 ) -> None:
     count = produce_all_sorts(kafka, topic)
@@ -121,11 +121,11 @@ def test_a_limit_splits_batches_and_loses_nothing(
     assert offsets == [(tp, at) for tp in range(PARTITIONS) for at in range(count // PARTITIONS)]
 
 
-def test_poll_and_iteration_go_on_where_it_stopped(
+def test_poll_and_iteration_continue_after_it(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
     kafka.admin.produce(topic, [b"%d" % number for number in range(30)])
-    consumer = consume(consumer_timeout_ms=_PATIENCE_S * 1_000)
+    consumer = consume(consumer_timeout_ms=_TIMEOUT_S * 1_000)
     consumer.assign(partitions_of(topic, 1))
     rows = read_rows(consumer, 10, max_records=10)
     records = [next(consumer) for _ in range(3)]
@@ -137,7 +137,7 @@ def test_poll_and_iteration_go_on_where_it_stopped(
 
 
 @pytest.mark.partitions(2)
-def test_a_commit_covers_what_it_handed_out(
+def test_a_commit_covers_the_rows_that_it_returned(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
     kafka.admin.produce(topic, [Record(b"x", partition=each % 2) for each in range(200)])
@@ -177,7 +177,7 @@ def test_a_rebalance_in_between_loses_and_repeats_nothing(
     options = {"group_id": f"g-{uuid.uuid4().hex[:8]}", **options_of(protocol)}
     members = [consume(**options) for _ in range(2)]
     rows: Rows = []
-    end = time.monotonic() + _PATIENCE_S
+    end = time.monotonic() + _TIMEOUT_S
 
     def read_until(ready: Callable[[], object], limit: int) -> None:
         while not ready():
@@ -196,26 +196,26 @@ def test_a_rebalance_in_between_loses_and_repeats_nothing(
 
 
 class CommitsFirst:
-    """Commits what was handed out before partitions are given away."""
+    """Commits returned rows before partitions are revoked."""
 
     def __init__(self, consumer: KafkaConsumer) -> None:
         self._consumer = consumer
 
     def on_partitions_assigned(self, partitions: set[TopicPartition]) -> None:
-        """Go on where the one before stopped."""
+        """Continue where the previous consumer stopped."""
 
     def on_partitions_revoked(self, _partitions: set[TopicPartition]) -> None:
         self._consumer.commit()
 
 
-def test_deserializers_are_refused(topic: str, consume: Consume) -> None:
+def test_deserializers_are_rejected(topic: str, consume: Consume) -> None:
     consumer = consume(value_deserializer=bytes.decode)
     consumer.assign(partitions_of(topic, 1))
     with pytest.raises(IllegalStateError, match="returns bytes and cannot be used with"):
         consumer.poll_arrow()
 
 
-def test_columns_are_those_asked_for_in_that_order(
+def test_the_requested_columns_are_returned_in_order(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
     kafka.admin.produce(topic, [b"one", b"two"])
@@ -230,9 +230,7 @@ def test_columns_are_those_asked_for_in_that_order(
         consumer.poll_arrow(columns=["valeu"])
 
 
-def test_views_stay_valid_when_the_consumer_is_gone(
-    kafka: KafkaCluster, topic: str, consume: Consume
-) -> None:
+def test_views_outlive_the_consumer(kafka: KafkaCluster, topic: str, consume: Consume) -> None:
     values = [b"a value that is not inside of its view %d" % number for number in range(1_000)]
     kafka.admin.produce(topic, values)
     consumer = consume()
@@ -243,7 +241,7 @@ def test_views_stay_valid_when_the_consumer_is_gone(
     assert [value for batch in batches for value in batch.column("value").to_pylist()] == values
 
 
-def test_an_error_has_its_turn_after_the_records_before_it(
+def test_an_error_is_raised_after_the_records_before_it(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
     kafka.admin.produce(topic, [b"%d" % number for number in range(20)])
@@ -254,7 +252,9 @@ def test_an_error_has_its_turn_after_the_records_before_it(
     assert poll_until(consumer, lambda: True) == []
 
 
-def test_without_pyarrow_it_says_what_to_install(kafka: KafkaCluster, topic: str) -> None:
+def test_the_error_without_pyarrow_names_the_package_to_install(
+    kafka: KafkaCluster, topic: str
+) -> None:
     program = textwrap.dedent(
         """
         import sys

@@ -1,4 +1,4 @@
-"""Where reading begins, and where it goes on after a seek."""
+"""First positions, and positions after a seek."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def numbers(start: int, stop: int) -> list[bytes]:
 
 
 def commit(kafka: KafkaCluster, group: str, offsets: dict[TopicPartition, int]) -> None:
-    """Commit for a group that nobody is in."""
+    """Commit for a group without members."""
     with KafkaConsumer(bootstrap_servers=kafka.bootstrap(), group_id=group) as consumer:
         consumer.commit({tp: OffsetAndMetadata(at, "", -1) for tp, at in offsets.items()})
 
 
 @contextmanager
 def silent(kafka: KafkaCluster) -> Iterator[None]:
-    """A broker that answers nothing."""
+    """A broker that does not respond."""
     kafka.pause()
     try:
         yield
@@ -54,9 +54,10 @@ def silent(kafka: KafkaCluster) -> Iterator[None]:
         kafka.resume()
 
 
+@pytest.mark.behaviour(138)
 @pytest.mark.partitions(3)
 @pytest.mark.parametrize(("policy", "start"), [("earliest", 0), ("latest", 10)])
-def test_138_committed_offsets_first_then_the_policy(
+def test_committed_offsets_first_then_the_policy(
     kafka: KafkaCluster, topic: str, consume: Consume, policy: str, start: int
 ) -> None:
     kafka.admin.produce(topic, [Record(b"x", partition=part) for part in (0, 1, 2)] * 10)
@@ -72,14 +73,15 @@ def test_138_committed_offsets_first_then_the_policy(
 
 
 def with_coordinator(consume: Consume, topic: str) -> KafkaConsumer:
-    """A consumer that knows everything but the committed offsets."""
+    """A consumer that lacks only the committed offsets."""
     consumer = consume(group_id=f"group-of-{topic}")
     consumer.partitions_for_topic(topic)
     consumer.committed(TopicPartition(topic, 0))
     return consumer
 
 
-def test_139_a_seek_wins_over_a_committed_offset_under_way(
+@pytest.mark.behaviour(139)
+def test_a_seek_wins_over_a_lookup_of_committed_offsets(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
     kafka.admin.produce(topic, numbers(0, 10))
@@ -95,8 +97,9 @@ def test_139_a_seek_wins_over_a_committed_offset_under_way(
     assert len(sent.of(OffsetFetchRequest)) == 1
 
 
+@pytest.mark.behaviour(140)
 @pytest.mark.partitions(2)
-def test_140_a_newcomer_is_looked_up_before_it_is_reset(
+def test_an_added_partition_is_looked_up_before_it_is_reset(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
     kafka.admin.produce(topic, [Record(b"x", partition=part) for part in (0, 1)] * 10)
@@ -113,9 +116,8 @@ def test_140_a_newcomer_is_looked_up_before_it_is_reset(
     assert sent.of(ListOffsetsRequest) == []
 
 
-def test_141_short_polls_share_one_look_up(
-    kafka: KafkaCluster, topic: str, consume: Consume
-) -> None:
+@pytest.mark.behaviour(141)
+def test_short_polls_share_one_lookup(kafka: KafkaCluster, topic: str, consume: Consume) -> None:
     kafka.admin.produce(topic, numbers(0, 10))
     tp = TopicPartition(topic, 0)
     commit(kafka, f"group-of-{topic}", {tp: 3})
@@ -129,7 +131,8 @@ def test_141_short_polls_share_one_look_up(
     assert len(sent.of(OffsetFetchRequest)) == 1
 
 
-def test_142_without_a_policy_the_lack_of_an_offset_is_raised(
+@pytest.mark.behaviour(142)
+def test_without_a_policy_a_missing_offset_raises(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
     kafka.admin.produce(topic, numbers(0, 10))
@@ -145,8 +148,9 @@ def test_142_without_a_policy_the_lack_of_an_offset_is_raised(
     assert values_of(consumer, 4) == numbers(6, 10)
 
 
+@pytest.mark.behaviour(142)
 @pytest.mark.parametrize("offset", [2, 1_000], ids=["deleted", "beyond"])
-def test_142_without_a_policy_an_offset_out_of_range_is_raised_until_a_seek(
+def test_without_a_policy_an_offset_out_of_range_raises_until_a_seek(
     kafka: KafkaCluster, topic: str, consume: Consume, offset: int
 ) -> None:
     kafka.admin.produce(topic, numbers(0, 10))
@@ -164,11 +168,12 @@ def test_142_without_a_policy_an_offset_out_of_range_is_raised_until_a_seek(
     assert values_of(consumer, 2) == numbers(8, 10)
 
 
+@pytest.mark.behaviour(143)
 @pytest.mark.parametrize("offset", [2, 1_000], ids=["deleted", "beyond"])
 @pytest.mark.parametrize(
     ("policy", "start"), [("earliest", 5), ("latest", 10), ("by_duration:PT1H", 7)]
 )
-def test_143_out_of_range_resets_silently(
+def test_out_of_range_resets_silently(
     kafka: KafkaCluster, topic: str, consume: Consume, policy: str, start: int, offset: int
 ) -> None:
     now_ms = int(time.time() * 1_000)
@@ -186,10 +191,11 @@ def test_143_out_of_range_resets_silently(
     assert [record.value for record in records] == numbers(start, 12)
 
 
-def test_143_records_read_before_the_log_moved_are_still_handed_out(
+@pytest.mark.behaviour(143)
+def test_records_fetched_before_the_log_start_moved_are_returned(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
-    """What is read ahead comes first; the offset behind it is inside the log again."""
+    """Buffered records come first; the offset after them is inside the log."""
     kafka.admin.produce(topic, numbers(0, 10))
     tp = TopicPartition(topic, 0)
     consumer = consume(max_poll_records=1)
@@ -202,7 +208,8 @@ def test_143_records_read_before_the_log_moved_are_still_handed_out(
     assert values[-5:] == numbers(15, 20)
 
 
-def test_144_by_duration_starts_at_the_first_record_that_young(
+@pytest.mark.behaviour(144)
+def test_by_duration_starts_at_the_first_record_within_it(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
     now_ms = int(time.time() * 1_000)
@@ -214,7 +221,8 @@ def test_144_by_duration_starts_at_the_first_record_that_young(
     assert values_of(consumer, 2) == [b"20", b"10"]
 
 
-def test_145_by_duration_with_an_empty_window_is_latest_at_once(
+@pytest.mark.behaviour(145)
+def test_by_duration_without_a_record_within_it_starts_at_the_end(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
     long_ago_ms = int(time.time() * 1_000) - 2 * HOUR_MS
@@ -232,8 +240,9 @@ def test_145_by_duration_with_an_empty_window_is_latest_at_once(
     assert clock.seconds < 20
 
 
+@pytest.mark.behaviour(146)
 @pytest.mark.partitions(2)
-def test_146_seeks_to_the_edges_are_lazy_and_take_all_when_none_is_named(
+def test_seeks_to_beginning_and_end_are_lazy_and_default_to_all_partitions(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
     kafka.admin.produce(topic, [Record(b"x", partition=part) for part in (0, 1)] * 10)
@@ -253,9 +262,8 @@ def test_146_seeks_to_the_edges_are_lazy_and_take_all_when_none_is_named(
     assert len(read_all(consumer, 6)) == 6
 
 
-def test_146_the_end_is_looked_up_when_it_is_needed(
-    kafka: KafkaCluster, topic: str, consume: Consume
-) -> None:
+@pytest.mark.behaviour(146)
+def test_the_end_is_looked_up_on_demand(kafka: KafkaCluster, topic: str, consume: Consume) -> None:
     kafka.admin.produce(topic, numbers(0, 5))
     tp = TopicPartition(topic, 0)
     consumer = consume()
@@ -265,8 +273,9 @@ def test_146_the_end_is_looked_up_when_it_is_needed(
     assert consumer.position(tp) == 8
 
 
+@pytest.mark.behaviour(147)
 @pytest.mark.partitions(3)
-def test_147_offsets_for_times(kafka: KafkaCluster, topic: str, consume: Consume) -> None:
+def test_offsets_for_times(kafka: KafkaCluster, topic: str, consume: Consume) -> None:
     records = [
         Record(b"x", partition=part, timestamp_ms=1_000_000 + number * 1_000)
         for part in (0, 1)
@@ -286,8 +295,9 @@ def test_147_offsets_for_times(kafka: KafkaCluster, topic: str, consume: Consume
     assert read_all(consumer, 7)[0].timestamp == 1_003_000
 
 
+@pytest.mark.behaviour(158)
 @pytest.mark.partitions(2)
-def test_158_after_a_seek_nothing_of_what_was_fetched_before_comes(
+def test_a_seek_drops_records_that_were_fetched_before(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
     kafka.admin.produce(topic, [Record(b"x", partition=part) for part in (0, 1)] * 200)
@@ -306,8 +316,9 @@ def test_158_after_a_seek_nothing_of_what_was_fetched_before_comes(
     assert offsets == list(range(200 - len(offsets), 200))
 
 
+@pytest.mark.behaviour(34)
 @pytest.mark.parametrize("timeout_ms", [0, 300])
-def test_34_a_position_is_waited_for_no_longer_than_told(
+def test_position_keeps_to_its_timeout(
     kafka: KafkaCluster, topic: str, consume: Consume, timeout_ms: int
 ) -> None:
     kafka.admin.produce(topic, numbers(0, 3))
@@ -321,9 +332,8 @@ def test_34_a_position_is_waited_for_no_longer_than_told(
     assert consumer.position(tp) == 0
 
 
-def test_149_the_lag_is_looked_up_once_and_then_known(
-    kafka: KafkaCluster, topic: str, consume: Consume
-) -> None:
+@pytest.mark.behaviour(149)
+def test_the_lag_is_looked_up_once(kafka: KafkaCluster, topic: str, consume: Consume) -> None:
     kafka.admin.produce(topic, numbers(0, 10))
     tp = TopicPartition(topic, 0)
     consumer = consume(max_poll_records=4)
@@ -331,7 +341,7 @@ def test_149_the_lag_is_looked_up_once_and_then_known(
     assert consumer.current_lag(tp) is None
     consumer.partitions_for_topic(topic)
     sent = Sent(consumer)
-    consumer.pause(tp)  # no fetch tells the end
+    consumer.pause(tp)  # no fetch returns the end
     consumer.seek(tp, 3)
     with silent(kafka):
         assert [consumer.current_lag(tp) for _ in range(10)] == [None] * 10

@@ -50,7 +50,7 @@ class Doorways:
         }
 
     def shut(self, *node_ids: int) -> None:
-        """From now on nobody is behind these proxies, or behind any."""
+        """From now on, no server is behind the given proxies, or behind any."""
         (nowhere,) = free_ports(1)
         for node_id in node_ids or self.proxies:
             self.proxies[node_id].lead_to(f"127.0.0.1:{nowhere}")
@@ -83,7 +83,7 @@ def topic(doorways: Doorways) -> Iterator[str]:
 
 
 def poll_for(consumer: KafkaConsumer, duration_ms: int) -> None:
-    """Nothing becomes final meanwhile: no poll raises."""
+    """No poll raises during the outage."""
     clock = consumer._core.clock
     until_ms = clock.now_ms() + duration_ms
     while clock.now_ms() < until_ms:
@@ -91,7 +91,7 @@ def poll_for(consumer: KafkaConsumer, duration_ms: int) -> None:
 
 
 def check_reads(doorways: Doorways, consumer: KafkaConsumer, topic: str) -> None:
-    """A new record comes; who lost the membership reads old ones again before."""
+    """A new record is read; after a lost membership, old records are read again before it."""
     value = uuid.uuid4().bytes
     doorways.cluster.admin.produce(topic, [value])
     end_ms = consumer._core.clock.now_ms() + 60_000
@@ -104,8 +104,8 @@ def check_reads(doorways: Doorways, consumer: KafkaConsumer, topic: str) -> None
 
 def classic(consumer: KafkaConsumer) -> bool:
     membership = consumer._core.engine.loop._managers.group.membership
-    chosen = getattr(membership, "_membership", membership)
-    return isinstance(chosen, ClassicMembership)
+    chosen_broker = getattr(membership, "_membership", membership)
+    return isinstance(chosen_broker, ClassicMembership)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -122,7 +122,7 @@ def test_a_member_reads_again_after_an_outage(
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_member_that_is_made_during_an_outage_joins_after_it(
+def test_a_member_created_during_an_outage_joins_after_it(
     doorways: Doorways, consume: Consume, topic: str, protocol: str
 ) -> None:
     doorways.shut()
@@ -132,7 +132,7 @@ def test_a_member_that_is_made_during_an_outage_joins_after_it(
     doorways.open()
     poll_until(consumer, consumer.assignment)
     check_reads(doorways, consumer, topic)
-    assert classic(consumer) is (protocol == "classic"), "'auto' takes KIP-848 all the same"
+    assert classic(consumer) is (protocol == "classic"), "'auto' still selects KIP-848"
 
 
 def test_assigned_partitions_are_read_again(

@@ -45,7 +45,7 @@ def flood(kafka: KafkaCluster) -> str:
 
 
 def batches(consumer: KafkaConsumer, count: int) -> Iterator[Any]:
-    """What poll() returns until `count` records came."""
+    """Yield the batches of poll() until `count` records were read."""
     end = time.monotonic() + 120.0
     while count > 0:
         assert time.monotonic() < end, f"{count} records did not come"
@@ -90,20 +90,20 @@ def check_flood(consumer: KafkaConsumer, topic: str, pause_every: int = 0) -> No
         pytest.param({"enable_incremental_fetch_sessions": False}, id="no-sessions"),
     ],
 )
-def test_all_of_four_partitions_in_order(
+def test_four_partitions_are_read_completely_in_order(
     consume: Consume, flood: str, options: dict[str, Any]
 ) -> None:
     check_flood(consume(**options), flood)
 
 
 @pytest.mark.slow
-def test_a_slow_handler_misses_nothing(consume: Consume, flood: str) -> None:
+def test_a_slow_handler_misses_no_record(consume: Consume, flood: str) -> None:
     consumer = consume(fetch_buffer_max_bytes=300_000, max_partition_fetch_bytes=50_000)
     check_flood(consumer, flood, pause_every=10)
 
 
 @pytest.mark.slow
-def test_iterating_gives_the_same(consume: Consume, flood: str) -> None:
+def test_iteration_returns_the_same_records(consume: Consume, flood: str) -> None:
     consumer = consume(consumer_timeout_ms=5_000)
     consumer.assign(partitions_of(flood, 4))
     next_offsets = [0] * 4
@@ -113,7 +113,8 @@ def test_iterating_gives_the_same(consume: Consume, flood: str) -> None:
     assert [consumer.position(tp) for tp in partitions_of(flood, 4)] == next_offsets
 
 
-def test_21_polls_without_time_still_make_progress(
+@pytest.mark.behaviour(21)
+def test_polls_with_a_timeout_of_0_make_progress(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
     kafka.admin.produce(topic, [b"%d" % number for number in range(100)])
@@ -131,7 +132,8 @@ def test_21_polls_without_time_still_make_progress(
     assert longest < 10
 
 
-def test_28_what_a_poll_leaves_comes_later_without_a_new_fetch(
+@pytest.mark.behaviour(28)
+def test_later_polls_return_the_remaining_records_without_a_new_fetch(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
     kafka.admin.produce(topic, [b"%d" % number for number in range(100)])
@@ -147,8 +149,9 @@ def test_28_what_a_poll_leaves_comes_later_without_a_new_fetch(
     assert sent.fetch_offsets()[0] == [0, 100]
 
 
+@pytest.mark.behaviour(154)
 @pytest.mark.partitions(6)
-def test_154_one_fetch_per_partition_and_two_per_broker(
+def test_one_fetch_per_partition_and_two_per_broker(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
     records = [Record(b"x" * 1_000, partition=number % 6) for number in range(1_200)]
@@ -161,19 +164,20 @@ def test_154_one_fetch_per_partition_and_two_per_broker(
     sent = Sent(consumer)
     consumer.assign(partitions_of(topic, 6))
     read_all(consumer, 1_200)
-    assert sent.crowd == 2
-    assert sent.doubled == set()
+    assert sent.most_in_flight == 2
+    assert sent.fetched_twice == set()
     assert len(sent.fetched_from()) > 10
 
 
+@pytest.mark.behaviour(173)
 @pytest.mark.partitions(3)
 @pytest.mark.parametrize("max_poll_records", [1, 50])
-def test_173_no_offset_is_fetched_twice(
+def test_no_offset_is_fetched_twice(
     kafka: KafkaCluster, topic: str, consume: Consume, max_poll_records: int
 ) -> None:
-    """With sessions a partition is named again only when its offset is another one.
+    """With sessions, a partition is sent again only with another offset.
 
-    Unless it has caught up: then there is nothing to fetch, and it may go to another session.
+    The exception is a partition at the end of its log, which may move to another session.
     """
     records = [Record(b"x" * 500, partition=number % 3) for number in range(600)]
     kafka.admin.produce(topic, records, {"batch.size": 2_000})
@@ -194,8 +198,9 @@ def test_173_no_offset_is_fetched_twice(
         assert len(offsets) > 5
 
 
+@pytest.mark.behaviour(170)
 @pytest.mark.partitions(4)
-def test_170_a_busy_partition_does_not_starve_the_others(
+def test_a_busy_partition_does_not_starve_the_others(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
     records = [Record(b"x") for _ in range(5_000)]
@@ -211,7 +216,8 @@ def test_170_a_busy_partition_does_not_starve_the_others(
     assert turns[4:] == turns[:4]
 
 
-def test_163_a_record_above_every_limit_is_delivered(
+@pytest.mark.behaviour(163)
+def test_a_record_above_every_limit_is_delivered(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
     large = b"x" * 300_000
@@ -227,8 +233,11 @@ def test_163_a_record_above_every_limit_is_delivered(
     assert values == [b"before", large, large, b"after"]
 
 
+@pytest.mark.behaviour(163)
 @pytest.mark.partitions(3)
-def test_163_the_same_with_neighbours(kafka: KafkaCluster, topic: str, consume: Consume) -> None:
+def test_large_records_beside_small_ones_are_delivered(
+    kafka: KafkaCluster, topic: str, consume: Consume
+) -> None:
     large = b"x" * 300_000
     values = [large, b"small", large]
     kafka.admin.produce(
@@ -244,7 +253,7 @@ def test_163_the_same_with_neighbours(kafka: KafkaCluster, topic: str, consume: 
 
 
 @pytest.mark.partitions(2)
-def test_empty_polls_leave_everything_as_it_was(topic: str, consume: Consume) -> None:
+def test_empty_polls_change_nothing(topic: str, consume: Consume) -> None:
     consumer = consume()
     partitions = partitions_of(topic, 2)
     consumer.assign(partitions)
@@ -259,9 +268,7 @@ def test_empty_polls_leave_everything_as_it_was(topic: str, consume: Consume) ->
     assert [consumer.position(tp) for tp in partitions] == [0, 0]
 
 
-def test_a_topic_that_does_not_exist_yet_is_read_once_it_does(
-    kafka: KafkaCluster, consume: Consume
-) -> None:
+def test_a_topic_is_read_once_it_exists(kafka: KafkaCluster, consume: Consume) -> None:
     name = f"later-{time.monotonic_ns()}"
     consumer = consume()
     consumer.assign([TopicPartition(name, 0)])
@@ -274,8 +281,9 @@ def test_a_topic_that_does_not_exist_yet_is_read_once_it_does(
     assert [record.value for record in read_all(consumer, 2)] == [b"first", b"second"]
 
 
+@pytest.mark.behaviour(169)
 @pytest.mark.partitions(2)
-def test_169_next_offsets_say_where_to_go_on(
+def test_next_offsets_follow_the_last_record(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
     kafka.admin.produce(topic, [b"%d" % number for number in range(10)])

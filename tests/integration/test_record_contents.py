@@ -1,4 +1,4 @@
-"""What a record carries arrives unchanged, and what cannot be deserialized can be left out."""
+"""Records arrive unchanged, and a record that cannot be deserialized can be skipped."""
 
 from __future__ import annotations
 
@@ -68,7 +68,9 @@ def test_headers_keys_and_nulls(kafka: KafkaCluster, topic: str, consume: Consum
     assert first.leader_epoch >= 0
 
 
-def test_log_append_time_replaces_the_producers(kafka: KafkaCluster, consume: Consume) -> None:
+def test_log_append_time_replaces_the_producers_timestamp(
+    kafka: KafkaCluster, consume: Consume
+) -> None:
     name = f"append-time-{uuid.uuid4().hex[:8]}"
     kafka.admin.create_topic(name, config={"message.timestamp.type": "LogAppendTime"})
     before_ms = int(time.time() * 1_000)
@@ -95,7 +97,8 @@ def test_deserializers_make_keys_and_values(
     assert records[0].serialized_value_size == 8
 
 
-def test_174_a_deserializer_is_given_topic_and_headers(
+@pytest.mark.behaviour(174)
+def test_a_deserializer_gets_topic_and_headers(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
     class ByHeader:
@@ -112,8 +115,9 @@ def test_174_a_deserializer_is_given_topic_and_headers(
     assert [record.value for record in read_all(consumer, 2)] == [(topic, "ü"), (topic, "u")]
 
 
+@pytest.mark.behaviour(165)
 @pytest.mark.parametrize("origin", ["key", "value"])
-def test_165_a_record_that_cannot_be_deserialized_stays_until_a_seek(
+def test_a_deserialization_error_is_raised_until_a_seek(
     kafka: KafkaCluster, topic: str, consume: Consume, origin: str
 ) -> None:
     bad = Record(b"bad", key=b"bad", timestamp_ms=1_700_000_000_000, headers=[("h", b"1")])
@@ -137,8 +141,9 @@ def test_165_a_record_that_cannot_be_deserialized_stays_until_a_seek(
     assert (last.offset, getattr(last, origin)) == (3, 3)
 
 
+@pytest.mark.behaviour(165)
 @pytest.mark.partitions(2)
-def test_165_the_other_partitions_can_be_read_meanwhile(
+def test_other_partitions_can_be_read_during_a_deserialization_error(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
     kafka.admin.produce(topic, [Record(b"bad"), Record(b"1", partition=1)])

@@ -1,4 +1,4 @@
-"""What simulated brokers of Kafka 4.3 offer and refuse, held against one of Kafka 4.3."""
+"""The APIs that simulated brokers of Kafka 4.3 support and reject, compared with a real one."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def received(wire: socket.socket) -> bytes:
     return stream.read(*struct.unpack(">i", length)) if length else b""
 
 
-def test_the_table_is_right(wire: socket.socket) -> None:
+def test_the_table_matches_the_broker(wire: socket.socket) -> None:
     connection = BrokerConnection(Node(1, "localhost", 9092), "table")
     connection.opened(0)
     wire.sendall(b"".join(connection.data_to_send()))
@@ -42,7 +42,7 @@ def test_the_table_is_right(wire: socket.socket) -> None:
     assert {key: offered.get(key) for key in simulated} == dict(simulated)
 
 
-def test_an_unknown_version_of_api_versions_is_refused_alike(wire: socket.socket) -> None:
+def test_an_unknown_version_of_api_versions_is_rejected_by_both(wire: socket.socket) -> None:
     """Correlation id, error 35, one entry: ApiVersions from 0 to the highest."""
     wire.sendall(FRAME.pack(11, API_VERSIONS, 99, 7, NO_CLIENT_ID) + b"\0")  # no tags
     _, highest = RELEASES["4.3"].versions[API_VERSIONS]
@@ -50,7 +50,7 @@ def test_an_unknown_version_of_api_versions_is_refused_alike(wire: socket.socket
 
 
 @pytest.mark.parametrize(("api_key", "version"), [(HEARTBEAT, 99), (999, 0)])
-def test_what_is_not_offered_ends_the_connection_alike(
+def test_an_unsupported_request_ends_the_connection_to_both(
     wire: socket.socket, api_key: int, version: int
 ) -> None:
     wire.sendall(FRAME.pack(10, api_key, version, 7, NO_CLIENT_ID))

@@ -42,7 +42,7 @@ def new_topic(cluster: KafkaCluster, partitions: int = 1, **config: str) -> str:
 
 
 def described(cluster: KafkaCluster, topic: str) -> Any:
-    """Partition 0 as some broker knows it; one that lags behind may not know it yet."""
+    """Return partition 0 as a broker knows it; a lagging broker may not know it yet."""
     found: list[Any] = []
 
     def known() -> bool:
@@ -64,7 +64,7 @@ def in_sync(cluster: KafkaCluster, topic: str) -> set[int]:
 
 
 def elect_preferred(cluster: KafkaCluster, topic: str, preferred: int) -> None:
-    """Give the leadership back to the first replica."""
+    """Return the leadership to the first replica."""
     partition = AdminPartition(topic, 0)
 
     def elected() -> bool:
@@ -78,7 +78,8 @@ def end_of(consumer: KafkaConsumer, tp: TopicPartition) -> int:
     return consumer.end_offsets([tp])[tp]
 
 
-def test_171_every_broker_is_rolled_while_producers_go_on(
+@pytest.mark.behaviour(171)
+def test_every_broker_restarts_while_producers_continue(
     cluster: KafkaCluster, consume: Consume
 ) -> None:
     topic = new_topic(cluster, 3, **{"min.insync.replicas": "2"})
@@ -97,7 +98,8 @@ def test_171_every_broker_is_rolled_while_producers_go_on(
         ledger.read_to_end(cluster.bootstrap(), stream.sent)
 
 
-def test_152_and_160_a_new_leader_is_followed_and_its_epoch_grows(
+@pytest.mark.behaviour(152, 160)
+def test_a_new_leader_is_followed_and_its_epoch_grows(
     cluster: KafkaCluster, consume: Consume
 ) -> None:
     topic = new_topic(cluster)
@@ -113,7 +115,7 @@ def test_152_and_160_a_new_leader_is_followed_and_its_epoch_grows(
     wait_until(lambda: leader_of(cluster, topic) != first, "an election")
     cluster.admin.produce(topic, [b"3"])
     records += read_all(consumer, 1)
-    # What asks with the old leader in mind finds the new one as well.
+    # Requests to the old leader find the new one too.
     assert end_of(consumer, tp) == 3
 
     cluster.start_again(first)
@@ -130,7 +132,8 @@ def test_152_and_160_a_new_leader_is_followed_and_its_epoch_grows(
     assert epochs[0] == epochs[1] < epochs[2] < epochs[3]
 
 
-def test_148_offsets_are_looked_up_at_the_leader_of_the_hour(
+@pytest.mark.behaviour(148)
+def test_offsets_are_looked_up_at_the_current_leader(
     cluster: KafkaCluster, consume: Consume
 ) -> None:
     topic = new_topic(cluster)
@@ -144,13 +147,14 @@ def test_148_offsets_are_looked_up_at_the_leader_of_the_hour(
     assert consumer.beginning_offsets([tp]) == {tp: 0}
     cluster.start_again(first)
     wait_until(lambda: first in in_sync(cluster, topic), "the replica's return")
-    elect_preferred(cluster, topic, first)  # the broker asked so far lives and refuses
+    elect_preferred(cluster, topic, first)  # the former leader is up and rejects the fetch
     assert end_of(consumer, tp) == 5
     consumer.assign([tp])
     assert len(read_all(consumer, 5)) == 5
 
 
-def test_159_the_closest_replica_is_read_while_it_lives(
+@pytest.mark.behaviour(159)
+def test_the_closest_replica_is_read_while_it_lives(
     cluster: KafkaCluster, consume: Consume
 ) -> None:
     topic = new_topic(cluster)
@@ -189,7 +193,8 @@ def test_159_the_closest_replica_is_read_while_it_lives(
     assert [record.offset for record in read_all(consumer, 5)] == list(range(15, 20))
 
 
-def test_150_a_truncated_log_is_noticed(cluster: KafkaCluster, consume: Consume) -> None:
+@pytest.mark.behaviour(150)
+def test_a_truncated_log_is_detected(cluster: KafkaCluster, consume: Consume) -> None:
     """An unclean election loses records that both consumers have read."""
     topic = cluster.admin.create_topic(
         f"truncated-{uuid.uuid4().hex[:8]}",

@@ -1,4 +1,4 @@
-"""The only broker goes and comes back, or another cluster stands in its place."""
+"""The only broker restarts, or another cluster replaces it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from tandem_kafka import TopicPartition
-from tests.integration.group_books import Books
+from tests.integration.group_ledger import GroupLedger
 from tests.integration.group_members import (
     Member,
     commit_if_possible,
@@ -47,8 +47,9 @@ def new_topic(cluster: KafkaCluster, partitions: int = 1) -> str:
     return cluster.admin.create_topic(f"restarts-{uuid.uuid4().hex[:8]}", partitions)
 
 
+@pytest.mark.behaviour(171)
 @pytest.mark.parametrize("hard", [False, True], ids=["stopped", "killed"])
-def test_171_a_restart_in_the_middle_of_a_stream(
+def test_a_restart_in_the_middle_of_a_stream(
     cluster: KafkaCluster, consume: Consume, hard: bool
 ) -> None:
     topic = new_topic(cluster, 3)
@@ -74,8 +75,11 @@ def test_171_a_restart_in_the_middle_of_a_stream(
         assert second.position(tp) == committed[tp]
 
 
-def test_171_the_broker_is_away(cluster: KafkaCluster, consume: Consume) -> None:
-    """Nothing hangs, nothing spins; positions set or asked for meanwhile hold afterwards."""
+@pytest.mark.behaviour(171)
+def test_an_outage_of_the_broker_neither_hangs_nor_spins(
+    cluster: KafkaCluster, consume: Consume
+) -> None:
+    """Nothing hangs or spins; positions set during the outage hold afterwards."""
     topic = new_topic(cluster)
     cluster.admin.produce(topic, [b"%d" % number for number in range(100)])
     (tp,) = partitions_of(topic, 1)
@@ -94,18 +98,17 @@ def test_171_the_broker_is_away(cluster: KafkaCluster, consume: Consume) -> None
     consumer.seek(tp, 40)
     assert consumer.poll(timeout_ms=100) == {}
     assert consumer.position(tp) == 40
-    newcomer = consume(bootstrap_timeout_ms=0, **options)
-    newcomer.assign([tp])
-    assert newcomer.poll(timeout_ms=100) == {}
+    new_member = consume(bootstrap_timeout_ms=0, **options)
+    new_member.assign([tp])
+    assert new_member.poll(timeout_ms=100) == {}
     cluster.start_again()
     assert [record.offset for record in read_all(consumer, 60)] == list(range(40, 100))
-    assert [record.offset for record in read_all(newcomer, 100)] == list(range(100))
+    assert [record.offset for record in read_all(new_member, 100)] == list(range(100))
 
 
+@pytest.mark.behaviour(171)
 @pytest.mark.parametrize("protocol", ["cooperative", "consumer"])
-def test_171_a_restart_under_a_group(
-    cluster: KafkaCluster, consume: Consume, protocol: str
-) -> None:
+def test_a_restart_under_a_group(cluster: KafkaCluster, consume: Consume, protocol: str) -> None:
     partitions = partitions_of(new_topic(cluster, 4), 4)
     topic = partitions[0].topic
     common = {
@@ -113,9 +116,9 @@ def test_171_a_restart_under_a_group(
         "group_id": f"group-of-{topic}",
         "reconnect_backoff_max_ms": 500,
     }
-    books = Books(consume(**common), partitions)
+    ledger = GroupLedger(consume(**common), partitions)
     with Stream(cluster.bootstrap(), topic, 4, pause_s=0.05) as stream:
-        books.members = [
+        ledger.members = [
             Member(
                 consume(**common, **options_of(protocol)),
                 [topic],
@@ -124,12 +127,12 @@ def test_171_a_restart_under_a_group(
             )
             for _ in range(2)
         ]
-        settled(books.members, 4)
-        books.read_more()
-        while_running(cluster.restart, books.check_commits)
-        books.read_more()
+        settled(ledger.members, 4)
+        ledger.read_more()
+        while_running(cluster.restart, ledger.check_commits)
+        ledger.read_more()
         stream.stop()
-    books.close(stream.sent)
+    ledger.close(stream.sent)
 
 
 @pytest.fixture
@@ -140,7 +143,8 @@ def doorway(cluster: KafkaCluster) -> Iterator[Proxy]:
     door.close()
 
 
-def test_172_all_known_brokers_are_replaced_behind_the_bootstrap_address(
+@pytest.mark.behaviour(172)
+def test_all_known_brokers_are_replaced_behind_the_bootstrap_address(
     kafka: KafkaCluster, cluster: KafkaCluster, doorway: Proxy, consume: Consume
 ) -> None:
     topic = new_topic(cluster)
@@ -161,7 +165,8 @@ def test_172_all_known_brokers_are_replaced_behind_the_bootstrap_address(
     assert consumer._core.engine.metadata.rebootstraps >= 1
 
 
-def test_172_without_the_strategy_the_old_brokers_are_waited_for(
+@pytest.mark.behaviour(172)
+def test_without_rebootstrap_the_consumer_waits_for_the_old_brokers(
     kafka: KafkaCluster, cluster: KafkaCluster, doorway: Proxy, consume: Consume
 ) -> None:
     topic = new_topic(cluster)

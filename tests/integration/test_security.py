@@ -1,4 +1,4 @@
-"""Encrypted and authenticated connections, and what is said when they cannot be made."""
+"""Encrypted and authenticated connections, and the errors when they fail."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_tls(kafka: KafkaCluster, topic: str, consume: Consume, certificate: boo
     reads_and_commits(kafka, topic, consume, options)
 
 
-# What goes wrong: (options, error, words of its message).
+# Failures: (options, error, part of its message).
 Wrong = Callable[[KafkaCluster, str], Options]
 
 
@@ -119,26 +119,28 @@ REFUSED: dict[str, tuple[Wrong, type[KafkaError], str]] = {
 
 
 @pytest.fixture(params=REFUSED)
-def refused(
+def rejected(
     request: pytest.FixtureRequest, kafka: KafkaCluster, tmp_path: Any
 ) -> tuple[Options, type[KafkaError], str]:
     make, error, words = REFUSED[request.param]
     return make(kafka, str(tmp_path)), error, words
 
 
-def test_7_a_refused_log_in_is_raised_by_the_constructor(
-    refused: tuple[Options, type[KafkaError], str], network_threads: Callable[[], list[str]]
+@pytest.mark.behaviour(7)
+def test_the_constructor_raises_a_rejected_login(
+    rejected: tuple[Options, type[KafkaError], str], network_threads: Callable[[], list[str]]
 ) -> None:
-    options, error, words = refused
+    options, error, words = rejected
     with pytest.raises(error, match=words):
         KafkaConsumer(**options)
     assert network_threads() == []
 
 
-def test_175_a_refused_log_in_is_raised_by_poll(
-    refused: tuple[Options, type[KafkaError], str], topic: str, consume: Consume
+@pytest.mark.behaviour(175)
+def test_poll_raises_a_rejected_login(
+    rejected: tuple[Options, type[KafkaError], str], topic: str, consume: Consume
 ) -> None:
-    options, error, words = refused
+    options, error, words = rejected
     consumer = consume(topic, group_id=f"group-of-{topic}", bootstrap_timeout_ms=0, **options)
     with pytest.raises(error, match=words):
         consumer.poll(30_000)
@@ -157,8 +159,9 @@ CALLS: dict[str, Callable[[KafkaConsumer, TopicPartition], object]] = {
 }
 
 
+@pytest.mark.behaviour(175)
 @pytest.mark.parametrize("name", CALLS)
-def test_175_a_refused_log_in_is_raised_by_every_call_that_needs_it(
+def test_every_call_that_needs_a_login_raises_its_rejection(
     kafka: KafkaCluster, topic: str, consume: Consume, name: str
 ) -> None:
     options = sasl(kafka, "SASL_PLAINTEXT", "SCRAM-SHA-512", "not-the-password")
@@ -166,12 +169,12 @@ def test_175_a_refused_log_in_is_raised_by_every_call_that_needs_it(
     tp = TopicPartition(topic, 0)
     consumer.assign([tp])
     consumer.seek(tp, 0)
-    for _ in range(2):  # it is no error that goes away
+    for _ in range(2):  # the error is permanent
         with pytest.raises(SaslAuthenticationFailedError, match="credentials"):
             CALLS[name](consumer, tp)
 
 
-def test_a_mechanism_that_the_broker_does_not_offer(
+def test_a_mechanism_that_the_broker_does_not_support(
     kafka: KafkaCluster, network_threads: Callable[[], list[str]]
 ) -> None:
     class Provider:
@@ -215,7 +218,7 @@ def test_tls_to_a_port_that_speaks_plain_text(
     assert network_threads() == []
 
 
-def test_files_that_are_no_certificates(
+def test_files_without_certificates_are_rejected(
     kafka: KafkaCluster, tmp_path: Any, network_threads: Callable[[], list[str]]
 ) -> None:
     wrong = tmp_path / "wrong.pem"
@@ -225,7 +228,9 @@ def test_files_that_are_no_certificates(
     assert network_threads() == []
 
 
-def test_a_password_that_becomes_right(kafka: KafkaCluster, topic: str, consume: Consume) -> None:
+def test_a_corrected_password_is_accepted(
+    kafka: KafkaCluster, topic: str, consume: Consume
+) -> None:
     """A login is tried again by each poll(): the broker may learn of a user later."""
     options = sasl(kafka, "SASL_PLAINTEXT", "SCRAM-SHA-256") | {"sasl_plain_username": topic}
     consumer = consume(topic, group_id=f"group-of-{topic}", bootstrap_timeout_ms=0, **options)

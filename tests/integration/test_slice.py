@@ -1,4 +1,4 @@
-"""The main job in one piece: assign, poll, commit, and go on from there in another consumer."""
+"""The main use in one test: assign, poll, commit, and continue in another consumer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.kafka.broker import KafkaCluster
 
 
 def read(consumer: KafkaConsumer, count: int) -> list[bytes]:
-    """Poll until `count` values came (the test's timeout bounds it)."""
+    """Poll until `count` values were read (the timeout of the test limits it)."""
     values: list[bytes] = []
     while len(values) < count:
         for records in consumer.poll(timeout_ms=1_000).values():
@@ -19,7 +19,7 @@ def read(consumer: KafkaConsumer, count: int) -> list[bytes]:
 
 
 @pytest.mark.partitions(4)
-def test_assign_poll_commit_and_go_on(
+def test_assign_poll_commit_and_continue(
     kafka: KafkaCluster, topic: str, producer: confluent_kafka.Producer
 ) -> None:
     sent = [f"{number}".encode() for number in range(1_000)]

@@ -1,4 +1,4 @@
-"""Subscriptions follow their topics: those that come, grow and go; names and patterns."""
+"""Subscriptions by name and pattern follow topics that are created, grow and are deleted."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.integration.polling import (
 from tests.kafka.admin import Record
 from tests.kafka.broker import KafkaCluster
 
-#: Metadata are looked at this often, so that what is new is seen soon.
+#: The metadata refresh interval, short enough to see new topics soon.
 SOON = {"metadata_max_age_ms": 100}
 
 
@@ -38,7 +38,8 @@ def members(kafka: KafkaCluster, group: str) -> int:
     return len(kafka.admin.client.describe_consumer_groups([group])[group].result(20).members)
 
 
-def test_43_subscribe_sends_nothing_the_first_poll_joins(
+@pytest.mark.behaviour(43)
+def test_subscribe_sends_nothing_the_first_poll_joins(
     kafka: KafkaCluster, topic: str, consume: Consume, group: str
 ) -> None:
     consumer = consume(group_id=group)
@@ -51,7 +52,8 @@ def test_43_subscribe_sends_nothing_the_first_poll_joins(
     assert members(kafka, group) == 1
 
 
-def test_44_expanding_the_subscription(
+@pytest.mark.behaviour(44)
+def test_expanding_the_subscription(
     kafka: KafkaCluster, topic: str, consume: Consume, group: str
 ) -> None:
     other = kafka.admin.create_topic(f"{topic}-other", 2)
@@ -64,7 +66,7 @@ def test_44_expanding_the_subscription(
     assert consumer.subscription() == {topic, other}
     assert consumer.assignment() == set(old)  # nothing changes outside of poll()
     assigned(consumer, old + new)
-    # The classic protocol gives everything back before it takes anything.
+    # The eager protocol revokes everything before it assigns anything.
     assert listener.calls == [
         ("assigned", set(old)),
         ("revoked", set(old)),
@@ -72,7 +74,8 @@ def test_44_expanding_the_subscription(
     ]
 
 
-def test_44_expanding_goes_on_behind_what_was_read(
+@pytest.mark.behaviour(44)
+def test_an_expanded_subscription_keeps_its_positions(
     kafka: KafkaCluster, topic: str, consume: Consume, group: str
 ) -> None:
     other = kafka.admin.create_topic(f"{topic}-other")
@@ -86,7 +89,8 @@ def test_44_expanding_goes_on_behind_what_was_read(
     assert offsets == list(range(10))
 
 
-def test_45_shrinking_the_subscription_stops_records_at_once(
+@pytest.mark.behaviour(45)
+def test_shrinking_the_subscription_stops_records_at_once(
     kafka: KafkaCluster, topic: str, consume: Consume, group: str
 ) -> None:
     other = kafka.admin.create_topic(f"{topic}-other")
@@ -102,7 +106,8 @@ def test_45_shrinking_the_subscription_stops_records_at_once(
     assigned(consumer, partitions_of(topic, 1))
 
 
-def test_45_what_was_read_ahead_of_a_dropped_topic_is_not_returned(
+@pytest.mark.behaviour(45)
+def test_buffered_records_of_a_removed_topic_are_not_returned(
     kafka: KafkaCluster, topic: str, consume: Consume, group: str
 ) -> None:
     other = kafka.admin.create_topic(f"{topic}-other")
@@ -114,7 +119,8 @@ def test_45_what_was_read_ahead_of_a_dropped_topic_is_not_returned(
     assert consumer.poll(0) == {}
 
 
-def test_46_a_pattern_matches_what_is_there_and_what_comes(
+@pytest.mark.behaviour(46)
+def test_a_pattern_matches_existing_and_later_topics(
     kafka: KafkaCluster, topic: str, consume: Consume, group: str
 ) -> None:
     consumer = consume(group_id=group, **SOON)
@@ -128,11 +134,12 @@ def test_46_a_pattern_matches_what_is_there_and_what_comes(
     kafka.admin.produce(two, [b"x"])
     assert read_all(consumer, 1)[0].topic == two
     kafka.admin.delete_topic(one)
-    # What was read and not committed may come again.
+    # Records without a commit may be read again.
     poll_until(consumer, lambda: consumer.assignment() == set(partitions_of(two, 2)))
 
 
-def test_46_a_pattern_matches_from_the_beginning_as_re_match_does(
+@pytest.mark.behaviour(46)
+def test_a_pattern_matches_from_the_beginning_as_re_match_does(
     kafka: KafkaCluster, topic: str, consume: Consume, group: str
 ) -> None:
     kafka.admin.create_topic(f"not-{topic}")
@@ -142,7 +149,8 @@ def test_46_a_pattern_matches_from_the_beginning_as_re_match_does(
     assigned(consumer, partitions_of(topic, 1) + partitions_of(longer, 1))
 
 
-def test_47_a_second_pattern_replaces_the_first(
+@pytest.mark.behaviour(47)
+def test_a_second_pattern_replaces_the_first(
     kafka: KafkaCluster, topic: str, consume: Consume, group: str
 ) -> None:
     other = kafka.admin.create_topic(f"other-{topic}")
@@ -154,7 +162,8 @@ def test_47_a_second_pattern_replaces_the_first(
     assert consumer.subscription() == {other}
 
 
-def test_48_internal_topics_only_when_named_or_wanted(
+@pytest.mark.behaviour(48)
+def test_internal_topics_need_their_name_or_the_option(
     topic: str, consume: Consume, group: str
 ) -> None:
     internal = "__consumer_offsets"
@@ -173,7 +182,8 @@ def test_48_internal_topics_only_when_named_or_wanted(
     assert internal not in named.topics()
 
 
-def test_49_a_pattern_that_matches_nothing_joins_all_the_same(
+@pytest.mark.behaviour(49)
+def test_a_member_whose_pattern_matches_nothing_still_joins(
     kafka: KafkaCluster, topic: str, consume: Consume, group: str
 ) -> None:
     consumer = consume(group_id=group, **SOON)
@@ -186,7 +196,8 @@ def test_49_a_pattern_that_matches_nothing_joins_all_the_same(
     assigned(consumer, partitions_of(later, 1))
 
 
-def test_54_an_invalid_topic_is_raised_and_unsubscribe_and_close_work(
+@pytest.mark.behaviour(54)
+def test_an_invalid_topic_raises_and_unsubscribe_and_close_work(
     kafka: KafkaCluster, topic: str, consume: Consume, group: str
 ) -> None:
     """By subscribe() at once, as kafka-python does."""
@@ -207,15 +218,17 @@ def test_54_an_invalid_topic_is_raised_and_unsubscribe_and_close_work(
     consumer.close()
 
 
-def test_54_an_invalid_topic_in_a_look_up_has_no_partitions(
+@pytest.mark.behaviour(54)
+def test_the_lookup_of_an_invalid_topic_has_no_partitions(
     consume: Consume, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert consume().partitions_for_topic("a b") == set()
     assert "partitions_for_topic('a b') returns no partitions: " in caplog.text
 
 
+@pytest.mark.behaviour(55)
 @pytest.mark.parametrize("way", ["subscribe", "assign"])
-def test_55_a_topic_created_after_subscribing(
+def test_a_topic_created_after_subscribe_is_read(
     kafka: KafkaCluster, topic: str, consume: Consume, group: str, way: str
 ) -> None:
     later = f"later-{topic}"
@@ -233,7 +246,8 @@ def test_55_a_topic_created_after_subscribing(
         assert [record.value for record in read_all(consumer, 1)] == [b"at last"]
 
 
-def test_57_new_partitions_are_assigned(
+@pytest.mark.behaviour(57)
+def test_new_partitions_are_assigned(
     kafka: KafkaCluster, topic: str, consume: Consume, group: str
 ) -> None:
     consumer = consume(topic, group_id=group, **SOON)
@@ -244,17 +258,18 @@ def test_57_new_partitions_are_assigned(
     assert read_all(consumer, 1)[0].partition == 2
 
 
+@pytest.mark.behaviour(58)
 @pytest.mark.parametrize("auto_commit", [True, False])
-def test_58_one_of_two_topics_is_deleted(
+def test_a_deleted_topic_is_revoked_and_the_other_is_read(
     kafka: KafkaCluster, topic: str, consume: Consume, group: str, auto_commit: bool
 ) -> None:
     """Also 127: the commit before the rebalance does not insist on the deleted topic."""
-    doomed = kafka.admin.create_topic(f"doomed-{topic}")
-    consumer = consume(topic, doomed, group_id=group, enable_auto_commit=auto_commit, **SOON)
-    for name in (topic, doomed):
+    killed = kafka.admin.create_topic(f"doomed-{topic}")
+    consumer = consume(topic, killed, group_id=group, enable_auto_commit=auto_commit, **SOON)
+    for name in (topic, killed):
         kafka.admin.produce(name, [b"1", b"2"])
     read_all(consumer, 4)
-    kafka.admin.delete_topic(doomed)
+    kafka.admin.delete_topic(killed)
     records = poll_until(consumer, lambda: consumer.assignment() == set(partitions_of(topic, 1)))
     kafka.admin.produce(topic, [b"3"])
     left = [b"3"] if auto_commit else [b"1", b"2", b"3"]
@@ -262,7 +277,8 @@ def test_58_one_of_two_topics_is_deleted(
     assert [record.value for record in records] == left
 
 
-def test_58_a_deleted_and_recreated_topic_is_read_anew(
+@pytest.mark.behaviour(58)
+def test_a_deleted_and_recreated_topic_is_read_again(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
     consumer = consume(**SOON)
@@ -288,7 +304,7 @@ def recreate(kafka: KafkaCluster, topic: str) -> None:
     raise AssertionError(f"{topic} does not go away")
 
 
-def test_unsubscribe_forgets_an_assignment_that_is_on_its_way(
+def test_unsubscribe_drops_an_assignment_in_flight(
     kafka: KafkaCluster, topic: str, consume: Consume, group: str
 ) -> None:
     consumer = consume(group_id=group)
@@ -304,7 +320,7 @@ def test_unsubscribe_forgets_an_assignment_that_is_on_its_way(
     assert listener.calls == []
 
 
-def test_unsubscribe_leaves_the_group_and_subscribe_joins_anew(
+def test_unsubscribe_leaves_the_group_and_subscribe_joins_again(
     kafka: KafkaCluster, topic: str, consume: Consume, group: str
 ) -> None:
     consumer: KafkaConsumer = consume(topic, group_id=group)

@@ -34,7 +34,8 @@ def consumer(topic: str, consume: Consume) -> KafkaConsumer:
     return consumer
 
 
-def test_11_a_second_reader_is_turned_away_and_disturbs_nothing(
+@pytest.mark.behaviour(11)
+def test_a_second_reader_is_rejected_without_effect(
     kafka: KafkaCluster, topic: str, consumer: KafkaConsumer
 ) -> None:
     messages: list[str] = []
@@ -53,7 +54,7 @@ def test_11_a_second_reader_is_turned_away_and_disturbs_nothing(
     assert all("MainThread" in message for message in messages)
 
 
-def test_other_threads_may_call_everything_else_beside_a_poll(
+def test_other_threads_can_make_all_other_calls_during_a_poll(
     kafka: KafkaCluster, topic: str, consumer: KafkaConsumer
 ) -> None:
     tp = TopicPartition(topic, 0)
@@ -76,7 +77,7 @@ def test_other_threads_may_call_everything_else_beside_a_poll(
     assert found == [{tp}, {tp}, 2, 2, 2]
 
 
-def test_other_threads_may_change_what_is_read(
+def test_other_threads_can_change_the_subscription(
     kafka: KafkaCluster, topic: str, consumer: KafkaConsumer
 ) -> None:
     other = kafka.admin.create_topic(f"{topic}-other", 1)
@@ -92,7 +93,7 @@ def test_other_threads_may_change_what_is_read(
 
 
 @pytest.mark.parametrize("reading", ["poll", "iteration"])
-def test_another_thread_closes_and_the_reader_ends(
+def test_close_by_another_thread_ends_the_reader(
     network_threads: Callable[[], list[str]], consumer: KafkaConsumer, reading: str
 ) -> None:
     with when_blocked(consumer, consumer.close):
@@ -126,9 +127,8 @@ def test_close_does_not_wait_for_a_listener_that_does_not_end(
     assert not reader.is_alive()
 
 
-def test_11_threads_may_take_turns(
-    kafka: KafkaCluster, topic: str, consumer: KafkaConsumer
-) -> None:
+@pytest.mark.behaviour(11)
+def test_threads_can_take_turns(kafka: KafkaCluster, topic: str, consumer: KafkaConsumer) -> None:
     kafka.admin.produce(topic, [b"1", b"2"])
     offsets: list[int] = []
 
@@ -145,7 +145,7 @@ def test_11_threads_may_take_turns(
 def in_fork(check: object) -> None:
     """Run something in a fork of this process; the test fails if it does."""
     with warnings.catch_warnings():
-        # Python 3.12 warns of forks with threads: they are what this is about.
+        # Python 3.12 warns of forks with threads, which are the subject here.
         warnings.simplefilter("ignore", DeprecationWarning)
         child = os.fork()
     if child == 0:  # pragma: no cover - in another process
@@ -160,7 +160,7 @@ def in_fork(check: object) -> None:
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
-def test_a_fork_is_told_to_make_its_own_consumer(
+def test_the_error_in_a_fork_advises_a_new_consumer(
     kafka: KafkaCluster, topic: str, consumer: KafkaConsumer
 ) -> None:
     def check() -> None:
@@ -169,7 +169,7 @@ def test_a_fork_is_told_to_make_its_own_consumer(
                 call()
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            consumer.__del__()  # its end in the child says and does nothing
+            consumer.__del__()  # its end in the child has no effect
         with KafkaConsumer(bootstrap_servers=kafka.bootstrap()) as own:
             assert own.partitions_for_topic(topic) == {0}
 
@@ -179,7 +179,7 @@ def test_a_fork_is_told_to_make_its_own_consumer(
     consumer.commit()
 
 
-def test_a_fork_in_a_loop_takes_no_record_of_it(
+def test_a_fork_inside_a_loop_takes_no_record(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
     kafka.admin.produce(topic, [b"%d" % number for number in range(10)])
@@ -263,8 +263,9 @@ def test_the_interpreter_ends_with_an_unclosed_consumer(
     assert done.stderr.count("Traceback") == (ending == "raise")
 
 
+@pytest.mark.behaviour(117)
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_117_no_thread_outlives_close(topic: str, consume: Consume, protocol: str) -> None:
+def test_no_thread_outlives_close(topic: str, consume: Consume, protocol: str) -> None:
     before = set(threading.enumerate())
     consumer = consume(topic, group_id=f"group-of-{topic}", group_protocol=protocol)
     poll_until(consumer, consumer.assignment)

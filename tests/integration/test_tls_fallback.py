@@ -59,9 +59,9 @@ def test_a_group_reads_and_commits(
             assert len(read_all(consumer, 100)) == 100
             consumer.commit()
             assert consumer.committed(TopicPartition(topic, 0)) == 100
-    told = [
+    warnings_logged = [
         record
         for record in caplog.records
         if record.name.startswith("tandem_kafka") and record.levelno >= logging.WARNING
     ]
-    assert len(told) == (1 if native_available else 0)
+    assert len(warnings_logged) == (1 if native_available else 0)

@@ -76,7 +76,8 @@ def values_of(records: Iterable[ConsumerRecord]) -> list[bytes]:
     return [record.value for record in records]
 
 
-def test_161_aborted_ones_are_hidden_and_markers_too(
+@pytest.mark.behaviour(161)
+def test_aborted_transactions_and_markers_are_hidden(
     consume: Consume, topic: str, writer: Writer
 ) -> None:
     with writer.transaction():
@@ -95,7 +96,8 @@ def test_161_aborted_ones_are_hidden_and_markers_too(
     assert poll_until(everything, lambda: everything.position(tp) == 8) == []
 
 
-def test_161_interleaved_transactions_and_plain_records(
+@pytest.mark.behaviour(161)
+def test_interleaved_transactions_and_plain_records_are_separated(
     kafka: KafkaCluster, consume: Consume, topic: str, writer: Writer, other: Writer
 ) -> None:
     writer.begin()
@@ -119,8 +121,9 @@ def test_161_interleaved_transactions_and_plain_records(
     assert [value for value in values_of(everything) if value in expected] == expected
 
 
+@pytest.mark.behaviour(161)
 @pytest.mark.parametrize("offset", range(10))
-def test_161_beginning_in_the_middle(
+def test_a_seek_into_a_transaction_hides_aborted_records(
     consume: Consume, topic: str, writer: Writer, offset: int
 ) -> None:
     with writer.transaction(aborted=True):
@@ -141,7 +144,8 @@ def test_161_beginning_in_the_middle(
     }
 
 
-def test_161_an_open_transaction_holds_back_what_stands_behind_it(
+@pytest.mark.behaviour(161)
+def test_an_open_transaction_holds_back_later_records(
     kafka: KafkaCluster, consume: Consume, topic: str, writer: Writer
 ) -> None:
     tp = TopicPartition(topic, 0)
@@ -154,7 +158,7 @@ def test_161_an_open_transaction_holds_back_what_stands_behind_it(
     assert values_of(read_all(consumer, 1)) == [b"first"]
     assert consumer.poll(timeout_ms=300) == {}
     assert consumer.position(tp) == 1
-    # The end is the last stable offset for the one, the high watermark for the other.
+    # The end is the last stable offset or the high watermark, by isolation level.
     assert consumer.end_offsets([tp]) == {tp: 1}
     assert everything.end_offsets([tp]) == {tp: 3}
     assert consumer.current_lag(tp) == 0
@@ -163,7 +167,8 @@ def test_161_an_open_transaction_holds_back_what_stands_behind_it(
     assert values_of(read_all(consumer, 3)) == [b"open 1", b"behind", b"open 2"]
 
 
-def test_146_read_committed_seeks_to_the_last_stable_offset(
+@pytest.mark.behaviour(146)
+def test_read_committed_seeks_to_the_last_stable_offset(
     kafka: KafkaCluster, consume: Consume, topic: str, writer: Writer
 ) -> None:
     tp = TopicPartition(topic, 0)
@@ -179,8 +184,9 @@ def test_146_read_committed_seeks_to_the_last_stable_offset(
     assert values_of(read_all(consumer, 1)) == [b"open"]
 
 
+@pytest.mark.behaviour(162)
 @pytest.mark.parametrize("committed", [True, False], ids=["committed", "everything"])
-def test_162_the_position_moves_past_what_is_hidden_and_asks_no_more(
+def test_the_position_moves_past_hidden_records_without_a_refetch(
     consume: Consume, topic: str, writer: Writer, committed: bool
 ) -> None:
     with writer.transaction():
@@ -200,7 +206,8 @@ def test_162_the_position_moves_past_what_is_hidden_and_asks_no_more(
     assert len(offsets) <= 3
 
 
-def test_162_nothing_but_hidden_records(consume: Consume, topic: str, writer: Writer) -> None:
+@pytest.mark.behaviour(162)
+def test_a_log_of_hidden_records_is_passed(consume: Consume, topic: str, writer: Writer) -> None:
     with writer.transaction(aborted=True):
         writer.write(b"x", b"y")
     tp = TopicPartition(topic, 0)
@@ -211,7 +218,8 @@ def test_162_nothing_but_hidden_records(consume: Consume, topic: str, writer: Wr
     assert values_of(read_all(consumer, 1)) == [b"z"]
 
 
-def test_169_a_move_without_a_record_is_in_next_offsets(
+@pytest.mark.behaviour(169)
+def test_next_offsets_include_moves_without_records(
     consume: Consume, topic: str, writer: Writer
 ) -> None:
     with writer.transaction(aborted=True):
@@ -236,10 +244,10 @@ def test_a_move_without_a_record_can_be_committed(
     assert consumer.committed(tp) == 3
 
 
-def test_large_transactions_among_plain_records(
+def test_large_transactions_between_plain_records(
     kafka: KafkaCluster, consume: Consume, topic: str, writer: Writer
 ) -> None:
-    """Several fetches per transaction: what is aborted is known to each of them."""
+    """Several fetches per transaction: each knows the aborted transactions."""
     expected = []
     for turn in range(6):
         value = b"%d " % turn * 100

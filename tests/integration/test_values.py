@@ -1,4 +1,4 @@
-"""What is read is what kafka-python reads of the same topic: records, lists, a dict, errors."""
+"""Reads return the same as in kafka-python: records, lists, a dict, errors."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_the_same_records(
 
 
 @pytest.mark.partitions(2)
-def test_a_header_may_be_added_while_records_are_read(
+def test_a_header_can_be_added_while_records_are_read(
     both: Callable[..., tuple[Any, Any]],
 ) -> None:
     counts = []
@@ -139,12 +139,12 @@ def refuse(data: bytes) -> Any:
 
 @pytest.mark.partitions(2)
 @pytest.mark.parametrize("loop", [False, True], ids=["poll", "loop"])
-def test_an_error_of_a_deserializer_is_caught_as_what_it_is(
+def test_an_exception_of_a_deserializer_keeps_its_type(
     both: Callable[..., tuple[Any, Any]], *, loop: bool
 ) -> None:
     for consumer in both(value_deserializer=refuse):
         read: list[Any] = []
-        with pytest.raises(json.JSONDecodeError) as caught:  # noqa: PT012 - until it comes
+        with pytest.raises(json.JSONDecodeError) as caught:  # noqa: PT012 - until it is raised
             while len(read) < COUNT:
                 if loop:
                     read.append(next(consumer))

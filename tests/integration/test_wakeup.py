@@ -1,4 +1,4 @@
-"""wakeup() and Ctrl-C end what blocks, lose nothing, and leave a consumer that works on."""
+"""wakeup() and Ctrl-C end blocking calls, lose nothing, and leave a working consumer."""
 
 from __future__ import annotations
 
@@ -50,7 +50,8 @@ def works_on(kafka: KafkaCluster, consumer: KafkaConsumer, topic: str) -> None:
     assert [record.value for record in read_all(consumer, 1)] == [b"later"]
 
 
-def test_29_wakeup_before_poll_raises_once(
+@pytest.mark.behaviour(29)
+def test_wakeup_before_poll_raises_once(
     kafka: KafkaCluster, topic: str, idle: KafkaConsumer
 ) -> None:
     idle.wakeup()
@@ -60,7 +61,8 @@ def test_29_wakeup_before_poll_raises_once(
     works_on(kafka, idle, topic)
 
 
-def test_30_wakeup_from_another_thread_ends_poll(
+@pytest.mark.behaviour(30)
+def test_wakeup_from_another_thread_ends_poll(
     kafka: KafkaCluster, topic: str, idle: KafkaConsumer
 ) -> None:
     with when_blocked(idle, idle.wakeup) as clock:
@@ -70,7 +72,8 @@ def test_30_wakeup_from_another_thread_ends_poll(
     works_on(kafka, idle, topic)
 
 
-def test_30_wakeup_ends_the_poll_of_a_member(
+@pytest.mark.behaviour(30)
+def test_wakeup_ends_the_poll_of_a_member(
     kafka: KafkaCluster, topic: str, member: KafkaConsumer
 ) -> None:
     with when_blocked(member, member.wakeup), pytest.raises(WakeupError):
@@ -86,10 +89,9 @@ def on_usr1(idle: KafkaConsumer) -> Iterator[None]:
     signal.signal(signal.SIGUSR1, before)
 
 
+@pytest.mark.behaviour(30)
 @pytest.mark.usefixtures("on_usr1")
-def test_30_wakeup_from_a_signal_handler(
-    kafka: KafkaCluster, topic: str, idle: KafkaConsumer
-) -> None:
+def test_wakeup_from_a_signal_handler(kafka: KafkaCluster, topic: str, idle: KafkaConsumer) -> None:
     send = lambda: os.kill(os.getpid(), signal.SIGUSR1)  # noqa: E731
     for _ in range(5):
         with when_blocked(idle, send) as clock:
@@ -99,8 +101,9 @@ def test_30_wakeup_from_a_signal_handler(
     works_on(kafka, idle, topic)
 
 
-def test_31_wakeup_loses_no_records(kafka: KafkaCluster, topic: str, consume: Consume) -> None:
-    """Wake-ups come at every moment of reading; every record comes, once and in order."""
+@pytest.mark.behaviour(31)
+def test_wakeup_loses_no_records(kafka: KafkaCluster, topic: str, consume: Consume) -> None:
+    """Wakeups occur at any moment of reading; each record is read once and in order."""
     total = 3_000
     kafka.admin.produce(topic, [b"x" * 100] * total)
     consumer = consume(max_poll_records=3)
@@ -133,7 +136,8 @@ def test_31_wakeup_loses_no_records(kafka: KafkaCluster, topic: str, consume: Co
     assert wakeups > 0
 
 
-def test_31_records_and_wakeup_at_once(
+@pytest.mark.behaviour(31)
+def test_records_and_wakeup_at_the_same_time(
     kafka: KafkaCluster, topic: str, idle: KafkaConsumer
 ) -> None:
     """A wake-up with records at hand raises first; the records stay for the next call."""
@@ -147,7 +151,8 @@ def test_31_records_and_wakeup_at_once(
     assert len(read_all(idle, 2)) == 2
 
 
-def test_32_wakeup_before_the_other_calls_raises_once(topic: str, member: KafkaConsumer) -> None:
+@pytest.mark.behaviour(32)
+def test_wakeup_before_the_other_calls_raises_once(topic: str, member: KafkaConsumer) -> None:
     tp = TopicPartition(topic, 0)
     for call in (
         member.commit,
@@ -164,7 +169,8 @@ def test_32_wakeup_before_the_other_calls_raises_once(topic: str, member: KafkaC
         call()
 
 
-def test_32_wakeup_does_not_disturb_what_it_may_not_interrupt(
+@pytest.mark.behaviour(32)
+def test_wakeup_does_not_disturb_calls_that_it_must_not_interrupt(
     topic: str, member: KafkaConsumer
 ) -> None:
     tp = TopicPartition(topic, 0)
@@ -179,7 +185,8 @@ def test_32_wakeup_does_not_disturb_what_it_may_not_interrupt(
         member.poll(0)
 
 
-def test_32_wakeup_does_not_end_close(kafka: KafkaCluster, topic: str, consume: Consume) -> None:
+@pytest.mark.behaviour(32)
+def test_wakeup_does_not_end_close(kafka: KafkaCluster, topic: str, consume: Consume) -> None:
     group = f"group-of-{topic}"
     kafka.admin.produce(topic, [b"1", b"2"])
     consumer = consume(topic, group_id=group, enable_auto_commit=True)
@@ -191,7 +198,8 @@ def test_32_wakeup_does_not_end_close(kafka: KafkaCluster, topic: str, consume: 
     assert consume(group_id=group).committed(TopicPartition(topic, 0)) == 2
 
 
-def test_33_ctrl_c_in_poll(kafka: KafkaCluster, topic: str, idle: KafkaConsumer) -> None:
+@pytest.mark.behaviour(33)
+def test_ctrl_c_in_poll(kafka: KafkaCluster, topic: str, idle: KafkaConsumer) -> None:
     for _ in range(3):
         with interrupted_when_blocked(idle) as clock:
             with pytest.raises(KeyboardInterrupt):
@@ -200,14 +208,16 @@ def test_33_ctrl_c_in_poll(kafka: KafkaCluster, topic: str, idle: KafkaConsumer)
     works_on(kafka, idle, topic)
 
 
-def test_33_ctrl_c_before_poll(kafka: KafkaCluster, topic: str, idle: KafkaConsumer) -> None:
+@pytest.mark.behaviour(33)
+def test_ctrl_c_before_poll(kafka: KafkaCluster, topic: str, idle: KafkaConsumer) -> None:
     with pytest.raises(KeyboardInterrupt):
         os.kill(os.getpid(), signal.SIGINT)
     works_on(kafka, idle, topic)
 
 
-def test_33_ctrl_c_while_joining(kafka: KafkaCluster, topic: str, consume: Consume) -> None:
-    """At many moments of joining, one after the other: the member joins in the end."""
+@pytest.mark.behaviour(33)
+def test_ctrl_c_while_joining(kafka: KafkaCluster, topic: str, consume: Consume) -> None:
+    """At many moments of joining, one after the other; the member still joins."""
     consumer = consume(topic, group_id=f"group-of-{topic}")
     for _ in range(10):
         if consumer.assignment():
@@ -218,14 +228,16 @@ def test_33_ctrl_c_while_joining(kafka: KafkaCluster, topic: str, consume: Consu
     works_on(kafka, consumer, topic)
 
 
-def test_33_ctrl_c_in_iteration(kafka: KafkaCluster, topic: str, idle: KafkaConsumer) -> None:
+@pytest.mark.behaviour(33)
+def test_ctrl_c_in_iteration(kafka: KafkaCluster, topic: str, idle: KafkaConsumer) -> None:
     with interrupted_when_blocked(idle), pytest.raises(KeyboardInterrupt):
         next(idle)
     kafka.admin.produce(topic, [b"1", b"2"])
     assert [next(idle).value for _ in range(2)] == [b"1", b"2"]
 
 
-def test_33_after_ctrl_c_close_commits_and_leaves(
+@pytest.mark.behaviour(33)
+def test_after_ctrl_c_close_commits_and_leaves(
     kafka: KafkaCluster, topic: str, consume: Consume
 ) -> None:
     group = f"group-of-{topic}"
@@ -240,15 +252,16 @@ def test_33_after_ctrl_c_close_commits_and_leaves(
     assert consume(group_id=group).committed(TopicPartition(topic, 0)) == 3
 
 
+@pytest.mark.behaviour(33)
 @pytest.mark.parametrize("moment", ["taking over", "committing"])
-def test_33_ctrl_c_just_before_the_listener_is_called(
+def test_ctrl_c_just_before_the_listener_is_called(
     kafka: KafkaCluster,
     topic: str,
     consume: Consume,
     monkeypatch: pytest.MonkeyPatch,
     moment: str,
 ) -> None:
-    """Ctrl-C can come while a rebalance is being dealt with: the next poll() does the rest."""
+    """Ctrl-C can interrupt a rebalance; the next poll() completes it."""
     kafka.admin.produce(topic, [b"1"])
     listener = Listener()
     consumer = consume(group_id=f"group-of-{topic}", enable_auto_commit=True)

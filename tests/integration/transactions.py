@@ -1,4 +1,4 @@
-"""Transactions that commit offsets, by nothing but their requests or of the simulated cluster."""
+"""Transactions that commit offsets, with raw requests or in the simulated cluster."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from kafka.protocol.producer.transaction import (
 
 from tandem_kafka.types import TopicPartition
 from tandem_kafka.wire.messages import FindCoordinatorRequest, FindCoordinatorResponse
+from tests.integration.connections import Connection
 from tests.integration.joining import name_of
-from tests.integration.lines import Line
 from tests.integration.offsets import entries_of
 
 __all__ = ["RawTransaction", "RealTransaction", "SimulatedTransaction"]
 
-#: The last versions with which a producer itself says what belongs to its transaction.
+#: The last versions in which a producer adds partitions to its transaction itself.
 _VERSION = 3
 _TRANSACTIONS = 1
 
@@ -37,40 +37,40 @@ class RawTransaction(ABC):
     def commit(
         self, member_id: str, generation: int, instance: str | None = None, **offsets: int
     ) -> str | None:
-        """Commit offsets as a member, or as nobody, by `p0=5`; returns the error."""
+        """Commit offsets, given as in `p0=5`, with or without membership; returns the error."""
 
     @abstractmethod
     def end(self, *, committed: bool) -> None:
-        """Commit or abort it; what it has committed may take a moment to be seen."""
+        """Commit or abort it; committed offsets may become visible a moment later."""
 
 
 class RealTransaction(RawTransaction):
-    """Of a producer of its own at the only broker."""
+    """A transaction of a new producer at the only broker."""
 
-    def __init__(self, line: Line, group: str, topic: str) -> None:
-        self._line = line
+    def __init__(self, connection: Connection, group: str, topic: str) -> None:
+        self._connection = connection
         self._group = group
         self._topic = topic
         self._producer: dict[str, Any] = {"transactional_id": f"raw-{uuid.uuid4().hex[:8]}"}
 
     def begin(self) -> bool:
-        """Ask for an id; False as long as there is no coordinator that gives any."""
+        """Get a producer id; False as long as there is no transaction coordinator."""
         name = self._producer["transactional_id"]
         request = FindCoordinatorRequest(key_type=_TRANSACTIONS, coordinator_keys=[name])
-        self._line.ask(request, FindCoordinatorResponse, 4)
+        self._connection.exchange(request, FindCoordinatorResponse, 4)
         asked = InitProducerIdRequest(
             transactional_id=name, transaction_timeout_ms=60_000, producer_id=-1, producer_epoch=-1
         )
-        answer = self._ask(asked, InitProducerIdResponse)
-        self._producer["producer_id"] = answer.producer_id
-        self._producer["producer_epoch"] = answer.producer_epoch
-        return not answer.error_code
+        response = self._exchange(asked, InitProducerIdResponse)
+        self._producer["producer_id"] = response.producer_id
+        self._producer["producer_epoch"] = response.producer_epoch
+        return not response.error_code
 
     def commit(
         self, member_id: str, generation: int, instance: str | None = None, **offsets: int
     ) -> str | None:
         added = AddOffsetsToTxnRequest(group_id=self._group, **self._producer)
-        assert not self._ask(added, AddOffsetsToTxnResponse).error_code
+        assert not self._exchange(added, AddOffsetsToTxnResponse).error_code
         topic = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
         entries = entries_of(topic.TxnOffsetCommitRequestPartition, offsets)
         request = TxnOffsetCommitRequest(
@@ -81,20 +81,24 @@ class RealTransaction(RawTransaction):
             topics=[topic(name=self._topic, partitions=entries)],
             **self._producer,
         )
-        answer = self._ask(request, TxnOffsetCommitResponse)
-        (code,) = {p.error_code for told in answer.topics for p in told.partitions}
+        response = self._exchange(request, TxnOffsetCommitResponse)
+        (code,) = {
+            p.error_code for topic_result in response.topics for p in topic_result.partitions
+        }
         return name_of(code)
 
     def end(self, *, committed: bool) -> None:
-        answer = self._ask(EndTxnRequest(committed=committed, **self._producer), EndTxnResponse)
-        assert not answer.error_code, name_of(answer.error_code)
+        response = self._exchange(
+            EndTxnRequest(committed=committed, **self._producer), EndTxnResponse
+        )
+        assert not response.error_code, name_of(response.error_code)
 
-    def _ask(self, request: Any, kind: Any) -> Any:
-        return self._line.ask(request, kind, _VERSION)
+    def _exchange(self, request: Any, kind: Any) -> Any:
+        return self._connection.exchange(request, kind, _VERSION)
 
 
 class SimulatedTransaction(RawTransaction):
-    """Of a producer that the simulated cluster knows by its id alone."""
+    """A transaction of a producer that the simulated cluster knows only by its id."""
 
     def __init__(self, cluster: Any, producer_id: int, group: str, topic: str) -> None:
         self._cluster = cluster

@@ -1,4 +1,4 @@
-"""Watches what a consumer sends, and breaks what a topic holds on a broker's disk."""
+"""Records the requests of a consumer, and corrupts batches on a broker's disk."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ __all__ = ["Sent", "break_batch", "partition_metrics"]
 
 
 class Sent:
-    """Writes down the requests of a consumer from now on; the network thread sends them as ever.
+    """Records the requests of a consumer from now on; the network thread still sends them.
 
     Attributes:
-        crowd: Most fetches that were under way at one broker at a time.
-        doubled: Partitions that two fetches under way asked for (told without sessions only).
+        crowd: The highest number of fetches in flight at one broker.
+        doubled: Partitions in two fetches in flight (known without fetch sessions only).
     """
 
     def __init__(self, consumer: KafkaConsumer) -> None:
         self._requests: list[UnsentRequest] = []
-        self.crowd = 0
-        self.doubled: set[tuple[str, int]] = set()
+        self.most_in_flight = 0
+        self.fetched_twice: set[tuple[str, int]] = set()
         self._fetching: Counter[int] = Counter()
         self._asked: set[tuple[str, int]] = set()
         client = consumer._core.engine.loop._client  # type: ignore[attr-defined]
@@ -42,10 +42,10 @@ class Sent:
     def _note_fetch(self, request: UnsentRequest) -> None:
         node_id = _node_id(request)
         asked = set(_partitions(request.message))
-        self.doubled |= self._asked & asked
+        self.fetched_twice |= self._asked & asked
         self._asked |= asked
         self._fetching[node_id] += 1
-        self.crowd = max(self.crowd, self._fetching[node_id])
+        self.most_in_flight = max(self.most_in_flight, self._fetching[node_id])
 
         def ended(_: object) -> None:
             self._fetching[node_id] -= 1
@@ -54,13 +54,13 @@ class Sent:
         request.future.then(ended)
 
     def of(self, kind: type) -> list[Any]:
-        """The messages of one kind."""
+        """Return the messages of one kind."""
         return [each.message for each in list(self._requests) if isinstance(each.message, kind)]
 
     def asked(self) -> list[set[int]]:
-        """Which partitions each fetch asked for: what it names and what its session remembers.
+        """Return the partitions of each fetch: those in the request and those in its session.
 
-        By number, so of a consumer of one topic. There is one session for each broker and purpose.
+        By number, so for a consumer of one topic. Each broker and purpose has one session.
         """
         remembered: dict[Any, set[int]] = defaultdict(set)
         asked = []
@@ -80,12 +80,12 @@ class Sent:
         return asked
 
     def fetched_from(self) -> list[int]:
-        """The brokers that fetches naming a partition went to."""
+        """Return the brokers of the fetches that name a partition."""
         fetches = [each for each in list(self._requests) if isinstance(each.message, ConsumerFetch)]
         return [_node_id(each) for each in fetches if each.message.topics]
 
     def fetch_offsets(self) -> dict[int, list[int]]:
-        """The offsets asked for, by partition number."""
+        """Return the requested offsets by partition number."""
         offsets: dict[int, list[int]] = defaultdict(list)
         for message in self.of(ConsumerFetch):
             for topic in message.topics:
@@ -104,7 +104,7 @@ def _partitions(message: Any) -> list[tuple[str, int]]:
 
 
 def partition_metrics(consumer: KafkaConsumer, tp: TopicPartition) -> dict[str, float]:
-    """What `metrics()` says of one partition; empty when it says nothing."""
+    """Return the metrics of one partition, if there are any."""
     group = f"consumer-fetch-manager-metrics.topic-{tp.topic}.partition-{tp.partition}"
     found: dict[str, float] = consumer.metrics().get(group, {})
     return found
@@ -115,7 +115,7 @@ def break_batch(cluster: KafkaCluster, tp: TopicPartition, index: int) -> None:
     (log,) = cluster._folder.glob(f"broker-1/data/{tp.topic}-{tp.partition}/*.log")
     start = _batch_start(log, index)
     data = bytearray(log.read_bytes())
-    # The last byte counts the headers of the last record; before it stands the value's last.
+    # The last byte counts the headers of the last record; the byte before it ends the value.
     at = start + 12 + int.from_bytes(data[start + 8 : start + 12], "big") - 2
     with log.open("r+b") as file:
         file.seek(at)

@@ -1,4 +1,4 @@
-"""Two worlds for one script: a real broker, and the simulated one that has to do the same."""
+"""Two environments for one script: a real broker, and a simulated one that must behave the same."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from typing import Any, Protocol
 from tandem_kafka import ConsumerRecord, KafkaConsumer, TopicPartition
 from tandem_kafka.testing import Simulation
 from tandem_kafka.wire.messages import LeaveGroupRequest, LeaveGroupResponse
+from tests.integration.connections import Connection, RealConnection, SimulatedConnection
 from tests.integration.heartbeating import RawMember
-from tests.integration.lines import Line, RealLine, SimulatedLine
 from tests.integration.polling import Consume
 from tests.kafka.admin import Record
 from tests.kafka.broker import KafkaCluster
 
 __all__ = ["Cluster", "RealCluster", "SimulatedCluster", "World", "until"]
 
-_PATIENCE_S = 120.0
+_TIMEOUT_S = 120.0
 _POLL_MS = 50
-_GLANCE_MS = 10
+_INTERVAL_MS = 10
 
 
 class Cluster(Protocol):
-    """What the two kinds of clusters are asked for."""
+    """The interface of real and simulated clusters."""
 
     @property
-    def coordinator(self) -> Line: ...
+    def coordinator(self) -> Connection: ...
 
     def now_s(self) -> float: ...
 
@@ -38,26 +38,26 @@ class Cluster(Protocol):
 
     def create_topic(self, name: str, partitions: int, replicas: int = 1) -> None: ...
 
-    def grow(self, name: str, partitions: int) -> None: ...
+    def add_partitions(self, name: str, partitions: int) -> None: ...
 
     def produce(self, tp: TopicPartition, values: list[bytes]) -> None: ...
 
 
 class SimulatedCluster:
-    """One simulated broker; time passes while somebody waits."""
+    """One simulated broker; time passes during waits."""
 
     def __init__(self, simulation: Simulation) -> None:
         self._simulation = simulation
 
     @cached_property
-    def coordinator(self) -> Line:
-        return SimulatedLine(self._simulation)
+    def coordinator(self) -> Connection:
+        return SimulatedConnection(self._simulation)
 
     def now_s(self) -> float:
         return self._simulation.clock.now_ms() / 1_000
 
     def sleep(self) -> None:
-        self._simulation.sleep(_GLANCE_MS)
+        self._simulation.sleep(_INTERVAL_MS)
 
     def consumer(self, **options: Any) -> KafkaConsumer:
         return self._simulation.consumer(**options)
@@ -65,7 +65,7 @@ class SimulatedCluster:
     def create_topic(self, name: str, partitions: int, replicas: int = 1) -> None:
         self._simulation.cluster.create_topic(name, partitions, replicas=replicas)
 
-    def grow(self, name: str, partitions: int) -> None:
+    def add_partitions(self, name: str, partitions: int) -> None:
         self._simulation.cluster.add_partitions(name, partitions)
 
     def produce(self, tp: TopicPartition, values: list[bytes]) -> None:
@@ -80,14 +80,14 @@ class RealCluster:
         self._consume = consume
 
     @cached_property
-    def coordinator(self) -> RealLine:
-        return RealLine(self._kafka.bootstrap())
+    def coordinator(self) -> RealConnection:
+        return RealConnection(self._kafka.bootstrap())
 
     def now_s(self) -> float:
         return time.monotonic()
 
     def sleep(self) -> None:
-        time.sleep(_GLANCE_MS / 1_000)
+        time.sleep(_INTERVAL_MS / 1_000)
 
     def consumer(self, **options: Any) -> KafkaConsumer:
         return self._consume(bootstrap_servers=self._kafka.bootstrap(), **options)
@@ -95,7 +95,7 @@ class RealCluster:
     def create_topic(self, name: str, partitions: int, replicas: int = 1) -> None:
         self._kafka.admin.create_topic(name, partitions, replicas=replicas)
 
-    def grow(self, name: str, partitions: int) -> None:
+    def add_partitions(self, name: str, partitions: int) -> None:
         self._kafka.admin.add_partitions(name, partitions)
 
     def produce(self, tp: TopicPartition, values: list[bytes]) -> None:
@@ -104,18 +104,18 @@ class RealCluster:
 
 
 def until(cluster: Cluster, done: Callable[[], object], meanwhile: Callable[[], object]) -> None:
-    """Do something again and again until `done()`."""
-    end = cluster.now_s() + _PATIENCE_S
+    """Repeat `meanwhile` until `done()`."""
+    end = cluster.now_s() + _TIMEOUT_S
     while not done():
         assert cluster.now_s() < end, "it did not happen"
         meanwhile()
 
 
 class World:
-    """A cluster, and what scripts do in it.
+    """A cluster, and the actions of scripts in it.
 
     Attributes:
-        read: What the consumers read, in the order in which it came.
+        read: The records that the consumers read, in order.
     """
 
     def __init__(self, cluster: Cluster) -> None:
@@ -130,7 +130,7 @@ class World:
         return [TopicPartition(name, number) for number in range(partitions)]
 
     def consumer(self, **options: Any) -> KafkaConsumer:
-        """Return a consumer that commits by hand, of the group of this world unless told."""
+        """Return a consumer without auto-commit; by default in the group of this world."""
         defaults = {
             "group_id": self.name,
             "auto_offset_reset": "earliest",
@@ -139,7 +139,7 @@ class World:
         return self.cluster.consumer(**{**defaults, **options})
 
     def poll_until(self, done: Callable[[], object], *consumers: KafkaConsumer) -> None:
-        """Poll these in turn until `done()`."""
+        """Poll the consumers in turn until `done()`."""
         until(self.cluster, done, lambda: [self.poll(consumer) for consumer in consumers])
 
     def wait_until(self, done: Callable[[], object]) -> None:
@@ -152,9 +152,9 @@ class World:
             self.read += records
 
     def settle(self, partitions: list[TopicPartition], *consumers: KafkaConsumer) -> None:
-        """Poll until each has a share and all partitions are shared out."""
+        """Poll until each consumer has partitions, and all partitions are assigned."""
 
-        def shared_out() -> bool:
+        def fully_assigned() -> bool:
             shares = [consumer.assignment() for consumer in consumers]
             return (
                 all(shares)
@@ -162,10 +162,10 @@ class World:
                 and set().union(*shares) == set(partitions)
             )
 
-        self.poll_until(shared_out, *consumers)
+        self.poll_until(fully_assigned, *consumers)
 
     def expel(self, consumer: KafkaConsumer, protocol: str) -> None:
-        """Tell the coordinator in a member's name that it leaves; the member does not know."""
+        """Make the member leave without its knowledge: send its leave request from here."""
         identity = consumer.group_metadata()
         group_id, member_id = identity.group_id, identity.member_id
         if protocol == "consumer":
@@ -175,4 +175,4 @@ class World:
             return
         members = [LeaveGroupRequest.MemberIdentity(member_id=member_id, group_instance_id=None)]
         request = LeaveGroupRequest(group_id=group_id, members=members)
-        self.cluster.coordinator.ask(request, LeaveGroupResponse, 4)
+        self.cluster.coordinator.exchange(request, LeaveGroupResponse, 4)

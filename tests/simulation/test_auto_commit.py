@@ -41,8 +41,9 @@ def read_all(team: Team, witness: Witness, protocol: str) -> KafkaConsumer:
     return member
 
 
+@pytest.mark.behaviour(72)
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_72_what_was_returned_is_committed_before_partitions_are_revoked(protocol: str) -> None:
+def test_what_was_returned_is_committed_before_partitions_are_revoked(protocol: str) -> None:
     with Simulation(72) as simulation:
         team = Team(simulation, filled(simulation, partitions=4, count=5))
         witness = Witness(simulation)
@@ -53,9 +54,10 @@ def test_72_what_was_returned_is_committed_before_partitions_are_revoked(protoco
         assert set(witness.committed.values()) == {5}
 
 
+@pytest.mark.behaviour(103)
 @pytest.mark.parametrize("how", ["close", "unsubscribe"])
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_103_what_was_returned_is_committed_when_a_consumer_leaves(protocol: str, how: str) -> None:
+def test_what_was_returned_is_committed_when_a_consumer_leaves(protocol: str, how: str) -> None:
     with Simulation(103) as simulation:
         team = Team(simulation, filled(simulation, partitions=4, count=5))
         witness = Witness(simulation)
@@ -64,8 +66,9 @@ def test_103_what_was_returned_is_committed_when_a_consumer_leaves(protocol: str
         assert witness.committed == dict.fromkeys(team.partitions, 5)
 
 
+@pytest.mark.behaviour(103)
 @pytest.mark.parametrize("autocommit", [True, False])
-def test_103_a_consumer_with_partitions_of_its_own_commits_when_it_is_closed(
+def test_a_consumer_with_partitions_of_its_own_commits_when_it_is_closed(
     autocommit: bool,
 ) -> None:
     with Simulation(104) as simulation:

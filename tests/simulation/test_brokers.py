@@ -38,8 +38,9 @@ def trouble(simulation: Simulation, tps: list[TopicPartition]) -> None:
             produce(simulation, random.choice(tps), 5)
 
 
+@pytest.mark.behaviour(171)
 @pytest.mark.parametrize("seed", range(60))
-def test_171_order_and_completeness_survive_brokers_that_come_and_go(seed: int) -> None:
+def test_order_and_completeness_survive_brokers_that_come_and_go(seed: int) -> None:
     with Simulation(f"brokers {seed}", brokers=3) as simulation:
         tps = topic(simulation, "orders", 3)
         consumer = simulation.consumer(
@@ -58,7 +59,8 @@ def test_171_order_and_completeness_survive_brokers_that_come_and_go(seed: int) 
         assert ledger.commit(30_000)
 
 
-def test_150_a_truncated_log_takes_the_position_back() -> None:
+@pytest.mark.behaviour(150)
+def test_a_truncated_log_takes_the_position_back() -> None:
     with Simulation(brokers=2) as simulation:
         topic(simulation, "orders", 1)
         for _ in range(4):
@@ -74,7 +76,8 @@ def test_150_a_truncated_log_takes_the_position_back() -> None:
         assert consumer.position(TP) == 13
 
 
-def test_150_without_a_policy_truncation_is_raised_until_a_seek() -> None:
+@pytest.mark.behaviour(150)
+def test_without_a_policy_truncation_is_raised_until_a_seek() -> None:
     with Simulation(brokers=2) as simulation:
         topic(simulation, "orders", 1)
         for _ in range(4):
@@ -96,7 +99,8 @@ def test_150_without_a_policy_truncation_is_raised_until_a_seek() -> None:
         ledger.read_all()
 
 
-def test_160_a_hint_in_the_fetch_answer_saves_the_metadata_round_trip() -> None:
+@pytest.mark.behaviour(160)
+def test_a_hint_in_the_fetch_answer_saves_the_metadata_round_trip() -> None:
     with Simulation(brokers=2) as simulation:
         topic(simulation, "orders", 1)
         produce(simulation, TP, 5)
@@ -110,7 +114,8 @@ def test_160_a_hint_in_the_fetch_answer_saves_the_metadata_round_trip() -> None:
         assert again == asked
 
 
-def test_159_a_preferred_replica_is_read_from_until_it_goes_down() -> None:
+@pytest.mark.behaviour(159)
+def test_a_preferred_replica_is_read_from_until_it_goes_down() -> None:
     with Simulation(brokers=2, racks=["there", "here"]) as simulation:
         topic(simulation, "orders", 1)
         produce(simulation, TP, 5)
@@ -122,7 +127,8 @@ def test_159_a_preferred_replica_is_read_from_until_it_goes_down() -> None:
         ledger.read_all()
 
 
-def test_172_all_brokers_are_replaced_behind_the_bootstrap_address() -> None:
+@pytest.mark.behaviour(172)
+def test_all_brokers_are_replaced_behind_the_bootstrap_address() -> None:
     with Simulation(brokers=2) as simulation:
         topic(simulation, "orders", 1)
         produce(simulation, TP, 5)
@@ -141,7 +147,8 @@ def test_172_all_brokers_are_replaced_behind_the_bootstrap_address() -> None:
         ledger.read_all()
 
 
-def test_27_an_empty_answer_does_not_stall_what_comes_after_it() -> None:
+@pytest.mark.behaviour(27)
+def test_an_empty_answer_does_not_stall_what_comes_after_it() -> None:
     with Simulation() as simulation:
         topic(simulation, "orders", 1)
         consumer = simulation.consumer(auto_offset_reset="earliest")

@@ -168,6 +168,7 @@ def settled(simulation: Simulation, members: int = 3, *assignors: Any) -> Comput
     return world
 
 
+@pytest.mark.design("001", "InstallAssignment 6")
 @pytest.mark.parametrize("seed", SEEDS)
 def test_members_come_and_go_and_one_of_them_computes(seed: int) -> None:
     with Simulation(f"computing {seed}", brokers=2) as simulation:
@@ -182,6 +183,7 @@ def test_members_come_and_go_and_one_of_them_computes(seed: int) -> None:
         world.settle()
 
 
+@pytest.mark.design("001", "Client-side assignors, the member fails")
 @pytest.mark.parametrize("told", [False, True])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_another_goes_on_when_the_one_that_computes_crashes(seed: int, told: bool) -> None:
@@ -195,9 +197,10 @@ def test_another_goes_on_when_the_one_that_computes_crashes(seed: int, told: boo
         assert world.group.assignment_epoch > epoch
 
 
+@pytest.mark.design("001", "Client-side assignors, the coordinator fails")
 @pytest.mark.parametrize("told", [False, True])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_001_a_coordinator_that_fails_over_while_a_member_computes(seed: int, told: bool) -> None:
+def test_a_coordinator_that_fails_over_while_a_member_computes(seed: int, told: bool) -> None:
     with Simulation(f"failing over {seed}", brokers=2) as simulation:
         world = settled(simulation)
         world.join_and_compute(told)
@@ -221,6 +224,7 @@ def test_a_result_that_is_late_is_dropped_and_the_member_goes_on(seed: int) -> N
         world.settle()
 
 
+@pytest.mark.design("001", "Client-side assignors, the member fails")
 @pytest.mark.parametrize("seed", SEEDS)
 def test_an_assignor_that_fails_in_one_member_is_told_of_there_and_another_computes(
     seed: int,
@@ -266,6 +270,7 @@ def test_when_all_fail_all_are_told_and_the_group_stays_as_it_is() -> None:
         assert world.group.epoch > world.group.assignment_epoch >= epoch
 
 
+@pytest.mark.design("001", "Client-side assignors, versions and upgrade")
 @pytest.mark.parametrize("seed", SEEDS)
 def test_versions_that_do_not_overlap_leave_it_to_the_coordinator(seed: int) -> None:
     with Simulation(f"versions {seed}", brokers=2) as simulation:
@@ -276,6 +281,7 @@ def test_versions_that_do_not_overlap_leave_it_to_the_coordinator(seed: int) -> 
         world.settle()
 
 
+@pytest.mark.design("001", "Client-side assignors, versions and upgrade")
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_rolling_upgrade_from_the_coordinators_assignor_to_the_members(seed: int) -> None:
     with Simulation(f"rolling {seed}", brokers=2) as simulation:
@@ -343,8 +349,9 @@ class Handing(Dealing):
         self.handed.append((set(assignment.partitions), assignment.metadata, assignment.error))
 
 
+@pytest.mark.design("001", "ConsumerGroupHeartbeatResponse")
 @pytest.mark.parametrize("seed", SEEDS)
-def test_001_what_is_handed_to_a_member_comes_with_its_assignment(seed: int) -> None:
+def test_assignor_metadata_comes_with_the_assignment(seed: int) -> None:
     with Simulation(f"handing {seed}", brokers=2) as simulation:
         world = Computing(simulation)
         assignors = [Handing() for _ in range(3)]

@@ -83,8 +83,9 @@ def poll_with_another(simulation: Simulation, member: KafkaConsumer, options: An
         member.poll(200)
 
 
+@pytest.mark.behaviour(94, 95)
 @pytest.mark.parametrize("options", [CLASSIC, CONSUMER], ids=["classic", "consumer"])
-def test_94_95_every_poll_raises_what_only_the_user_can_mend(options: dict[str, Any]) -> None:
+def test_every_poll_raises_what_only_the_user_can_mend(options: dict[str, Any]) -> None:
     with Simulation("fatal") as simulation:
         topic(simulation, "orders", 4)
         static = {"group_id": "readers", "group_instance_id": "one", **options}
@@ -106,8 +107,10 @@ def test_94_95_every_poll_raises_what_only_the_user_can_mend(options: dict[str, 
         refused.poll(0)
 
 
+@pytest.mark.behaviour(104)
+@pytest.mark.design("003", "Poll")
 @pytest.mark.parametrize("options", [CLASSIC, CONSUMER], ids=["classic", "consumer"])
-def test_104_what_was_given_back_is_not_lost_on_top_when_closing(options: dict[str, Any]) -> None:
+def test_what_was_given_back_is_not_lost_on_top_when_closing(options: dict[str, Any]) -> None:
     with Simulation("interrupted") as simulation:
         member = member_with_all(simulation, options)
         listener = listener_of(member)
@@ -124,9 +127,10 @@ def test_104_what_was_given_back_is_not_lost_on_top_when_closing(options: dict[s
         check(listener.calls, {"lost"} if options is CONSUMER else set())
 
 
+@pytest.mark.behaviour(104, 115)
 @pytest.mark.parametrize("options", [CLASSIC, CONSUMER], ids=["classic", "consumer"])
 @pytest.mark.parametrize("fenced", [True, False])
-def test_104_115_closing_while_giving_back_tells_only_the_rest(
+def test_closing_while_giving_back_tells_only_the_rest(
     options: dict[str, Any], fenced: bool
 ) -> None:
     with Simulation("closed") as simulation:
@@ -146,10 +150,11 @@ def test_104_115_closing_while_giving_back_tells_only_the_rest(
         check(listener.calls, rest if options is CONSUMER else set())
 
 
+@pytest.mark.behaviour(100, 101)
 @pytest.mark.parametrize("options", [CLASSIC, CONSUMER], ids=["classic", "consumer"])
 @pytest.mark.parametrize("end", ["unsubscribe", "close"])
 @pytest.mark.parametrize("how", ["lost", "revoked"])
-def test_100_101_a_listener_that_ends_the_membership_itself_hears_of_it_once(
+def test_a_listener_that_ends_the_membership_itself_hears_of_it_once(
     options: dict[str, Any], end: str, how: str
 ) -> None:
     with Simulation("ended by the listener") as simulation:
@@ -179,7 +184,8 @@ def test_100_101_a_listener_that_ends_the_membership_itself_hears_of_it_once(
         assert [what for what, _ in listener.calls[2:]] == more
 
 
-def test_81_nothing_is_given_back_because_a_broker_does_not_know_its_topic_for_a_moment() -> None:
+@pytest.mark.behaviour(81)
+def test_nothing_is_given_back_because_a_broker_does_not_know_its_topic_for_a_moment() -> None:
     with Simulation("lagging") as simulation:
         topic(simulation, "more", 2)
         member = member_with_all(simulation, {**CONSUMER, "metadata_max_age_ms": 1_000})
@@ -205,10 +211,11 @@ def test_81_nothing_is_given_back_because_a_broker_does_not_know_its_topic_for_a
         assert listener.calls == [("assigned", {TopicPartition("more", 2)})]
 
 
+@pytest.mark.behaviour(104)
 @pytest.mark.parametrize("options", [CLASSIC, CONSUMER], ids=["classic", "consumer"])
 @pytest.mark.parametrize("polled", [True, False])
 @pytest.mark.parametrize("end", ["unsubscribe", "close"])
-def test_104_what_a_fenced_static_member_held_is_lost(
+def test_what_a_fenced_static_member_held_is_lost(
     options: dict[str, Any], polled: bool, end: str
 ) -> None:
     with Simulation("fenced instance") as simulation:
@@ -240,8 +247,9 @@ def check(calls: Calls, rest: set[str]) -> None:
     assert bool(rest) == (given_back < everything)
 
 
+@pytest.mark.behaviour(71)
 @pytest.mark.parametrize("options", [CLASSIC, CONSUMER], ids=["classic", "consumer"])
-def test_71_subscribing_again_hands_out_nothing_of_what_is_being_revoked(
+def test_subscribing_again_hands_out_nothing_of_what_is_being_revoked(
     options: dict[str, Any],
 ) -> None:
     with Simulation("subscribed again") as simulation:
@@ -269,8 +277,9 @@ def test_71_subscribing_again_hands_out_nothing_of_what_is_being_revoked(
         assert {what for what, _ in listener.calls[1:]} == {"revoked"}, "asked for again and again"
 
 
+@pytest.mark.behaviour(73)
 @pytest.mark.parametrize("options", [CLASSIC, CONSUMER], ids=["classic", "consumer"])
-def test_73_a_commit_that_fails_does_not_stop_giving_back(options: dict[str, Any]) -> None:
+def test_a_commit_that_fails_does_not_stop_giving_back(options: dict[str, Any]) -> None:
     with Simulation("refused") as simulation:
         options = {**options, "enable_auto_commit": True, "auto_commit_interval_ms": 600_000}
         member = member_with_all(simulation, options)

@@ -13,7 +13,8 @@ from tests.simulation.ledger import produce
 from tests.simulation.team import OPTIONS, Listener, Team, filled
 
 
-def test_43_subscribing_sends_nothing_before_the_first_poll() -> None:
+@pytest.mark.behaviour(43)
+def test_subscribing_sends_nothing_before_the_first_poll() -> None:
     with Simulation() as simulation:
         filled(simulation)
         simulation.consumer("orders", **OPTIONS)
@@ -21,7 +22,9 @@ def test_43_subscribing_sends_nothing_before_the_first_poll() -> None:
         assert "JoinGroupRequest" not in simulation.cluster.brokers[1].requests
 
 
-def test_21_polls_without_time_join_and_read_in_the_end() -> None:
+@pytest.mark.behaviour(21)
+@pytest.mark.design("003", "Poll")
+def test_polls_without_time_join_and_read_in_the_end() -> None:
     with Simulation() as simulation:
         team = Team(simulation, filled(simulation))
         team.join()
@@ -31,7 +34,8 @@ def test_21_polls_without_time_join_and_read_in_the_end() -> None:
         assert team.all_read()
 
 
-def test_66_69_a_second_member_takes_its_share() -> None:
+@pytest.mark.behaviour(66, 69)
+def test_a_second_member_takes_its_share() -> None:
     with Simulation() as simulation:
         team = Team(simulation, filled(simulation))
         first, second = Listener(), Listener()
@@ -47,7 +51,9 @@ def test_66_69_a_second_member_takes_its_share() -> None:
         assert set(team.read.values()) == {1}, "what was committed before is not read again"
 
 
-def test_72_103_what_was_read_is_committed_before_it_is_given_back() -> None:
+@pytest.mark.behaviour(72, 103)
+@pytest.mark.design("000", "Offset commits during rebalance 1")
+def test_what_was_read_is_committed_before_it_is_given_back() -> None:
     with Simulation() as simulation:
         tps = filled(simulation, partitions=1)
         team = Team(simulation, tps)
@@ -67,7 +73,8 @@ def test_72_103_what_was_read_is_committed_before_it_is_given_back() -> None:
         assert not simulation.cluster.group("readers").members
 
 
-def test_86_who_does_not_poll_leaves_and_comes_back() -> None:
+@pytest.mark.behaviour(86)
+def test_who_does_not_poll_leaves_and_comes_back() -> None:
     with Simulation() as simulation:
         team = Team(simulation, filled(simulation))
         listener = Listener()
@@ -80,7 +87,8 @@ def test_86_who_does_not_poll_leaves_and_comes_back() -> None:
         assert kinds == ["assigned", "lost", "assigned"]
 
 
-def test_87_one_long_poll_is_polling() -> None:
+@pytest.mark.behaviour(87)
+def test_one_long_poll_is_polling() -> None:
     with Simulation() as simulation:
         team = Team(simulation, filled(simulation))
         listener = Listener()
@@ -90,7 +98,9 @@ def test_87_one_long_poll_is_polling() -> None:
         assert [kind for kind, _ in listener.calls] == ["assigned"]
 
 
-def test_57_new_partitions_are_assigned() -> None:
+@pytest.mark.behaviour(57)
+@pytest.mark.design("000", "Co-ordinator 6", "Partition changes 1-4")
+def test_new_partitions_are_assigned() -> None:
     with Simulation() as simulation:
         tps = filled(simulation, partitions=2)
         team = Team(simulation, tps)
@@ -102,7 +112,8 @@ def test_57_new_partitions_are_assigned() -> None:
         team.settle()
 
 
-def test_98_a_coordinator_that_moves_is_found_again() -> None:
+@pytest.mark.behaviour(98)
+def test_a_coordinator_that_moves_is_found_again() -> None:
     with Simulation(brokers=3) as simulation:
         team = Team(simulation, filled(simulation))
         listener = Listener()
@@ -114,7 +125,8 @@ def test_98_a_coordinator_that_moves_is_found_again() -> None:
         assert simulation.cluster.brokers[3].requests["HeartbeatRequest"] > 1
 
 
-def test_84_a_member_that_the_coordinator_forgot_joins_anew() -> None:
+@pytest.mark.behaviour(84)
+def test_a_member_that_the_coordinator_forgot_joins_anew() -> None:
     with Simulation() as simulation:
         team = Team(simulation, filled(simulation))
         listener = Listener()
@@ -126,7 +138,9 @@ def test_84_a_member_that_the_coordinator_forgot_joins_anew() -> None:
         assert [kind for kind, _ in listener.calls] == ["assigned", "lost", "assigned"]
 
 
-def test_100_unsubscribe_gives_back_once_and_leaves() -> None:
+@pytest.mark.behaviour(100)
+@pytest.mark.design("003", "Unsubscribe")
+def test_unsubscribe_gives_back_once_and_leaves() -> None:
     with Simulation() as simulation:
         team = Team(simulation, filled(simulation))
         listener = Listener()
@@ -140,7 +154,9 @@ def test_100_unsubscribe_gives_back_once_and_leaves() -> None:
         assert len(listener.calls) == 2, "101: nothing runs twice"
 
 
-def test_93_a_static_member_whose_join_was_not_answered_is_in_all_the_same() -> None:
+@pytest.mark.behaviour(93)
+@pytest.mark.design("001", "Static members")
+def test_a_static_member_whose_join_was_not_answered_is_in_all_the_same() -> None:
     with Simulation() as simulation:
         filled(simulation)
 

@@ -53,7 +53,8 @@ def read_all(consumer: KafkaConsumer) -> list[int]:
     return found
 
 
-def test_136_sync_and_async_commits_are_seen_before_the_callback() -> None:
+@pytest.mark.behaviour(136)
+def test_sync_and_async_commits_are_seen_before_the_callback() -> None:
     with Simulation("interceptors") as simulation:
         audit, order = Audit(), []
         consumer = reader(simulation, audit)
@@ -71,7 +72,8 @@ def test_136_sync_and_async_commits_are_seen_before_the_callback() -> None:
         assert audit.closed == 1
 
 
-def test_136_a_commit_that_fails_is_not_seen() -> None:
+@pytest.mark.behaviour(136)
+def test_a_commit_that_fails_is_not_seen() -> None:
     with Simulation("interceptors") as simulation:
         audit = Audit()
         consumer = reader(simulation, audit)
@@ -85,8 +87,9 @@ def test_136_a_commit_that_fails_is_not_seen() -> None:
         assert audit.committed == []
 
 
+@pytest.mark.behaviour(136)
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_136_automatic_commits_are_seen_on_the_interval_and_on_close(protocol: str) -> None:
+def test_automatic_commits_are_seen_on_the_interval_and_on_close(protocol: str) -> None:
     with Simulation("interceptors") as simulation:
         audit = Audit()
         consumer = reader(
@@ -119,7 +122,8 @@ def test_an_interceptor_may_change_what_is_handed_out() -> None:
         assert consumer.position(TP) == 10
 
 
-def test_174_what_an_interceptor_raises_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.behaviour(174)
+def test_what_an_interceptor_raises_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     class Broken:
         def on_consume(self, _: ConsumerRecords) -> Any:
             raise LookupError("consume")

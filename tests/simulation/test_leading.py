@@ -31,7 +31,8 @@ def until_held(member: KafkaConsumer, count: int, *others: KafkaConsumer) -> Non
     raise AssertionError(f"{len(member.assignment())} partitions are held, not {count}")
 
 
-def test_57_a_static_leader_that_was_restarted_follows_its_topics_and_assigns_nothing() -> None:
+@pytest.mark.behaviour(57)
+def test_a_static_leader_that_was_restarted_follows_its_topics_and_assigns_nothing() -> None:
     led: list[int] = []
 
     class Counting(RangePartitionAssignor):  # type: ignore[misc]
@@ -55,7 +56,8 @@ def test_57_a_static_leader_that_was_restarted_follows_its_topics_and_assigns_no
         assert led == [1]
 
 
-def test_57_the_leader_follows_topics_that_only_others_subscribe_to() -> None:
+@pytest.mark.behaviour(57)
+def test_the_leader_follows_topics_that_only_others_subscribe_to() -> None:
     with Simulation("topics of others") as simulation:
         topic(simulation, "orders", 2)
         topic(simulation, "payments", 2)

@@ -45,6 +45,7 @@ FOUND = {
 }
 
 
+@pytest.mark.design("all", "Random faults")
 @pytest.mark.parametrize("seed", SEEDS)
 def test_groups_under_faults(seed: int) -> None:
     outcome = tell(seed)

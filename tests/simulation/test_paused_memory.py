@@ -26,8 +26,9 @@ def fill(simulation: Simulation, tps: list[TopicPartition], batches: int) -> Non
             produce(simulation, tp, 30)
 
 
+@pytest.mark.behaviour(156)
 @pytest.mark.parametrize("seed", range(10))
-def test_156_paused_partitions_share_the_bound_with_the_others(seed: int) -> None:
+def test_paused_partitions_share_the_bound_with_the_others(seed: int) -> None:
     """Each is paused as soon as it is read, with all that was read ahead of it."""
     with Simulation(f"paused {seed}", brokers=2) as simulation:
         tps = topic(simulation, "orders", 30)
@@ -50,8 +51,9 @@ def test_156_paused_partitions_share_the_bound_with_the_others(seed: int) -> Non
         ledger.read_all()
 
 
+@pytest.mark.behaviour(156)
 @pytest.mark.parametrize("seed", range(5))
-def test_156_a_pause_of_everything_drops_nothing(seed: int) -> None:
+def test_a_pause_of_everything_drops_nothing(seed: int) -> None:
     """A full buffer is kept over a long handler: nobody else needs the room."""
     with Simulation(f"all paused {seed}") as simulation:
         tps = topic(simulation, "orders", 4)

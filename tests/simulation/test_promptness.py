@@ -46,7 +46,8 @@ def silence(simulation: Simulation) -> None:
 # --- timeouts ---------------------------------------------------------------------------------
 
 
-def test_34_position_of_a_partition_that_is_not_there_times_out() -> None:
+@pytest.mark.behaviour(34)
+def test_position_of_a_partition_that_is_not_there_times_out() -> None:
     with Simulation() as simulation:
         consumer = simulation.consumer()
         consumer.assign([TP])
@@ -55,7 +56,9 @@ def test_34_position_of_a_partition_that_is_not_there_times_out() -> None:
         assert watch.took(3_000)
 
 
-def test_35_no_time_at_all_is_over_at_once() -> None:
+@pytest.mark.behaviour(35)
+@pytest.mark.design("003", "Timeout Policy")
+def test_no_time_at_all_is_over_at_once() -> None:
     with Simulation() as simulation:
         topic(simulation, "orders", 1)
         consumer = simulation.consumer()
@@ -74,7 +77,8 @@ def test_35_no_time_at_all_is_over_at_once() -> None:
         assert watch.took(0)
 
 
-def test_36_end_offsets_of_a_partition_that_is_not_there_time_out() -> None:
+@pytest.mark.behaviour(36)
+def test_end_offsets_of_a_partition_that_is_not_there_time_out() -> None:
     with Simulation() as simulation:
         consumer = simulation.consumer()
         watch = Watch(simulation)
@@ -83,8 +87,10 @@ def test_36_end_offsets_of_a_partition_that_is_not_there_time_out() -> None:
         assert watch.took(2_500)
 
 
+@pytest.mark.behaviour(37)
+@pytest.mark.design("003", "Timeout Policy")
 @pytest.mark.parametrize("api", [ListOffsetsRequest, OffsetFetchRequest, OffsetCommitRequest])
-def test_37_a_call_whose_answer_never_comes_ends_on_time(api: object) -> None:
+def test_a_call_whose_answer_never_comes_ends_on_time(api: object) -> None:
     with Simulation() as simulation:
         topic(simulation, "orders", 1)
         produce(simulation, TP, 3)
@@ -103,6 +109,7 @@ def test_37_a_call_whose_answer_never_comes_ends_on_time(api: object) -> None:
         assert watch.took(4_000)
 
 
+@pytest.mark.design("003", "CommitSync, CommitAsync")
 def test_a_commit_is_sent_at_once() -> None:
     """A missing wake-up would show here: the network thread sleeps for up to half a second."""
     with Simulation() as simulation:
@@ -122,7 +129,8 @@ def test_a_commit_is_sent_at_once() -> None:
 # --- wakeup ------------------------------------------------------------------------------------
 
 
-def test_29_wakeup_before_poll_ends_the_next_one_and_only_that() -> None:
+@pytest.mark.behaviour(29)
+def test_wakeup_before_poll_ends_the_next_one_and_only_that() -> None:
     with Simulation() as simulation:
         topic(simulation, "orders", 1)
         consumer = simulation.consumer()
@@ -135,7 +143,8 @@ def test_29_wakeup_before_poll_ends_the_next_one_and_only_that() -> None:
         consumer.poll(10)
 
 
-def test_30_wakeup_ends_a_poll_that_waits() -> None:
+@pytest.mark.behaviour(30)
+def test_wakeup_ends_a_poll_that_waits() -> None:
     with Simulation() as simulation:
         topic(simulation, "orders", 1)
         consumer = simulation.consumer()
@@ -147,8 +156,9 @@ def test_30_wakeup_ends_a_poll_that_waits() -> None:
         assert watch.took(700)
 
 
+@pytest.mark.behaviour(31)
 @pytest.mark.parametrize("seed", range(30))
-def test_31_wakeup_that_races_with_records_loses_none(seed: int) -> None:
+def test_wakeup_that_races_with_records_loses_none(seed: int) -> None:
     with Simulation(seed) as simulation:
         topic(simulation, "orders", 1)
         consumer = simulation.consumer(auto_offset_reset="earliest")
@@ -172,8 +182,9 @@ def test_31_wakeup_that_races_with_records_loses_none(seed: int) -> None:
         ledger.read_all()
 
 
+@pytest.mark.behaviour(32)
 @pytest.mark.parametrize("call", ["commit", "committed", "position", "partitions", "topics"])
-def test_32_wakeup_ends_the_calls_that_it_may_end(call: str) -> None:
+def test_wakeup_ends_the_calls_that_it_may_end(call: str) -> None:
     with Simulation() as simulation:
         topic(simulation, "orders", 1)
         consumer = simulation.consumer(group_id="readers", enable_auto_commit=False)
@@ -200,9 +211,10 @@ def test_32_wakeup_ends_the_calls_that_it_may_end(call: str) -> None:
 # --- close -------------------------------------------------------------------------------------
 
 
+@pytest.mark.behaviour(106)
 @pytest.mark.parametrize("how", ["down", "silent"])
 @pytest.mark.parametrize("group", [None, "readers"])
-def test_106_close_keeps_to_its_timeout_with_all_brokers_gone(how: str, group: str | None) -> None:
+def test_close_keeps_to_its_timeout_with_all_brokers_gone(how: str, group: str | None) -> None:
     with Simulation() as simulation:
         topic(simulation, "orders", 1)
         produce(simulation, TP, 3)
@@ -220,7 +232,8 @@ def test_106_close_keeps_to_its_timeout_with_all_brokers_gone(how: str, group: s
             consumer.poll(0)
 
 
-def test_114_close_does_not_wait_for_a_parked_fetch() -> None:
+@pytest.mark.behaviour(114)
+def test_close_does_not_wait_for_a_parked_fetch() -> None:
     with Simulation() as simulation:
         topic(simulation, "orders", 1)
         consumer = simulation.consumer(fetch_max_wait_ms=20_000, auto_offset_reset="earliest")
@@ -231,7 +244,8 @@ def test_114_close_does_not_wait_for_a_parked_fetch() -> None:
         assert watch.took(0, 100)
 
 
-def test_113_close_ends_the_fetch_sessions() -> None:
+@pytest.mark.behaviour(113)
+def test_close_ends_the_fetch_sessions() -> None:
     with Simulation() as simulation:
         tps = topic(simulation, "orders", 2)
         consumer = simulation.consumer(auto_offset_reset="earliest")
@@ -243,7 +257,9 @@ def test_113_close_ends_the_fetch_sessions() -> None:
         assert len(simulation.cluster.brokers[1].sessions) == 0
 
 
-def test_116_what_is_under_way_is_ended_by_close() -> None:
+@pytest.mark.behaviour(116)
+@pytest.mark.design("003", "CommitSync, CommitAsync")
+def test_what_is_under_way_is_ended_by_close() -> None:
     with Simulation() as simulation:
         topic(simulation, "orders", 1)
         consumer = simulation.consumer(group_id="readers", enable_auto_commit=False)
@@ -261,9 +277,10 @@ def test_116_what_is_under_way_is_ended_by_close() -> None:
 # --- nothing spins -----------------------------------------------------------------------------
 
 
+@pytest.mark.behaviour(23, 25)
 @pytest.mark.parametrize("how", ["down", "silent"])
 @pytest.mark.parametrize("backoff_ms", [0, 100])
-def test_23_25_an_hour_without_a_broker_takes_few_turns(how: str, backoff_ms: int) -> None:
+def test_an_hour_without_a_broker_takes_few_turns(how: str, backoff_ms: int) -> None:
     with Simulation() as simulation:
         topic(simulation, "orders", 1)
         produce(simulation, TP, 3)
@@ -292,7 +309,8 @@ def test_23_25_an_hour_without_a_broker_takes_few_turns(how: str, backoff_ms: in
         ledger.read_all()
 
 
-def test_23_joining_an_unreachable_group_takes_few_turns() -> None:
+@pytest.mark.behaviour(23)
+def test_joining_an_unreachable_group_takes_few_turns() -> None:
     with Simulation() as simulation:
         topic(simulation, "orders", 1)
         consumer = simulation.consumer("orders", group_id="readers")
@@ -302,8 +320,9 @@ def test_23_joining_an_unreachable_group_takes_few_turns() -> None:
         assert simulation.drivers[0].turns - before < HOUR_MS / 100
 
 
+@pytest.mark.behaviour(24, 26)
 @pytest.mark.parametrize("paused", [False, True])
-def test_24_26_an_idle_consumer_is_quiet(paused: bool) -> None:
+def test_an_idle_consumer_is_quiet(paused: bool) -> None:
     with Simulation() as simulation:
         topic(simulation, "orders", 1)
         consumer = simulation.consumer(group_id="readers", auto_offset_reset="earliest")

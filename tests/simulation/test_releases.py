@@ -123,8 +123,9 @@ def test_a_group_that_must_be_of_kip_848_is_refused_with_the_reason(kafka: str) 
         consumer.unsubscribe()
 
 
+@pytest.mark.behaviour(53)
 @pytest.mark.parametrize("kafka", [name for name in NAMES if name < "4"])
-def test_53_a_pattern_for_the_coordinator_is_refused_where_there_is_no_kip_848(kafka: str) -> None:
+def test_a_pattern_for_the_coordinator_is_refused_where_there_is_no_kip_848(kafka: str) -> None:
     with Simulation(f"pattern {kafka}", kafka=kafka) as simulation:
         topic(simulation, "orders", 1)
         consumer = simulation.consumer(group_id="readers", group_protocol="auto")

@@ -95,6 +95,7 @@ class Rolling:
         assert all(held.values()), "each has its share"
 
 
+@pytest.mark.design("all", "Change of the group protocol")
 @CLASSIC
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_group_rolls_to_the_new_protocol_and_back(seed: int, classic: dict[str, Any]) -> None:
@@ -112,6 +113,7 @@ def test_a_group_rolls_to_the_new_protocol_and_back(seed: int, classic: dict[str
         assert world.kind == "classic"
 
 
+@pytest.mark.design("all", "Change of the group protocol")
 @CLASSIC
 @pytest.mark.parametrize("seed", SEEDS)
 def test_half_a_group_of_each_protocol_is_one_group(seed: int, classic: dict[str, Any]) -> None:
@@ -149,6 +151,7 @@ def test_a_group_that_may_not_be_upgraded_stays_and_the_newcomer_is_told(
         assert world.kind == "classic"
 
 
+@pytest.mark.design("all", "Change of the group protocol")
 @CLASSIC
 @pytest.mark.parametrize("seed", range(4))
 def test_static_members_change_their_protocol_one_by_one(

@@ -40,7 +40,8 @@ def watch(simulation: Simulation, api: Any, seen: Callable[[Call], object]) -> N
 # --- 000 "Consumer" ------------------------------------------------------------------------------
 
 
-def test_000_consumer_2_it_commits_and_joins_when_told_and_then_goes_on_reading() -> None:
+@pytest.mark.design("000", "Consumer 2")
+def test_a_rebalance_makes_a_member_commit_join_and_continue_reading() -> None:
     with Simulation() as simulation:
         team = Team(simulation, filled(simulation))
         first = team.join(Listener(), auto_commit_interval_ms=600_000)
@@ -76,8 +77,9 @@ def test_000_consumer_2_it_commits_and_joins_when_told_and_then_goes_on_reading(
         assert set(team.read.values()) == {1}, "nothing is read twice"
 
 
+@pytest.mark.design("000", "Consumer 3")
 @BOTH
-def test_000_consumer_3_without_an_error_it_goes_on_with_what_it_had(protocol: Any) -> None:
+def test_a_member_without_an_error_keeps_its_partitions(protocol: Any) -> None:
     with Simulation(brokers=2) as simulation:
         team = Team(simulation, filled(simulation))
         listener = Listener()
@@ -102,8 +104,9 @@ def test_000_consumer_3_without_an_error_it_goes_on_with_what_it_had(protocol: A
 # --- 000 "Failure detection protocol", "Heartbeats during rebalance" -----------------------------
 
 
+@pytest.mark.design("000", "Failure detection protocol 1")
 @pytest.mark.parametrize("interval_ms", [500, 2_000])
-def test_000_failure_detection_1_a_heartbeat_is_sent_every_interval(interval_ms: int) -> None:
+def test_a_heartbeat_is_sent_every_interval(interval_ms: int) -> None:
     with Simulation() as simulation:
         team = Team(simulation, filled(simulation))
         team.join(heartbeat_interval_ms=interval_ms)
@@ -116,7 +119,8 @@ def test_000_failure_detection_1_a_heartbeat_is_sent_every_interval(interval_ms:
         assert {round(gap / 100) * 100 for gap in gaps} == {interval_ms}
 
 
-def test_000_heartbeats_1_none_is_sent_while_a_join_is_not_answered() -> None:
+@pytest.mark.design("000", "Heartbeats during rebalance 1")
+def test_no_heartbeat_is_sent_while_a_join_is_in_flight() -> None:
     with Simulation() as simulation:
         team = Team(simulation, filled(simulation))
         for _ in range(2):
@@ -149,8 +153,9 @@ def is_joining(group: ClassicGroup, member_id: str) -> bool:
     return member_id in group.members and group.members[member_id].joining is not None
 
 
+@pytest.mark.design("000", "Heartbeats during rebalance 2")
 @pytest.mark.parametrize("interval_ms", [100, 500, 2_500])
-def test_000_heartbeats_2_a_rebalance_is_heard_of_within_an_interval(interval_ms: int) -> None:
+def test_a_member_learns_of_a_rebalance_within_an_interval(interval_ms: int) -> None:
     with Simulation() as simulation:
         team = Team(simulation, filled(simulation))
         first = team.join(Listener(), heartbeat_interval_ms=interval_ms)
@@ -173,8 +178,9 @@ def test_000_heartbeats_2_a_rebalance_is_heard_of_within_an_interval(interval_ms
 # --- 003 "Assign", "Subscribe" -------------------------------------------------------------------
 
 
+@pytest.mark.design("003", "Assign, Subscribe")
 @BOTH
-def test_003_assigning_nothing_gives_back_and_leaves(protocol: Any) -> None:
+def test_assigning_nothing_revokes_and_leaves(protocol: Any) -> None:
     with Simulation() as simulation:
         team = Team(simulation, filled(simulation))
         listener = Listener()
@@ -203,8 +209,9 @@ def nobody(error: Any = errors.CoordinatorNotAvailableError) -> FindCoordinatorR
     return FindCoordinatorResponse(throttle_time_ms=0, coordinators=[entry])
 
 
+@pytest.mark.design("003", "Timeout Policy, coordinator rediscovery backoff")
 @BOTH
-def test_003_timeouts_the_coordinator_is_asked_for_again_after_a_back_off(protocol: Any) -> None:
+def test_the_coordinator_lookup_is_retried_after_a_backoff(protocol: Any) -> None:
     with Simulation() as simulation:
         team = Team(simulation, filled(simulation))
         moments: list[int] = []
@@ -223,8 +230,9 @@ def test_003_timeouts_the_coordinator_is_asked_for_again_after_a_back_off(protoc
         assert gaps[-1] > 2 * gaps[0], "it grows"
 
 
+@pytest.mark.design("003", "Timeout Policy, coordinator discovery timeout")
 @BOTH
-def test_003_timeouts_a_search_that_is_not_answered_ends_with_request_timeout_ms(
+def test_a_coordinator_lookup_without_a_response_ends_after_request_timeout_ms(
     protocol: Any,
 ) -> None:
     with Simulation() as simulation:

@@ -6,6 +6,7 @@ whose time cannot be counted like that.
 
 from __future__ import annotations
 
+import pytest
 from kafka import errors
 
 from tandem_kafka.testing.coordinator.classic_group_member import GroupState
@@ -36,7 +37,8 @@ class Pair:
 # --- 000 "Consumer id assignment" ----------------------------------------------------------------
 
 
-def test_000_ids_2_who_joins_without_its_id_has_its_old_self_waited_for() -> None:
+@pytest.mark.design("000", "Consumer id assignment 2")
+def test_a_rejoin_without_a_member_id_waits_for_the_former_member() -> None:
     pair = Pair()
     forgetful = pair.driven.join("")
     pair.driven.join(pair.leader)
@@ -50,7 +52,8 @@ def test_000_ids_2_who_joins_without_its_id_has_its_old_self_waited_for() -> Non
 # --- 000 "Heartbeats during rebalance" -----------------------------------------------------------
 
 
-def test_000_heartbeats_3_who_waits_for_the_answer_to_its_join_is_not_missed() -> None:
+@pytest.mark.design("000", "Heartbeats during rebalance 3")
+def test_the_session_of_a_member_with_a_join_in_flight_does_not_expire() -> None:
     pair = Pair()
     waiting = pair.driven.join(pair.follower, rebalance_ms=60_000)
     assert pair.driven.answers[waiting].generation == 2, "nothing has changed for it"
@@ -73,7 +76,8 @@ def test_000_heartbeats_3_who_waits_for_the_answer_to_its_join_is_not_missed() -
     assert pair.driven.now_ms == joined + SESSION_MS
 
 
-def test_000_heartbeats_3_who_is_silent_before_it_joins_is_left_out() -> None:
+@pytest.mark.design("000", "Heartbeats during rebalance 3")
+def test_a_member_that_is_silent_before_it_joins_is_left_out() -> None:
     pair = Pair()
     newcomer = pair.driven.join("")
     pair.driven.join(pair.leader)
@@ -85,7 +89,8 @@ def test_000_heartbeats_3_who_is_silent_before_it_joins_is_left_out() -> None:
 # --- 000 "Slow consumers" ------------------------------------------------------------------------
 
 
-def test_000_slow_consumers_4_who_comes_back_after_the_rebalance_is_told_so() -> None:
+@pytest.mark.design("000", "Slow consumers 4")
+def test_a_member_that_returns_after_the_rebalance_is_rejected() -> None:
     pair = Pair()
     pair.driven.sleep(SESSION_MS - 1)
     assert pair.driven.heartbeat(pair.leader, 2) is None
@@ -97,7 +102,8 @@ def test_000_slow_consumers_4_who_comes_back_after_the_rebalance_is_told_so() ->
     assert pair.driven.heartbeat(pair.follower, 3) is errors.UnknownMemberIdError
 
 
-def test_000_slow_consumers_6_who_comes_when_the_others_are_answered_begins_another_round() -> None:
+@pytest.mark.design("000", "Slow consumers 6")
+def test_a_member_that_joins_after_the_round_starts_another_one() -> None:
     pair = Pair()
     pair.driven.sleep(SESSION_MS - 1)
     pair.driven.heartbeat(pair.leader, 2)
@@ -123,7 +129,8 @@ def synchronizing() -> Pair:
     return pair
 
 
-def test_002_phase_2_case_3_a_follower_that_does_not_sync_is_removed_and_all_join_again() -> None:
+@pytest.mark.design("002", "Phase 2, case 3")
+def test_a_follower_that_does_not_sync_is_removed_and_the_group_rejoins() -> None:
     pair = synchronizing()
     pair.sync_leader()
     pair.driven.sleep(SESSION_MS - 1)

@@ -74,7 +74,8 @@ def requests(simulation: Simulation, name: str) -> int:
 # --- 000 "Co-ordinator failover or connection loss to the co-ordinator" --------------------------
 
 
-def test_000_failover_1_a_coordinator_that_still_loads_is_waited_for() -> None:
+@pytest.mark.design("000", "Co-ordinator 3", "Co-ordinator failover 1")
+def test_a_member_waits_for_a_coordinator_that_still_loads() -> None:
     with Simulation(brokers=2) as simulation:
         team = settled(simulation)
         loading = HeartbeatResponse(
@@ -86,8 +87,9 @@ def test_000_failover_1_a_coordinator_that_still_loads_is_waited_for() -> None:
         assert simulation.cluster.group("readers").members, "it is a member still"
 
 
+@pytest.mark.design("000", "Co-ordinator failover 2")
 @BOTH
-def test_000_failover_2_a_broker_that_does_not_know_yet_is_asked_again(protocol: Any) -> None:
+def test_a_broker_that_does_not_know_the_coordinator_is_asked_again(protocol: Any) -> None:
     with Simulation(brokers=2) as simulation:
         team = settled(simulation, **protocol)
         simulation.cluster.move_coordinator("readers", 2)
@@ -105,8 +107,9 @@ def test_000_failover_2_a_broker_that_does_not_know_yet_is_asked_again(protocol:
         assert heard(team.members[0]) == ["assigned"]
 
 
+@pytest.mark.design("000", "Co-ordinator failover 3")
 @BOTH
-def test_000_failover_3_fetching_goes_on_while_there_is_no_coordinator(protocol: Any) -> None:
+def test_fetching_continues_without_a_coordinator(protocol: Any) -> None:
     with Simulation(brokers=2) as simulation:
         team = settled(simulation, **protocol)
         simulation.cluster.stop(1)  # it coordinates the group
@@ -118,7 +121,8 @@ def test_000_failover_3_fetching_goes_on_while_there_is_no_coordinator(protocol:
         assert heard(team.members[0]) == ["assigned"]
 
 
-def test_000_consumer_1_the_coordinator_is_looked_for_until_there_is_one() -> None:
+@pytest.mark.design("000", "Consumer 1")
+def test_the_coordinator_is_looked_up_until_there_is_one() -> None:
     with Simulation() as simulation:
         team = Team(simulation, filled(simulation))
         entry = FindCoordinatorResponse.Coordinator
@@ -141,8 +145,9 @@ def test_000_consumer_1_the_coordinator_is_looked_for_until_there_is_one() -> No
         assert requests(simulation, "FindCoordinatorRequest") == 6
 
 
+@pytest.mark.design("000", "Failure detection protocol 4")
 @BOTH
-def test_000_failure_detection_4_a_coordinator_that_does_not_answer_is_given_up(
+def test_a_coordinator_that_does_not_respond_is_given_up(
     protocol: Any,
 ) -> None:
     with Simulation(brokers=2) as simulation:
@@ -184,11 +189,12 @@ def answered_in_part(group: ClassicGroup) -> bool:
     return group.state is GroupState.SYNCING and bool(waiting)
 
 
+@pytest.mark.design("000", "Co-ordinator failure during rebalance 1-5")
 @pytest.mark.parametrize(
     "phase", [notified, told, joined_by_some, generation_written, answered_in_part]
 )
 @pytest.mark.parametrize("lost", [0, 2], ids=["", "commits lost"])
-def test_000_coordinator_failure_in_each_phase(
+def test_the_coordinator_fails_in_each_phase(
     phase: Callable[[ClassicGroup], bool], lost: int
 ) -> None:
     with Simulation(phase.__name__, brokers=2) as simulation:
@@ -201,8 +207,9 @@ def test_000_coordinator_failure_in_each_phase(
         assert len(group.members) == 4
 
 
+@pytest.mark.design("000", "Co-ordinator failure during rebalance 1-5")
 @pytest.mark.parametrize("state", [MemberState.UNREVOKED, MemberState.UNRELEASED])
-def test_000_coordinator_failure_while_a_target_is_taken_over(state: MemberState) -> None:
+def test_the_coordinator_fails_while_a_target_is_reconciled(state: MemberState) -> None:
     with Simulation(state.name, brokers=2) as simulation:
         team = settled(simulation, members=2, **CONSUMER)
         group = simulation.cluster.consumer_group("readers")
@@ -219,11 +226,12 @@ def test_000_coordinator_failure_while_a_target_is_taken_over(state: MemberState
 # --- 000 "Partition changes", "Wildcard Subscription" --------------------------------------------
 
 
+@pytest.mark.design("000", "Wildcard Subscription")
 @pytest.mark.parametrize(
     ("protocol", "pattern"),
     [({}, "^orders"), (CONSUMER, "^orders"), (CONSUMER, SubscriptionPattern("orders.*"))],
 )
-def test_000_wildcard_a_topic_that_matches_is_found(protocol: Any, pattern: Any) -> None:
+def test_a_new_topic_that_matches_the_pattern_is_found(protocol: Any, pattern: Any) -> None:
     with Simulation() as simulation:
         team = Team(simulation, filled(simulation))
         for _ in range(2):
@@ -241,8 +249,9 @@ def test_000_wildcard_a_topic_that_matches_is_found(protocol: Any, pattern: Any)
 # --- 000 "Offset commits during rebalance" -------------------------------------------------------
 
 
+@pytest.mark.design("000", "Offset commits during rebalance 3")
 @BOTH
-def test_000_commits_3_one_of_an_older_generation_is_refused(protocol: Any) -> None:
+def test_a_commit_of_an_older_generation_is_rejected(protocol: Any) -> None:
     with Simulation() as simulation:
         team = settled(simulation, enable_auto_commit=False, **protocol)
         member = team.members[0]
@@ -253,7 +262,8 @@ def test_000_commits_3_one_of_an_older_generation_is_refused(protocol: Any) -> N
         assert not simulation.cluster.commit_log
 
 
-def test_000_commits_4_who_does_not_join_in_time_is_left_out() -> None:
+@pytest.mark.design("000", "Offset commits during rebalance 4")
+def test_a_member_that_does_not_join_in_time_is_left_out() -> None:
     with Simulation() as simulation:
         team = settled(simulation, members=2, max_poll_interval_ms=8_000)
         silent = team.members.pop(0)
@@ -268,7 +278,8 @@ def test_000_commits_4_who_does_not_join_in_time_is_left_out() -> None:
 # --- 000 "Heartbeats during rebalance" -----------------------------------------------------------
 
 
-def test_000_heartbeats_4_the_new_generation_is_named() -> None:
+@pytest.mark.design("000", "Heartbeats during rebalance 4")
+def test_a_heartbeat_has_the_new_generation() -> None:
     with Simulation() as simulation:
         team = settled(simulation)
         team.join(Listener())
@@ -287,8 +298,11 @@ def test_000_heartbeats_4_the_new_generation_is_named() -> None:
 # --- 000 "Slow consumers", "Failure detection protocol" ------------------------------------------
 
 
+@pytest.mark.design(
+    "000", "Co-ordinator 1, 4", "Failure detection protocol 3", "Slow consumers 1, 2, 5"
+)
 @BOTH
-def test_000_slow_consumers_1_2_5_who_is_silent_is_replaced_and_comes_back(protocol: Any) -> None:
+def test_a_silent_member_is_replaced_and_rejoins(protocol: Any) -> None:
     with Simulation() as simulation:
         team = settled(simulation, members=2, **protocol)
         slow = team.members.pop(0)
@@ -301,8 +315,9 @@ def test_000_slow_consumers_1_2_5_who_is_silent_is_replaced_and_comes_back(proto
         assert heard(slow).count("lost") == 1
 
 
+@pytest.mark.design("000", "Slow consumers 3")
 @BOTH
-def test_000_slow_consumers_3_who_is_back_within_its_session_is_not_missed(protocol: Any) -> None:
+def test_a_pause_shorter_than_the_session_timeout_causes_no_rebalance(protocol: Any) -> None:
     with Simulation() as simulation:
         team = settled(simulation, members=2, **protocol)
         stop(team.members[0], simulation.clock.now_ms() + 4_000)
@@ -311,11 +326,11 @@ def test_000_slow_consumers_3_who_is_back_within_its_session_is_not_missed(proto
         assert all("lost" not in heard(member) for member in team.members)
 
 
+@pytest.mark.design("000", "Slow consumers 7, consumer failures")
+@pytest.mark.design("002", "Phase 2, case 3", "Failure Scenarios 1")
 @pytest.mark.parametrize("phase", [told, joined_by_some, generation_written, answered_in_part])
 @pytest.mark.parametrize("victim", [0, 2], ids=["leader", "other"])
-def test_000_consumer_failure_in_each_phase(
-    phase: Callable[[ClassicGroup], bool], victim: int
-) -> None:
+def test_a_consumer_fails_in_each_phase(phase: Callable[[ClassicGroup], bool], victim: int) -> None:
     """The first member leads the group: 002's failed leader (its synchronizer) is among these."""
     with Simulation(phase.__name__, brokers=2) as simulation:
         team = settled(simulation, members=3, max_poll_interval_ms=15_000)
@@ -327,7 +342,8 @@ def test_000_consumer_failure_in_each_phase(
         assert len(group.members) == 3
 
 
-def test_000_consumer_failure_while_it_gives_back() -> None:
+@pytest.mark.design("000", "Slow consumers 7, consumer failures")
+def test_a_consumer_fails_while_it_revokes_partitions() -> None:
     with Simulation() as simulation:
         team = settled(simulation, members=2, max_poll_interval_ms=10_000, **CONSUMER)
         group = simulation.cluster.consumer_group("readers")
@@ -347,8 +363,9 @@ def test_000_consumer_failure_while_it_gives_back() -> None:
 # --- 001 "Records" -------------------------------------------------------------------------------
 
 
+@pytest.mark.design("001", "Records")
 @pytest.mark.parametrize("seed", range(10))
-def test_001_a_coordinator_that_takes_over_knows_exactly_what_was_written(seed: int) -> None:
+def test_a_new_coordinator_knows_exactly_the_written_records(seed: int) -> None:
     with Simulation(f"written {seed}", brokers=2) as simulation:
         team = Team(simulation, filled(simulation))
         group = simulation.cluster.consumer_group("readers")

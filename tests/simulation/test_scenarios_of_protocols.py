@@ -37,6 +37,8 @@ def refused_sync(error: Any) -> Any:
     )
 
 
+@pytest.mark.design("000", "Co-ordinator 3")
+@pytest.mark.design("002", "Phase 1: Joining the Group")
 @pytest.mark.parametrize(
     "failure",
     [
@@ -49,7 +51,7 @@ def refused_sync(error: Any) -> Any:
     ],
     ids=["cut", "not told", "loading", "moved", "unknown", "in progress"],
 )
-def test_002_phase_1_a_join_that_fails_is_tried_again(failure: Any) -> None:
+def test_a_failed_join_is_retried(failure: Any) -> None:
     with Simulation(brokers=2) as simulation:
         team = Team(simulation, filled(simulation))
         team.join()
@@ -60,6 +62,7 @@ def test_002_phase_1_a_join_that_fails_is_tried_again(failure: Any) -> None:
         assert {len(member.assignment()) for member in team.members} == {2}
 
 
+@pytest.mark.design("002", "Phase 2: Synchronizing Group State")
 @pytest.mark.parametrize(
     "failure",
     [
@@ -71,7 +74,7 @@ def test_002_phase_1_a_join_that_fails_is_tried_again(failure: Any) -> None:
     ],
     ids=["cut", "in progress", "moved", "generation", "unknown"],
 )
-def test_002_phase_2_a_sync_that_fails_is_made_good_by_joining_again(failure: Any) -> None:
+def test_a_failed_sync_is_followed_by_a_new_join(failure: Any) -> None:
     with Simulation(brokers=2) as simulation:
         team = Team(simulation, filled(simulation))
         for _ in range(3):
@@ -80,7 +83,8 @@ def test_002_phase_2_a_sync_that_fails_is_made_good_by_joining_again(failure: An
         team.settle()
 
 
-def test_002_phase_2_a_leader_whose_assignor_fails_holds_nobody_up_once_it_is_gone() -> None:
+@pytest.mark.design("002", "Failure Scenarios 2")
+def test_a_leader_with_a_failing_assignor_does_not_block_the_group_once_it_left() -> None:
     class Breaks(RangePartitionAssignor):
         broken = True
 
@@ -101,7 +105,8 @@ def test_002_phase_2_a_leader_whose_assignor_fails_holds_nobody_up_once_it_is_go
         team.settle()
 
 
-def test_002_rolling_upgrade_of_strategies_phases_1_to_4() -> None:
+@pytest.mark.design("002", "Rolling Upgrades (Consumer), phases 1-4")
+def test_strategies_change_in_a_rolling_upgrade() -> None:
     with Simulation() as simulation:
         team = Team(simulation, filled(simulation, partitions=6))
         group = simulation.cluster.group("readers")

@@ -183,8 +183,9 @@ def test_records_that_a_truncation_took_back_are_not_handed_out(seed: int) -> No
     assert reading.buffer.held_bytes == 0
 
 
+@pytest.mark.behaviour(158)
 @each_seed
-def test_158_what_was_handed_out_from_an_old_base_does_not_move_a_new_one(seed: int) -> None:
+def test_what_was_handed_out_from_an_old_base_does_not_move_a_new_one(seed: int) -> None:
     reading = Reading(A)
     reading.fetched(A, 0, 6)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import count
 
+import pytest
+
 from tandem_kafka import runtime
 from tandem_kafka.events import completable, queues
 from tandem_kafka.events.application import Poll
@@ -38,8 +40,9 @@ def driven(lockstep: Lockstep) -> ThreadDriver:
     return driver
 
 
+@pytest.mark.behaviour(30)
 @each_seed
-def test_30_a_notification_is_never_missed(seed: int) -> None:
+def test_a_notification_is_never_missed(seed: int) -> None:
     lockstep = Lockstep(seed, runtime)
     driver = driven(lockstep)
     news: list[int] = []

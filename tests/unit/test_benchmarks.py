@@ -19,7 +19,7 @@ def told(measure: str, **medians: dict[str, float]) -> list[str]:
     return [verdict.text() for verdict in verdicts(measure, by_reader)]
 
 
-def test_a_bar_is_a_factor_of_what_another_one_has() -> None:
+def test_a_bar_is_a_factor_of_another_result() -> None:
     rates = {"records_per_s": 310.0}, {"records_per_s": 100.0}
     assert told("tls", tandem=rates[0], confluent_tuned=rates[1]) == [
         "tandem-kafka: records/s at least 1x confluent-kafka, tuned: 3.10x, met"
@@ -29,7 +29,7 @@ def test_a_bar_is_a_factor_of_what_another_one_has() -> None:
     ]
 
 
-def test_a_bar_may_be_a_figure_that_is_not_to_be_passed() -> None:
+def test_a_bar_can_be_an_upper_limit() -> None:
     assert told("many-idle", tandem={"cpu_percent": 2.5}) == [
         "tandem-kafka: at most 3 % of a core: 2.5 % of a core, met"
     ]
@@ -38,23 +38,23 @@ def test_a_bar_may_be_a_figure_that_is_not_to_be_passed() -> None:
     ]
 
 
-def test_what_was_not_measured_has_no_verdict() -> None:
+def test_a_missing_measurement_has_no_verdict() -> None:
     assert told("tls", tandem={"records_per_s": 1.0}) == []
     assert told("tls", java={"records_per_s": 1.0}) == []
 
 
 @pytest.mark.parametrize("bar", BARS, ids=lambda bar: f"{bar.measure}: {bar.text()}")
-def test_both_sides_of_a_bar_take_part(bar) -> None:
+def test_both_readers_of_a_bar_are_measured(bar) -> None:
     readers = {measure.name: measure.readers for measure in MEASURES}[bar.measure]
     assert {bar.reader, bar.other or bar.reader} <= set(readers)
 
 
-def test_measures_name_readers_that_there_are() -> None:
+def test_measures_name_existing_readers() -> None:
     for measure in (*MEASURES, *OPTION_MEASURES):
         assert set(measure.readers) <= set(CATALOGUE)
 
 
-def test_stacks_are_added_up_by_thread() -> None:
+def test_stacks_are_summed_by_thread() -> None:
     threads = threads_of(
         [
             "thread (1): main;outer (a.py:1);inner (a.py:2) 3",
@@ -96,6 +96,6 @@ def test_the_drain_stops_at_an_error() -> None:
         list(_ends(response((0, 6, b""))))
 
 
-def test_the_drains_request_is_as_long_as_it_says() -> None:
+def test_the_length_of_the_drains_request_is_right() -> None:
     request = _request("topic", {0: 1, 1: 2})
     assert struct.unpack_from(">i", request) == (len(request) - 4,)

@@ -58,13 +58,13 @@ def test_defaults_are_those_of_kafka_python(name):
         ("fetch_buffer_max_bytes", 67_108_864),
     ],
 )
-def test_defaults_of_what_kafka_python_lacks(name, default):
+def test_defaults_of_options_that_kafka_python_lacks(name, default):
     assert getattr(make({}), name) == default
 
 
 @pytest.mark.parametrize("defaults", [TheirConsumer.DEFAULT_CONFIG, default_config()])
 @pytest.mark.parametrize("more", [{}, {"group_id": "g"}, {"group_protocol": "auto"}])
-def test_defaults_can_be_given(defaults, more, caplog):
+def test_defaults_can_be_passed(defaults, more, caplog):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         config = make({**defaults, **more})
@@ -85,7 +85,7 @@ def test_all_unknown_options_are_named_with_the_nearest():
     assert "'group' (did you mean 'group_id'?)" in text
 
 
-def test_parts_of_kafka_python_are_taken_and_not_used(caplog):
+def test_replaceable_parts_of_kafka_python_are_accepted_without_effect(caplog):
     given = {
         "selector": selectors.DefaultSelector,
         "kafka_client": KafkaNetClient,
@@ -125,7 +125,7 @@ def test_a_proxy():
         (5, "must be 'socks5://"),
     ],
 )
-def test_a_proxy_that_is_none(url, problem):
+def test_an_invalid_proxy_is_rejected(url, problem):
     with pytest.raises(KafkaConfigurationError, match=f"proxy_url=.*{problem}"):
         make({"proxy_url": url})
 
@@ -146,11 +146,11 @@ def test_metric_reporters_are_classes_callables_or_instances():
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer", "auto"])
-def test_every_group_protocol_is_taken(protocol):
+def test_every_group_protocol_is_accepted(protocol):
     assert make({"group_protocol": protocol}).group_protocol == protocol
 
 
-def test_names_of_kafka_python_2():
+def test_option_names_of_kafka_python_2():
     with pytest.warns(DeprecationWarning, match="use bootstrap_timeout_ms") as caught:
         assert make({"api_version_auto_timeout_ms": 5}).bootstrap_timeout_ms == 5
     # It points at the user's line, or Python would not show it.
@@ -214,7 +214,7 @@ def local(**attributes):
         ("socket_options", 1, r"a list of \(level, option, value\)"),
     ],
 )
-def test_errors_name_option_value_and_what_is_allowed(name, value, allowed):
+def test_errors_name_the_option_the_value_and_allowed_values(name, value, allowed):
     with pytest.raises(KafkaConfigurationError, match=f"must be .*{allowed}") as caught:
         make({name: value})
     assert f"{name}={value!r}: " in str(caught.value)
@@ -281,7 +281,7 @@ def test_assignors_as_classes_and_instances():
             make({"partition_assignment_strategy": none, "group_id": "g"})
 
 
-def test_empty_texts_ask_for_nothing():
+def test_empty_strings_count_as_not_set():
     assert make({"client_id": "", "ssl_cafile": ""}) == make({})
 
 
@@ -298,23 +298,23 @@ def test_mechanisms_in_any_case():
     assert config.sasl_mechanism == "SCRAM-SHA-256"
 
 
-def test_a_ready_made_context():
+def test_a_given_ssl_context_is_used():
     context = ssl.create_default_context()
     assert make({"security_protocol": "SSL", "ssl_context": context}).ssl_context is context
 
 
-def test_nothing_warns_by_itself():
+def test_defaults_do_not_warn():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         make({"group_id": "g", "auto_offset_reset": "earliest"})
 
 
-def test_it_does_not_change():
+def test_a_config_is_immutable():
     with pytest.raises(AttributeError):
         make({}).group_id = "other"
 
 
-def test_repr_shows_what_was_set_and_no_secret():
+def test_repr_shows_the_set_options_without_secrets():
     config = make(
         {
             "group_id": "g",
@@ -347,6 +347,6 @@ def test_errors_show_no_secret():
         ([local(maximum_version=2**15)], "must be whole numbers"),
     ],
 )
-def test_local_assignors_have_names_and_versions_of_their_own(given, why):
+def test_invalid_local_assignors_are_rejected(given, why):
     with pytest.raises(KafkaConfigurationError, match=f"group_local_assignors.*{why}"):
         make({"group_id": "g", "group_protocol": "consumer", "group_local_assignors": given})

@@ -49,7 +49,7 @@ def test_the_typed_options_are_the_options():
     assert not ConsumerOptions.__required_keys__
 
 
-def test_hovering_an_option_shows_what_it_means():
+def test_each_typed_option_has_its_description():
     described: dict[str, str] = {}
     for each in ast.parse(Path(typed_options.__file__).read_text(encoding="utf-8")).body:
         for option, doc in itertools.pairwise(getattr(each, "body", ())):
@@ -59,7 +59,7 @@ def test_hovering_an_option_shows_what_it_means():
     assert {name: " ".join(doc.split()) for name, doc in described.items()} == said
 
 
-def test_the_words_of_the_typed_options_are_allowed():
+def test_the_literals_of_the_typed_options_are_allowed_values():
     typed, specs = get_type_hints(ConsumerOptions), dataclasses.fields(Config)
     for spec in specs:
         for word in words_of(typed[spec.name]):

@@ -49,7 +49,7 @@ make = Config.from_options
         ("socket_options", {(6, 1, 1)}, ((6, 1, 1),)),
     ],
 )
-def test_what_is_made_of_other_words_for_it(name, given, kept):
+def test_other_forms_of_a_value_are_converted(name, given, kept):
     found = getattr(make({name: given}), name)
     assert found == kept
     assert type(found) is type(kept)
@@ -68,7 +68,7 @@ def test_what_is_made_of_other_words_for_it(name, given, kept):
         ("auto_offset_reset", None, "none"),
     ],
 )
-def test_what_is_taken_with_a_warning(name, given, kept, caplog):
+def test_some_values_are_accepted_with_a_warning(name, given, kept, caplog):
     assert getattr(make({name: given}), name) == kept
     (said,) = caplog.messages
     assert said.startswith(f"{name}={given}") or name == "retry_backoff_ms"
@@ -123,7 +123,7 @@ def test_bootstrap_servers(servers, expected):
         ([("host", 9092)], "must be 'host"),
     ],
 )
-def test_bootstrap_servers_that_are_none(servers, problem):
+def test_invalid_bootstrap_servers_are_rejected(servers, problem):
     with pytest.raises(KafkaConfigurationError, match=problem):
         make({"bootstrap_servers": servers})
 
@@ -153,7 +153,7 @@ def test_offset_reset(text, expected):
     "duration",
     ["", "P", "PT", "P1DT", "1H", "PT1", "P1Y", "P1M", "P1W", "PT1H ", "PT.5S", "PT1S1M", "PTH"],
 )
-def test_durations_that_are_none(duration):
+def test_invalid_durations_are_rejected(duration):
     with pytest.raises(
         KafkaConfigurationError, match=r"auto_offset_reset=.*not an ISO 8601 duration"
     ):
@@ -161,13 +161,13 @@ def test_durations_that_are_none(duration):
 
 
 @pytest.mark.parametrize("duration", ["-PT1H", "PT-1H", "P-1D"])
-def test_negative_durations(duration):
+def test_negative_durations_are_rejected(duration):
     with pytest.raises(KafkaConfigurationError, match="is negative"):
         make({"auto_offset_reset": f"by_duration:{duration}"})
 
 
 @pytest.mark.parametrize("value", ["", "by_duration", "first", 5])
-def test_offset_resets_that_are_none(value):
+def test_invalid_offset_resets_are_rejected(value):
     with pytest.raises(KafkaConfigurationError, match="must be 'earliest', 'latest', 'none'"):
         make({"auto_offset_reset": value})
 

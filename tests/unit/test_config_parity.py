@@ -20,7 +20,7 @@ OTHER_ERRORS = {
 
 
 @pytest.mark.parametrize("option", KafkaConsumer.DEFAULT_CONFIG)
-def test_what_one_takes_the_other_takes_or_there_is_a_reason(option):
+def test_both_accept_the_same_values_except_for_listed_differences(option):
     for trial in trials():
         if trial.option == option and trial.kind == (True, False):
             assert reasons(trial, THEIRS), f"{trial.value} is refused: {trial.ours}"
@@ -29,7 +29,7 @@ def test_what_one_takes_the_other_takes_or_there_is_a_reason(option):
 
 
 @pytest.mark.parametrize("option", KafkaConsumer.DEFAULT_CONFIG)
-def test_what_both_refuse_is_refused_with_the_same_type_of_error(option):
+def test_values_that_both_reject_raise_the_same_type_of_error(option):
     for trial in trials():
         if trial.option == option and trial.ours is not None:
             assert isinstance(trial.ours, (KafkaConfigurationError, InvalidGroupIdError))
@@ -39,7 +39,7 @@ def test_what_both_refuse_is_refused_with_the_same_type_of_error(option):
 
 
 @pytest.mark.parametrize(("known", "kind"), [(THEIRS, (True, False)), (OURS, (False, True))])
-def test_every_reason_is_needed(known, kind):
+def test_every_listed_difference_exists(known, kind):
     found = {
         number for trial in trials() if trial.kind == kind for number in reasons(trial, known)[:1]
     }

@@ -15,17 +15,20 @@ from tandem_kafka.errors import InvalidGroupIdError, KafkaConfigurationError
 make = Config.from_options
 
 
+@pytest.mark.behaviour(3)
 @pytest.mark.parametrize("group", ["", " ", "\t\n"])
 def test_a_blank_group(group):
     with pytest.raises(InvalidGroupIdError, match="must not be blank"):
         make({"group_id": group})
 
 
+@pytest.mark.behaviour(4)
 def test_auto_commit_without_a_group():
     assert make({}).enable_auto_commit is False
     assert make({"group_id": None, "enable_auto_commit": False}).enable_auto_commit is False
 
 
+@pytest.mark.behaviour(4)
 def test_auto_commit_without_a_group_is_logged_and_off(caplog):
     caplog.set_level("INFO")
     assert make({"enable_auto_commit": True}).enable_auto_commit is False
@@ -44,7 +47,7 @@ def test_instance_ids(instance):
 
 
 @pytest.mark.parametrize("instance", [".", "..", "x" * 250, "a b", "ä", "a\n", "a/b"])
-def test_instance_ids_that_others_refuse(instance, caplog):
+def test_instance_ids_that_other_clients_reject_are_logged(instance, caplog):
     config = make({"group_id": "g", "group_instance_id": instance})
     assert config.group_instance_id == instance
     assert "other clients accept only 1 to 249 of" in caplog.text
@@ -85,11 +88,11 @@ def test_orders(options, problem):
         make(options)
 
 
-def test_without_a_group_its_times_are_not_compared():
+def test_timeouts_of_a_group_are_not_compared_without_a_group():
     assert make({"session_timeout_ms": 3_000}).session_timeout_ms == 3_000
 
 
-def test_a_limit_of_pauses_holds_for_the_first(caplog):
+def test_a_maximum_backoff_also_limits_the_first(caplog):
     config = make({"reconnect_backoff_max_ms": 10})
     assert (config.reconnect_backoff_ms, config.reconnect_backoff_max_ms) == (10, 10)
     assert not caplog.messages
@@ -98,7 +101,7 @@ def test_a_limit_of_pauses_holds_for_the_first(caplog):
     assert "reconnect_backoff_max_ms=10 is below reconnect_backoff_ms=100" in caplog.text
 
 
-def test_a_limit_that_was_not_given_makes_room():
+def test_a_default_limit_is_raised_to_fit():
     config = make(
         {
             "retry_backoff_ms": 2_000,
@@ -121,19 +124,20 @@ def test_a_limit_that_was_not_given_makes_room():
         ({"fetch_max_bytes": 200_000_000}, 204_194_304),
     ],
 )
-def test_the_largest_message_has_room_for_the_largest_fetch(options, expected):
+def test_receive_message_max_bytes_fits_the_largest_fetch(options, expected):
     assert make(options).receive_message_max_bytes == expected
 
 
-def test_eager_and_cooperative_assignors_mix_while_a_group_moves():
+def test_eager_and_cooperative_assignors_can_be_mixed():
     make({"partition_assignment_strategy": [CooperativeStickyAssignor]})
     make({"partition_assignment_strategy": [RangePartitionAssignor, CooperativeStickyAssignor]})
 
 
+@pytest.mark.behaviour(1)
 @pytest.mark.parametrize(
     "name", ["session_timeout_ms", "heartbeat_interval_ms", "partition_assignment_strategy"]
 )
-def test_1_who_says_consumer_says_nothing_classic(name):
+def test_classic_options_are_rejected_with_the_consumer_protocol(name):
     value = {
         "session_timeout_ms": 9_000,
         "heartbeat_interval_ms": 900,
@@ -144,7 +148,7 @@ def test_1_who_says_consumer_says_nothing_classic(name):
     assert make({"group_protocol": "auto", name: value}).group_protocol == "classic"
 
 
-def test_auto_says_which_options_made_it_classic(caplog):
+def test_auto_logs_the_options_that_select_the_classic_protocol(caplog):
     caplog.set_level("INFO")
     options = {"heartbeat_interval_ms": 500, "session_timeout_ms": 6_000}
     make({"group_protocol": "auto", "group_id": "g", **options})
@@ -158,7 +162,8 @@ def test_auto_says_which_options_made_it_classic(caplog):
     assert not caplog.messages, "there was nothing to choose"
 
 
-def test_2_a_remote_assignor_needs_the_consumer_protocol():
+@pytest.mark.behaviour(2)
+def test_a_remote_assignor_needs_the_consumer_protocol():
     with pytest.raises(KafkaConfigurationError, match="group_remote_assignor"):
         make({"group_remote_assignor": "uniform"})
     make({"group_protocol": "consumer", "group_remote_assignor": "uniform"})
@@ -223,7 +228,7 @@ PLAIN = {"sasl_mechanism": "PLAIN", "sasl_plain_username": "u", "sasl_plain_pass
         {"security_protocol": "SSL", "ssl_context": ssl.create_default_context()},
     ],
 )
-def test_security_that_fits_together(options):
+def test_consistent_security_options_are_accepted(options):
     config = make(options)
     assert {name: getattr(config, name) for name in options} == options
 
@@ -250,7 +255,7 @@ def test_security_that_fits_together(options):
         ),
     ],
 )
-def test_security_that_does_not(options, problem):
+def test_inconsistent_security_options_are_rejected(options, problem):
     with pytest.raises(KafkaConfigurationError, match=problem):
         make(options)
 
@@ -278,12 +283,12 @@ def test_security_that_does_not(options, problem):
         ({"security_protocol": "SSL", "ssl_password": "p"}, "no effect without ssl_certfile"),
     ],
 )
-def test_what_has_no_use_is_taken_and_logged_once(options, said, caplog):
+def test_options_without_effect_are_accepted_and_logged_once(options, said, caplog):
     make(options)
     (found,) = caplog.messages
     assert said in found
 
 
-def test_what_asks_for_nothing_is_not_logged(caplog):
+def test_options_that_are_off_are_not_logged(caplog):
     make({"ssl_check_hostname": True, "sasl_plain_username": "", "sasl_mechanism": None})
     assert not caplog.messages

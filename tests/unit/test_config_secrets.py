@@ -36,7 +36,7 @@ SECRETIVE = {
 }
 
 
-def test_secrets_are_not_shown_but_given():
+def test_secrets_are_masked_but_used():
     config = make(SECRETIVE)
     for shown in (repr(config), str(config), repr(config.by_name()), f"{config.by_name()}"):
         assert WORD not in shown
@@ -85,7 +85,7 @@ def test_no_warning_shows_a_secret(options, caplog):
     assert WORD not in caplog.text
 
 
-def test_the_options_by_name_are_a_dict_of_its_own():
+def test_the_options_by_name_are_a_copy():
     options = make({"client_id": "reader", "ssl_password": WORD}).by_name()
     assert isinstance(options, dict)
     assert options["client_id"] == "reader"
@@ -123,11 +123,11 @@ def test_the_options_by_name_are_those_of_kafka_python():
         ("receive_message_max_bytes", 5, 52_428_800 + 4_194_304),
     ],
 )
-def test_values_are_shown_as_they_were_given(name, given, shown):
+def test_values_are_shown_in_their_original_form(name, given, shown):
     assert make({name: given}).by_name()[name] == shown
 
 
-def test_old_names_are_shown_as_new_ones():
+def test_old_names_are_shown_as_current_names():
     with pytest.warns(DeprecationWarning, match="old name|is deprecated"):
         shown = make({"auto_offset_reset": "largest", "api_version_auto_timeout_ms": 5}).by_name()
     assert shown["auto_offset_reset"] == "latest"
@@ -160,7 +160,7 @@ class WithoutExtensions(Provider):
         (WithoutExtensions(), "extensions must be callable"),
     ],
 )
-def test_a_token_provider_that_could_never_work_is_refused(provider, said):
+def test_an_unusable_token_provider_is_rejected(provider, said):
     with pytest.raises(KafkaConfigurationError, match=f"sasl_oauth_token_provider=.*: {said}"):
         make({"security_protocol": "SASL_SSL", "sasl_oauth_token_provider": provider})
 
@@ -170,7 +170,7 @@ class OfKafkaPython(AbstractTokenProvider):
 
 
 @pytest.mark.parametrize("provider", [Provider(), OfKafkaPython()])
-def test_a_token_provider_need_not_be_kafka_pythons(provider):
+def test_a_token_provider_needs_no_base_class_of_kafka_python(provider):
     config = make(
         {
             "security_protocol": "SASL_SSL",

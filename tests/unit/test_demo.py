@@ -29,7 +29,7 @@ def settled() -> Ledger:
     return ledger
 
 
-def test_an_account_that_adds_up_succeeds(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_complete_ledger_succeeds(capsys: pytest.CaptureFixture[str]) -> None:
     ledger = settled()
     assert ledger.read_again == 1
     assert summary(View(ledger, []), ledger, TOTAL) == 0
@@ -66,7 +66,7 @@ def read_twice(ledger: Ledger) -> None:
         (read_twice, "2 records were read again instead of 1"),
     ],
 )
-def test_anything_missed_makes_it_fail(
+def test_a_missing_record_makes_the_demo_fail(
     capsys: pytest.CaptureFixture[str], spoil: Callable[[Ledger], None], said: str
 ) -> None:
     ledger = settled()

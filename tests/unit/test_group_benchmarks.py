@@ -19,7 +19,7 @@ def report(subscribed_ms: int, polls: dict[str, list[int]]) -> dict[str, Any]:
     return {"subscribed": subscribed_ms * MS, "polls": polls}
 
 
-def test_the_pause_is_that_of_kept_partitions_while_the_other_one_joins() -> None:
+def test_the_pause_is_measured_on_kept_partitions_during_the_join() -> None:
     first = report(
         0,
         {
@@ -31,7 +31,7 @@ def test_the_pause_is_that_of_kept_partitions_while_the_other_one_joins() -> Non
     assert pause_of(first, second, 1.0) == {"pause_ms": 45, "before_ms": 5, "moved_ms": 105}
 
 
-def test_a_gap_before_somebody_joins_is_no_pause() -> None:
+def test_a_gap_before_a_join_is_not_a_pause() -> None:
     first = report(
         0,
         {
@@ -45,7 +45,7 @@ def test_a_gap_before_somebody_joins_is_no_pause() -> None:
 
 
 @pytest.mark.parametrize("theirs", ["0", "2"])
-def test_without_sharing_there_is_no_figure(theirs: str) -> None:
+def test_without_a_shared_assignment_there_is_no_figure(theirs: str) -> None:
     first = report(0, {"0": every(5, 0, 3_000)})
     second = report(2_500, {theirs: every(5, 3_000, 5_000)})
     with pytest.raises(RuntimeError, match="no sharing"):

@@ -44,14 +44,14 @@ def test_a_seed_gives_the_same_orders() -> None:
     assert customers(1) != customers(2)
 
 
-def test_all_kinds_are_there() -> None:
+def test_all_kinds_of_orders_occur() -> None:
     kinds = Counter(entry.kind for entry in produced())
     assert set(kinds) == set(Kind)
     assert kinds.total() - kinds[Kind.COPY] - kinds[Kind.CLOSING] == COUNT
     assert kinds[Kind.CLOSING] == 1
 
 
-def test_a_duplicate_comes_later_and_is_the_same() -> None:
+def test_a_duplicate_follows_its_original() -> None:
     seen: dict[int, Order] = {}
     for entry in produced():
         if entry.kind is Kind.COPY:
@@ -84,7 +84,7 @@ def test_the_last_order_makes_every_other_window_final() -> None:
     assert closing.order.at_ms // WINDOW_MS * WINDOW_MS + WINDOW_MS > final_ms
 
 
-def test_what_is_expected_of_a_few_orders() -> None:
+def test_the_expected_figures_of_a_few_orders() -> None:
     at_ms = BEGIN_MS + 1
     first, other = Order(1, "a", 100, at_ms), Order(2, "b", 30, at_ms + WINDOW_MS)
     orders = [
@@ -125,7 +125,7 @@ def test_what_is_expected_of_a_few_orders() -> None:
 ORDER = Order(1, "c01", 250, BEGIN_MS)
 
 
-def test_broken_orders_in_json() -> None:
+def test_broken_orders_as_json() -> None:
     encode = encoder("json", 0)
     good = json.loads(encode(Entry(Kind.ON_TIME, ORDER)))
     assert good == {"id": 1, "customer": "c01", "cents": 250, "at_ms": BEGIN_MS}
@@ -136,7 +136,7 @@ def test_broken_orders_in_json() -> None:
     assert len({reason(kind, "json") for kind in BROKEN}) == len(BROKEN)
 
 
-def test_broken_orders_in_avro() -> None:
+def test_broken_orders_as_avro() -> None:
     fastavro = pytest.importorskip("fastavro")
     assert fastavro.__name__ == "fastavro"
     encode = encoder("avro", 7)
@@ -173,7 +173,7 @@ def wrong(expected: Expected, found: Found) -> set[str]:
     return {line.name.strip() for line in compare(expected, found) if not line.agrees}
 
 
-def test_what_came_out_as_it_must_agrees() -> None:
+def test_correct_results_agree() -> None:
     expected, found = outcome()
     assert not wrong(expected, found)
     assert {"duplicates dropped", "too late, dropped"} < {
@@ -181,7 +181,7 @@ def test_what_came_out_as_it_must_agrees() -> None:
     }
 
 
-def test_what_the_sink_wrote_twice_agrees_and_is_counted() -> None:
+def test_duplicates_of_the_sink_agree_and_are_counted() -> None:
     expected, found = outcome()
     found.totals += found.totals[:3]
     found.dead_letters += found.dead_letters[:2]
@@ -282,7 +282,7 @@ def test_progress_follows_a_file_that_grows(tmp_path: Path) -> None:
     assert (first.rows, first.duration_s) == (5, 0.5)
 
 
-def test_the_lag_is_what_was_produced_and_is_not_done_with() -> None:
+def test_the_lag_is_the_number_of_unprocessed_orders() -> None:
     written = [(0.0, 0), (1.0, 10), (2.0, 20), (3.0, 30)]
     batches = [Batch(1.5, 1, 8, 8, 0), Batch(4.0, 1, 22, 30, 0)]
     assert lag_over_time(written, batches) == [(0.0, 0), (1.0, 10), (2.0, 12), (3.0, 22), (4.0, 0)]

@@ -178,7 +178,8 @@ def elsewhere(call: Callable[[], T]) -> T:
     return result
 
 
-def test_11_the_lock_is_reentrant_but_rejects_other_threads() -> None:
+@pytest.mark.behaviour(11)
+def test_the_lock_is_reentrant_but_rejects_other_threads() -> None:
     lock = OwnerLock()
     seen: list[object] = []
 

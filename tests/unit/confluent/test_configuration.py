@@ -55,7 +55,7 @@ def value_for(name: str) -> str:
 
 
 @pytest.mark.parametrize("name", sorted(PROPERTIES))
-def test_every_property_that_has_a_meaning_makes_a_configuration(name: str) -> None:
+def test_every_supported_property_makes_a_configuration(name: str) -> None:
     if PROPERTIES[name].option is None or name.startswith(("ssl.", "sasl.")):
         pytest.skip("needs others beside it; has a test of its own")
     options = settings_from({**GROUP, name: value_for(name)}, {}).options
@@ -63,7 +63,7 @@ def test_every_property_that_has_a_meaning_makes_a_configuration(name: str) -> N
 
 
 @pytest.mark.parametrize("name", sorted([*PROPERTIES, *IGNORED, *REJECTED]))
-def test_librdkafka_knows_every_name(name: str) -> None:
+def test_librdkafka_accepts_every_name(name: str) -> None:
     if name.endswith(("_cb", "opaque")) or "callback" in name:
         return  # set by functions of its own there
     said = ""
@@ -85,7 +85,7 @@ def test_librdkafkas_defaults_hold() -> None:
     assert config.enable_auto_commit is False  # the facade commits what it has handed out
 
 
-def test_numbers_flags_and_words_are_read_as_librdkafka_reads_them() -> None:
+def test_numbers_flags_and_strings_are_parsed_as_by_librdkafka() -> None:
     options = options_of(
         session_timeout_ms="6000",
         fetch_wait_max_ms="0x10",
@@ -102,7 +102,7 @@ def test_numbers_flags_and_words_are_read_as_librdkafka_reads_them() -> None:
     assert options["check_crcs"] is False
 
 
-def test_an_unknown_name_is_refused_in_librdkafkas_words() -> None:
+def test_an_unknown_name_is_rejected_with_the_message_of_librdkafka() -> None:
     assert refusal({"x": 1}) == 'No such configuration property: "x"'
 
 
@@ -125,11 +125,11 @@ def test_an_unknown_name_is_refused_in_librdkafkas_words() -> None:
         ({"on_commit": 5}, "requires a callable"),
     ],
 )
-def test_values_that_are_refused(config: dict[str, Any], text: str) -> None:
+def test_invalid_values_are_rejected(config: dict[str, Any], text: str) -> None:
     assert text in refusal(config)
 
 
-def test_a_group_is_needed_and_a_dict() -> None:
+def test_a_group_and_a_dict_are_required() -> None:
     with pytest.raises(ValueError, match=r"group\.id must be set"):
         Consumer({})
     with pytest.raises(TypeError, match="expected configuration dict"):
@@ -138,7 +138,7 @@ def test_a_group_is_needed_and_a_dict() -> None:
         Consumer({**GROUP, "stats_cb": 5})
 
 
-def test_what_our_consumer_refuses_is_a_kafka_exception() -> None:
+def test_an_option_that_our_consumer_rejects_raises_kafka_exception() -> None:
     config = {**GROUP, "security.protocol": "ssl", "ssl.ca.location": "/there/is/none"}
     with pytest.raises(KafkaException, match=r"Failed to create consumer: .*ssl_cafile"):
         Consumer(config)
@@ -154,21 +154,21 @@ def test_a_name_without_effect_warns_once(
     assert caplog.messages == ["the property queued.min.messages has no effect here"]
 
 
-def test_topic_configuration_and_keywords_count_too() -> None:
+def test_topic_configuration_and_keywords_are_used() -> None:
     config = {**GROUP, "default.topic.config": {"auto.offset.reset": "beginning"}}
     settings = settings_from(config, {"client.id": "me"})
     assert settings.options["auto_offset_reset"] == "earliest"
     assert settings.options["client_id"] == "me"
 
 
-def test_assignors_by_name() -> None:
+def test_assignors_are_selected_by_name() -> None:
     one = options_of(partition_assignment_strategy="cooperative-sticky")
     assert one["partition_assignment_strategy"] == [CooperativeStickyAssignor]
     two = options_of(partition_assignment_strategy="range,roundrobin")
     assert two["partition_assignment_strategy"][0] is RangePartitionAssignor
 
 
-def test_values_in_another_unit() -> None:
+def test_values_are_converted_to_our_units() -> None:
     options = options_of(
         queued_max_messages_kbytes=64,
         connections_max_idle_ms=0,
@@ -182,7 +182,7 @@ def test_values_in_another_unit() -> None:
     assert options["heartbeat_interval_ms"] == 333
 
 
-def test_certificates_may_go_unverified() -> None:
+def test_verification_of_certificates_can_be_disabled() -> None:
     config = {
         **GROUP,
         "security.protocol": "ssl",
@@ -194,7 +194,7 @@ def test_certificates_may_go_unverified() -> None:
     assert not context.check_hostname
 
 
-def test_host_names_may_go_unverified() -> None:
+def test_verification_of_host_names_can_be_disabled() -> None:
     config = {
         **GROUP,
         "security.protocol": "ssl",
@@ -203,7 +203,7 @@ def test_host_names_may_go_unverified() -> None:
     assert settings_from(config, {}).options["ssl_check_hostname"] is False
 
 
-def test_a_user_and_a_password() -> None:
+def test_a_user_and_a_password_are_converted() -> None:
     config = {
         **GROUP,
         "security.protocol": "sasl_plaintext",
@@ -218,7 +218,7 @@ def test_a_user_and_a_password() -> None:
     assert (options["sasl_plain_username"], options["sasl_plain_password"]) == ("u", "p")
 
 
-def test_an_oauth_cb_gives_tokens() -> None:
+def test_oauth_cb_provides_tokens() -> None:
     asked: list[str] = []
 
     def token(config: str) -> tuple[str, float, str, dict[str, str]]:
@@ -239,7 +239,7 @@ def test_an_oauth_cb_gives_tokens() -> None:
     assert asked == ["some=thing"]
 
 
-def test_callbacks_that_are_never_called_are_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+def test_callbacks_without_effect_warn(caplog: pytest.LogCaptureFixture) -> None:
     configured._warned.clear()
     given = {"group.id": "g", "throttle_cb": print, "log_cb": print, "logger": None}
     settings_from(given, {})

@@ -109,13 +109,13 @@ def offsets(consumer: Consumer, count: int) -> list[int | None]:
     return [message.offset() for message in messages if message is not None]
 
 
-def test_a_message_costs_no_call_of_our_consumer(kafka: FakeKafka) -> None:
+def test_a_message_needs_no_call_of_our_consumer(kafka: FakeKafka) -> None:
     consumer = consumer_of(kafka, A)
     assert offsets(consumer, 6_000) == list(range(6_000))
     assert len(kafka.polls) <= 5
 
 
-def test_lists_cost_none_either(kafka: FakeKafka) -> None:
+def test_lists_need_no_call_of_our_consumer(kafka: FakeKafka) -> None:
     consumer = consumer_of(kafka, A)
     found = consumer.consume(1_500, 1) + consumer.consume(1_000, 1)
     assert [message.offset() for message in found] == list(range(2_500))
@@ -132,7 +132,7 @@ def test_our_consumer_is_polled_for_one_record_while_messages_wait(kafka: FakeKa
     assert kafka.polls[calls:] == [1]
 
 
-def test_what_was_not_handed_out_is_not_committed(kafka: FakeKafka) -> None:
+def test_messages_that_were_not_returned_are_not_committed(kafka: FakeKafka) -> None:
     consumer = consumer_of(kafka, A)
     offsets(consumer, 7)
     consumer.commit(asynchronous=False)
@@ -141,7 +141,7 @@ def test_what_was_not_handed_out_is_not_committed(kafka: FakeKafka) -> None:
         consumer.commit(asynchronous=False)
 
 
-def test_the_interval_commits_what_was_handed_out(kafka: FakeKafka) -> None:
+def test_the_interval_commits_returned_messages(kafka: FakeKafka) -> None:
     consumer = consumer_of(kafka, A, auto_commit_interval_ms=500)
     offsets(consumer, 3)
     kafka.now += 600
@@ -152,7 +152,7 @@ def test_the_interval_commits_what_was_handed_out(kafka: FakeKafka) -> None:
     assert kafka.closed
 
 
-def test_nothing_that_was_not_stored_is_committed(kafka: FakeKafka) -> None:
+def test_only_stored_offsets_are_committed(kafka: FakeKafka) -> None:
     consumer = consumer_of(kafka, A, enable_auto_offset_store=False, auto_commit_interval_ms=100)
     offsets(consumer, 5)
     kafka.now += 600
@@ -163,14 +163,14 @@ def test_nothing_that_was_not_stored_is_committed(kafka: FakeKafka) -> None:
     assert kafka.commits == [{A: OffsetAndMetadata(2, "", -1)}]
 
 
-def test_after_a_seek_nothing_from_before_it_is_handed_out(kafka: FakeKafka) -> None:
+def test_a_seek_drops_messages_fetched_before_it(kafka: FakeKafka) -> None:
     consumer = consumer_of(kafka, A)
     offsets(consumer, 5)
     consumer.seek(TopicPartition("t", 0, 100))
     assert offsets(consumer, 3) == [100, 101, 102]
 
 
-def test_a_seek_while_records_are_on_their_way_wins(
+def test_a_seek_wins_over_a_fetch_in_flight(
     kafka: FakeKafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     consumer = consumer_of(kafka, A)
@@ -186,7 +186,9 @@ def test_a_seek_while_records_are_on_their_way_wins(
     assert offsets(consumer, 2) == [50, 51]
 
 
-def test_what_waits_of_a_paused_partition_comes_after_resume(kafka: FakeKafka) -> None:
+def test_buffered_messages_of_a_paused_partition_are_returned_after_resume(
+    kafka: FakeKafka,
+) -> None:
     consumer = consumer_of(kafka, A, B)
     assert offsets(consumer, 5) == [0, 1, 2, 3, 4]
     consumer.pause([TopicPartition("t", 0)])
@@ -200,7 +202,7 @@ def test_what_waits_of_a_paused_partition_comes_after_resume(kafka: FakeKafka) -
     assert offsets(consumer, 3) == [5, 6, 7]
 
 
-def test_what_waits_of_a_lost_partition_is_dropped(kafka: FakeKafka) -> None:
+def test_buffered_messages_of_a_lost_partition_are_dropped(kafka: FakeKafka) -> None:
     consumer = consumer_of(kafka, A, B)
     offsets(consumer, 5)
     consumer.incremental_unassign([TopicPartition("t", 0)])
@@ -210,7 +212,7 @@ def test_what_waits_of_a_lost_partition_is_dropped(kafka: FakeKafka) -> None:
     assert message.partition() == 1
 
 
-def test_an_error_is_told_once_and_does_not_spin(kafka: FakeKafka) -> None:
+def test_an_error_is_reported_once_and_does_not_spin(kafka: FakeKafka) -> None:
     consumer = consumer_of(kafka, A)
     kafka.error = TopicAuthorizationFailedError("t")
     first = consumer.poll(1)
@@ -221,7 +223,7 @@ def test_an_error_is_told_once_and_does_not_spin(kafka: FakeKafka) -> None:
     assert len(kafka.polls) - calls <= 15
 
 
-def test_what_a_callback_raises_is_raised_by_poll(kafka: FakeKafka) -> None:
+def test_poll_raises_the_exception_of_a_callback(kafka: FakeKafka) -> None:
     def fail(_text: str) -> None:
         raise ValueError("mine")
 

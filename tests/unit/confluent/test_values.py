@@ -33,7 +33,7 @@ def test_every_code_has_its_name_and_number() -> None:
     "name",
     ["_PARTITION_EOF", "_NO_OFFSET", "_STATE", "_TIMED_OUT", "_ALL_BROKERS_DOWN", "NO_ERROR"],
 )
-def test_the_words_that_programs_meet_most(name: str) -> None:
+def test_the_text_of_common_errors(name: str) -> None:
     code = getattr(confluent.KafkaError, name)
     assert confluent.KafkaError(code).str() == confluent_kafka.KafkaError(code).str()
     assert repr(confluent.KafkaError(code)) == repr(confluent_kafka.KafkaError(code))
@@ -100,7 +100,7 @@ def test_a_message(arguments: dict[str, Any]) -> None:
     assert (ours.leader_epoch(), ours.error()) == (theirs.leader_epoch(), theirs.error())
 
 
-def test_a_message_that_is_changed() -> None:
+def test_a_message_can_be_changed() -> None:
     message = confluent.Message("t", value=b"v")
     message.set_topic("u")
     message.set_key(1)
@@ -140,7 +140,7 @@ def test_errors_of_our_consumer_have_a_code(error: Exception, code: str) -> None
     assert found.fatal() is fatal
 
 
-def test_a_membership_in_the_form_that_a_transactional_producer_takes() -> None:
+def test_group_metadata_is_accepted_by_a_transactional_producer() -> None:
     static = ConsumerGroupMetadata("g", 7, "m", "i")
     assert group_bytes(static) == b"CGMDv2:\x07\x00\x00\x00g\x00m\x00\x00i\x00"
     dynamic = ConsumerGroupMetadata("g", -1, "", None)

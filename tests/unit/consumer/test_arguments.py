@@ -31,14 +31,16 @@ def test_topics() -> None:
     assert check_topics(()) == frozenset()
 
 
+@pytest.mark.behaviour(12)
 @pytest.mark.parametrize("topics", ["a", b"a", 5, None])
-def test_12_topics_must_be_a_collection(topics: Any) -> None:
+def test_topics_must_be_a_collection(topics: Any) -> None:
     with pytest.raises(TypeError, match="topics"):
         check_topics(topics)
 
 
+@pytest.mark.behaviour(12)
 @pytest.mark.parametrize("topics", [[None], [""], [" "], ["a", 5]])
-def test_12_topics_must_be_names(topics: Any) -> None:
+def test_topics_must_be_names(topics: Any) -> None:
     with pytest.raises(InvalidArgumentError):
         check_topics(topics)
 
@@ -55,6 +57,7 @@ def test_invalid_patterns(pattern: Any) -> None:
         compile_pattern(pattern)
 
 
+@pytest.mark.behaviour(13)
 @pytest.mark.parametrize(
     ("partition", "error"),
     [
@@ -66,7 +69,7 @@ def test_invalid_patterns(pattern: Any) -> None:
         (TopicPartition("orders", "0"), InvalidArgumentError),
     ],
 )
-def test_13_partitions(partition: Any, error: type[Exception]) -> None:
+def test_invalid_partitions_are_rejected(partition: Any, error: type[Exception]) -> None:
     with pytest.raises(error):
         check_partition(partition)
     with pytest.raises(error):
@@ -75,7 +78,8 @@ def test_13_partitions(partition: Any, error: type[Exception]) -> None:
         each_partition([partition])
 
 
-def test_13_collections_of_partitions() -> None:
+@pytest.mark.behaviour(13)
+def test_collections_of_partitions_are_checked() -> None:
     other = TopicPartition("orders", 1)
     assert check_partitions([other, TP, other]) == (other, TP)
     assert check_partitions([]) == ()
@@ -87,7 +91,8 @@ def test_13_collections_of_partitions() -> None:
             check_partitions(wrong)
 
 
-def test_16_offsets_to_seek_to() -> None:
+@pytest.mark.behaviour(16)
+def test_offsets_to_seek_to() -> None:
     assert check_offset(7) == OffsetAndMetadata(7, "", -1)
     assert check_offset(COMMIT) is COMMIT
     for wrong in (-1, OffsetAndMetadata(-1, "", -1)):
@@ -98,7 +103,8 @@ def test_16_offsets_to_seek_to() -> None:
             check_offset(wrong)
 
 
-def test_19_offsets_to_commit_are_copied() -> None:
+@pytest.mark.behaviour(19)
+def test_offsets_to_commit_are_copied() -> None:
     given = {TP: COMMIT}
     copy = check_offsets(given)
     given.clear()
@@ -107,6 +113,7 @@ def test_19_offsets_to_commit_are_copied() -> None:
     assert unset == {TP: OffsetAndMetadata(5, "", -1)}
 
 
+@pytest.mark.behaviour(16)
 @pytest.mark.parametrize(
     ("offsets", "error"),
     [
@@ -116,7 +123,7 @@ def test_19_offsets_to_commit_are_copied() -> None:
         ({TP: OffsetAndMetadata(-1, "", -1)}, InvalidArgumentError),
     ],
 )
-def test_16_offsets_that_cannot_be_committed(offsets: Any, error: type[Exception]) -> None:
+def test_offsets_that_cannot_be_committed(offsets: Any, error: type[Exception]) -> None:
     with pytest.raises(error):
         check_offsets(offsets)
 
@@ -131,7 +138,8 @@ def test_limits() -> None:
         check_limit("5", 500)
 
 
-def test_18_timestamps() -> None:
+@pytest.mark.behaviour(18)
+def test_timestamps_are_checked() -> None:
     assert check_timestamps({TP: 5.9}) == {TP: 5}
     with pytest.raises(InvalidArgumentError, match="negative"):
         check_timestamps({TP: -1})

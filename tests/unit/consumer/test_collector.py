@@ -33,7 +33,8 @@ def test_records_move_the_position_past_them() -> None:
     assert reading.buffer.held_bytes == 0
 
 
-def test_28_a_poll_returns_at_most_the_limit_and_the_next_continues() -> None:
+@pytest.mark.behaviour(28)
+def test_a_poll_returns_at_most_the_limit_and_the_next_continues() -> None:
     reading = Reading(A)
     reading.fetched(A, 0, 5)
     assert reading.offsets(2) == {"a": [0, 1]}
@@ -52,7 +53,8 @@ def test_several_fetches_of_one_partition_are_one_sequence() -> None:
     assert reading.offsets(5) == {"a": [5]}
 
 
-def test_28_the_limit_applies_to_all_partitions_together() -> None:
+@pytest.mark.behaviour(28)
+def test_the_limit_applies_to_all_partitions_together() -> None:
     reading = Reading(A, B)
     reading.fetched(A, 0)
     reading.fetched(B, 0)
@@ -66,7 +68,8 @@ def test_28_the_limit_applies_to_all_partitions_together() -> None:
 # --- fairness and stale data -------------------------------------------------------------------
 
 
-def test_170_a_busy_partition_does_not_starve_the_others() -> None:
+@pytest.mark.behaviour(170)
+def test_a_busy_partition_does_not_starve_the_others() -> None:
     reading = Reading(A, B, C)
     for offset in range(0, 30, 3):
         reading.fetched(A, offset)
@@ -79,8 +82,9 @@ def test_170_a_busy_partition_does_not_starve_the_others() -> None:
     assert seen.count("b") == seen.count("c") == 2
 
 
+@pytest.mark.behaviour(158)
 @pytest.mark.parametrize("how", ["seek", "reset"])
-def test_158_records_fetched_for_another_position_are_dropped(how: str) -> None:
+def test_records_fetched_for_another_position_are_dropped(how: str) -> None:
     reading = Reading(A)
     reading.fetched(A, 0)
     assert reading.offsets(1) == {"a": [0]}
@@ -96,7 +100,8 @@ def test_158_records_fetched_for_another_position_are_dropped(how: str) -> None:
         assert reading.offsets() == {"a": [7, 8, 9]}
 
 
-def test_158_records_of_an_unassigned_partition_are_dropped() -> None:
+@pytest.mark.behaviour(158)
+def test_records_of_an_unassigned_partition_are_dropped() -> None:
     reading = Reading(A, B)
     chunk = reading.fetched(A, 0)
     reading.fetched(B, 0)
@@ -109,7 +114,8 @@ def test_158_records_of_an_unassigned_partition_are_dropped() -> None:
     assert reading.buffer.held_bytes == 0
 
 
-def test_158_a_seek_to_the_fetch_offset_drops_fetched_records() -> None:
+@pytest.mark.behaviour(158)
+def test_a_seek_to_the_fetch_offset_drops_fetched_records() -> None:
     """Two seeks to the same offset are two positions, because the log may have changed."""
     reading = Reading(A)
     reading.fetched(A, 0)
@@ -121,7 +127,8 @@ def test_158_a_seek_to_the_fetch_offset_drops_fetched_records() -> None:
     assert reading.offsets() == {"a": [0, 1, 2]}
 
 
-def test_158_a_seek_back_before_any_record_was_returned_drops_fetched_records() -> None:
+@pytest.mark.behaviour(158)
+def test_a_seek_back_before_any_record_was_returned_drops_fetched_records() -> None:
     reading = Reading(A)
     reading.fetched(A, 0)
     reading.state(A).set_position(Position(0))
@@ -129,7 +136,8 @@ def test_158_a_seek_back_before_any_record_was_returned_drops_fetched_records() 
     assert reading.position(A) == 0
 
 
-def test_158_records_of_a_former_assignment_of_a_partition_are_dropped() -> None:
+@pytest.mark.behaviour(158)
+def test_records_of_a_former_assignment_of_a_partition_are_dropped() -> None:
     """It was revoked and assigned again before anything was collected."""
     reading = Reading(A, B)
     reading.fetched(A, 0)
@@ -199,8 +207,9 @@ def test_paused_partitions_may_hold_half_of_a_full_buffer() -> None:
     )
 
 
+@pytest.mark.behaviour(156, 71, 77)
 @pytest.mark.parametrize("flag", ["paused", "pending_revocation", "awaiting_callback", "dropped"])
-def test_156_71_77_records_wait_while_they_may_not_be_returned(flag: str) -> None:
+def test_records_wait_while_they_may_not_be_returned(flag: str) -> None:
     reading = Reading(A, B)
     reading.fetched(A, 0)
     reading.fetched(B, 0)
@@ -212,7 +221,8 @@ def test_156_71_77_records_wait_while_they_may_not_be_returned(flag: str) -> Non
     assert reading.offsets() == {"a": [0, 1, 2]}
 
 
-def test_150_records_wait_while_the_position_is_validated() -> None:
+@pytest.mark.behaviour(150)
+def test_records_wait_while_the_position_is_validated() -> None:
     reading = Reading(A)
     reading.fetched(A, 0)
     reading.state(A).await_validation()
@@ -221,7 +231,8 @@ def test_150_records_wait_while_the_position_is_validated() -> None:
     assert reading.offsets() == {"a": [0, 1, 2]}
 
 
-def test_161_162_the_position_moves_past_hidden_records() -> None:
+@pytest.mark.behaviour(161, 162)
+def test_the_position_moves_past_hidden_records() -> None:
     reading = Reading(A)
     marker = batch([Rec(key=b"\0\0\0\1", value=b"\0" * 6)], 0, flags=CONTROL | TRANSACTIONAL)
     reading.fetched(A, 0, data=marker)
@@ -260,7 +271,8 @@ def test_a_reset_that_waits_for_the_position_is_woken_when_it_moves() -> None:
 # --- errors ------------------------------------------------------------------------------------
 
 
-def test_167_an_error_of_a_fetch_is_raised_once() -> None:
+@pytest.mark.behaviour(167)
+def test_an_error_of_a_fetch_is_raised_once() -> None:
     reading = Reading(A, B)
     reading.failed(A, TopicAuthorizationFailedError({"a"}))
     with pytest.raises(TopicAuthorizationFailedError):
@@ -270,7 +282,8 @@ def test_167_an_error_of_a_fetch_is_raised_once() -> None:
     assert reading.state(A).errors_taken == 1
 
 
-def test_142_164_a_sticky_error_is_raised_until_a_seek() -> None:
+@pytest.mark.behaviour(142, 164)
+def test_a_sticky_error_is_raised_until_a_seek() -> None:
     reading = Reading(A)
     reading.failed(A, OffsetOutOfRangeError({A: 0}), sticky=True)
     for _ in range(3):
@@ -281,8 +294,9 @@ def test_142_164_a_sticky_error_is_raised_until_a_seek() -> None:
     assert reading.state(A).errors_taken == 1
 
 
+@pytest.mark.behaviour(166)
 @pytest.mark.parametrize("first", ["records", "error"])
-def test_166_an_error_comes_after_the_records_of_others(first: str) -> None:
+def test_an_error_comes_after_the_records_of_others(first: str) -> None:
     reading = Reading(A, B)
     if first == "records":
         reading.fetched(A, 0)
@@ -298,7 +312,8 @@ def test_166_an_error_comes_after_the_records_of_others(first: str) -> None:
         assert reading.offsets() == {"a": [0, 1, 2]}
 
 
-def test_166_records_before_an_error_of_the_same_partition_come_first() -> None:
+@pytest.mark.behaviour(166)
+def test_records_before_an_error_of_the_same_partition_come_first() -> None:
     reading = Reading(A)
     reading.fetched(A, 0)
     reading.failed(A, TopicAuthorizationFailedError({"a"}))
@@ -307,7 +322,8 @@ def test_166_records_before_an_error_of_the_same_partition_come_first() -> None:
         reading.collect()
 
 
-def test_164_a_corrupt_batch_raises_until_a_seek_past_it() -> None:
+@pytest.mark.behaviour(164)
+def test_a_corrupt_batch_raises_until_a_seek_past_it() -> None:
     reading = Reading(A)
     broken = bytearray(batch([Rec()], 2))
     broken[-1] ^= 0xFF
@@ -321,7 +337,8 @@ def test_164_a_corrupt_batch_raises_until_a_seek_past_it() -> None:
     assert reading.offsets() == {}
 
 
-def test_166_a_corrupt_batch_does_not_block_other_partitions() -> None:
+@pytest.mark.behaviour(166)
+def test_a_corrupt_batch_does_not_block_other_partitions() -> None:
     reading = Reading(A, B)
     broken = bytearray(batch([Rec()], 2))
     broken[-1] ^= 0xFF
@@ -341,7 +358,8 @@ def picky(data: bytes | None) -> int:
     return int(data or b"0")
 
 
-def test_165_a_deserialization_error_is_raised_again() -> None:
+@pytest.mark.behaviour(165)
+def test_a_deserialization_error_is_raised_again() -> None:
     reading = Reading(A, value_deserializer=picky)
     reading.fetched(A, 0, 5)
     assert [record.value for record in reading.collect()[A]] == [0, 1]
@@ -358,7 +376,8 @@ def test_165_a_deserialization_error_is_raised_again() -> None:
     assert [record.value for record in reading.collect()[A]] == [3, 4]
 
 
-def test_165_an_error_of_a_key_names_the_key() -> None:
+@pytest.mark.behaviour(165)
+def test_an_error_of_a_key_names_the_key() -> None:
     def refuse(data: bytes | None) -> object:
         raise ValueError(data)
 
@@ -369,7 +388,8 @@ def test_165_an_error_of_a_key_names_the_key() -> None:
     assert raised.value.origin == "key"
 
 
-def test_165_limits_apply_during_a_deserialization_error() -> None:
+@pytest.mark.behaviour(165)
+def test_limits_apply_during_a_deserialization_error() -> None:
     reading = Reading(A, value_deserializer=picky)
     reading.fetched(A, 0, 8)
     assert [r.value for r in reading.collect(1)[A]] == [0]
@@ -378,7 +398,8 @@ def test_165_limits_apply_during_a_deserialization_error() -> None:
         reading.collect(1)
 
 
-def test_166_others_are_returned_before_a_deserialization_error() -> None:
+@pytest.mark.behaviour(166)
+def test_others_are_returned_before_a_deserialization_error() -> None:
     reading = Reading(A, B, value_deserializer=picky)
     reading.fetched(A, 0, 1)
     reading.fetched(B, 2, 1)
@@ -387,7 +408,8 @@ def test_166_others_are_returned_before_a_deserialization_error() -> None:
         reading.collect()
 
 
-def test_165_reading_continues_when_the_deserializer_recovers() -> None:
+@pytest.mark.behaviour(165)
+def test_reading_continues_when_the_deserializer_recovers() -> None:
     broken = [True]
 
     def moody(data: bytes | None) -> bytes | None:

@@ -52,7 +52,8 @@ def at(offset: int) -> dict[TopicPartition, OffsetAndMetadata]:
     return {TP: OffsetAndMetadata(offset, "", -1)}
 
 
-def test_119_callbacks_run_in_the_order_of_commits_not_responses() -> None:
+@pytest.mark.behaviour(119)
+def test_callbacks_run_in_the_order_of_commits_not_responses() -> None:
     committing = Committing()
     commits = committing.commits
     committing.done(3)

@@ -16,8 +16,9 @@ from tandem_kafka.errors import InvalidGroupIdError, KafkaConfigurationError, Ka
 Make = Callable[..., KafkaConsumer]
 
 
+@pytest.mark.behaviour(3)
 @pytest.mark.parametrize("blank", ["", " ", "\t\n"])
-def test_3_blank_group_id_fails_construction(
+def test_blank_group_id_fails_construction(
     make: Make, blank: str, network_threads: Callable[[], list[str]]
 ) -> None:
     with pytest.raises(InvalidGroupIdError, match="blank"):
@@ -25,11 +26,12 @@ def test_3_blank_group_id_fails_construction(
     assert network_threads() == []
 
 
-def test_3_no_group_id_constructs(make: Make) -> None:
+@pytest.mark.behaviour(3)
+def test_no_group_id_constructs(make: Make) -> None:
     assert make(group_id=None).config["group_id"] is None
 
 
-def test_4_options_are_shown_as_they_were_given_with_all_defaults(make: Make) -> None:
+def test_config_has_the_given_options_and_all_defaults(make: Make) -> None:
     consumer = make(group_id="group", auto_commit_interval_ms=0.5)
     config = consumer.config
     assert isinstance(config, dict)
@@ -42,7 +44,7 @@ def test_4_options_are_shown_as_they_were_given_with_all_defaults(make: Make) ->
     assert consumer.group_metadata().group_id == "group"
 
 
-def test_4_an_api_version_is_shown_as_its_release(make: Make) -> None:
+def test_config_shows_an_api_version_as_its_release(make: Make) -> None:
     assert make(api_version=(2, 5)).config["api_version"] == (2, 5)
     assert (
         make(api_version=(9, 9)).config["api_version"] == BrokerVersionData((9, 9)).broker_version
@@ -50,7 +52,7 @@ def test_4_an_api_version_is_shown_as_its_release(make: Make) -> None:
 
 
 @pytest.mark.parametrize("defaults", [KafkaConsumer.DEFAULT_CONFIG, TheirConsumer.DEFAULT_CONFIG])
-def test_4_the_defaults_can_be_given(
+def test_all_defaults_can_be_passed(
     make: Make, defaults: dict[str, Any], recwarn: pytest.WarningsRecorder
 ) -> None:
     consumer = make(**{**defaults, "bootstrap_timeout_ms": 0})
@@ -58,20 +60,23 @@ def test_4_the_defaults_can_be_given(
     assert not recwarn.list
 
 
+@pytest.mark.behaviour(5)
 @pytest.mark.parametrize("policy", ["earliest", "latest", "none", "by_duration:PT1H"])
-def test_5_offset_reset_policies(make: Make, policy: str) -> None:
+def test_offset_reset_policies(make: Make, policy: str) -> None:
     assert make(auto_offset_reset=policy).config["auto_offset_reset"] == policy
 
 
+@pytest.mark.behaviour(5)
 @pytest.mark.parametrize(
     "policy", ["by_duration", "by_duration:", "by_duration:-PT1H", "by_duration:1h", "soonest", ""]
 )
-def test_5_other_offset_reset_policies_are_rejected(make: Make, policy: str) -> None:
+def test_other_offset_reset_policies_are_rejected(make: Make, policy: str) -> None:
     with pytest.raises(KafkaConfigurationError, match="auto_offset_reset"):
         make(auto_offset_reset=policy)
 
 
-def test_6_generated_client_id_names_group_and_number_or_instance(make: Make) -> None:
+@pytest.mark.behaviour(6)
+def test_generated_client_id_names_group_and_number_or_instance(make: Make) -> None:
     first, second = (make(group_id="billing").config["client_id"] for _ in range(2))
     numbers = [re.fullmatch(r"consumer-billing-(\d+)", name) for name in (first, second)]
     assert all(numbers)
@@ -82,6 +87,7 @@ def test_6_generated_client_id_names_group_and_number_or_instance(make: Make) ->
     assert make(client_id="mine", group_id="billing").config["client_id"] == "mine"
 
 
+@pytest.mark.behaviour(7)
 @pytest.mark.parametrize(
     "options",
     [
@@ -90,7 +96,7 @@ def test_6_generated_client_id_names_group_and_number_or_instance(make: Make) ->
         {"security_protocol": "SASL_PLAINTEXT"},
     ],
 )
-def test_7_a_failing_constructor_leaves_no_thread(
+def test_a_failing_constructor_leaves_no_thread(
     make: Make, options: dict[str, Any], network_threads: Callable[[], list[str]]
 ) -> None:
     with pytest.raises(KafkaConfigurationError, match=re.escape(list(options)[-1])):
@@ -111,7 +117,8 @@ class Closable:
         self.closed += 1
 
 
-def test_8_a_failing_constructor_closes_deserializers(
+@pytest.mark.behaviour(8)
+def test_a_failing_constructor_closes_deserializers(
     make: Make, network_threads: Callable[[], list[str]]
 ) -> None:
     key, value = Closable(), Closable()
@@ -121,7 +128,8 @@ def test_8_a_failing_constructor_closes_deserializers(
     assert network_threads() == []
 
 
-def test_8_a_failing_subscription_fails_construction(
+@pytest.mark.behaviour(8)
+def test_a_failing_subscription_fails_construction(
     make: Make, network_threads: Callable[[], list[str]]
 ) -> None:
     value = Closable()
@@ -131,7 +139,8 @@ def test_8_a_failing_subscription_fails_construction(
     assert network_threads() == []
 
 
-def test_8_a_failing_constructor_closes_interceptors_and_deserializers(make: Make) -> None:
+@pytest.mark.behaviour(8)
+def test_a_failing_constructor_closes_interceptors_and_deserializers(make: Make) -> None:
     class Looks(Closable):
         def on_commit(self, offsets: object) -> None: ...
 

@@ -87,7 +87,8 @@ def test_partitions_are_returned_one_after_the_other() -> None:
     assert loop.offsets() == [0, 1, 0, 1, 2]
 
 
-def test_139_a_seek_during_iteration_drops_the_remaining_records() -> None:
+@pytest.mark.behaviour(139)
+def test_a_seek_during_iteration_drops_the_remaining_records() -> None:
     reading, loop = begun(3, 2)
     loop.next()
     reading.state(A).set_position(Position(9))
@@ -122,7 +123,8 @@ def test_poll_returns_the_rest_of_an_iteration() -> None:
     assert loop.offsets() == []
 
 
-def test_28_poll_returns_at_most_the_limit_of_it() -> None:
+@pytest.mark.behaviour(28)
+def test_poll_returns_at_most_the_limit_of_it() -> None:
     reading, loop = begun(3, 2)
     loop.next()
     first = loop.poll(1)

@@ -30,7 +30,8 @@ TP = TopicPartition("topic", 0)
 OTHER = TopicPartition("topic", 1)
 
 
-def test_9_without_subscription_or_assignment_there_is_nothing_to_read(
+@pytest.mark.behaviour(9)
+def test_poll_without_subscription_or_assignment_returns_nothing(
     consumer: KafkaConsumer,
 ) -> None:
     """As in kafka-python; the Java client raises."""
@@ -96,15 +97,17 @@ SNAPSHOTS: dict[str, object] = {
 }
 
 
+@pytest.mark.behaviour(10)
 @pytest.mark.parametrize("name", [name for name in CALLS if name not in SNAPSHOTS])
-def test_10_every_method_raises_after_close(consumer: KafkaConsumer, name: str) -> None:
+def test_every_method_raises_after_close(consumer: KafkaConsumer, name: str) -> None:
     consumer.close(timeout_ms=0)
     with pytest.raises(ConsumerClosedError, match="already been closed"):
         CALLS[name](consumer)
 
 
+@pytest.mark.behaviour(10)
 @pytest.mark.parametrize("name", SNAPSHOTS)
-def test_10_cached_state_can_be_read_after_close(consumer: KafkaConsumer, name: str) -> None:
+def test_cached_state_can_be_read_after_close(consumer: KafkaConsumer, name: str) -> None:
     consumer.assign([TP])
     consumer.seek(TP, 7)
     consumer.pause(TP)
@@ -113,7 +116,8 @@ def test_10_cached_state_can_be_read_after_close(consumer: KafkaConsumer, name: 
     assert consumer._closed
 
 
-def test_10_close_again_and_wakeup_after_close_are_silent(
+@pytest.mark.behaviour(10)
+def test_close_again_and_wakeup_after_close_are_silent(
     network_threads: Callable[[], list[str]], consumer: KafkaConsumer
 ) -> None:
     assert network_threads() != []
@@ -125,7 +129,8 @@ def test_10_close_again_and_wakeup_after_close_are_silent(
     assert network_threads() == []
 
 
-def test_10_a_close_interrupted_before_it_starts_can_be_repeated(
+@pytest.mark.behaviour(10)
+def test_a_close_interrupted_before_it_starts_can_be_repeated(
     network_threads: Callable[[], list[str]],
     consumer: KafkaConsumer,
     monkeypatch: pytest.MonkeyPatch,
@@ -143,33 +148,39 @@ def test_10_a_close_interrupted_before_it_starts_can_be_repeated(
     assert network_threads() == []
 
 
+@pytest.mark.behaviour(12)
 @pytest.mark.parametrize("topics", [None, [None], [""], ["  "], ["fine", ""]])
-def test_12_subscribe_rejects_empty_names(consumer: KafkaConsumer, topics: Any) -> None:
+def test_subscribe_rejects_empty_names(consumer: KafkaConsumer, topics: Any) -> None:
     with pytest.raises(InvalidArgumentError):
         consumer.subscribe(topics)
     assert consumer.subscription() is None
 
 
+@pytest.mark.behaviour(12)
 @pytest.mark.parametrize("topics", ["topic", b"topic", 7])
-def test_12_subscribe_accepts_any_collection(consumer: KafkaConsumer, topics: Any) -> None:
+def test_subscribe_accepts_any_collection(consumer: KafkaConsumer, topics: Any) -> None:
     with pytest.raises(TypeError):
         consumer.subscribe(topics)
 
 
+@pytest.mark.behaviour(12)
 @pytest.mark.parametrize("pattern", ["", 7, "(unclosed"])
-def test_12_subscribe_rejects_invalid_patterns(consumer: KafkaConsumer, pattern: Any) -> None:
+def test_subscribe_rejects_invalid_patterns(consumer: KafkaConsumer, pattern: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="pattern"):
         consumer.subscribe(pattern=pattern)
 
 
-def test_12_subscribe_rejects_invalid_listeners(consumer: KafkaConsumer) -> None:
+@pytest.mark.behaviour(12)
+def test_subscribe_rejects_invalid_listeners(consumer: KafkaConsumer) -> None:
     with pytest.raises(ArgumentTypeError, match="on_partitions_assigned"):
         consumer.subscribe(["topic"], listener=object())
     assert consumer.subscription() is None
 
 
+@pytest.mark.behaviour(12)
+@pytest.mark.design("003", "Assign, Subscribe")
 @pytest.mark.parametrize("topics", [[], (), None])
-def test_12_subscribing_to_nothing_is_rejected(consumer: KafkaConsumer, topics: Any) -> None:
+def test_subscribing_to_nothing_is_rejected(consumer: KafkaConsumer, topics: Any) -> None:
     """As in kafka-python; the Java client unsubscribes."""
     consumer.subscribe(["topic"])
     with pytest.raises(ValueError, match=r"unsubscribe\(\)"):
@@ -177,32 +188,37 @@ def test_12_subscribing_to_nothing_is_rejected(consumer: KafkaConsumer, topics: 
     assert consumer.subscription() == {"topic"}
 
 
+@pytest.mark.behaviour(12)
 @pytest.mark.parametrize("name", [".", "..", "a b", "ä", "a" * 250])
-def test_12_invalid_topic_names(consumer: KafkaConsumer, name: str) -> None:
+def test_invalid_topic_names(consumer: KafkaConsumer, name: str) -> None:
     with pytest.raises(ValueError, match=r"[Tt]opic"):
         consumer.subscribe([name])
     assert consumer.subscription() is None
 
 
+@pytest.mark.behaviour(13)
 @pytest.mark.parametrize(
     "partitions",
     [None, [TopicPartition("", 0)], [TopicPartition(None, 0)], [TopicPartition("topic", -1)]],
 )
-def test_13_assign_rejects_invalid_partitions(consumer: KafkaConsumer, partitions: Any) -> None:
+def test_assign_rejects_invalid_partitions(consumer: KafkaConsumer, partitions: Any) -> None:
     with pytest.raises(InvalidArgumentError):
         consumer.assign(partitions)
     assert consumer.assignment() == set()
 
 
+@pytest.mark.behaviour(13)
 @pytest.mark.parametrize("partitions", [["topic"], [("topic", 0)], TP, "topic", 7, [None]])
-def test_13_assign_accepts_any_collection_of_partitions(
+def test_assign_accepts_any_collection_of_partitions(
     consumer: KafkaConsumer, partitions: Any
 ) -> None:
     with pytest.raises(TypeError):
         consumer.assign(partitions)
 
 
-def test_13_assigning_nothing_unsubscribes(consumer: KafkaConsumer) -> None:
+@pytest.mark.behaviour(13)
+@pytest.mark.design("003", "Assign, Subscribe")
+def test_assigning_nothing_unsubscribes(consumer: KafkaConsumer) -> None:
     consumer.assign([TP, OTHER])
     assert consumer.assignment() == {TP, OTHER}
     assert consumer.subscription() is None
@@ -220,9 +236,10 @@ WAYS: dict[str, tuple[Callable[[KafkaConsumer], None], Callable[[KafkaConsumer],
 }
 
 
+@pytest.mark.behaviour(14)
 @pytest.mark.parametrize("second", WAYS)
 @pytest.mark.parametrize("first", WAYS)
-def test_14_ways_to_subscribe_exclude_each_other(
+def test_ways_to_subscribe_exclude_each_other(
     consumer: KafkaConsumer, first: str, second: str
 ) -> None:
     begin, look = WAYS[first]
@@ -237,7 +254,8 @@ def test_14_ways_to_subscribe_exclude_each_other(
     WAYS[second][0](consumer)
 
 
-def test_14_topics_and_a_pattern_in_one_call(consumer: KafkaConsumer) -> None:
+@pytest.mark.behaviour(14)
+def test_topics_and_a_pattern_in_one_call(consumer: KafkaConsumer) -> None:
     with pytest.raises(IllegalStateError):
         consumer.subscribe(["topic"], pattern="top.*")
 
@@ -255,8 +273,9 @@ ON_ASSIGNED = (
 )
 
 
+@pytest.mark.behaviour(15)
 @pytest.mark.parametrize("name", ON_ASSIGNED)
-def test_15_calls_that_need_an_assigned_partition(consumer: KafkaConsumer, name: str) -> None:
+def test_calls_that_need_an_assigned_partition(consumer: KafkaConsumer, name: str) -> None:
     consumer.assign([OTHER])
     with pytest.raises(NotAssignedError, match="No current assignment for partition topic-0"):
         CALLS[name](consumer)
@@ -266,20 +285,23 @@ def test_15_calls_that_need_an_assigned_partition(consumer: KafkaConsumer, name:
         CALLS[name](consumer)
 
 
+@pytest.mark.behaviour(15)
 @pytest.mark.parametrize("name", ["seek_to_end", "seek_to_beginning"])
-def test_15_all_partitions_without_an_assignment(consumer: KafkaConsumer, name: str) -> None:
+def test_all_partitions_without_an_assignment(consumer: KafkaConsumer, name: str) -> None:
     with pytest.raises(NotAssignedError):
         getattr(consumer, name)()
 
 
-def test_15_pause_fails_as_a_whole(consumer: KafkaConsumer) -> None:
+@pytest.mark.behaviour(15)
+def test_pause_fails_as_a_whole(consumer: KafkaConsumer) -> None:
     consumer.assign([OTHER])
     with pytest.raises(NotAssignedError):
         consumer.pause(OTHER, TP)
     assert consumer.paused() == set()
 
 
-def test_16_negative_offsets(consumer: KafkaConsumer) -> None:
+@pytest.mark.behaviour(16)
+def test_negative_offsets(consumer: KafkaConsumer) -> None:
     consumer.assign([TP])
     negative = OffsetAndMetadata(-1, "", -1)
     for call in (
@@ -292,8 +314,9 @@ def test_16_negative_offsets(consumer: KafkaConsumer) -> None:
             call()
 
 
+@pytest.mark.behaviour(16)
 @pytest.mark.parametrize("offset", ["1", 1.5, None, True])
-def test_16_offsets_that_are_not_numbers(consumer: KafkaConsumer, offset: Any) -> None:
+def test_offsets_that_are_not_numbers(consumer: KafkaConsumer, offset: Any) -> None:
     consumer.assign([TP])
     with pytest.raises(TypeError):
         consumer.seek(TP, offset)
@@ -304,8 +327,9 @@ def test_16_offsets_that_are_not_numbers(consumer: KafkaConsumer, offset: Any) -
 GROUP_ONLY = ("commit", "commit_async", "committed")
 
 
+@pytest.mark.behaviour(17)
 @pytest.mark.parametrize("name", [*GROUP_ONLY, "enforce_rebalance"])
-def test_17_calls_that_need_a_group(loner: KafkaConsumer, name: str) -> None:
+def test_calls_that_need_a_group(loner: KafkaConsumer, name: str) -> None:
     with pytest.raises(InvalidGroupIdError, match="group_id"):
         CALLS[name](loner)
     with pytest.raises(IllegalStateError, match="group_id"):
@@ -317,12 +341,14 @@ def test_17_calls_that_need_a_group(loner: KafkaConsumer, name: str) -> None:
     assert loner.poll() == {}
 
 
-def test_18_negative_timestamps(consumer: KafkaConsumer) -> None:
+@pytest.mark.behaviour(18)
+def test_negative_timestamps(consumer: KafkaConsumer) -> None:
     with pytest.raises(InvalidArgumentError, match="negative"):
         consumer.offsets_for_times({TP: -1})
 
 
-def test_19_offsets_are_copied_when_commit_async_is_called(consumer: KafkaConsumer) -> None:
+@pytest.mark.behaviour(19)
+def test_offsets_are_copied_when_commit_async_is_called(consumer: KafkaConsumer) -> None:
     offsets = {TP: OffsetAndMetadata(5, "", -1)}
     seen: list[Any] = []
     consumer.commit_async(offsets, lambda committed, _: seen.append(committed))
@@ -343,7 +369,8 @@ def test_negative_timeouts(consumer: KafkaConsumer, timeout: float) -> None:
 # --- C. without a broker --------------------------------------------------------------------------
 
 
-def test_35_zero_timeouts_return_immediately(consumer: KafkaConsumer) -> None:
+@pytest.mark.behaviour(35)
+def test_zero_timeouts_return_immediately(consumer: KafkaConsumer) -> None:
     for call in (lambda: consumer.partitions_for_topic("t", 0), lambda: consumer.topics(0)):
         with pytest.raises(KafkaTimeoutError):
             call()
@@ -352,6 +379,7 @@ def test_35_zero_timeouts_return_immediately(consumer: KafkaConsumer) -> None:
     assert consumer.offsets_for_times({TP: 5}, 0) == {TP: None}
 
 
+@pytest.mark.behaviour(37)
 @pytest.mark.parametrize(
     ("name", "words"),
     [
@@ -362,7 +390,7 @@ def test_35_zero_timeouts_return_immediately(consumer: KafkaConsumer) -> None:
         ("partitions_for_topic", "partitions_for_topic"),
     ],
 )
-def test_37_a_timeout_names_the_operation_and_leaves_no_request(
+def test_a_timeout_names_the_operation_and_leaves_no_request(
     consumer: KafkaConsumer, name: str, words: str
 ) -> None:
     consumer.assign([TP])
@@ -372,7 +400,8 @@ def test_37_a_timeout_names_the_operation_and_leaves_no_request(
     assert consumer._core.engine.loop._reaper.watched() == ()
 
 
-def test_37_a_position_not_found_in_time_is_none(consumer: KafkaConsumer) -> None:
+@pytest.mark.behaviour(37)
+def test_a_position_not_found_in_time_is_none(consumer: KafkaConsumer) -> None:
     """With a timeout, as in kafka-python; without one, an error is raised in the end."""
     consumer.assign([TP])
     assert consumer.position(TP, timeout_ms=10) is None
@@ -381,10 +410,11 @@ def test_37_a_position_not_found_in_time_is_none(consumer: KafkaConsumer) -> Non
     assert consumer._core.engine.loop._reaper.watched() == ()
 
 
+@pytest.mark.behaviour(29)
 @pytest.mark.parametrize(
     "name", ["poll", "commit", "committed", "position", "topics", "partitions_for_topic"]
 )
-def test_29_wakeup_before_a_call_raises_once(consumer: KafkaConsumer, name: str) -> None:
+def test_wakeup_before_a_call_raises_once(consumer: KafkaConsumer, name: str) -> None:
     consumer.assign([TP])
     consumer.seek(TP, 3)
     consumer.wakeup()

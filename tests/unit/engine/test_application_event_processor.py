@@ -55,8 +55,9 @@ def process(world: World, event: Any) -> Any:
     return event.future
 
 
+@pytest.mark.behaviour(42)
 @pytest.mark.parametrize("kind", ALL)
-def test_42_no_event_raises(kind: type[Any]) -> None:
+def test_no_event_raises_an_exception(kind: type[Any]) -> None:
     for options in ({}, {"group_id": "readers"}):
         process(World(**options), example(kind))
 
@@ -66,6 +67,7 @@ def test_every_event_names_its_operation(kind: type[Any]) -> None:
     assert kind.operation
 
 
+@pytest.mark.behaviour(17)
 @pytest.mark.parametrize(
     "kind",
     [
@@ -75,10 +77,11 @@ def test_every_event_names_its_operation(kind: type[Any]) -> None:
         events.FetchCommitted,
     ],
 )
-def test_17_events_that_need_a_group_fail_without_one(kind: type[Any]) -> None:
+def test_events_that_need_a_group_fail_without_one(kind: type[Any]) -> None:
     assert isinstance(process(World(), example(kind)).error, InvalidGroupIdError)
 
 
+@pytest.mark.behaviour(15)
 @pytest.mark.parametrize(
     "kind",
     [
@@ -90,7 +93,7 @@ def test_17_events_that_need_a_group_fail_without_one(kind: type[Any]) -> None:
         events.CurrentLag,
     ],
 )
-def test_15_events_that_need_an_assigned_partition_fail_without_one(kind: type[Any]) -> None:
+def test_events_that_need_an_assigned_partition_fail_without_one(kind: type[Any]) -> None:
     assert isinstance(process(World(), example(kind)).error, NotAssignedError)
 
 
@@ -121,7 +124,8 @@ def test_assign_requests_metadata_of_new_topics_only() -> None:
     assert world.refresh_wanted()
 
 
-def test_14_mixing_fails_the_event() -> None:
+@pytest.mark.behaviour(14)
+def test_mixing_fails_the_event() -> None:
     world = World(group_id="readers")
     process(world, events.Assign(partitions=(TP,)))
     future = process(world, events.Subscribe(topics=frozenset({"orders"})))
@@ -129,7 +133,8 @@ def test_14_mixing_fails_the_event() -> None:
     assert world.subscription.kind is SubscriptionKind.USER_ASSIGNED
 
 
-def test_45_records_of_an_unsubscribed_topic_stop_immediately() -> None:
+@pytest.mark.behaviour(45)
+def test_records_of_an_unsubscribed_topic_stop_immediately() -> None:
     world = World(group_id="readers")
     process(world, events.Subscribe(topics=frozenset({"orders", "more"})))
     world.subscription.set_assigned([TP, TopicPartition("more", 0)])
@@ -145,7 +150,8 @@ def test_45_records_of_an_unsubscribed_topic_stop_immediately() -> None:
     assert world.subscription.get(TP1).returnable
 
 
-def test_71_a_new_subscription_does_not_end_a_running_revocation() -> None:
+@pytest.mark.behaviour(71)
+def test_a_new_subscription_does_not_end_a_running_revocation() -> None:
     world = World(group_id="readers")
     process(world, events.Subscribe(topics=frozenset({"orders"})))
     world.subscription.set_assigned([TP])
@@ -155,7 +161,8 @@ def test_71_a_new_subscription_does_not_end_a_running_revocation() -> None:
     assert not world.subscription.get(TP).returnable
 
 
-def test_69_70_new_partitions_wait_for_the_listener() -> None:
+@pytest.mark.behaviour(69, 70)
+def test_new_partitions_wait_for_the_listener() -> None:
     world = World(group_id="readers")
     process(world, events.Subscribe(topics=frozenset({"orders"})))
     world.subscription.set_assigned([TP])
@@ -176,7 +183,8 @@ def test_an_assignment_that_was_cancelled_is_not_applied(counts: int) -> None:
     assert world.subscription.assigned == {}
 
 
-def test_149_lag_needs_a_position_and_an_end() -> None:
+@pytest.mark.behaviour(149)
+def test_lag_needs_a_position_and_an_end() -> None:
     world = World(isolation_level="read_committed")
     (state,) = world.assign(TP)
     assert process(world, events.CurrentLag(partition=TP)).result() is None
@@ -187,7 +195,8 @@ def test_149_lag_needs_a_position_and_an_end() -> None:
     assert process(world, events.CurrentLag(partition=TP)).result() == 0
 
 
-def test_149_a_failed_lag_lookup_can_be_repeated() -> None:
+@pytest.mark.behaviour(149)
+def test_a_failed_lag_lookup_can_be_repeated() -> None:
     from tandem_kafka.errors import TopicAuthorizationFailedError
     from tests.unit.request_managers.world import offsets_answer
 

@@ -92,7 +92,8 @@ def test_the_next_deadline_ends_the_sleep() -> None:
     assert world.turn() <= 700
 
 
-def test_42_a_manager_that_raises_does_not_stop_the_others(
+@pytest.mark.behaviour(42)
+def test_a_manager_that_raises_does_not_stop_the_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     world = Looped()
@@ -109,7 +110,8 @@ def test_42_a_manager_that_raises_does_not_stop_the_others(
     assert isinstance(error.__cause__, ZeroDivisionError)
 
 
-def test_42_an_event_that_fails_unexpectedly_does_not_end_the_loop(
+@pytest.mark.behaviour(42)
+def test_an_event_that_fails_unexpectedly_does_not_end_the_loop(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     world = Looped()
@@ -122,7 +124,8 @@ def test_42_an_event_that_fails_unexpectedly_does_not_end_the_loop(
     assert world.loop.running
 
 
-def test_42_a_response_that_a_manager_cannot_process_is_an_error_and_is_retried(
+@pytest.mark.behaviour(42)
+def test_a_response_that_a_manager_cannot_process_is_an_error_and_is_retried(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     world = Looped()
@@ -153,7 +156,8 @@ def test_42_a_response_that_a_manager_cannot_process_is_an_error_and_is_retried(
     assert bootstrap.future.error is None
 
 
-def test_42_a_manager_that_raises_in_its_error_handler_does_not_end_the_loop(
+@pytest.mark.behaviour(42)
+def test_a_manager_that_raises_in_its_error_handler_does_not_end_the_loop(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     world = Looped()
@@ -166,7 +170,8 @@ def test_42_a_manager_that_raises_in_its_error_handler_does_not_end_the_loop(
     assert world.loop.running
 
 
-def test_42_a_manager_that_raises_at_close_does_not_prevent_it(
+@pytest.mark.behaviour(42)
+def test_a_manager_that_raises_at_close_does_not_prevent_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     world = Looped()
@@ -176,7 +181,8 @@ def test_42_a_manager_that_raises_at_close_does_not_prevent_it(
     assert not world.loop.running
 
 
-def test_37_an_event_without_a_response_fails_at_its_deadline() -> None:
+@pytest.mark.behaviour(37)
+def test_an_event_without_a_response_fails_at_its_deadline() -> None:
     world = Looped()
     world.subscription.assign_by_user([TP])
     event = world.ask(events.UpdatePositions(partition=TP, deadline_ms=world.now_ms + 500))
@@ -190,7 +196,8 @@ def test_37_an_event_without_a_response_fails_at_its_deadline() -> None:
     assert world.loop._reaper.watched() == ()
 
 
-def test_38_a_zero_timeout_allows_one_attempt() -> None:
+@pytest.mark.behaviour(38)
+def test_a_zero_timeout_allows_one_attempt() -> None:
     world = Looped()
     event = world.ask(events.ListTopics(deadline_ms=world.now_ms))
     world.turn()
@@ -288,7 +295,8 @@ def test_an_event_that_came_late_ends_the_sleep() -> None:
     assert world.turn() == 0
 
 
-def test_116_pending_events_fail_at_the_end() -> None:
+@pytest.mark.behaviour(116)
+def test_pending_events_fail_at_the_end() -> None:
     world = Looped()
     world.subscription.assign_by_user([TP])
     watched = world.ask(events.UpdatePositions(partition=TP, deadline_ms=world.now_ms + 10**6))
@@ -326,7 +334,8 @@ def test_an_error_while_closing_does_not_replace_the_first_error(
     assert world.loop.failure is cause
 
 
-def test_114_close_without_final_requests_ends_immediately() -> None:
+@pytest.mark.behaviour(114)
+def test_close_without_final_requests_ends_immediately() -> None:
     world = Looped()
     event = world.ask(events.Close(deadline_ms=world.now_ms + 30_000))
     assert world.turn() == 0

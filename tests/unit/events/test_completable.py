@@ -40,7 +40,8 @@ def test_callbacks_run_once_and_in_order() -> None:
     assert seen == ["first 7", "second 7", "third 7"]
 
 
-def test_37_overdue_events_fail_with_their_names() -> None:
+@pytest.mark.behaviour(37)
+def test_overdue_events_fail_with_their_names() -> None:
     reaper = Reaper()
     late, early = CommitSync(deadline_ms=100, offsets={}), Poll(deadline_ms=200)
     reaper.watch(late)
@@ -69,7 +70,8 @@ def test_completed_events_are_not_failed() -> None:
     assert reaper.forget_done() == 0
 
 
-def test_116_all_events_fail_at_the_end() -> None:
+@pytest.mark.behaviour(116)
+def test_all_events_fail_at_the_end() -> None:
     reaper = Reaper()
     events = [Poll(deadline_ms=NO_DEADLINE_MS) for _ in range(3)]
     for event in events:

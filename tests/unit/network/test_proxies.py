@@ -156,7 +156,7 @@ class Inline:
         done(work())
 
 
-def test_names_are_looked_up_where_the_url_says() -> None:
+def test_the_url_selects_the_side_that_resolves_names() -> None:
     def resolved(scheme: str, host: str) -> list[ServerAddress]:
         offloading = Offloading(Inline(), lambda: None)
         found: list[Any] = []
@@ -201,7 +201,7 @@ def test_a_consumer_reads_through_a_proxy(
     assert len(proxy.asked) >= 2
 
 
-def test_no_proxy_there() -> None:
+def test_a_proxy_that_cannot_be_reached() -> None:
     with pytest.raises(KafkaTimeoutError) as caught:
         KafkaConsumer(
             bootstrap_servers="127.0.0.1:9092",

@@ -127,7 +127,7 @@ def test_a_part_of_a_frame_is_no_event(transport: AnyTransport, peer: Peer) -> N
     assert bytes(event.frame) == b"abcdef"
 
 
-def test_refused(transport: AnyTransport, peer: Peer) -> None:
+def test_a_refused_connection(transport: AnyTransport, peer: Peer) -> None:
     address = peer.address
     peer.close()
     transport.connect(address)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tandem_kafka.network.backoff import FOREVER_MS, Backoff
 from tandem_kafka.request_managers.base import RequestState
 from tandem_kafka.runtime import Random
@@ -19,7 +21,8 @@ def test_a_backoff_doubles_up_to_its_limit_with_jitter() -> None:
     assert backoff.next_ms() <= 120
 
 
-def test_25_a_zero_backoff_is_still_a_pause() -> None:
+@pytest.mark.behaviour(25)
+def test_a_zero_backoff_is_still_a_pause() -> None:
     backoff = Backoff(0, 0, Random(1))
     assert all(backoff.next_ms() >= 1 for _ in range(50))
 

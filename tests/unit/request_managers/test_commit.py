@@ -61,7 +61,8 @@ def fail_or_answer(world: World, unsent: Any, error: type[Exception]) -> None:
         world.answer(unsent, commit_answer(error))
 
 
-def test_131_offset_epoch_and_metadata_are_sent_to_the_coordinator(world: World) -> None:
+@pytest.mark.behaviour(131)
+def test_offset_epoch_and_metadata_are_sent_to_the_coordinator(world: World) -> None:
     world.identity.joined(9, "member")
     future = ask(world)
     unsent = world.sent(world.group.commit)
@@ -94,8 +95,10 @@ def test_an_empty_commit_is_done_immediately(world: World) -> None:
     assert not world.poll(world.group.commit).unsent
 
 
+@pytest.mark.behaviour(124)
+@pytest.mark.design("000", "Co-ordinator 3")
 @pytest.mark.parametrize(("error", "reaction"), COMMIT.items())
-def test_124_reactions_of_a_sync_commit(
+def test_reactions_of_a_sync_commit(
     world: World, error: type[Exception], reaction: Reaction
 ) -> None:
     future = ask(world)
@@ -120,8 +123,9 @@ def test_124_reactions_of_a_sync_commit(
     assert not world.poll(world.group.commit).unsent
 
 
+@pytest.mark.behaviour(123)
 @pytest.mark.parametrize(("error", "reaction"), COMMIT.items())
-def test_123_reactions_of_an_async_commit(
+def test_reactions_of_an_async_commit(
     world: World, error: type[Exception], reaction: Reaction
 ) -> None:
     future = ask(world, retry=False)
@@ -171,7 +175,8 @@ def give_back(world: World) -> Completion[Any]:
     return future
 
 
-def test_126_a_stale_epoch_is_retried_during_a_release(world: World) -> None:
+@pytest.mark.behaviour(126)
+def test_a_stale_epoch_is_retried_during_a_release(world: World) -> None:
     world.identity.joined(3, "member")
     future = give_back(world)
     world.answer(world.sent(world.group.commit), commit_answer(errors.StaleMemberEpochError))
@@ -183,10 +188,9 @@ def test_126_a_stale_epoch_is_retried_during_a_release(world: World) -> None:
     assert future.error is None
 
 
+@pytest.mark.behaviour(127)
 @pytest.mark.parametrize("gone", [errors.UnknownTopicOrPartitionError, errors.UnknownTopicIdError])
-def test_127_a_deleted_topic_does_not_delay_a_rebalance(
-    world: World, gone: type[Exception]
-) -> None:
+def test_a_deleted_topic_does_not_delay_a_rebalance(world: World, gone: type[Exception]) -> None:
     future = give_back(world)
     world.answer(world.sent(world.group.commit), commit_answer(gone))
     assert type(future.error) is gone
@@ -203,7 +207,8 @@ def test_the_backoff_grows_and_a_thousand_iterations_do_not_spin(world: World) -
     assert min(pauses[6:]) >= 800
 
 
-def test_122_commits_wait_for_the_coordinator_and_keep_their_order() -> None:
+@pytest.mark.behaviour(122)
+def test_commits_wait_for_the_coordinator_and_keep_their_order() -> None:
     world = World(group_id="readers")
     futures = [ask(world, number, retry=number == 4) for number in range(5)]
     assert not world.poll(world.group.commit).unsent
@@ -240,7 +245,8 @@ def test_an_abandoned_commit_is_not_retried(world: World) -> None:
     assert not world.poll(world.group.commit, after_ms=10_000).unsent
 
 
-def test_135_unauthorized_topics_are_reported_together(world: World) -> None:
+@pytest.mark.behaviour(135)
+def test_unauthorized_topics_are_reported_together(world: World) -> None:
     future: Completion[Any] = Completion()
     world.group.commit.commit(offsets(5, TP, TP1), future, retry=True)
     answer = commit_answer(errors.OffsetMetadataTooLargeError, errors.TopicAuthorizationFailedError)
@@ -249,7 +255,8 @@ def test_135_unauthorized_topics_are_reported_together(world: World) -> None:
     assert future.error.args[0] == {"orders"}
 
 
-def test_128_the_interval_never_has_two_in_flight_and_is_not_retried(world: World) -> None:
+@pytest.mark.behaviour(128)
+def test_the_interval_never_has_two_in_flight_and_is_not_retried(world: World) -> None:
     manager = world.group.commit
     manager.auto_commit(offsets(1), Completion())
     unsent = world.sent(manager)
@@ -261,19 +268,22 @@ def test_128_the_interval_never_has_two_in_flight_and_is_not_retried(world: Worl
     assert committed_offset(world.sent(manager)) == 3
 
 
-def test_128_nothing_consumed_sends_nothing(world: World) -> None:
+@pytest.mark.behaviour(128)
+def test_nothing_consumed_sends_nothing(world: World) -> None:
     world.group.commit.auto_commit({}, Completion())
     assert not world.poll(world.group.commit).unsent
 
 
-def test_129_a_sync_commit_does_not_wait_for_an_automatic_one(world: World) -> None:
+@pytest.mark.behaviour(129)
+def test_a_sync_commit_does_not_wait_for_an_automatic_one(world: World) -> None:
     world.group.commit.auto_commit(offsets(1), Completion())
     world.sent(world.group.commit)
     ask(world, 2)
     assert committed_offset(world.sent(world.group.commit)) == 2
 
 
-def test_110_a_coordinator_that_is_not_found_soon_fails_the_commits_of_close() -> None:
+@pytest.mark.behaviour(110)
+def test_a_coordinator_that_is_not_found_soon_fails_the_commits_of_close() -> None:
     world = World(group_id="readers")
     future = ask(world)
     world.poll(world.group.commit)

@@ -64,7 +64,8 @@ def test_no_partitions_no_request(world: World) -> None:
     assert not world.poll(world.group.committed).unsent
 
 
-def test_133_equal_lookups_share_one_request(world: World) -> None:
+@pytest.mark.behaviour(133)
+def test_equal_lookups_share_one_request(world: World) -> None:
     first, second = ask(world), ask(world)
     unsent = world.sent(world.group.committed)
     third, other = ask(world), ask(world, TP)
@@ -102,7 +103,8 @@ def test_reactions(world: World, error: type[Exception], reaction: Reaction) -> 
     assert future.result()[TP1] == OffsetAndMetadata(8, "", -1)
 
 
-def test_135_unauthorized_topics_are_named(world: World) -> None:
+@pytest.mark.behaviour(135)
+def test_unauthorized_topics_are_named(world: World) -> None:
     future = ask(world)
     answer = committed_answer({TP: 7, TP1: errors.TopicAuthorizationFailedError})
     world.answer(world.sent(world.group.committed), answer)
@@ -173,7 +175,8 @@ def test_a_response_without_the_group_fails_the_lookup(world: World) -> None:
     assert again.error is None
 
 
-def test_134_unstable_offsets_are_retried_while_a_caller_waits(world: World) -> None:
+@pytest.mark.behaviour(134)
+def test_unstable_offsets_are_retried_while_a_caller_waits(world: World) -> None:
     future = ask(world)
     pauses = []
     for _ in range(1_000):

@@ -86,7 +86,8 @@ def test_a_lost_connection_is_retried(world: World) -> None:
     assert 80 <= waited_ms <= 120
 
 
-def test_25_a_thousand_failures_back_off() -> None:
+@pytest.mark.behaviour(25)
+def test_a_thousand_failures_back_off() -> None:
     world = World(group_id="readers", retry_backoff_ms=0)
     coordinator = world.group.coordinator
     coordinator.destination()
@@ -97,7 +98,8 @@ def test_25_a_thousand_failures_back_off() -> None:
     assert world.now_ms - began_ms > 100_000
 
 
-def test_98_a_coordinator_marked_unknown_is_looked_up_immediately(world: World) -> None:
+@pytest.mark.behaviour(98)
+def test_a_coordinator_marked_unknown_is_looked_up_immediately(world: World) -> None:
     world.find_coordinator()
     coordinator = world.group.coordinator
     coordinator.mark_unknown("it moved")

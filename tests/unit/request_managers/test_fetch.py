@@ -36,7 +36,8 @@ def reading(**options: object) -> World:
 # --- slots -------------------------------------------------------------------------------------
 
 
-def test_154_two_fetches_per_broker_over_disjoint_halves() -> None:
+@pytest.mark.behaviour(154)
+def test_two_fetches_per_broker_over_disjoint_halves() -> None:
     world = reading()
     first, second = send(world)
     assert [first.destination, second.destination] == [
@@ -47,7 +48,8 @@ def test_154_two_fetches_per_broker_over_disjoint_halves() -> None:
     assert wanted(first) | wanted(second) == dict.fromkeys(range(4), 10)
 
 
-def test_154_never_two_fetches_for_one_partition() -> None:
+@pytest.mark.behaviour(154)
+def test_never_two_fetches_for_one_partition() -> None:
     world = reading()
     first, _ = send(world)
     for _ in range(10):
@@ -149,7 +151,8 @@ def test_no_leader_no_fetch() -> None:
 # --- sessions ----------------------------------------------------------------------------------
 
 
-def test_157_unchanged_partitions_are_not_named_again() -> None:
+@pytest.mark.behaviour(157)
+def test_unchanged_partitions_are_not_named_again() -> None:
     world = reading()
     first, second = send(world)
     one, other = wanted(first)
@@ -165,7 +168,8 @@ def test_157_unchanged_partitions_are_not_named_again() -> None:
     assert not second.future.done
 
 
-def test_157_unfetchable_partitions_are_forgotten_and_added_again_later() -> None:
+@pytest.mark.behaviour(157)
+def test_unfetchable_partitions_are_forgotten_and_added_again_later() -> None:
     world = reading()
     first, _ = send(world)
     one, other = wanted(first)
@@ -180,10 +184,11 @@ def test_157_unfetchable_partitions_are_forgotten_and_added_again_later() -> Non
     assert wanted(third) == {one: 14, other: 10}
 
 
+@pytest.mark.behaviour(157)
 @pytest.mark.parametrize(
     "error", [errors.FetchSessionIdNotFoundError, errors.InvalidFetchSessionEpochError]
 )
-def test_157_an_error_of_the_session_starts_a_full_one(error: type[Exception]) -> None:
+def test_an_error_of_the_session_starts_a_full_one(error: type[Exception]) -> None:
     world = reading()
     first, _ = send(world)
     one, _ = wanted(first)
@@ -215,7 +220,8 @@ def test_a_recreated_topic_is_fetched_by_its_new_id() -> None:
         assert len(forgotten(unsent)) == 2
 
 
-def test_113_close_ends_the_sessions_on_another_connection() -> None:
+@pytest.mark.behaviour(113)
+def test_close_ends_the_sessions_on_another_connection() -> None:
     world = reading()
     for unsent in send(world):
         one, _ = wanted(unsent)
@@ -291,7 +297,8 @@ def test_a_fetch_at_the_end_of_the_log_takes_no_room_from_others() -> None:
     assert list(wanted(other)) == [1]
 
 
-def test_155_a_full_paused_partition_does_not_block_others() -> None:
+@pytest.mark.behaviour(155)
+def test_a_full_paused_partition_does_not_block_others() -> None:
     world = World(
         leaders=(1, 1, 1), fetch_buffer_max_bytes=100_000, max_partition_fetch_bytes=1_000
     )
@@ -308,7 +315,8 @@ def test_155_a_full_paused_partition_does_not_block_others() -> None:
     assert other.held_bytes > 0
 
 
-def test_156_what_was_buffered_when_paused_is_not_fetched_again() -> None:
+@pytest.mark.behaviour(156)
+def test_buffered_records_of_a_paused_partition_are_not_fetched_again() -> None:
     world = World()
     (state,) = world.assign(TP, at=10)
     (unsent,) = send(world)
@@ -343,7 +351,8 @@ def test_a_fetch_error_that_cannot_be_retried_is_raised() -> None:
     assert len(world.raised()) == 1
 
 
-def test_159_a_failed_fetch_from_a_replica_goes_back_to_the_leader() -> None:
+@pytest.mark.behaviour(159)
+def test_a_failed_fetch_from_a_replica_goes_back_to_the_leader() -> None:
     world = World(leaders=(1, 1, 1))
     (state,) = world.assign(TP, at=10)
     state.preferred_replica = PreferredReplica(2, 10**9)
@@ -354,7 +363,8 @@ def test_159_a_failed_fetch_from_a_replica_goes_back_to_the_leader() -> None:
     assert again.destination == ToNode(NODE_1, Purpose.FETCH_0)
 
 
-def test_159_the_lease_of_a_replica_ends() -> None:
+@pytest.mark.behaviour(159)
+def test_the_lease_of_a_replica_ends() -> None:
     world = World(leaders=(1, 1, 1), metadata_max_age_ms=10_000)
     (state,) = world.assign(TP, at=10)
     (unsent,) = send(world)
@@ -369,7 +379,8 @@ def test_159_the_lease_of_a_replica_ends() -> None:
     assert state.preferred_replica is None
 
 
-def test_159_a_replica_that_is_offline_is_not_read_from() -> None:
+@pytest.mark.behaviour(159)
+def test_a_replica_that_is_offline_is_not_read_from() -> None:
     world = World(leaders=(1, 1, 1))
     (state,) = world.assign(TP, at=10)
     state.preferred_replica = PreferredReplica(5, 10**9)

@@ -68,8 +68,9 @@ def test_an_empty_response_still_has_the_end() -> None:
     assert not chunks(world)
 
 
+@pytest.mark.behaviour(158)
 @pytest.mark.parametrize("how", ["seek", "reset", "assign", "revoke", "overtaken"])
-def test_158_a_stale_fetch_response_is_dropped(how: str) -> None:
+def test_a_stale_fetch_response_is_dropped(how: str) -> None:
     world, state, unsent = asked()
     if how == "seek":
         state.set_position(Position(10))
@@ -87,8 +88,9 @@ def test_158_a_stale_fetch_response_is_dropped(how: str) -> None:
     assert not world.raised()
 
 
+@pytest.mark.behaviour(158)
 @pytest.mark.parametrize("error", [errors.OffsetOutOfRangeError, errors.CorruptRecordError])
-def test_158_a_stale_error_is_dropped_too(error: type[Exception]) -> None:
+def test_a_stale_error_is_dropped_too(error: type[Exception]) -> None:
     world, state, unsent = asked(auto_offset_reset="none")
     state.set_position(Position(10))
     world.answer(unsent, answer({TP: Found(error=error)}))
@@ -102,7 +104,8 @@ def test_a_response_for_an_unrequested_partition_is_ignored() -> None:
     assert not chunks(world)
 
 
-def test_164_a_corrupt_batch_is_an_error_at_its_position() -> None:
+@pytest.mark.behaviour(164)
+def test_a_corrupt_batch_is_an_error_at_its_position() -> None:
     world, state, unsent = asked()
     good = records(10, 2)
     broken = bytearray(records(12, 2))
@@ -116,7 +119,8 @@ def test_164_a_corrupt_batch_is_an_error_at_its_position() -> None:
     assert state.read_ahead >= 12
 
 
-def test_164_an_incomplete_batch_is_an_error_until_a_seek() -> None:
+@pytest.mark.behaviour(164)
+def test_an_incomplete_batch_is_an_error_until_a_seek() -> None:
     world, state, unsent = asked()
     world.answer(unsent, answer({TP: Found(records(10, 2)[:30])}))
     (chunk,) = chunks(world)
@@ -165,7 +169,8 @@ def test_an_error_in_no_table_is_raised() -> None:
     assert isinstance(chunk.error, errors.PolicyViolationError)
 
 
-def test_167_an_unauthorized_topic_is_named_once_per_response() -> None:
+@pytest.mark.behaviour(167)
+def test_an_unauthorized_topic_is_named_once_per_response() -> None:
     world, _, unsent = asked()
     world.answer(unsent, answer({TP: Found(error=errors.TopicAuthorizationFailedError)}))
     (chunk,) = chunks(world)
@@ -183,7 +188,8 @@ def out_of_range(world: World, unsent: UnsentRequest) -> None:
     world.answer(again, answer({TP: Found(error=errors.OffsetOutOfRangeError)}))
 
 
-def test_143_out_of_range_applies_the_policy_silently() -> None:
+@pytest.mark.behaviour(143)
+def test_out_of_range_applies_the_policy_silently() -> None:
     world, state, unsent = asked(auto_offset_reset="earliest")
     out_of_range(world, unsent)
     world.poll(world.managers.positions)
@@ -192,7 +198,8 @@ def test_143_out_of_range_applies_the_policy_silently() -> None:
     assert not world.raised()
 
 
-def test_142_out_of_range_without_a_policy_is_an_error_until_a_seek() -> None:
+@pytest.mark.behaviour(142)
+def test_out_of_range_without_a_policy_is_an_error_until_a_seek() -> None:
     world, state, unsent = asked(auto_offset_reset="none")
     out_of_range(world, unsent)
     (chunk,) = chunks(world)
@@ -247,7 +254,8 @@ def test_two_out_of_range_responses_must_be_consecutive() -> None:
     assert state.state is FetchState.FETCHING
 
 
-def test_159_out_of_range_at_a_replica_asks_the_leader() -> None:
+@pytest.mark.behaviour(159)
+def test_out_of_range_at_a_replica_asks_the_leader() -> None:
     world = World(leaders=(1, 1, 1))
     (state,) = world.assign(TP, at=10)
     state.preferred_replica = PreferredReplica(2, 10**9)
@@ -263,10 +271,11 @@ def test_159_out_of_range_at_a_replica_asks_the_leader() -> None:
 # --- hints -------------------------------------------------------------------------------------
 
 
+@pytest.mark.behaviour(160)
 @pytest.mark.parametrize(
     "error", [errors.NotLeaderForPartitionError, errors.FencedLeaderEpochError]
 )
-def test_160_a_hint_saves_the_metadata_round_trip(error: type[Exception]) -> None:
+def test_a_hint_saves_the_metadata_round_trip(error: type[Exception]) -> None:
     world, state, unsent = asked()
     newcomer = Node(5, "10.0.0.5", 9092)
     found = Found(error=error, leader=(5, 4))
@@ -279,7 +288,8 @@ def test_160_a_hint_saves_the_metadata_round_trip(error: type[Exception]) -> Non
     assert again.destination == ToNode(newcomer, Purpose.FETCH_0)
 
 
-def test_160_an_older_hint_is_not_followed() -> None:
+@pytest.mark.behaviour(160)
+def test_an_older_hint_is_not_followed() -> None:
     world, _, unsent = asked()
     found = Found(error=errors.NotLeaderForPartitionError, leader=(2, 2))
     world.answer(unsent, answer({TP: found}, nodes=(NODE_2,)))
@@ -287,7 +297,8 @@ def test_160_an_older_hint_is_not_followed() -> None:
     assert world.metadata.snapshot.leader_epoch(TP) == 3
 
 
-def test_159_a_preferred_replica_is_followed() -> None:
+@pytest.mark.behaviour(159)
+def test_a_preferred_replica_is_followed() -> None:
     world, state, unsent = asked()
     world.answer(unsent, answer({TP: Found(replica=2)}))
     assert state.preferred_replica == PreferredReplica(2, world.now_ms + 300_000)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
+import pytest
 from kafka import errors
 
 from tandem_kafka.request_managers.fetching.session import (
@@ -37,7 +38,8 @@ def opened() -> FetchSession:
     return session
 
 
-def test_157_the_first_request_is_full_the_next_names_changes_only() -> None:
+@pytest.mark.behaviour(157)
+def test_the_first_request_is_full_the_next_names_changes_only() -> None:
     session = FetchSession(incremental=True)
     first = build(session, {TP: target(1), TP1: target(2)})
     assert (first.session_id, first.epoch, len(first.to_send)) == (0, 0, 2)
@@ -50,7 +52,8 @@ def test_157_the_first_request_is_full_the_next_names_changes_only() -> None:
     assert second.forgotten == ()
 
 
-def test_157_removed_partitions_are_forgotten() -> None:
+@pytest.mark.behaviour(157)
+def test_removed_partitions_are_forgotten() -> None:
     session = opened()
     request = build(session, {TP: target(1)})
     assert request.to_send == {}
@@ -59,7 +62,8 @@ def test_157_removed_partitions_are_forgotten() -> None:
     assert build(session, {TP: target(1), TP1: target(2)}).to_send == {TP1: target(2)}
 
 
-def test_157_a_recreated_topic_is_replaced() -> None:
+@pytest.mark.behaviour(157)
+def test_a_recreated_topic_is_replaced() -> None:
     session = opened()
     new = UUID(int=99)
     request = build(session, {TP: target(0, new), TP1: target(2)})
@@ -80,7 +84,8 @@ def test_a_broker_without_room_gives_no_session() -> None:
     assert (again.session_id, again.epoch, len(again.to_send)) == (0, 0, 1)
 
 
-def test_157_a_lost_session_is_reopened_and_other_errors_replace_it() -> None:
+@pytest.mark.behaviour(157)
+def test_a_lost_session_is_reopened_and_other_errors_replace_it() -> None:
     session = opened()
     assert not session.handle_response(0, code(errors.FetchSessionIdNotFoundError))
     request = build(session, {TP: target(1)})
@@ -120,7 +125,8 @@ def test_the_final_request_ends_the_session() -> None:
     assert not session.open
 
 
-def test_157_a_partition_added_again_in_time_is_not_forgotten() -> None:
+@pytest.mark.behaviour(157)
+def test_a_partition_added_again_in_time_is_not_forgotten() -> None:
     session = opened()
     session.exclude(TP)
     session.include(TP, target(1))

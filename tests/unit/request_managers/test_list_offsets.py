@@ -55,8 +55,9 @@ def test_a_lookup_of_no_partitions_finds_nothing(world: World) -> None:
     assert future.result() == {}
 
 
+@pytest.mark.behaviour(146)
 @pytest.mark.parametrize(("level", "lowest"), [("read_committed", 2), ("read_uncommitted", 1)])
-def test_146_the_end_depends_on_the_isolation_level(level: str, lowest: int) -> None:
+def test_the_end_depends_on_the_isolation_level(level: str, lowest: int) -> None:
     world = World(isolation_level=level)
     ask(world)
     message = world.sent(world.managers.list_offsets).message
@@ -64,8 +65,11 @@ def test_146_the_end_depends_on_the_isolation_level(level: str, lowest: int) -> 
     assert message._min_version == lowest
 
 
+@pytest.mark.behaviour(148)
 @pytest.mark.parametrize(("error", "reaction"), LIST_OFFSETS.items())
-def test_148_reactions(world: World, error: type[Exception], reaction: Reaction) -> None:
+def test_reactions_to_errors_of_list_offsets(
+    world: World, error: type[Exception], reaction: Reaction
+) -> None:
     future = ask(world, TP, TP1)
     unsent = world.sent(world.managers.list_offsets)
     if issubclass(error, KafkaConnectionError):
@@ -88,7 +92,8 @@ def test_148_reactions(world: World, error: type[Exception], reaction: Reaction)
         assert future.result()[TP] == OffsetAndTimestamp(3, -1, 3)
 
 
-def test_135_unauthorized_topics_are_named(world: World) -> None:
+@pytest.mark.behaviour(135)
+def test_unauthorized_topics_are_named(world: World) -> None:
     future = ask(world)
     answer = offsets_answer({TP: errors.TopicAuthorizationFailedError})
     world.answer(world.sent(world.managers.list_offsets), answer)
@@ -96,7 +101,8 @@ def test_135_unauthorized_topics_are_named(world: World) -> None:
     assert future.error.args[0] == {"orders"}
 
 
-def test_148_an_unknown_leader_gets_the_request_as_soon_as_it_is_known() -> None:
+@pytest.mark.behaviour(148)
+def test_an_unknown_leader_gets_the_request_as_soon_as_it_is_known() -> None:
     world = World(leaders=())
     ask(world, TP, timestamp=EARLIEST)
     result = world.poll(world.managers.list_offsets)
@@ -128,7 +134,8 @@ def test_an_abandoned_lookup_ends(world: World) -> None:
     assert not world.managers.list_offsets._lookups
 
 
-def test_149_lag_is_looked_up_once_and_known_later() -> None:
+@pytest.mark.behaviour(149)
+def test_lag_is_looked_up_once_and_known_later() -> None:
     from tandem_kafka.engine.application_event_processor import ApplicationEventProcessor
     from tandem_kafka.events import application as events
 

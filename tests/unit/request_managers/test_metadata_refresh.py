@@ -94,7 +94,8 @@ def test_nothing_is_requested_before_it_is_needed() -> None:
     assert not world.poll(world.managers.metadata, after_ms=10_000).unsent
 
 
-def test_57_watched_topics_are_requested_immediately_and_with_every_refresh() -> None:
+@pytest.mark.behaviour(57)
+def test_watched_topics_are_requested_immediately_and_with_every_refresh() -> None:
     world = fresh(metadata_max_age_ms=1_000)
     world.assign(TP)
     refresher = world.managers.metadata
@@ -169,8 +170,9 @@ def test_the_backoff_grows_without_responses() -> None:
     assert world.now_ms - began_ms > 100_000
 
 
+@pytest.mark.behaviour(55)
 @pytest.mark.parametrize("kind", ["no topic", "no leader", "no brokers"])
-def test_55_a_missing_topic_is_requested_again(kind: str) -> None:
+def test_a_missing_topic_is_requested_again(kind: str) -> None:
     world = fresh()
     world.assign(TP)
     unsent = request(world)
@@ -199,6 +201,7 @@ def test_an_older_leader_epoch_does_not_send_us_back() -> None:
     assert world.metadata.snapshot.leader(TP) == NODE_2
 
 
+@pytest.mark.behaviour(54)
 @pytest.mark.parametrize(
     ("error", "kind", "text"),
     [
@@ -206,7 +209,7 @@ def test_an_older_leader_epoch_does_not_send_us_back() -> None:
         (errors.InvalidTopicError, InvalidTopicError, "rejects the topic names ['orders']"),
     ],
 )
-def test_54_errors_for_the_user_are_kept_for_the_loop(
+def test_errors_for_the_user_are_kept_for_the_loop(
     error: type[Exception], kind: type[Exception], text: str
 ) -> None:
     world = fresh()
@@ -218,8 +221,9 @@ def test_54_errors_for_the_user_are_kept_for_the_loop(
     assert world.managers.metadata.take_error() is None
 
 
+@pytest.mark.behaviour(175)
 @pytest.mark.parametrize("error", [AuthenticationError("no"), UnsupportedVersionError("old")])
-def test_175_a_rejected_connection_is_reported(error: Exception) -> None:
+def test_a_rejected_connection_is_reported(error: Exception) -> None:
     world = fresh()
     world.assign(TP)
     request(world).future.fail(error)
@@ -249,7 +253,8 @@ def test_the_first_response_ends_the_wait_for_the_cluster() -> None:
 # --- rebootstrap -------------------------------------------------------------------------------
 
 
-def test_172_a_broker_may_request_a_rebootstrap() -> None:
+@pytest.mark.behaviour(172)
+def test_a_broker_may_request_a_rebootstrap() -> None:
     world = fresh()
     world.assign(TP)
     world.answer(request(world), answer(described()))
@@ -260,8 +265,9 @@ def test_172_a_broker_may_request_a_rebootstrap() -> None:
     world.wait_and_send(world.managers.metadata)
 
 
+@pytest.mark.behaviour(172)
 @pytest.mark.parametrize(("strategy", "times"), [("rebootstrap", 1), ("none", 0)])
-def test_172_lasting_metadata_failures_cause_a_rebootstrap(strategy: str, times: int) -> None:
+def test_lasting_metadata_failures_cause_a_rebootstrap(strategy: str, times: int) -> None:
     world = fresh(
         metadata_recovery_strategy=strategy, metadata_recovery_rebootstrap_trigger_ms=10_000
     )
@@ -278,8 +284,9 @@ def test_172_lasting_metadata_failures_cause_a_rebootstrap(strategy: str, times:
 # --- patterns ----------------------------------------------------------------------------------
 
 
+@pytest.mark.behaviour(46, 48)
 @pytest.mark.parametrize("hide", [True, False])
-def test_46_48_a_pattern_requests_and_matches_all_topics(hide: bool) -> None:
+def test_a_pattern_requests_and_matches_all_topics(hide: bool) -> None:
     world = fresh(exclude_internal_topics=hide)
     world.subscription.subscribe_pattern(re.compile("or|__"))
     unsent = request(world)
@@ -290,7 +297,8 @@ def test_46_48_a_pattern_requests_and_matches_all_topics(hide: bool) -> None:
     assert world.subscription.topics == ({"orders"} if hide else {"orders", "__offsets"})
 
 
-def test_46_a_topic_created_later_is_found_within_the_maximum_age() -> None:
+@pytest.mark.behaviour(46)
+def test_a_topic_created_later_is_found_within_the_maximum_age() -> None:
     world = fresh(metadata_max_age_ms=10_000)
     world.subscription.subscribe_pattern(re.compile("or"))
     world.answer(request(world), answer(described()))
@@ -299,7 +307,8 @@ def test_46_a_topic_created_later_is_found_within_the_maximum_age() -> None:
     assert world.subscription.topics == {"orders", "oranges"}
 
 
-def test_49_a_pattern_that_matches_nothing_is_resolved() -> None:
+@pytest.mark.behaviour(49)
+def test_a_pattern_that_matches_nothing_is_resolved() -> None:
     world = fresh()
     world.subscription.subscribe_pattern(re.compile("x"))
     assert not world.subscription.resolved

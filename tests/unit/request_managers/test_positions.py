@@ -51,7 +51,8 @@ def test_assign_alone_looks_nothing_up() -> None:
     assert not world.poll(world.group.committed).unsent
 
 
-def test_138_the_committed_offset_else_the_policy_per_partition() -> None:
+@pytest.mark.behaviour(138)
+def test_the_committed_offset_else_the_policy_per_partition() -> None:
     world = with_group(auto_offset_reset="earliest")
     world.assign(TP, TP1)
     look(world)
@@ -104,7 +105,8 @@ def test_without_a_group_the_policy_decides(policy: str, timestamp: int) -> None
     assert asked == (timestamp or world.clock.wall_ms() - 3_600_000)
 
 
-def test_145_without_a_record_in_the_window_the_position_is_the_end() -> None:
+@pytest.mark.behaviour(145)
+def test_without_a_record_in_the_window_the_position_is_the_end() -> None:
     world = World(auto_offset_reset="by_duration:PT1H")
     world.assign(TP)
     look(world)
@@ -116,7 +118,8 @@ def test_145_without_a_record_in_the_window_the_position_is_the_end() -> None:
     assert position(world) == 99
 
 
-def test_142_without_a_policy_poll_raises_until_a_seek() -> None:
+@pytest.mark.behaviour(142)
+def test_without_a_policy_poll_raises_until_a_seek() -> None:
     world = World(auto_offset_reset="none")
     world.assign(TP)
     for _ in range(2):
@@ -131,7 +134,8 @@ def test_142_without_a_policy_poll_raises_until_a_seek() -> None:
     assert position(world) == 5
 
 
-def test_142_position_raises_the_error_instead_of_poll() -> None:
+@pytest.mark.behaviour(142)
+def test_position_raises_the_error_instead_of_poll() -> None:
     world = World(auto_offset_reset="none")
     world.assign(TP)
     event = UpdatePositions(partition=TP)
@@ -141,7 +145,8 @@ def test_142_position_raises_the_error_instead_of_poll() -> None:
     assert not world.raised()
 
 
-def test_139_a_seek_wins_over_a_running_lookup() -> None:
+@pytest.mark.behaviour(139)
+def test_a_seek_wins_over_a_running_lookup() -> None:
     world = with_group()
     world.assign(TP)
     look(world)
@@ -151,7 +156,8 @@ def test_139_a_seek_wins_over_a_running_lookup() -> None:
     assert position(world) == 5
 
 
-def test_139_a_seek_wins_over_a_running_reset() -> None:
+@pytest.mark.behaviour(139)
+def test_a_seek_wins_over_a_running_reset() -> None:
     world = World(auto_offset_reset="earliest")
     world.assign(TP)
     look(world)
@@ -161,7 +167,8 @@ def test_139_a_seek_wins_over_a_running_reset() -> None:
     assert position(world) == 5
 
 
-def test_139_a_new_assignment_of_the_same_partition_is_not_the_old_one() -> None:
+@pytest.mark.behaviour(139)
+def test_a_new_assignment_of_the_same_partition_is_not_the_old_one() -> None:
     world = with_group()
     world.assign(TP)
     look(world)
@@ -176,7 +183,8 @@ def test_139_a_new_assignment_of_the_same_partition_is_not_the_old_one() -> None
     assert position(world) == 3
 
 
-def test_140_a_partition_added_meanwhile_is_not_reset_before_its_own_lookup() -> None:
+@pytest.mark.behaviour(140)
+def test_a_partition_added_meanwhile_is_not_reset_before_its_own_lookup() -> None:
     world = with_group(auto_offset_reset="earliest")
     world.assign(TP)
     look(world)
@@ -190,7 +198,8 @@ def test_140_a_partition_added_meanwhile_is_not_reset_before_its_own_lookup() ->
     assert (position(world), position(world, TP1)) == (7, 9)
 
 
-def test_141_polls_in_quick_succession_share_the_lookup() -> None:
+@pytest.mark.behaviour(141)
+def test_successive_polls_share_the_lookup() -> None:
     world = with_group()
     world.assign(TP)
     look(world)
@@ -202,7 +211,8 @@ def test_141_polls_in_quick_succession_share_the_lookup() -> None:
     assert position(world) == 7
 
 
-def test_153_a_partition_about_to_be_revoked_is_not_looked_up() -> None:
+@pytest.mark.behaviour(153)
+def test_a_partition_about_to_be_revoked_is_not_looked_up() -> None:
     world = with_group()
     (state,) = world.assign(TP)
     state.pending_revocation = True
@@ -230,7 +240,7 @@ def test_seek_to_the_end_is_looked_up_lazily_and_the_last_one_counts() -> None:
     assert position(world) == 1
 
 
-def test_the_same_reset_asked_twice_is_one_request() -> None:
+def test_two_equal_resets_share_one_request() -> None:
     world = World()
     world.assign(TP)
     look(world)
@@ -242,8 +252,9 @@ def test_the_same_reset_asked_twice_is_one_request() -> None:
     assert position(world) == 8
 
 
+@pytest.mark.behaviour(146)
 @pytest.mark.parametrize("partitions", [(TP,), (TP, TP1)])
-def test_146_a_seek_between_two_equal_resets_does_not_lose_the_second(
+def test_a_seek_between_two_equal_resets_keeps_the_second(
     partitions: tuple[TopicPartition, ...],
 ) -> None:
     world = World()

@@ -47,7 +47,8 @@ def test_two_responses_with_another_id_mean_another_topic() -> None:
     assert state.topic_id == ANEW
 
 
-def test_172_another_cluster_has_other_ids_and_positions_stay() -> None:
+@pytest.mark.behaviour(172)
+def test_another_cluster_has_other_ids_and_positions_stay() -> None:
     world, state = reading()
     world.cluster_id = "another"
     for _ in range(3):

@@ -32,7 +32,8 @@ def state_of(world: World) -> FetchState:
     return world.subscription.get(TP).state
 
 
-def test_150_a_new_leader_is_asked_before_anything_is_fetched() -> None:
+@pytest.mark.behaviour(150)
+def test_the_position_is_validated_at_a_new_leader_before_the_next_fetch() -> None:
     world, unsent = in_doubt()
     assert state_of(world) is FetchState.AWAIT_VALIDATION
     assert not world.subscription.get(TP).fetchable
@@ -84,7 +85,8 @@ def test_a_validated_position_keeps_progress_made_meanwhile() -> None:
     assert state.position.offset == 12
 
 
-def test_150_truncation_goes_back_to_the_point_of_divergence() -> None:
+@pytest.mark.behaviour(150)
+def test_truncation_goes_back_to_the_point_of_divergence() -> None:
     world, unsent = in_doubt(auto_offset_reset="earliest")
     world.answer(unsent, epoch_answer(TP, 2, 6))
     position = world.subscription.get(TP).position
@@ -92,7 +94,8 @@ def test_150_truncation_goes_back_to_the_point_of_divergence() -> None:
     assert state_of(world) is FetchState.FETCHING
 
 
-def test_150_truncation_without_a_known_end_applies_the_policy() -> None:
+@pytest.mark.behaviour(150)
+def test_truncation_without_a_known_end_applies_the_policy() -> None:
     world, unsent = in_doubt(auto_offset_reset="earliest")
     world.answer(unsent, epoch_answer(TP, -1, -1))
     assert state_of(world) is FetchState.AWAIT_RESET
@@ -100,10 +103,11 @@ def test_150_truncation_without_a_known_end_applies_the_policy() -> None:
     world.sent(world.managers.list_offsets)
 
 
+@pytest.mark.behaviour(150)
 @pytest.mark.parametrize(
     ("epoch", "end", "divergent"), [(2, 6, OffsetAndMetadata(6, "", 2)), (-1, -1, None)]
 )
-def test_150_truncation_without_a_policy_is_raised_by_every_poll_until_a_seek(
+def test_truncation_without_a_policy_is_raised_by_every_poll_until_a_seek(
     epoch: int, end: int, divergent: OffsetAndMetadata | None
 ) -> None:
     world, unsent = in_doubt(auto_offset_reset="none")
@@ -123,7 +127,8 @@ def test_150_truncation_without_a_policy_is_raised_by_every_poll_until_a_seek(
     assert world.subscription.get(TP).fetchable
 
 
-def test_150_an_error_made_obsolete_by_a_seek_is_not_raised() -> None:
+@pytest.mark.behaviour(150)
+def test_an_error_made_obsolete_by_a_seek_is_not_raised() -> None:
     world, unsent = in_doubt(auto_offset_reset="none")
     world.answer(unsent, epoch_answer(TP, 2, 6))
     event = world.background.take()
@@ -133,14 +138,16 @@ def test_150_an_error_made_obsolete_by_a_seek_is_not_raised() -> None:
     assert event.outdated
 
 
-def test_151_the_result_is_dropped_when_a_seek_came_first() -> None:
+@pytest.mark.behaviour(151)
+def test_the_result_is_dropped_when_a_seek_came_first() -> None:
     world, unsent = in_doubt(auto_offset_reset="earliest")
     world.managers.positions.seek(TP, 100, -1)
     world.answer(unsent, epoch_answer(TP, 2, 6))
     assert world.subscription.get(TP).position.offset == 100
 
 
-def test_151_the_result_is_dropped_when_the_assignment_is_new() -> None:
+@pytest.mark.behaviour(151)
+def test_the_result_is_dropped_when_the_assignment_is_new() -> None:
     world, unsent = in_doubt(auto_offset_reset="earliest")
     world.assign(TP1)
     world.assign(TP)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tandem_kafka.shared.fetch_buffer import CHUNK_BYTES, FetchBuffer, FetchedChunk
 from tandem_kafka.shared.group import GroupIdentity
 from tandem_kafka.shared.partition import AssignedPartition, Position
@@ -85,7 +87,8 @@ def test_an_error_needs_no_room_but_is_counted() -> None:
     assert state.errors_taken == 1
 
 
-def test_99_the_identity_in_the_group() -> None:
+@pytest.mark.behaviour(99)
+def test_the_identity_in_the_group() -> None:
     group = GroupIdentity("readers", "static")
     assert group.metadata.generation_id == -1
     group.joined(4, "member")

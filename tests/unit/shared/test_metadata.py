@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
+import pytest
 from kafka import errors
 
 from tandem_kafka.shared.metadata import (
@@ -63,7 +64,7 @@ def test_only_a_partial_response_keeps_other_topics() -> None:
     assert known(told("a"), told("b"), partial=False).snapshot.topics.keys() == {"b"}
 
 
-def test_errors_come_and_go() -> None:
+def test_errors_of_topics_are_replaced() -> None:
     failed = ClusterSnapshot(nodes=NODES, topic_errors={"a": errors.InvalidTopicError})
     metadata = known(told("a"), failed)
     assert metadata.snapshot.topics == {}
@@ -82,7 +83,8 @@ def test_every_update_is_a_new_version_and_old_snapshots_do_not_change() -> None
     assert old.leader(TP) == NODES[1]
 
 
-def test_160_a_hint_is_accepted_only_if_newer_and_its_broker_is_known() -> None:
+@pytest.mark.behaviour(160)
+def test_a_hint_is_accepted_only_if_newer_and_its_broker_is_known() -> None:
     metadata = known(told(epoch=3))
     assert not metadata.update_leader(TP, (2, 3), ())
     assert not metadata.update_leader(TP, (7, 4), ())
@@ -94,7 +96,8 @@ def test_160_a_hint_is_accepted_only_if_newer_and_its_broker_is_known() -> None:
     assert metadata.snapshot.version == version + 1
 
 
-def test_172_rebootstrap_forgets_brokers_and_keeps_topics() -> None:
+@pytest.mark.behaviour(172)
+def test_rebootstrap_forgets_brokers_and_keeps_topics() -> None:
     metadata = known(told())
     metadata.rebootstrap()
     assert metadata.nodes() == (Node(-1, "10.0.0.9", 9092),)

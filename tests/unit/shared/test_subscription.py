@@ -21,9 +21,10 @@ WAYS: dict[str, Callable[[SubscriptionState], object]] = {
 }
 
 
+@pytest.mark.behaviour(14)
 @pytest.mark.parametrize("first", WAYS)
 @pytest.mark.parametrize("second", WAYS)
-def test_14_kinds_of_subscription_exclude_each_other(first: str, second: str) -> None:
+def test_kinds_of_subscription_exclude_each_other(first: str, second: str) -> None:
     state = SubscriptionState()
     WAYS[first](state)
     kind = state.kind
@@ -46,7 +47,8 @@ def test_subscribing_returns_whether_anything_changed() -> None:
     assert state.topics_of_interest() == {"a"}
 
 
-def test_47_another_pattern_replaces_the_first() -> None:
+@pytest.mark.behaviour(47)
+def test_another_pattern_replaces_the_first() -> None:
     state = SubscriptionState()
     state.subscribe_pattern(re.compile("a"))
     assert not state.resolved
@@ -59,7 +61,8 @@ def test_47_another_pattern_replaces_the_first() -> None:
     assert not state.set_matched(["a1"])
 
 
-def test_75_partitions_that_stay_keep_their_state() -> None:
+@pytest.mark.behaviour(75)
+def test_partitions_that_stay_keep_their_state() -> None:
     state = SubscriptionState()
     state.assign_by_user([A0])
     kept, version = state.get(A0), state.version
@@ -73,8 +76,9 @@ def test_75_partitions_that_stay_keep_their_state() -> None:
     assert not state.get(A0).paused
 
 
+@pytest.mark.behaviour(75)
 @pytest.mark.parametrize("again", ["set_assigned", "assign_by_user"])
-def test_75_partitions_that_stay_keep_their_pause(again: str) -> None:
+def test_partitions_that_stay_keep_their_pause(again: str) -> None:
     subscription = SubscriptionState()
     subscription.assign_by_user([A0, A1])
     subscription.get(A0).paused = True
@@ -87,12 +91,14 @@ def test_75_partitions_that_stay_keep_their_pause(again: str) -> None:
     assert not subscription.get(A1).paused
 
 
-def test_15_an_unassigned_partition_is_an_error() -> None:
+@pytest.mark.behaviour(15)
+def test_an_unassigned_partition_is_an_error() -> None:
     with pytest.raises(NotAssignedError, match="No current assignment for partition a-0"):
         SubscriptionState().get(A0)
 
 
-def test_118_a_commit_covers_the_returned_records() -> None:
+@pytest.mark.behaviour(118)
+def test_a_commit_covers_the_returned_records() -> None:
     state = SubscriptionState()
     state.assign_by_user([A0, A1])
     partition = state.get(A0)

@@ -125,6 +125,7 @@ def test_the_first_member_computes_the_first_target() -> None:
     assert [e.partitions for e in answer.assignment.topic_partitions] == [[0, 1, 2, 3]]
 
 
+@pytest.mark.design("001", "PrepareAssignment 5")
 def test_what_members_have_and_were_to_have_is_told() -> None:
     world = two_of_a_group()
     world.beat("a", topic_partitions=[])
@@ -198,8 +199,9 @@ def installs(world: Coordinated, member_id: str, epoch: int | None = None, **nam
     return world.install(member_id, dealt(["a", "b", "c"]), epoch=epoch, **named)
 
 
+@pytest.mark.design("001", "PrepareAssignment 1-4, InstallAssignment 1-4")
 @pytest.mark.parametrize("ask", [prepares, installs])
-def test_001_who_may_not_ask_or_bring_is_told_why(ask: Ask) -> None:
+def test_unauthorized_assignor_requests_are_rejected_with_the_reason(ask: Ask) -> None:
     world = about_to_compute()
     assert ask(world, "a", group_id="others") == code(errors.GroupIdNotFoundError)
     assert ask(world, "nobody") == code(errors.UnknownMemberIdError)
@@ -253,8 +255,9 @@ BAD: dict[str, Callable[[Coordinated], list[Any]]] = {
 }
 
 
+@pytest.mark.design("001", "InstallAssignment 5")
 @pytest.mark.parametrize("bad", BAD.values(), ids=BAD)
-def test_001_an_assignment_that_does_not_fit_is_refused_and_another_computes(
+def test_an_invalid_assignment_is_rejected_and_another_member_computes(
     bad: Callable[[Coordinated], list[Any]],
 ) -> None:
     world = about_to_compute()
@@ -287,6 +290,7 @@ def test_one_or_the_other_kind_of_assignor() -> None:
     assert world.join("a", server_assignor="uniform").error_code == 0
 
 
+@pytest.mark.design("001", "Describe")
 def test_it_is_described() -> None:
     world = about_to_compute()
     group = world.describe()

@@ -201,8 +201,9 @@ def known(world: Coordinated) -> Any:
     )
 
 
+@pytest.mark.design("001", "Client-side assignors, the coordinator fails")
 @pytest.mark.parametrize("step", STEPS)
-def test_001_a_coordinator_that_takes_over_goes_on_where_the_other_was(
+def test_a_new_coordinator_continues_the_computation(
     step: Callable[[Coordinated], None],
 ) -> None:
     world = two_of_a_group()

@@ -30,6 +30,7 @@ def two(driven: Driven) -> tuple[str, str]:
 # --- classic groups ------------------------------------------------------------------------------
 
 
+@pytest.mark.design("000", "Co-ordinator 5")
 def test_a_join_is_parked_until_all_have_come() -> None:
     driven = Driven()
     first = driven.alone(0, 1, 2, 3)
@@ -122,6 +123,7 @@ def test_a_static_member_can_be_removed_by_its_name() -> None:
 # --- the log of classic groups and offsets -------------------------------------------------------
 
 
+@pytest.mark.design("000", "Co-ordinator 1, 4", "Co-ordinator 2")
 def test_a_classic_group_is_what_was_written_of_it() -> None:
     driven = Driven()
     first, second = two(driven)
@@ -157,6 +159,7 @@ def test_what_is_parked_is_told_of_the_other_coordinator() -> None:
     assert answers[newcomer].error is errors.NotCoordinatorError
 
 
+@pytest.mark.design("000", "Co-ordinator 2")
 def test_a_group_that_has_lost_its_last_member_is_empty_for_the_next_coordinator() -> None:
     driven = Driven()
     member_id = driven.alone()
@@ -211,6 +214,7 @@ def test_who_does_not_give_back_in_time_is_removed_by_a_timer() -> None:
     assert driven.beat("b", 2).assigned == orders(0, 1, 2, 3)
 
 
+@pytest.mark.design("001", "Broker Configurations")
 def test_a_session_is_over_by_a_timer() -> None:
     driven = Driven(session_timeout_ms=6_000)
     driven.beat("a", 0)
@@ -231,6 +235,7 @@ def test_a_member_that_was_half_written_is_not_there() -> None:
     assert driven.beat("b", 2).error is errors.UnknownMemberIdError
 
 
+@pytest.mark.design("001", "Heartbeat handling 1")
 def test_a_group_is_none_before_its_first_member_and_when_it_is_forgotten() -> None:
     driven = Driven(offsets_retention_ms=1_000, offsets_retention_check_interval_ms=1_000)
     for epoch in (3, -1, -2):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from kafka import errors
 
 from tandem_kafka.testing.coordinator.requests import CommitOffsets, JoinGroup
@@ -29,20 +30,23 @@ def join_classic(world: Coordinated) -> None:
 NOT_FOUND = errors.GroupIdNotFoundError.errno, ""
 
 
-def test_001_describe_a_group_that_never_was_is_not_found() -> None:
+@pytest.mark.design("001", "Describe")
+def test_describing_an_unknown_group_reports_not_found() -> None:
     world = Coordinated()
     assert described(world) == NOT_FOUND
     assert world.beat("nobody", 3).error_code == errors.GroupIdNotFoundError.errno
     assert described(world) == NOT_FOUND, "asking for it does not bring it into being"
 
 
-def test_001_describe_a_classic_group_is_not_found() -> None:
+@pytest.mark.design("001", "Describe")
+def test_describing_a_classic_group_reports_not_found() -> None:
     world = Coordinated()
     join_classic(world)
     assert described(world) == NOT_FOUND
 
 
-def test_001_describe_a_group_that_only_has_offsets_is_not_found() -> None:
+@pytest.mark.design("001", "Describe")
+def test_describing_a_group_with_offsets_only_reports_not_found() -> None:
     world = Coordinated()
     offsets = {TopicPartition("orders", 0): (3, -1, "")}
     world.cluster.coordination.tell(
@@ -51,7 +55,8 @@ def test_001_describe_a_group_that_only_has_offsets_is_not_found() -> None:
     assert described(world) == NOT_FOUND
 
 
-def test_001_describe_a_group_that_all_have_left_is_empty_until_it_is_dissolved() -> None:
+@pytest.mark.design("001", "Describe")
+def test_a_described_group_without_members_is_empty_until_it_is_deleted() -> None:
     world = Coordinated()
     world.join("a")
     assert described(world)[0] == 0

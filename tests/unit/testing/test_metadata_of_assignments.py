@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tandem_kafka.wire.messages import ConsumerGroupHeartbeatResponse
 from tests.unit.testing.coordinated import Coordinated
 from tests.unit.testing.test_client_assignors import assignor, two_of_a_group
@@ -30,6 +32,7 @@ def two(said: bytes = b"first") -> Coordinated:
     return world
 
 
+@pytest.mark.design("001", "ConsumerGroupHeartbeatResponse")
 def test_each_member_is_told_with_its_assignment() -> None:
     world = two()
     assert along(world.beat("a")) == along(world.beat("b")) == ("deal", 1, b"first")
@@ -105,6 +108,7 @@ def test_it_can_be_sent() -> None:
         assert along(read) == ("deal", 1, b"first")
 
 
+@pytest.mark.design("001", "ConsumerGroupHeartbeatResponse")
 def test_what_is_wrong_with_a_share_is_told_to_who_has_it() -> None:
     world = two()
     for each in ("a", "b"):

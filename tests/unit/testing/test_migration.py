@@ -186,6 +186,7 @@ def test_a_static_member_changes_its_protocol_without_having_left() -> None:
     assert driven.heartbeat(joined.member_id, 1) is errors.UnknownMemberIdError
 
 
+@pytest.mark.design("all", "Change of the group protocol")
 def test_a_mixed_group_is_what_was_written_of_it() -> None:
     driven, classic = upgraded()
     _, kept = rejoin(driven, classic, 0, 1, 2, 3)

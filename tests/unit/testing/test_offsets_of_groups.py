@@ -147,6 +147,7 @@ def test_offsets_that_a_transaction_may_change_do_not_expire() -> None:
 # --- limits --------------------------------------------------------------------------------------
 
 
+@pytest.mark.design("001", "Broker Configurations")
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
@@ -170,6 +171,7 @@ def test_a_setting_beyond_its_limits_is_refused(changes: Any, complaint: str) ->
     assert driven.coordinator.settings is before
 
 
+@pytest.mark.design("000", "Maximum session timeout")
 @pytest.mark.parametrize("session_ms", [5_999, 1_800_001])
 def test_a_classic_session_has_limits(session_ms: int) -> None:
     driven = Driven()
@@ -197,6 +199,7 @@ def test_a_classic_group_has_room_for_so_many() -> None:
     assert driven.answers[second].generation == driven.answers[third].generation == 2
 
 
+@pytest.mark.design("001", "GROUP_MAX_SIZE_REACHED")
 def test_a_kip_848_group_has_room_for_so_many_of_either_protocol() -> None:
     driven = Driven(consumer_max_size=2)
     driven.beat("a", 0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.unit.testing.coordinated import Coordinated
 from tests.unit.testing.driven import Driven, subscription
 from tests.unit.testing.test_client_assignors import assignor
@@ -11,6 +13,7 @@ def racks(world: Coordinated) -> dict[str, str | None]:
     return {each.member_id: each.rack_id for each in world.describe().members}
 
 
+@pytest.mark.design("001", "RackId of a member")
 def test_the_rack_is_described_and_told_to_who_computes() -> None:
     world = Coordinated()
     world.join("a", assignor(), rack_id="east")
@@ -32,6 +35,7 @@ def test_a_heartbeat_without_a_rack_changes_none() -> None:
     assert racks(world) == {"a": "west"}
 
 
+@pytest.mark.design("001", "RackId of a member")
 def test_another_coordinator_knows_the_racks() -> None:
     world = Coordinated()
     world.join("a", rack_id="east")

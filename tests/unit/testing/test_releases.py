@@ -84,7 +84,7 @@ def test_a_version_that_is_offered_and_not_simulated_is_an_error_of_the_test() -
     assert str(raised.value) == "FetchRequest v3 is not simulated"
 
 
-def test_3_9_tells_of_kip_848_and_refuses_it() -> None:
+def test_3_9_announces_kip_848_and_rejects_it() -> None:
     with Simulation(kafka="3.9") as simulation:
         client = Client(simulation)
         heartbeat = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=0)

@@ -144,6 +144,7 @@ def in_range(world: Coordinated, *members: str, **fields: Any) -> None:
         assert world.join(member_id, server_assignor="range", **fields).error_code == 0
 
 
+@pytest.mark.design("001", "PartitionAssignor")
 def test_the_group_takes_what_most_members_ask_for() -> None:
     world = Coordinated()
     world.join("b")
@@ -186,6 +187,7 @@ def test_who_leaves_takes_its_vote_along() -> None:
     assert world.describe().assignor_name == "uniform"
 
 
+@pytest.mark.design("001", "PartitionAssignor")
 def test_another_coordinator_knows_the_choices() -> None:
     world = Coordinated()
     in_range(world, "a")
@@ -272,6 +274,7 @@ class Hoarding(PartitionAssignor):
         return {member_id: spec.wanted(first) for member_id in who}
 
 
+@pytest.mark.design("001", "PartitionAssignor")
 def test_one_of_ones_own_is_told_of_the_group() -> None:
     world, own = Coordinated(), Hoarding()
     world.cluster.configure_group(GROUP, assignors=(UNIFORM, own))

@@ -53,8 +53,9 @@ def test_a_successful_callback_continues_the_rebalance() -> None:
     assert runner.done == 1
 
 
+@pytest.mark.behaviour(76, 78)
 @pytest.mark.parametrize("event", [PartitionsRevoked(HELD), PartitionsAssigned(HELD, HELD)])
-def test_76_78_a_callback_that_raised_runs_again_with_the_same_partitions(
+def test_a_callback_that_raised_runs_again_with_the_same_partitions(
     event: PartitionsRevoked | PartitionsAssigned,
 ) -> None:
     runner = Runner()
@@ -72,7 +73,8 @@ def test_76_78_a_callback_that_raised_runs_again_with_the_same_partitions(
     assert runner.done == 1
 
 
-def test_85_lost_partitions_are_lost_even_if_the_listener_raises() -> None:
+@pytest.mark.behaviour(85)
+def test_lost_partitions_are_lost_even_if_the_listener_raises() -> None:
     runner = Runner()
     runner.run(PartitionsLost(HELD))
     runner.callbacks.completed(1, ValueError("no"))

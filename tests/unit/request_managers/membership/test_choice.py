@@ -50,7 +50,8 @@ def test_auto_stays_with_kip_848_if_supported() -> None:
     assert member.state is State.STABLE
 
 
-def test_53_auto_does_not_fall_back_with_a_subscription_pattern() -> None:
+@pytest.mark.behaviour(53)
+def test_auto_does_not_fall_back_with_a_subscription_pattern() -> None:
     member = ConsumerMember(group_protocol="auto")
     subscription = member.world.subscription
     subscription.unsubscribe()

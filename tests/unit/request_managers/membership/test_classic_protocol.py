@@ -45,7 +45,8 @@ def kind(unsent: Any) -> type[Any]:
 # --- joining -----------------------------------------------------------------------------------
 
 
-def test_43_nothing_is_sent_before_the_application_polls() -> None:
+@pytest.mark.behaviour(43)
+def test_nothing_is_sent_before_the_application_polls() -> None:
     member = Member()
     assert member.quiet(after_ms=10_000)
     member.application_polls()
@@ -96,9 +97,10 @@ def test_a_member_id_that_is_required_is_used_at_once() -> None:
     assert member.send().message.member_id == "given"
 
 
+@pytest.mark.behaviour(98)
 @pytest.mark.parametrize(("error", "reaction"), MEMBERSHIP.items())
 @pytest.mark.parametrize("step", ["join", "sync"])
-def test_98_reactions_while_joining(step: str, error: type[Exception], reaction: Reaction) -> None:
+def test_reactions_to_join_errors(step: str, error: type[Exception], reaction: Reaction) -> None:
     member = Member()
     member.application_polls()
     unsent = member.send()
@@ -180,8 +182,9 @@ def test_heartbeats_begin_after_an_interval() -> None:
     assert kind(member.send()) is HeartbeatRequest
 
 
+@pytest.mark.behaviour(98)
 @pytest.mark.parametrize(("error", "reaction"), MEMBERSHIP.items())
-def test_98_reactions_of_a_heartbeat(error: type[Exception], reaction: Reaction) -> None:
+def test_reactions_of_a_heartbeat(error: type[Exception], reaction: Reaction) -> None:
     member = Member()
     member.join()
     beat = member.send(after_ms=3_000)
@@ -212,7 +215,8 @@ def test_98_reactions_of_a_heartbeat(error: type[Exception], reaction: Reaction)
         assert waited_ms <= 120
 
 
-def test_71_partitions_are_marked_before_the_listener_runs_and_heartbeats_continue() -> None:
+@pytest.mark.behaviour(71)
+def test_partitions_are_marked_before_the_listener_runs_and_heartbeats_continue() -> None:
     member = Member()
     member.join()
     member.answer(member.send(after_ms=3_000), heartbeat_answer(errors.RebalanceInProgressError))
@@ -226,7 +230,8 @@ def test_71_partitions_are_marked_before_the_listener_runs_and_heartbeats_contin
     assert kind(member.send()) is JoinGroupRequest
 
 
-def test_76_a_listener_that_raises_is_called_again_by_the_next_poll() -> None:
+@pytest.mark.behaviour(76)
+def test_a_listener_that_raises_is_called_again_by_the_next_poll() -> None:
     member = Member()
     member.join()
     member.manager.enforce_rebalance("because")
@@ -239,7 +244,8 @@ def test_76_a_listener_that_raises_is_called_again_by_the_next_poll() -> None:
     assert member.asked() == first
 
 
-def test_44_a_changed_subscription_rejoins() -> None:
+@pytest.mark.behaviour(44)
+def test_a_changed_subscription_rejoins() -> None:
     member = Member()
     member.join()
     member.world.subscription.subscribe(["orders", "more"])
@@ -250,7 +256,8 @@ def test_44_a_changed_subscription_rejoins() -> None:
     assert b"more" in bytes(join.message.protocols[0].metadata)
 
 
-def test_86_a_member_that_does_not_poll_leaves_the_group() -> None:
+@pytest.mark.behaviour(86)
+def test_a_member_that_does_not_poll_leaves_the_group() -> None:
     member = Member(max_poll_interval_ms=10_000)
     member.join()
     leave = None
@@ -291,7 +298,8 @@ def test_leaving_without_a_membership_is_done_immediately() -> None:
     assert Member().leave().done
 
 
-def test_108_a_static_member_stays_in_the_group() -> None:
+@pytest.mark.behaviour(108)
+def test_a_static_member_stays_in_the_group() -> None:
     member = Member(group_instance_id="one")
     member.join()
     assert member.leave().done
@@ -308,7 +316,8 @@ def test_leaving_while_joining_does_not_wait_for_the_join() -> None:
     assert unsent.destination == ToNode(NODE_1, Purpose.MAIN)
 
 
-def test_107_leave_is_sent_also_by_close() -> None:
+@pytest.mark.behaviour(107)
+def test_leave_is_sent_also_by_close() -> None:
     member = Member()
     member.join()
     member.leave()
@@ -316,7 +325,8 @@ def test_107_leave_is_sent_also_by_close() -> None:
     assert kind(unsent) is LeaveGroupRequest
 
 
-def test_175_a_rejected_login_is_raised_and_retried() -> None:
+@pytest.mark.behaviour(175)
+def test_a_rejected_login_is_raised_and_retried() -> None:
     member = Member()
     member.application_polls()
     member.send().future.fail(AuthenticationError("no"))

@@ -52,10 +52,7 @@ def owned(join: UnsentRequest) -> list[tuple[str, int]]:
 
 
 def sent_when_given_back(member: Member, wanted: type[Any]) -> UnsentRequest:
-    """Let the listener release everything; return the JoinGroup, or the SyncGroup after it.
-
-    The group stays with its generation, so that a late answer to a heartbeat counts.
-    """
+    """Releases everything; returns the JoinGroup, or the SyncGroup after it."""
     member.asked()
     member.callback_done()
     unsent = member.send()
@@ -133,7 +130,8 @@ def test_the_leader_does_not_wait_forever() -> None:
     assert member.world.now_ms - began_ms == 5_000
 
 
-def test_57_the_leader_rebalances_when_a_topic_grows() -> None:
+@pytest.mark.behaviour(57)
+def test_the_leader_rebalances_when_a_topic_grows() -> None:
     member = Member()
     member.application_polls()
     join = member.send()
@@ -240,7 +238,8 @@ def test_eager_members_release_everything_before_joining() -> None:
     assert member.told() == PartitionsAssigned(frozenset({TP}), frozenset({TP}))
 
 
-def test_67_the_listener_is_called_for_an_empty_assignment_too() -> None:
+@pytest.mark.behaviour(67)
+def test_the_listener_is_called_for_an_empty_assignment_too() -> None:
     member = Member()
     member.application_polls()
     member.answer(member.send(), joined_answer())
@@ -365,6 +364,7 @@ def test_a_heartbeat_response_during_a_rebalance_may_end_the_membership(
 # --- leaving -----------------------------------------------------------------------------------
 
 
+@pytest.mark.behaviour(108, 109)
 @pytest.mark.parametrize(
     ("instance", "operation", "tells"),
     [
@@ -376,7 +376,7 @@ def test_a_heartbeat_response_during_a_rebalance_may_end_the_membership(
         ("one", LeaveOperation.REMAIN, False),
     ],
 )
-def test_108_109_when_leave_group_is_sent(
+def test_when_leave_group_is_sent(
     instance: str | None, operation: LeaveOperation, tells: bool
 ) -> None:
     member = Member(group_instance_id=instance)

@@ -40,7 +40,9 @@ def said(message: Any) -> dict[str, Any]:
 # --- fields ------------------------------------------------------------------------------------
 
 
-def test_61_only_the_first_heartbeat_has_all_fields() -> None:
+@pytest.mark.behaviour(61)
+@pytest.mark.design("003", "JOINING, ASSIGNING")
+def test_only_the_first_heartbeat_has_all_fields() -> None:
     member = ConsumerMember(
         "orders", "more", client_rack="b", group_remote_assignor="range", group_instance_id="one"
     )
@@ -67,7 +69,8 @@ def test_61_only_the_first_heartbeat_has_all_fields() -> None:
     assert (beat.message.member_epoch, beat.message.instance_id) == (4, "one")
 
 
-def test_60_every_member_has_a_unique_id_and_keeps_it() -> None:
+@pytest.mark.behaviour(60)
+def test_every_member_has_a_unique_id_and_keeps_it() -> None:
     ids = {ConsumerMember(seed=seed).chosen.member_id for seed in range(20)}
     assert len(ids) == 20
     member = ConsumerMember()
@@ -79,10 +82,12 @@ def test_60_every_member_has_a_unique_id_and_keeps_it() -> None:
     assert member.send().message.member_id == before
 
 
+@pytest.mark.behaviour(62)
+@pytest.mark.design("001", "Heartbeat handling 3, edge case of a lost response")
 @pytest.mark.parametrize(
     "error", [errors.KafkaConnectionError, errors.CoordinatorLoadInProgressError]
 )
-def test_62_after_a_failure_all_fields_are_sent_again(error: type[Exception]) -> None:
+def test_after_a_failure_all_fields_are_sent_again(error: type[Exception]) -> None:
     member = ConsumerMember()
     lost = member.join()
     assert owned(lost) == {TOPIC_ID: [0, 1]}
@@ -99,7 +104,8 @@ def test_62_after_a_failure_all_fields_are_sent_again(error: type[Exception]) ->
     assert said(member.send(after_ms=INTERVAL_MS).message) == UNSAID
 
 
-def test_63_a_regular_expression_is_cancelled() -> None:
+@pytest.mark.behaviour(63)
+def test_a_regular_expression_is_cancelled() -> None:
     member = ConsumerMember()
     member.world.subscription.unsubscribe()
     member.world.subscription.subscribe_regex("o.*")
@@ -117,7 +123,9 @@ def test_63_a_regular_expression_is_cancelled() -> None:
     assert changed.message.subscribed_topic_names == ["orders"]
 
 
-def test_44_a_changed_subscription_is_sent_immediately() -> None:
+@pytest.mark.behaviour(44)
+@pytest.mark.design("001", "Heartbeat handling 4, 5")
+def test_a_changed_subscription_is_sent_immediately() -> None:
     member = ConsumerMember()
     member.settle()
     member.world.subscription.subscribe(["orders", "more"])
@@ -129,7 +137,8 @@ def test_44_a_changed_subscription_is_sent_immediately() -> None:
 # --- timing ------------------------------------------------------------------------------------
 
 
-def test_64_only_the_final_heartbeat_may_be_second_in_flight() -> None:
+@pytest.mark.behaviour(64)
+def test_only_the_final_heartbeat_may_be_second_in_flight() -> None:
     member = ConsumerMember()
     member.settle()
     member.send(after_ms=INTERVAL_MS)
@@ -138,7 +147,10 @@ def test_64_only_the_final_heartbeat_may_be_second_in_flight() -> None:
     assert member.send().message.member_epoch == -1
 
 
-def test_65_the_coordinator_sets_the_interval() -> None:
+@pytest.mark.behaviour(65)
+@pytest.mark.design("000", "Failure detection protocol 1")
+@pytest.mark.design("001", "Broker Configurations")
+def test_the_coordinator_sets_the_interval() -> None:
     member = ConsumerMember()
     member.settle()
     assert member.world.poll(member.manager).wait_ms == INTERVAL_MS
@@ -160,9 +172,11 @@ def test_without_a_coordinator_it_waits() -> None:
 # --- errors ------------------------------------------------------------------------------------
 
 
+@pytest.mark.behaviour(98)
+@pytest.mark.design("001", "Heartbeat handling 2, 3")
 @pytest.mark.parametrize(("error", "reaction"), GROUP_HEARTBEAT.items())
 @pytest.mark.parametrize("joined", [False, True])
-def test_98_reactions_to_heartbeat_errors(
+def test_reactions_to_heartbeat_errors(
     joined: bool, error: type[Exception], reaction: Reaction
 ) -> None:
     member = ConsumerMember()
@@ -207,7 +221,9 @@ def test_98_reactions_to_heartbeat_errors(
             assert [type(each) for each in world.raised()] == [error]
 
 
-def test_93_a_static_member_recognises_its_own_instance_id() -> None:
+@pytest.mark.behaviour(93)
+@pytest.mark.design("001", "UNRELEASED_INSTANCE_ID")
+def test_a_static_member_recognises_its_own_instance_id() -> None:
     """The response to its join was lost; a known static member cannot join again."""
     member = ConsumerMember(group_instance_id="one")
     world = member.world
@@ -226,7 +242,8 @@ def test_93_a_static_member_recognises_its_own_instance_id() -> None:
     assert member.state is State.RECONCILING
 
 
-def test_175_a_rejected_login_is_raised_and_retried() -> None:
+@pytest.mark.behaviour(175)
+def test_a_rejected_login_is_raised_and_retried() -> None:
     member = ConsumerMember()
     member.polls()
     member.send().future.fail(AuthenticationError("no"))
@@ -264,12 +281,11 @@ def test_a_wrong_coordinator_does_not_cause_spinning() -> None:
     assert world.now_ms - began_ms > 20_000
 
 
+@pytest.mark.behaviour(53, 92)
 @pytest.mark.parametrize(
     ("regex", "advice"), [(None, "group_protocol='classic'"), ("o.*", "SubscriptionPattern")]
 )
-def test_53_92_an_unsupported_protocol_error_has_the_next_step(
-    regex: str | None, advice: str
-) -> None:
+def test_an_unsupported_protocol_error_has_the_next_step(regex: str | None, advice: str) -> None:
     member = ConsumerMember()
     if regex is not None:
         member.world.subscription.unsubscribe()
@@ -282,7 +298,8 @@ def test_53_92_an_unsupported_protocol_error_has_the_next_step(
     assert error.__cause__ is not None
 
 
-def test_91_errors_have_the_coordinators_message() -> None:
+@pytest.mark.behaviour(91)
+def test_errors_have_the_coordinators_message() -> None:
     member = ConsumerMember(group_remote_assignor="what")
     member.polls()
     refusal = beat_answer(-1, error=errors.UnsupportedAssignorError, text="only uniform, range")

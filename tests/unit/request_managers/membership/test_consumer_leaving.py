@@ -14,6 +14,7 @@ from tests.unit.request_managers.membership.consumer_member import (
 )
 
 
+@pytest.mark.behaviour(108, 109)
 @pytest.mark.parametrize(
     ("instance", "operation", "epoch"),
     [
@@ -25,7 +26,7 @@ from tests.unit.request_managers.membership.consumer_member import (
         ("one", LeaveOperation.REMAIN, -2),
     ],
 )
-def test_108_109_the_epoch_of_the_final_heartbeat(
+def test_the_epoch_of_the_final_heartbeat(
     instance: str | None, operation: LeaveOperation, epoch: int | None
 ) -> None:
     member = ConsumerMember(group_instance_id=instance)
@@ -85,7 +86,8 @@ def test_leaving_without_a_coordinator_is_done_immediately() -> None:
     assert member.state is State.UNSUBSCRIBED
 
 
-def test_107_close_sends_the_final_heartbeat() -> None:
+@pytest.mark.behaviour(107)
+def test_close_sends_the_final_heartbeat() -> None:
     member = ConsumerMember()
     member.settle()
     member.leaves()
@@ -119,7 +121,8 @@ def test_a_member_that_rejoins_before_it_could_leave_leaves_first() -> None:
     assert member.send().message.member_epoch == 0
 
 
-def test_101_leaving_twice_sends_one() -> None:
+@pytest.mark.behaviour(101)
+def test_leaving_twice_sends_one() -> None:
     member = ConsumerMember()
     member.settle()
     first = member.leaves()

@@ -26,6 +26,7 @@ OTHER_ID = UUID(int=8)
 # --- reconciliation ----------------------------------------------------------------------------
 
 
+@pytest.mark.design("003", "JOINING, ASSIGNING")
 def test_a_target_is_applied_and_acknowledged() -> None:
     member = ConsumerMember()
     member.polls()
@@ -41,7 +42,9 @@ def test_a_target_is_applied_and_acknowledged() -> None:
     assert member.world.identity.metadata.generation_id == 1
 
 
-def test_66_67_only_moving_partitions_are_released() -> None:
+@pytest.mark.behaviour(66, 67)
+@pytest.mark.design("001", "Heartbeat handling 4, 5")
+def test_only_moving_partitions_are_released() -> None:
     member = ConsumerMember()
     member.settle()
     kept = member.world.subscription.assigned[TP]
@@ -68,7 +71,8 @@ def test_kept_partitions_keep_their_order() -> None:
     assert [tp.partition for tp in member.world.subscription.assigned] == list(range(10))
 
 
-def test_67_the_listener_is_called_without_new_partitions() -> None:
+@pytest.mark.behaviour(67)
+def test_the_listener_is_called_without_new_partitions() -> None:
     member = ConsumerMember()
     member.settle()
     member.beat(beat_answer(1, (0,)))
@@ -89,7 +93,8 @@ def test_heartbeats_continue_while_a_listener_runs() -> None:
     assert member.state is State.RECONCILING
 
 
-def test_81_unresolved_partitions_wait_and_the_rest_is_assigned() -> None:
+@pytest.mark.behaviour(81)
+def test_unresolved_partitions_wait_and_the_rest_is_assigned() -> None:
     member = ConsumerMember("orders", "more")
     member.polls()
     member.answer(member.send(), beat_answer(1, {TOPIC_ID: (0, 1), OTHER_ID: (0,)}))
@@ -111,7 +116,8 @@ def test_81_unresolved_partitions_wait_and_the_rest_is_assigned() -> None:
     assert member.state is State.STABLE
 
 
-def test_81_an_unresolved_target_is_acknowledged_as_empty() -> None:
+@pytest.mark.behaviour(81)
+def test_an_unresolved_target_is_acknowledged_as_empty() -> None:
     member = ConsumerMember()
     member.polls()
     member.answer(member.send(), beat_answer(1, {OTHER_ID: (0,)}))
@@ -135,7 +141,8 @@ def rename(member: ConsumerMember, name: str) -> None:
     )
 
 
-def test_82_a_target_that_arrives_meanwhile_is_applied_next() -> None:
+@pytest.mark.behaviour(82)
+def test_a_target_that_arrives_meanwhile_is_applied_next() -> None:
     member = ConsumerMember()
     member.polls()
     member.answer(member.send(), beat_answer(1, (0, 1)))
@@ -156,7 +163,8 @@ def test_82_a_target_that_arrives_meanwhile_is_applied_next() -> None:
     assert member.state is State.STABLE
 
 
-def test_83_a_target_that_changes_back_is_reconciled_and_acknowledged_again() -> None:
+@pytest.mark.behaviour(83)
+def test_a_target_that_changes_back_is_reconciled_and_acknowledged_again() -> None:
     member = ConsumerMember()
     member.settle()
     member.beat(beat_answer(2, (0,)))
@@ -194,8 +202,9 @@ def test_a_negative_epoch_is_ignored() -> None:
     assert member.send(after_ms=INTERVAL_MS).message.member_epoch == 1
 
 
+@pytest.mark.behaviour(78)
 @pytest.mark.parametrize("times", [1, 3])
-def test_78_a_listener_that_failed_is_called_with_the_same_partitions(times: int) -> None:
+def test_a_listener_that_failed_is_called_with_the_same_partitions(times: int) -> None:
     member = ConsumerMember()
     member.polls()
     member.answer(member.send(), beat_answer(1, (0, 1)))
@@ -210,7 +219,8 @@ def test_78_a_listener_that_failed_is_called_with_the_same_partitions(times: int
     assert owned(member.send()) == {TOPIC_ID: [0, 1]}
 
 
-def test_76_a_failed_revocation_is_retried_too() -> None:
+@pytest.mark.behaviour(76)
+def test_a_failed_revocation_is_retried_too() -> None:
     member = ConsumerMember()
     member.settle()
     member.beat(beat_answer(1, (0,)))
@@ -258,9 +268,12 @@ def test_pending_partitions_are_claimed_in_a_full_heartbeat() -> None:
 # --- fencing -----------------------------------------------------------------------------------
 
 
+@pytest.mark.behaviour(84, 85)
+@pytest.mark.design("001", "Heartbeat handling 2, 3")
+@pytest.mark.design("003", "JOINED")
 @pytest.mark.parametrize("error", FENCING)
 @pytest.mark.parametrize("trouble", [None, ValueError("no")])
-def test_84_85_a_fenced_member_loses_all_and_rejoins(
+def test_a_fenced_member_loses_all_and_rejoins(
     trouble: Exception | None, error: type[Exception]
 ) -> None:
     member = ConsumerMember()
@@ -313,8 +326,9 @@ def test_a_member_fenced_while_leaving_has_left() -> None:
 # --- missing polls -----------------------------------------------------------------------------
 
 
+@pytest.mark.behaviour(86)
 @pytest.mark.parametrize(("instance", "epoch"), [(None, -1), ("one", -2)])
-def test_86_a_member_that_does_not_poll_leaves_and_rejoins_with_the_next_poll(
+def test_a_member_that_does_not_poll_leaves_and_rejoins_with_the_next_poll(
     instance: str | None, epoch: int
 ) -> None:
     member = ConsumerMember(max_poll_interval_ms=20_000, group_instance_id=instance)
@@ -341,7 +355,9 @@ def test_86_a_member_that_does_not_poll_leaves_and_rejoins_with_the_next_poll(
 # --- fatal -------------------------------------------------------------------------------------
 
 
-def test_94_95_a_fatal_error_is_raised_by_every_poll_until_unsubscribing() -> None:
+@pytest.mark.behaviour(94, 95)
+@pytest.mark.design("001", "GROUP_MAX_SIZE_REACHED")
+def test_a_fatal_error_is_raised_by_every_poll_until_unsubscribing() -> None:
     member = ConsumerMember()
     member.settle()
     member.fail(member.send(after_ms=INTERVAL_MS), errors.GroupMaxSizeReachedError)

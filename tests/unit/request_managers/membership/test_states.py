@@ -39,6 +39,7 @@ WAYS = [
 ]
 
 
+@pytest.mark.design("003", "Consumer group member state machine")
 @pytest.mark.parametrize(("table", "start", "to"), WAYS)
 def test_only_transitions_of_the_table_are_possible(
     table: Any, start: enum.Enum, to: enum.Enum
@@ -59,6 +60,7 @@ def test_the_table_of_kip_848_is_that_of_java_with_an_exit_from_fatal(to: consum
     assert sources == set(JAVA[to.name].split())
 
 
+@pytest.mark.design("003", "Consumer group member state machine")
 @pytest.mark.parametrize(("states", "table"), TABLES)
 def test_every_state_can_be_left_and_reached(states: type[enum.Enum], table: Any) -> None:
     for state in states:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from kafka.errors import UnknownTopicOrPartitionError
 
 from tandem_kafka.events.background import PartitionsAssigned, PartitionsRevoked
@@ -24,7 +25,8 @@ def forget_the_topic(member: ConsumerMember) -> None:
     assert not metadata.snapshot.topic_names
 
 
-def test_81_owned_partitions_keep_their_name_while_metadata_lack_it() -> None:
+@pytest.mark.behaviour(81)
+def test_owned_partitions_keep_their_name_while_metadata_lack_it() -> None:
     member = ConsumerMember()
     member.settle((0, 1))
     forget_the_topic(member)
@@ -38,7 +40,8 @@ def test_81_owned_partitions_keep_their_name_while_metadata_lack_it() -> None:
     assert member.asked() == PartitionsRevoked(frozenset({TP2, *HELD} - {TP}))
 
 
-def test_81_the_name_is_dropped_with_the_assignment() -> None:
+@pytest.mark.behaviour(81)
+def test_the_name_is_dropped_with_the_assignment() -> None:
     member = ConsumerMember()
     member.settle((0, 1))
     member.beat(beat_answer(2, {}))

@@ -1,4 +1,4 @@
-"""Connections for requests that a test writes itself, to a real or a simulated coordinator."""
+"""Connections for raw requests of a test, to a real or a simulated coordinator."""
 
 from __future__ import annotations
 
@@ -10,52 +10,52 @@ from typing import Any
 
 from tandem_kafka.testing import Simulation
 
-__all__ = ["Line", "RealLine", "SimulatedLine"]
+__all__ = ["Connection", "RealConnection", "SimulatedConnection"]
 
-_PATIENCE_S = 10.0
+_TIMEOUT_S = 10.0
 
 
-class Line(ABC):
+class Connection(ABC):
     """One connection to the coordinator."""
 
     @abstractmethod
     def send(self, frame: bytes) -> None:
-        """Send a request with its length in front."""
+        """Send a request that begins with its length."""
 
     @abstractmethod
-    def answered(self, within_s: float) -> bool:
-        """Wait until there is an answer; False if none comes in time."""
+    def has_response(self, within_s: float) -> bool:
+        """Wait for a response; return False if none arrives in time."""
 
     @abstractmethod
     def receive(self) -> bytes:
-        """Return the oldest answer that has come, without its length."""
+        """Return the oldest response that has arrived, without its length."""
 
     @abstractmethod
     def sleep(self, seconds: float) -> None:
         """Let time pass."""
 
-    def say(self, request: Any, version: int) -> None:
+    def send_request(self, request: Any, version: int) -> None:
         """Send a request."""
         request.with_header(correlation_id=1, client_id="raw")
         self.send(request.encode(version=version, header=True, framed=True))
 
-    def hear(self, kind: Any, version: int) -> Any:
-        """Wait for an answer and return it, read as one of that kind."""
-        assert self.answered(_PATIENCE_S), "no answer"
+    def receive_response(self, kind: Any, version: int) -> Any:
+        """Wait for a response and return it, decoded as `kind`."""
+        assert self.has_response(_TIMEOUT_S), "no response"
         return kind.decode(self.receive(), version=version, header=True)
 
-    def ask(self, request: Any, kind: Any, version: int) -> Any:
-        """Send a request and return its answer."""
-        self.say(request, version)
-        return self.hear(kind, version)
+    def exchange(self, request: Any, kind: Any, version: int) -> Any:
+        """Send a request and return its response."""
+        self.send_request(request, version)
+        return self.receive_response(kind, version)
 
 
-class RealLine(Line):
+class RealConnection(Connection):
     """A connection to the only broker of a cluster."""
 
     def __init__(self, bootstrap: str) -> None:
         host, port = bootstrap.split(":")
-        self._socket = socket.create_connection((host, int(port)), _PATIENCE_S)
+        self._socket = socket.create_connection((host, int(port)), _TIMEOUT_S)
 
     def close(self) -> None:
         self._socket.close()
@@ -63,8 +63,8 @@ class RealLine(Line):
     def send(self, frame: bytes) -> None:
         self._socket.sendall(frame)
 
-    def answered(self, within_s: float) -> bool:
-        # Not `select`: it takes no descriptor above 1023, and the members beside hold hundreds.
+    def has_response(self, within_s: float) -> bool:
+        # Not `select`: it takes no descriptor above 1023, and the members of a test hold hundreds.
         with selectors.DefaultSelector() as selector:
             selector.register(self._socket, selectors.EVENT_READ)
             return bool(selector.select(within_s))
@@ -84,31 +84,31 @@ class RealLine(Line):
         time.sleep(seconds)
 
 
-class SimulatedLine(Line):
-    """A link to the first broker of a simulated cluster, without a network in between."""
+class SimulatedConnection(Connection):
+    """A connection to the first broker of a simulated cluster, without a simulated network."""
 
     open = True
 
     def __init__(self, simulation: Simulation, number: int = 0) -> None:
         self.number = number
         self._simulation = simulation
-        self._answers: list[bytes] = []
+        self._responses: list[bytes] = []
 
     def reply(self, data: bytes, _delay_ms: int) -> None:
-        self._answers.append(data)
+        self._responses.append(data)
 
     def send(self, frame: bytes) -> None:
         broker: Any = next(iter(self._simulation.cluster.brokers.values()))
         broker.receive(self, frame[4:])
 
-    def answered(self, within_s: float) -> bool:
+    def has_response(self, within_s: float) -> bool:
         end_ms = self._simulation.clock.now_ms() + round(within_s * 1_000)
-        while not self._answers and self._simulation.clock.now_ms() < end_ms:
+        while not self._responses and self._simulation.clock.now_ms() < end_ms:
             self._simulation.sleep(10)
-        return bool(self._answers)
+        return bool(self._responses)
 
     def receive(self) -> bytes:
-        return self._answers.pop(0)
+        return self._responses.pop(0)
 
     def sleep(self, seconds: float) -> None:
         self._simulation.sleep(round(seconds * 1_000))

@@ -1,4 +1,4 @@
-"""Books of a group that goes through an outage."""
+"""The ledger of a group during an outage."""
 
 from __future__ import annotations
 
@@ -10,40 +10,40 @@ from tandem_kafka.errors import KafkaTimeoutError
 from tests.integration.group_members import Member, check_pairs, settled
 from tests.integration.polling import wait_until
 
-__all__ = ["Books"]
+__all__ = ["GroupLedger"]
 
 
-class Books:
-    """What a group has read and committed; what is committed has always been read before.
+class GroupLedger:
+    """Records what a group has read and committed; a commit never covers an unread record.
 
     Args:
-        onlooker: A consumer of the group that is no member of it.
+        observer: A consumer of the group that is not a member.
         partitions: All of them, of one topic.
     """
 
-    def __init__(self, onlooker: KafkaConsumer, partitions: list[TopicPartition]) -> None:
-        self._onlooker = onlooker
+    def __init__(self, observer: KafkaConsumer, partitions: list[TopicPartition]) -> None:
+        self._observer = observer
         self._partitions = partitions
         self.members: list[Member] = []
-        #: Members that are in the group no more; what they read counts.
-        self.gone: list[Member] = []
+        #: Members that have left the group; their records count.
+        self.stopped: list[Member] = []
 
     def leave(self, member: Member, **how: Any) -> None:
-        """Have a member close its consumer."""
-        self.retire(member)
+        """Close the consumer of a member."""
+        self.remove(member)
         member.stop(**how)
         assert member.error is None
         check_pairs(member.listener)
 
-    def retire(self, member: Member) -> None:
-        """Take a member off the list of those that are in."""
+    def remove(self, member: Member) -> None:
+        """Move a member to those that have left."""
         self.members.remove(member)
-        self.gone.append(member)
+        self.stopped.append(member)
 
     def read(self) -> dict[int, set[int]]:
-        """Offsets handed out, by partition."""
+        """Return the offsets that were returned, by partition."""
         offsets: dict[int, set[int]] = defaultdict(set)
-        for member in (*self.members, *self.gone):
+        for member in (*self.members, *self.stopped):
             for record in list(member.records):
                 offsets[record.partition].add(record.offset)
         return offsets
@@ -52,10 +52,13 @@ class Books:
         return sum(map(len, self.read().values()))
 
     def check_commits(self) -> dict[int, int]:
-        """Look at the commits first, then at what was read: that may only have grown."""
+        """Return the commits; no record after them may be unread.
+
+        Commits are read first, because the records that were read only grow.
+        """
         try:
             committed = {tp.partition: self._committed(tp) for tp in self._partitions}
-        except KafkaTimeoutError:  # there is no coordinator just now
+        except KafkaTimeoutError:  # there is no coordinator at this moment
             return {}
         read = self.read()
         for partition, offset in committed.items():
@@ -63,7 +66,7 @@ class Books:
         return committed
 
     def _committed(self, tp: TopicPartition) -> int:
-        return self._onlooker.committed(tp, timeout_ms=500) or 0
+        return self._observer.committed(tp, timeout_ms=500) or 0
 
     def read_more(self, count: int = 100) -> None:
         goal = self.count() + count
@@ -76,11 +79,11 @@ class Books:
         wait_until(grown, f"{count} more records")
 
     def close(self, sent: int, *, once: bool = False) -> None:
-        """See that all of what was sent to each partition was read and committed, then leave.
+        """Check that each record was read and committed, then leave.
 
         Args:
-            sent: How much that is, for each partition.
-            once: Nothing may have been handed out twice.
+            sent: The number of records in each partition.
+            once: No record may have been returned twice.
         """
         everything = {tp.partition: sent for tp in self._partitions}
         wait_until(lambda: self.check_commits() == everything, "the last commits")
@@ -89,4 +92,4 @@ class Books:
         for member in list(self.members):
             self.leave(member)
         if once:
-            assert sum(len(member.records) for member in self.gone) == self.count()
+            assert sum(len(member.records) for member in self.stopped) == self.count()

@@ -1,0 +1,59 @@
+"""Markers name existing behaviours and sections, and the pages made from them are current."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.behaviours.markers import TESTS, marked_tests
+from tests.behaviours.pages import BEHAVIOURS, DESIGNS, data, pages
+
+MARKED = marked_tests()
+SECTIONS = data("behaviours.toml")["section"]
+ROWS = data("designs.toml")["section"]
+
+
+@pytest.mark.parametrize("path", [BEHAVIOURS, DESIGNS], ids=lambda path: path.name)
+def test_the_page_is_up_to_date(path: Path) -> None:
+    assert path.read_text(encoding="utf-8") == pages()[path], "run: python -m tests.behaviours"
+
+
+def test_every_marker_is_read() -> None:
+    """A marker in another place than above a test function would be missed."""
+    sources = "".join(path.read_text(encoding="utf-8") for path in sorted(TESTS.rglob("test_*.py")))
+    written = re.findall(r"^\s*@pytest\.mark\.(?:behaviour|design)\(", sources, re.MULTILINE)
+    assert len(MARKED) == len(written) > 600
+    assert "pytestmark = pytest.mark." + "behaviour" not in sources
+
+
+def test_every_behaviour_of_a_marker_exists() -> None:
+    known = {int(number) for section in SECTIONS for number in section["behaviours"]}
+    assert known == set(range(1, len(known) + 1)), "the numbers have no gap"
+    marked = {number for test in MARKED if test.kind == "behaviour" for number in test.values}
+    assert marked <= known
+
+
+def test_a_tested_behaviour_needs_no_reason() -> None:
+    marked = {number for test in MARKED if test.kind == "behaviour" for number in test.values}
+    reasons = {int(number) for section in SECTIONS for number in section.get("untested", {})}
+    assert not marked & reasons
+
+
+def test_every_section_of_a_marker_exists() -> None:
+    known = {(row["documents"].partition(",")[0], row["name"]) for row in ROWS}
+    assert len(known) == len(ROWS)
+    marked = {
+        (test.values[0], name)
+        for test in MARKED
+        if test.kind == "design"
+        for name in test.values[1:]
+    }
+    assert marked == known, "a section without a test, or a marker without a section"
+
+
+def test_numbers_are_not_part_of_a_name() -> None:
+    """A number of a behaviour belongs into the marker."""
+    names = {test.test for test in MARKED}
+    assert not {name for name in names if re.match(r"test_\d", name)}
