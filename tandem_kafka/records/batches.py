@@ -191,9 +191,7 @@ def _is_beyond(base_offset: int, expected: int, high_watermark: int) -> bool:
     return 0 < high_watermark <= base_offset and base_offset > expected
 
 
-_GARBLED: Final = (
-    "the response or the log is corrupt; seek to this offset to fetch it again"
-)
+_GARBLED: Final = "the response or the log is corrupt; seek to this offset to fetch it again"
 
 
 def _overlap(first: int, second: int) -> str:

@@ -134,7 +134,9 @@ def test_an_invalid_record_in_a_later_part_comes_after_the_earlier_parts(codec):
     source = reader(data + batch(base_offset=MANY))
     assert len(source.take(MANY)) == PART
     for _ in range(2):
-        with pytest.raises(CorruptRecordError, match=f"at offset {PART}: a record's length is off by"):
+        with pytest.raises(
+            CorruptRecordError, match=f"at offset {PART}: a record's length is off by"
+        ):
             source.take(1)
     assert (source.next_offset, source.exhausted) == (PART, False)
 
