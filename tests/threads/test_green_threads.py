@@ -1,4 +1,4 @@
-"""Processes in which gevent or eventlet has put green threads in the place of real ones."""
+"""Processes in which gevent or eventlet has replaced threads by green threads."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def test_a_group_is_read_while_other_green_threads_run(
         assert f"threading patched by {library}" in told[0]
 
 
-def test_the_owner_of_a_consumer_is_seen_among_green_threads() -> None:
-    """A green thread that waits inside a method is on the stack of no real thread."""
+def test_the_owner_lock_recognizes_green_threads() -> None:
+    """A green thread that waits inside a method is not on the stack of any real thread."""
     program = """
 import gevent.monkey
 gevent.monkey.patch_all()

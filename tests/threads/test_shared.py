@@ -1,4 +1,4 @@
-"""What both threads touch, under every interleaving of lines that a seed can draw."""
+"""The state shared by both threads, under every interleaving of lines that a seed selects."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.unit.request_managers.world import TP, World
 
 
 class RacyCounter:
-    """Check then act: what lockstep must find."""
+    """A check-then-act race, which lockstep must find."""
 
     def __init__(self) -> None:
         self.value = 0
@@ -79,7 +79,7 @@ def test_lockstep_raises_what_a_thread_raised() -> None:
 
 
 @each_seed
-def test_the_buffer_loses_nothing_and_counts_right(seed: int) -> None:
+def test_the_buffer_loses_no_records_and_counts_correctly(seed: int) -> None:
     reading = Reading(A)
     buffer, got = reading.buffer, []
     lockstep = Lockstep(seed, fetch_buffer, partition)
@@ -106,8 +106,8 @@ def test_the_buffer_loses_nothing_and_counts_right(seed: int) -> None:
 
 
 @each_seed
-def test_room_that_is_made_while_the_network_thread_looks_is_not_missed(seed: int) -> None:
-    """Without records to fetch into, it sleeps until a release wakes it."""
+def test_the_network_thread_notices_room_that_is_freed_during_its_check(seed: int) -> None:
+    """With a full buffer, it sleeps until a release wakes it."""
     world = World(leaders=(1,), fetch_buffer_max_bytes=2_000, max_partition_fetch_bytes=1_000)
     (state,) = world.assign(TP, at=0)
     reading = Reading(TP)
@@ -133,14 +133,14 @@ def test_room_that_is_made_while_the_network_thread_looks_is_not_missed(seed: in
         seed, fetch_module, fetch_buffer, collector_module, network=network, application=application
     )
     assert state.held_bytes == 0
-    assert sent or woken, "there is room, but nobody fetches"
+    assert sent or woken, "the buffer has room, but no fetch was sent"
 
 
 # --- positions ---------------------------------------------------------------------------------
 
 
 @each_seed
-def test_a_position_that_is_valid_is_never_the_one_that_was_in_doubt(seed: int) -> None:
+def test_a_valid_position_is_never_the_one_awaiting_validation(seed: int) -> None:
     state = AssignedPartition(TopicPartition("a", 0))
     state.set_position(Position(10, 3))
     state.await_validation()
@@ -162,7 +162,7 @@ def test_a_position_that_is_valid_is_never_the_one_that_was_in_doubt(seed: int) 
 
 
 @each_seed
-def test_records_that_a_truncation_took_back_are_not_handed_out(seed: int) -> None:
+def test_truncated_records_are_not_returned(seed: int) -> None:
     reading = Reading(A)
     state = reading.state(A)
     reading.fetched(A, 0, 3)
@@ -185,7 +185,7 @@ def test_records_that_a_truncation_took_back_are_not_handed_out(seed: int) -> No
 
 @pytest.mark.behaviour(158)
 @each_seed
-def test_what_was_handed_out_from_an_old_base_does_not_move_a_new_one(seed: int) -> None:
+def test_records_of_an_old_base_do_not_move_a_new_position(seed: int) -> None:
     reading = Reading(A)
     reading.fetched(A, 0, 6)
 
@@ -203,7 +203,7 @@ def test_what_was_handed_out_from_an_old_base_does_not_move_a_new_one(seed: int)
 
 
 @each_seed
-def test_a_commit_sees_one_position_or_the_other_never_a_mixture(seed: int) -> None:
+def test_a_commit_reads_a_consistent_position(seed: int) -> None:
     reading = Reading(A)
     state = reading.state(A)
     seen: set[int] = set()
@@ -225,7 +225,7 @@ def test_a_commit_sees_one_position_or_the_other_never_a_mixture(seed: int) -> N
 
 
 @each_seed
-def test_an_assignment_is_seen_whole(seed: int) -> None:
+def test_an_assignment_is_read_consistently(seed: int) -> None:
     reading = Reading(A)
     two = [TopicPartition("x", n) for n in range(2)]
     three = [TopicPartition("y", n) for n in range(3)]
@@ -246,7 +246,7 @@ def test_an_assignment_is_seen_whole(seed: int) -> None:
 
 
 @each_seed
-def test_an_error_is_fetched_behind_only_when_it_was_taken(seed: int) -> None:
+def test_fetching_continues_after_an_error_only_when_the_error_was_taken(seed: int) -> None:
     reading = Reading(A)
     state = reading.state(A)
     fetchable: list[bool] = []

@@ -1,4 +1,4 @@
-"""Waiting threads and signal handlers: no wake-up is lost, wherever the handler runs."""
+"""Waiting threads and signal handlers: no wakeup is lost, wherever the handler runs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.unit.interrupts import Interrupter
 
 Handler = Callable[[int, FrameType | None], None]
 
-#: A wait that lasts so long was not ended by the handler.
+#: A wait of this length was not ended by the handler.
 LOST_S = 2.0
 
 
@@ -29,14 +29,14 @@ def in_a_minute() -> int:
 
 
 def wait(driver: ThreadDriver, news: Sequence[object], interrupter: Interrupter) -> float:
-    """Wait for news; returns how long, in seconds."""
+    """Wait for a notification; return the duration in seconds."""
     began = time.monotonic()
     assert interrupter.call(driver.wait, lambda: bool(news), in_a_minute())
     return time.monotonic() - began
 
 
 def test_a_handler_at_any_bytecode_ends_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also between the look and the wait; without the second look that is only a safety net."""
+    """The handler may run between the check and the wait, so the code must check twice."""
     monkeypatch.setattr(runtime, "_RECHECK_S", 60.0)
     driver = ThreadDriver(MonotonicClock())
     for at in count():
@@ -53,12 +53,12 @@ def test_a_handler_at_any_bytecode_ends_the_wait(monkeypatch: pytest.MonkeyPatch
         rescue.join()
         assert driver._waiting == []
         if news[0] == "rescue":
-            break  # it fell asleep before it came to that bytecode
-        assert took_s < LOST_S, f"the wake-up at bytecode {at} was lost"
+            break  # the wait began before this bytecode
+        assert took_s < LOST_S, f"the wakeup at bytecode {at} was lost"
     assert at > 30
 
 
-def test_an_interrupt_at_any_bytecode_ends_the_wait_and_leaves_nothing_behind() -> None:
+def test_an_interrupt_at_any_bytecode_ends_the_wait_and_leaves_no_locks() -> None:
     driver = ThreadDriver(MonotonicClock())
     for at in count():
         interrupter = Interrupter(at)
@@ -76,7 +76,7 @@ def test_an_interrupt_at_any_bytecode_ends_the_wait_and_leaves_nothing_behind() 
         rescue.join()
         if interrupter.frame is None:
             break
-        # A lock may stay registered. It is released once, and then costs no more than a look.
+        # A lock may stay registered. It is released once, and then costs only a check.
         driver.notify()
         assert not any(lock.locked() for lock in driver._waiting)
     assert at > 30
@@ -84,7 +84,7 @@ def test_an_interrupt_at_any_bytecode_ends_the_wait_and_leaves_nothing_behind() 
 
 @contextmanager
 def timer(handle: Handler) -> Iterator[Callable[[float], None]]:
-    """Signals of a timer of the system's."""
+    """Signals from a system timer."""
     before = signal.signal(signal.SIGALRM, handle)
     try:
         yield lambda delay_s: signal.setitimer(signal.ITIMER_REAL, delay_s) and None
@@ -95,7 +95,7 @@ def timer(handle: Handler) -> Iterator[Callable[[float], None]]:
 
 @contextmanager
 def thread(handle: Handler) -> Iterator[Callable[[float], None]]:
-    """Signals that a thread sends to the main thread."""
+    """Signals from a thread to the main thread."""
     before = signal.signal(signal.SIGUSR1, handle)
     delays: queue.SimpleQueue[float | None] = queue.SimpleQueue()
 
@@ -115,8 +115,8 @@ def thread(handle: Handler) -> Iterator[Callable[[float], None]]:
 
 
 @pytest.mark.parametrize("source", [timer, thread])
-def test_no_signal_is_missed_by_threads_that_wait(source: Any) -> None:
-    """Signals at all times around the beginning of a wait, with another thread that waits too."""
+def test_waiting_threads_miss_no_signal(source: Any) -> None:
+    """Signals arrive at all times around the start of a wait, while another thread waits, too."""
     driver = ThreadDriver(MonotonicClock())
     news: list[int] = []
     over = threading.Event()

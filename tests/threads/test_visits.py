@@ -1,4 +1,4 @@
-"""A reader and the threads beside it: one is inside at a time, and nobody waits in vain."""
+"""A reader and visiting threads: only one is inside at a time, and no wait is lost."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FAR_MS = 1_000_000
 
 
 class Consumer:
-    """What a consumer does with its core, and nothing else."""
+    """The calls that a consumer makes to its core, without anything else."""
 
     def __init__(self, lockstep: Lockstep) -> None:
         self.lockstep = lockstep
@@ -42,7 +42,7 @@ class Consumer:
         self.turned_away = 0
 
     def work(self, name: str) -> None:
-        """Be inside for a while, alone."""
+        """Stay inside for a while; no other thread may be inside."""
         assert self.inside == []
         self.inside.append(name)
         for _ in range(5):
@@ -104,7 +104,7 @@ def test_a_reader_and_two_visitors_take_turns(seed: int) -> None:
 
 
 @each_seed
-def test_a_second_reader_is_turned_away_and_a_visitor_is_not(seed: int) -> None:
+def test_a_second_reader_is_rejected_and_a_visitor_is_not(seed: int) -> None:
     lockstep = Lockstep(seed, core_module, runtime)
     consumer = Consumer(lockstep)
     polled: list[int] = []
@@ -132,14 +132,14 @@ def test_a_reader_ends_when_another_thread_closes(seed: int) -> None:
                 consumer.poll()
             except ConsumerClosedError:
                 return
-        raise AssertionError("it never heard of it")
+        raise AssertionError("the reader was not notified")
 
     lockstep.run(reader=read, closer=consumer.close)
     assert consumer.core.closed
 
 
 class Committing:
-    """Two threads that commit, and a reader; each may come to run the callbacks."""
+    """Two threads commit while a reader polls; each of them may run the callbacks."""
 
     def __init__(self, lockstep: Lockstep) -> None:
         self.lockstep = lockstep
@@ -175,7 +175,7 @@ class Committing:
 
 
 @each_seed
-def test_callbacks_of_commits_run_once_and_in_order_whoever_runs_them(seed: int) -> None:
+def test_commit_callbacks_run_once_and_in_order_in_any_thread(seed: int) -> None:
     lockstep = Lockstep(seed, commits_module, runtime)
     both = Committing(lockstep)
     one, two = (lambda: both.commit(10)), (lambda: both.commit(20))

@@ -1,4 +1,4 @@
-"""Queues and wakeups between the threads: none is lost, whichever thread is faster."""
+"""Queues and wakeups between the threads: none is lost, regardless of timing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.threads.seeds import each_seed
 
 
 class Ticking:
-    """Time passes by being asked for; a wait that nobody ends is over in the end."""
+    """A clock that advances with every call, so that a wait without a notification ends."""
 
     def __init__(self) -> None:
         self._ticks: Iterator[int] = count()
@@ -64,7 +64,7 @@ def test_a_notification_is_never_missed(seed: int) -> None:
 
 
 @each_seed
-def test_a_wake_up_from_a_third_thread_is_not_missed_either(seed: int) -> None:
+def test_a_wakeup_from_a_third_thread_is_not_missed(seed: int) -> None:
     lockstep = Lockstep(seed, runtime)
     driver = driven(lockstep)
     news: list[str] = []
@@ -110,7 +110,7 @@ def assert_news(driver: ThreadDriver, news: list[int], count: int) -> None:
 
 
 @each_seed
-def test_a_result_is_whole_when_it_is_done(seed: int) -> None:
+def test_a_completed_result_is_consistent(seed: int) -> None:
     lockstep = Lockstep(seed, runtime, completable)
     driver = driven(lockstep)
     future: Completion[int] = Completion()
@@ -143,7 +143,7 @@ def test_events_keep_their_order_and_each_wakes_the_network_thread(seed: int) ->
 
     def network() -> None:
         while len(taken) < 5:
-            # As the transport's poll: asleep until woken, then everything there is.
+            # Like the transport's poll: sleep until woken, then process everything.
             while not flag:
                 lockstep.pause()
             flag.clear()
@@ -155,7 +155,7 @@ def test_events_keep_their_order_and_each_wakes_the_network_thread(seed: int) ->
 
 
 @each_seed
-def test_errors_in_the_background_are_told_once_each(seed: int) -> None:
+def test_background_errors_are_reported_once_each(seed: int) -> None:
     lockstep = Lockstep(seed, queues)
     queue = BackgroundQueue()
     told: list[str] = []
